@@ -1,0 +1,50 @@
+# Everything starts here: `make help`. The environment lives in .venv, made from requirements.lock.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format lock schemas bench-wire clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: $(READY) ## Print the compatibility report of the built-in example
+	@$(BIN)/accord negotiate --example
+
+test: $(READY) ## Run the whole test suite (ARGS="-k name" narrows it)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## Lint, format check, strict types, import layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest -n 0 tests/test_house.py
+
+format: $(READY) ## Format the code and apply safe fixes
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lock: $(READY) ## Renew requirements.lock from pyproject.toml (UPGRADE=1 takes newer versions)
+	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
+		--no-header --quiet $(if $(UPGRADE),--upgrade) --output-file requirements.lock
+
+schemas: $(READY) ## Write the JSON Schema of every message and the OpenAPI document to build/schemas
+	$(BIN)/accord schemas build/schemas
+
+bench-wire: $(READY) ## Measure parsing and serialising against the json module
+	$(BIN)/python bench/wire.py
+
+clean: ## Remove the environment and everything generated
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Accord needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo "Setting up $(VENV) (once; about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,139 @@
+"""How Accord fails: one tree of exceptions, one table of facts.
+
+    AccordError
+    ├── InvalidMessageError      bytes or values that are not the message they should be (also a ValueError)
+    ├── NotSerialisableError     a value that JSON cannot carry was about to be sent (also a ValueError)
+    └── UsageError               a call, a flag or a file that the user has to put right
+
+An ordinary "no" is not an exception: decisions return a `Refusal` that carries an `ErrorCode`. This module
+knows nothing of pydantic, HTTP or JSON-RPC beyond the numbers in its table; every door reads them from here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, ClassVar, Final
+
+
+class ErrorSeverity(StrEnum):
+    """Whether trying the same thing again can help (CAP, StreamError)."""
+
+    TRANSIENT = "transient"
+    FATAL = "fatal"
+
+
+class ErrorCode(StrEnum):
+    """Every way a turn can fail, as spelled on the wire.
+
+    Lower case throughout, except the one word that ABP itself spells in capitals.
+    """
+
+    PARSE_ERROR = "parse_error"
+    INVALID_MESSAGE = "invalid_message"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    NOT_FOUND = "not_found"
+    METHOD_NOT_FOUND = "method_not_found"
+    NOT_ACCEPTABLE = "not_acceptable"
+    REQUEST_CONFLICT = "request_conflict"
+    TOO_LARGE = "too_large"
+    UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
+    CONTENT_INVALID = "content_invalid"
+    CONTENT_UNSUPPORTED = "content_unsupported"
+    CAPABILITY_UNSUPPORTED = "CAPABILITY_UNSUPPORTED"
+    FIDELITY_UNAVAILABLE = "fidelity_unavailable"
+    RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+    CANCELLED = "cancelled"
+    INTERNAL = "internal_error"
+    AGENT_FAILED = "agent_failed"
+    BACKEND_FAILED = "backend_failed"
+    EMULATION_FAILED = "emulation_failed"
+    UNAVAILABLE = "unavailable"
+    TIMED_OUT = "timed_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What each door needs to know of one error code."""
+
+    http: int
+    jsonrpc: int
+    severity: ErrorSeverity
+    title: str
+
+
+_FATAL, _TRANSIENT = ErrorSeverity.FATAL, ErrorSeverity.TRANSIENT
+
+FACTS: Final[Mapping[ErrorCode, Facts]] = MappingProxyType(
+    {
+        ErrorCode.PARSE_ERROR: Facts(400, -32700, _FATAL, "The message is not JSON"),
+        ErrorCode.INVALID_MESSAGE: Facts(400, -32600, _FATAL, "The message does not have the expected shape"),
+        ErrorCode.UNAUTHENTICATED: Facts(401, -32000, _FATAL, "Authentication is required"),
+        ErrorCode.FORBIDDEN: Facts(403, -32003, _FATAL, "This identity may not do that"),
+        ErrorCode.NOT_FOUND: Facts(404, -32002, _FATAL, "There is no such thing here"),
+        ErrorCode.METHOD_NOT_FOUND: Facts(405, -32601, _FATAL, "There is no such method here"),
+        ErrorCode.NOT_ACCEPTABLE: Facts(406, -32006, _FATAL, "None of the accepted formats is offered"),
+        ErrorCode.REQUEST_CONFLICT: Facts(409, -32009, _FATAL, "The request id was used for another request"),
+        ErrorCode.TOO_LARGE: Facts(413, -32602, _FATAL, "The message is larger than the limit"),
+        ErrorCode.UNSUPPORTED_MEDIA_TYPE: Facts(415, -32600, _FATAL, "The body's format is not understood"),
+        ErrorCode.CONTENT_INVALID: Facts(422, -32602, _FATAL, "A content block is malformed"),
+        ErrorCode.CONTENT_UNSUPPORTED: Facts(422, -32602, _FATAL, "The agent did not declare this content"),
+        ErrorCode.CAPABILITY_UNSUPPORTED: Facts(422, -32602, _FATAL, "No backend can do this work"),
+        ErrorCode.FIDELITY_UNAVAILABLE: Facts(422, -32602, _FATAL, "The client cannot show this as it asked"),
+        ErrorCode.RATE_LIMIT_EXCEEDED: Facts(429, -32029, _TRANSIENT, "Too many requests"),
+        ErrorCode.CANCELLED: Facts(499, -32800, _TRANSIENT, "The turn was cancelled"),
+        ErrorCode.INTERNAL: Facts(500, -32603, _FATAL, "Something failed inside Accord"),
+        ErrorCode.AGENT_FAILED: Facts(500, -32603, _FATAL, "The agent failed"),
+        ErrorCode.BACKEND_FAILED: Facts(502, -32603, _TRANSIENT, "The backend failed"),
+        ErrorCode.EMULATION_FAILED: Facts(502, -32603, _TRANSIENT, "The emulated capability did not succeed"),
+        ErrorCode.UNAVAILABLE: Facts(503, -32603, _TRANSIENT, "The service is not taking work now"),
+        ErrorCode.TIMED_OUT: Facts(504, -32603, _TRANSIENT, "The time limit was reached"),
+    }
+)
+
+
+class AccordError(Exception):
+    """The root of everything that Accord raises."""
+
+    code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
+
+    def __init__(self, message: str, *, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.message: Final = message
+        self.details: Final[Mapping[str, Any]] = MappingProxyType(dict(details or {}))
+
+    @property
+    def facts(self) -> Facts:
+        """The row of the one table that belongs to this error."""
+        return FACTS[self.code]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a message: where it is, and what was expected there. Never what was sent."""
+
+    field: str
+    expected: str
+
+
+class InvalidMessageError(AccordError, ValueError):
+    """Bytes or values that are not the message they should be."""
+
+    code = ErrorCode.INVALID_MESSAGE
+
+    def __init__(self, name: str, problems: Sequence[Problem]) -> None:
+        self.problems: Final = tuple(problems)
+        told = "; ".join(f"{problem.field}: {problem.expected}" for problem in self.problems)
+        listed = [{"field": problem.field, "expected": problem.expected} for problem in self.problems]
+        super().__init__(f"Not a valid {name}: {told}", details={"problems": listed})
+
+
+class NotSerialisableError(AccordError, ValueError):
+    """A value that JSON cannot carry was about to be sent."""
+
+
+class UsageError(AccordError):
+    """A call, a flag or a file that the user has to put right."""
+
+    code = ErrorCode.INVALID_MESSAGE

@@ -1,0 +1,119 @@
+"""The vocabulary of capabilities (ABP, decision 15): known names with their meaning, open to unknown ones."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Annotated, Final
+
+from pydantic import StringConstraints
+
+CapabilityName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=128)]
+"""Any snake_case name. A `Capability` is one, and so is a name that Accord has never heard of."""
+
+
+class Capability(StrEnum):
+    """The capabilities that Agent Backplane knows."""
+
+    STREAMING = "streaming"
+    TOOL_READ = "tool_read"
+    TOOL_WRITE = "tool_write"
+    TOOL_EDIT = "tool_edit"
+    TOOL_BASH = "tool_bash"
+    TOOL_GLOB = "tool_glob"
+    TOOL_GREP = "tool_grep"
+    TOOL_WEB_SEARCH = "tool_web_search"
+    TOOL_WEB_FETCH = "tool_web_fetch"
+    TOOL_ASK_USER = "tool_ask_user"
+    HOOKS_PRE_TOOL_USE = "hooks_pre_tool_use"
+    HOOKS_POST_TOOL_USE = "hooks_post_tool_use"
+    SESSION_RESUME = "session_resume"
+    SESSION_FORK = "session_fork"
+    CHECKPOINTING = "checkpointing"
+    STRUCTURED_OUTPUT_JSON_SCHEMA = "structured_output_json_schema"
+    MCP_CLIENT = "mcp_client"
+    MCP_SERVER = "mcp_server"
+    TOOL_USE = "tool_use"
+    EXTENDED_THINKING = "extended_thinking"
+    IMAGE_INPUT = "image_input"
+    PDF_INPUT = "pdf_input"
+    CODE_EXECUTION = "code_execution"
+    LOGPROBS = "logprobs"
+    SEED_DETERMINISM = "seed_determinism"
+    STOP_SEQUENCES = "stop_sequences"
+    FUNCTION_CALLING = "function_calling"
+    VISION = "vision"
+    AUDIO = "audio"
+    JSON_MODE = "json_mode"
+    SYSTEM_MESSAGE = "system_message"
+    TEMPERATURE = "temperature"
+    TOP_P = "top_p"
+    TOP_K = "top_k"
+    MAX_TOKENS = "max_tokens"
+    FREQUENCY_PENALTY = "frequency_penalty"
+    PRESENCE_PENALTY = "presence_penalty"
+    CACHE_CONTROL = "cache_control"
+    BATCH_MODE = "batch_mode"
+    EMBEDDINGS = "embeddings"
+    IMAGE_GENERATION = "image_generation"
+
+
+MEANINGS: Final[Mapping[Capability, str]] = MappingProxyType(
+    {
+        Capability.STREAMING: "Gives its answer in pieces while it is being made",
+        Capability.TOOL_READ: "Reads files",
+        Capability.TOOL_WRITE: "Writes files",
+        Capability.TOOL_EDIT: "Changes parts of files",
+        Capability.TOOL_BASH: "Runs shell commands",
+        Capability.TOOL_GLOB: "Finds files by pattern",
+        Capability.TOOL_GREP: "Searches the contents of files",
+        Capability.TOOL_WEB_SEARCH: "Searches the web",
+        Capability.TOOL_WEB_FETCH: "Fetches pages from the web",
+        Capability.TOOL_ASK_USER: "Asks the user while it works",
+        Capability.HOOKS_PRE_TOOL_USE: "Lets the caller step in before a tool runs",
+        Capability.HOOKS_POST_TOOL_USE: "Lets the caller step in after a tool ran",
+        Capability.SESSION_RESUME: "Continues an earlier session",
+        Capability.SESSION_FORK: "Branches a session into two",
+        Capability.CHECKPOINTING: "Saves states that can be gone back to",
+        Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: "Answers in JSON that fits a given schema",
+        Capability.MCP_CLIENT: "Uses the tools of MCP servers",
+        Capability.MCP_SERVER: "Offers itself as an MCP server",
+        Capability.TOOL_USE: "Calls tools that the caller describes",
+        Capability.EXTENDED_THINKING: "Reasons at length before it answers",
+        Capability.IMAGE_INPUT: "Reads images",
+        Capability.PDF_INPUT: "Reads PDF documents",
+        Capability.CODE_EXECUTION: "Runs code in a sandbox of its own",
+        Capability.LOGPROBS: "Tells the probabilities of its tokens",
+        Capability.SEED_DETERMINISM: "Repeats an answer when given the same seed",
+        Capability.STOP_SEQUENCES: "Stops at texts that the caller names",
+        Capability.FUNCTION_CALLING: "Calls functions that the caller describes (the same as tool_use)",
+        Capability.VISION: "Reads images (the same as image_input)",
+        Capability.AUDIO: "Hears sound",
+        Capability.JSON_MODE: "Answers in JSON of any shape",
+        Capability.SYSTEM_MESSAGE: "Takes instructions apart from the conversation",
+        Capability.TEMPERATURE: "Lets the caller set the sampling temperature",
+        Capability.TOP_P: "Lets the caller limit sampling by cumulative probability",
+        Capability.TOP_K: "Lets the caller limit sampling to the likeliest tokens",
+        Capability.MAX_TOKENS: "Lets the caller limit the length of the answer",
+        Capability.FREQUENCY_PENALTY: "Lets the caller discourage frequent tokens",
+        Capability.PRESENCE_PENALTY: "Lets the caller discourage tokens that occurred",
+        Capability.CACHE_CONTROL: "Lets the caller say which part of a prompt to cache",
+        Capability.BATCH_MODE: "Takes many requests at once, to be answered later",
+        Capability.EMBEDDINGS: "Turns text into vectors",
+        Capability.IMAGE_GENERATION: "Makes images",
+    }
+)
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        Capability.VISION: Capability.IMAGE_INPUT,
+        Capability.IMAGE_INPUT: Capability.VISION,
+        Capability.FUNCTION_CALLING: Capability.TOOL_USE,
+        Capability.TOOL_USE: Capability.FUNCTION_CALLING,
+    }
+)
+"""Two names for one thing, in both directions: declaring one declares the other."""
+
+
+def pascal_case(name: str) -> str:
+    """The name as ABP's reports and warnings spell it: `tool_read` is `ToolRead`."""
+    return "".join(word.capitalize() for word in name.split("_"))

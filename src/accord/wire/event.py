@@ -1,0 +1,159 @@
+"""What an agent shows beside its text (CAP, presentation events), told apart by `type`.
+
+Decisions 4 and 5: each type has its own payload, an empty object is no payload, and addresses are safe to open.
+How an event looks on a given client is not decided here.
+"""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal, Self
+from uuid import UUID, uuid4
+
+from pydantic import ConfigDict, Field, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic_core import PydanticCustomError
+
+from accord.wire.message import Message, Tagged, seal
+from accord.wire.url import MediaUrl, SafeUrl, inline_media_type
+
+
+class PresentationEventType(StrEnum):
+    """The event types that the protocol names."""
+
+    CITATION_BLOCK = "citation_block"
+    PROGRESS_INDICATOR = "progress_indicator"
+    MEDIA_CAROUSEL = "media_carousel"
+    MARKDOWN_BLOCK = "markdown_block"
+    USER_ERROR = "user_error"
+    THOUGHT_TRACE = "thought_trace"
+
+
+class CitationItem(Message, frozen=True):
+    """One source."""
+
+    source_id: str
+    uri: SafeUrl
+    title: str
+    snippet: str | None = None
+
+
+class CitationBlock(Message, frozen=True):
+    """Sources of what was said."""
+
+    items: list[CitationItem]
+
+
+class MediaItem(Message, frozen=True):
+    """One picture, sound or film, by address or inline."""
+
+    url: MediaUrl
+    mime_type: str
+    alt_text: str | None = None
+
+    @model_validator(mode="after")
+    def _inline_type_agrees(self) -> Self:
+        inline = inline_media_type(self.url)
+        if inline and inline != self.mime_type.partition(";")[0].strip().lower():
+            raise PydanticCustomError("media_type_mismatch", "mime_type should be what the data: URL says it carries")
+        return self
+
+
+class MediaCarousel(Message, frozen=True):
+    """Media to look through."""
+
+    items: list[MediaItem]
+
+
+class ProgressUpdate(Message, frozen=True):
+    """How far a piece of work has come."""
+
+    label: str
+    status: Literal["running", "complete", "failed"]
+    progress_percent: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
+
+
+class MarkdownBlock(Message, frozen=True):
+    """A block of markdown."""
+
+    content: str
+
+
+class UserError(Message, frozen=True):
+    """A failed sub-task, told to the user; the agent is well. Keeps whatever else was sent."""
+
+    model_config = ConfigDict(extra="allow")
+
+    message: str
+    code: StrictInt | StrictFloat | StrictStr | None = None
+    domain: Literal["client", "system", "llm", "tool", "security"] = "system"
+    retryable: bool = False
+
+
+class PresentationEvent(Tagged, frozen=True):
+    """An event for the user's eyes. `PresentationEvent(type=…, data=…)` builds the kind that `type` names.
+
+    The wire may leave out `id` and `timestamp`; both are then given when the event is read.
+    """
+
+    id: UUID = Field(default_factory=uuid4)
+    timestamp: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    type: PresentationEventType
+    data: Any
+
+
+class CitationEvent(PresentationEvent, frozen=True):
+    """Sources."""
+
+    type: Literal[PresentationEventType.CITATION_BLOCK] = PresentationEventType.CITATION_BLOCK
+    data: CitationBlock
+
+
+class ProgressEvent(PresentationEvent, frozen=True):
+    """Progress."""
+
+    type: Literal[PresentationEventType.PROGRESS_INDICATOR] = PresentationEventType.PROGRESS_INDICATOR
+    data: ProgressUpdate
+
+
+class MediaEvent(PresentationEvent, frozen=True):
+    """Media."""
+
+    type: Literal[PresentationEventType.MEDIA_CAROUSEL] = PresentationEventType.MEDIA_CAROUSEL
+    data: MediaCarousel
+
+
+class MarkdownEvent(PresentationEvent, frozen=True):
+    """Markdown."""
+
+    type: Literal[PresentationEventType.MARKDOWN_BLOCK] = PresentationEventType.MARKDOWN_BLOCK
+    data: MarkdownBlock
+
+
+class UserErrorEvent(PresentationEvent, frozen=True):
+    """A failed sub-task."""
+
+    type: Literal[PresentationEventType.USER_ERROR] = PresentationEventType.USER_ERROR
+    data: UserError
+
+
+class ThoughtEvent(PresentationEvent, frozen=True):
+    """Steps of reasoning, in whatever form the agent has them."""
+
+    type: Literal[PresentationEventType.THOUGHT_TRACE] = PresentationEventType.THOUGHT_TRACE
+    data: dict[str, Any]
+
+
+AnyEvent = CitationEvent | ProgressEvent | MediaEvent | MarkdownEvent | UserErrorEvent | ThoughtEvent
+"""For a `match` that the type checker can prove complete."""
+
+seal(
+    PresentationEvent,
+    "type",
+    {
+        PresentationEventType.CITATION_BLOCK: CitationEvent,
+        PresentationEventType.PROGRESS_INDICATOR: ProgressEvent,
+        PresentationEventType.MEDIA_CAROUSEL: MediaEvent,
+        PresentationEventType.MARKDOWN_BLOCK: MarkdownEvent,
+        PresentationEventType.USER_ERROR: UserErrorEvent,
+        PresentationEventType.THOUGHT_TRACE: ThoughtEvent,
+    },
+)
