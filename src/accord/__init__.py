@@ -1,1 +1,151 @@
-"""Accord."""
+"""Capability negotiation for agents: what may come in, who can do the work, what the client can show.
+
+Every public name, and nothing else. Names are fetched on first use, so that `import accord` costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from accord.core.negotiate import check_capability, generate_report, negotiate
+    from accord.errors import (
+        AccordError,
+        ErrorCode,
+        ErrorSeverity,
+        InvalidMessageError,
+        NotSerialisableError,
+        UsageError,
+    )
+    from accord.wire.acp.content import ContentBlock
+    from accord.wire.capability import Capability
+    from accord.wire.chat import ChatMessage, Role
+    from accord.wire.client import ClientCapabilities
+    from accord.wire.contract import ServiceContract
+    from accord.wire.conversation import Conversation
+    from accord.wire.emulation import EmulationConfig, EmulationEntry, EmulationReport, EmulationStrategy
+    from accord.wire.event import (
+        CitationBlock,
+        CitationItem,
+        MarkdownBlock,
+        MediaCarousel,
+        MediaItem,
+        PresentationEvent,
+        PresentationEventType,
+        ProgressUpdate,
+    )
+    from accord.wire.health import HealthCheckResponse, HealthCheckStatus
+    from accord.wire.manifest import CapabilityManifest
+    from accord.wire.negotiation import CompatibilityReport, NegotiationResult
+    from accord.wire.packet import StreamError, StreamOpCode, StreamPacket
+    from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
+    from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
+    from accord.wire.response import ServiceResponse
+    from accord.wire.support import MinSupport, SupportLevel
+
+__all__ = [
+    "AccordError",
+    "AgentRequest",
+    "Capability",
+    "CapabilityManifest",
+    "CapabilityRequirement",
+    "CapabilityRequirements",
+    "ChatMessage",
+    "CitationBlock",
+    "CitationItem",
+    "ClientCapabilities",
+    "CompatibilityReport",
+    "ContentBlock",
+    "Conversation",
+    "EmulationConfig",
+    "EmulationEntry",
+    "EmulationReport",
+    "EmulationStrategy",
+    "ErrorCode",
+    "ErrorSeverity",
+    "HealthCheckResponse",
+    "HealthCheckStatus",
+    "Identity",
+    "InvalidMessageError",
+    "MarkdownBlock",
+    "MediaCarousel",
+    "MediaItem",
+    "MinSupport",
+    "NegotiationResult",
+    "NotSerialisableError",
+    "PresentationEvent",
+    "PresentationEventType",
+    "ProgressUpdate",
+    "Role",
+    "ServiceContract",
+    "ServiceRequest",
+    "ServiceResponse",
+    "SessionContext",
+    "StreamError",
+    "StreamOpCode",
+    "StreamPacket",
+    "SupportLevel",
+    "UsageError",
+    "check_capability",
+    "generate_report",
+    "negotiate",
+]
+
+_HOMES: Final = {
+    "AccordError": "accord.errors",
+    "AgentRequest": "accord.wire.request",
+    "Capability": "accord.wire.capability",
+    "CapabilityManifest": "accord.wire.manifest",
+    "CapabilityRequirement": "accord.wire.requirement",
+    "CapabilityRequirements": "accord.wire.requirement",
+    "ChatMessage": "accord.wire.chat",
+    "CitationBlock": "accord.wire.event",
+    "CitationItem": "accord.wire.event",
+    "ClientCapabilities": "accord.wire.client",
+    "CompatibilityReport": "accord.wire.negotiation",
+    "ContentBlock": "accord.wire.acp.content",
+    "Conversation": "accord.wire.conversation",
+    "EmulationConfig": "accord.wire.emulation",
+    "EmulationEntry": "accord.wire.emulation",
+    "EmulationReport": "accord.wire.emulation",
+    "EmulationStrategy": "accord.wire.emulation",
+    "ErrorCode": "accord.errors",
+    "ErrorSeverity": "accord.errors",
+    "HealthCheckResponse": "accord.wire.health",
+    "HealthCheckStatus": "accord.wire.health",
+    "Identity": "accord.wire.request",
+    "InvalidMessageError": "accord.errors",
+    "MarkdownBlock": "accord.wire.event",
+    "MediaCarousel": "accord.wire.event",
+    "MediaItem": "accord.wire.event",
+    "MinSupport": "accord.wire.support",
+    "NegotiationResult": "accord.wire.negotiation",
+    "NotSerialisableError": "accord.errors",
+    "PresentationEvent": "accord.wire.event",
+    "PresentationEventType": "accord.wire.event",
+    "ProgressUpdate": "accord.wire.event",
+    "Role": "accord.wire.chat",
+    "ServiceContract": "accord.wire.contract",
+    "ServiceRequest": "accord.wire.request",
+    "ServiceResponse": "accord.wire.response",
+    "SessionContext": "accord.wire.request",
+    "StreamError": "accord.wire.packet",
+    "StreamOpCode": "accord.wire.packet",
+    "StreamPacket": "accord.wire.packet",
+    "SupportLevel": "accord.wire.support",
+    "UsageError": "accord.errors",
+    "check_capability": "accord.core.negotiate",
+    "generate_report": "accord.core.negotiate",
+    "negotiate": "accord.core.negotiate",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """The public name, from the module where it lives."""
+    if home := _HOMES.get(name):
+        return getattr(import_module(home), name)
+    raise AttributeError(f"module 'accord' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

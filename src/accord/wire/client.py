@@ -1,9 +1,8 @@
 """What a client can show (CAP, smart content negotiation). What is made of it is decided by the adapter."""
 
 from enum import StrEnum
-from typing import Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from accord.wire.message import Message
 
@@ -15,11 +14,20 @@ class TextProfile(StrEnum):
     SPEECH = "speech"
 
 
+class Silence(list[str]):
+    """The empty list that stands for an absent one; it is never written."""
+
+
+def _is_silence(events: list[str]) -> bool:
+    return type(events) is Silence
+
+
 class ClientCapabilities(Message, frozen=True):
     """The rendering capabilities that a client declares with its request."""
 
     supported_events: list[str] = Field(
-        default_factory=list[str],
+        default_factory=Silence,
+        exclude_if=_is_silence,
         description="Event types the client can render, in any letter case. Absent: the standard set.",
     )
     prefers_markdown: bool = Field(default=True, description="False asks for plain text.")
@@ -29,11 +37,4 @@ class ClientCapabilities(Message, frozen=True):
     @property
     def declares_events(self) -> bool:
         """Whether `supported_events` was said at all: silence means the standard set, `[]` means none."""
-        return "supported_events" in self.model_fields_set
-
-    @model_serializer(mode="wrap")
-    def _leave_silence_silent(self, handler: SerializerFunctionWrapHandler):  # noqa: ANN202 - pydantic keeps the schema only without one
-        fields: dict[str, Any] = handler(self)
-        if not self.declares_events:
-            fields.pop("supported_events", None)
-        return fields
+        return not _is_silence(self.supported_events)

@@ -3,12 +3,12 @@
 Neutral between model APIs: translators in `backends/` turn it into each API's own form.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from accord.wire.chat import Role
-from accord.wire.message import Message, Tagged, seal
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, seal
 
 
 class MessagePart(Tagged, frozen=True):
@@ -46,7 +46,7 @@ class ToolUsePart(MessagePart, frozen=True):
     type: Literal["tool_use"] = "tool_use"
     id: str
     name: str
-    input: Any
+    input: FreeValue
 
 
 class ToolResultPart(MessagePart, frozen=True):
@@ -109,9 +109,9 @@ seal(
 class ConversationMessage(Message, frozen=True):
     """What one speaker said, in parts."""
 
-    role: Role
+    role: Annotated[Role, WrittenAsText()]
     content: list[MessagePart]
-    metadata: dict[str, Any] | None = Field(default=None, exclude_if=lambda value: value is None)
+    metadata: FreeObject | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Conversation(Message, frozen=True):

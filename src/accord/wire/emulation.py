@@ -1,6 +1,6 @@
 """How a missing capability is stood in for, and the account of it (ABP, decisions 13 and 15)."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -12,6 +12,10 @@ class EmulationStrategy(Tagged, frozen=True):
     """A way to stand in, told apart by `type`."""
 
     type: Literal["system_prompt_injection", "post_processing", "disabled"]
+
+    if TYPE_CHECKING:  # the other fields are those of the kind that is named
+
+        def __init__(self, *, type: str, **fields: str) -> None: ...
 
 
 class SystemPromptInjection(EmulationStrategy, frozen=True):
@@ -52,9 +56,7 @@ seal(
 class EmulationConfig(Message, frozen=True):
     """The operator's strategies; what is not named here has its default."""
 
-    strategies: dict[CapabilityName, EmulationStrategy] = Field(
-        default_factory=dict[CapabilityName, EmulationStrategy]
-    )
+    strategies: dict[CapabilityName, EmulationStrategy] = Field(default_factory=dict[CapabilityName, EmulationStrategy])
 
     def set(self, capability: str, strategy: EmulationStrategy) -> None:
         """Use this strategy for this capability from now on."""

@@ -6,13 +6,22 @@ How an event looks on a given client is not decided here.
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from uuid import UUID, uuid4
 
-from pydantic import ConfigDict, Field, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    model_serializer,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from accord.wire.message import Message, Tagged, seal
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, seal
 from accord.wire.url import MediaUrl, SafeUrl, inline_media_type
 
 
@@ -25,6 +34,9 @@ class PresentationEventType(StrEnum):
     MARKDOWN_BLOCK = "markdown_block"
     USER_ERROR = "user_error"
     THOUGHT_TRACE = "thought_trace"
+
+
+_Type = PresentationEventType
 
 
 class CitationItem(Message, frozen=True):
@@ -81,11 +93,18 @@ class UserError(Message, frozen=True):
     """A failed sub-task, told to the user; the agent is well. Keeps whatever else was sent."""
 
     model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     message: str
     code: StrictInt | StrictFloat | StrictStr | None = None
     domain: Literal["client", "system", "llm", "tool", "security"] = "system"
     retryable: bool = False
+
+    @model_serializer(mode="wrap")
+    def _keep_every_key(self, handler: SerializerFunctionWrapHandler):
+        fields: dict[str, Any] = handler(self)
+        # Leaving out absent fields would also leave out what the agent itself sent as null.
+        return fields | (self.__pydantic_extra__ or {})
 
 
 class PresentationEvent(Tagged, frozen=True):
@@ -99,47 +118,61 @@ class PresentationEvent(Tagged, frozen=True):
     type: PresentationEventType
     data: Any
 
+    if TYPE_CHECKING:  # the type may be given by its wire name
+
+        def __init__(
+            self, *, type: PresentationEventType | str, data: Any, id: UUID = ..., timestamp: datetime = ...
+        ) -> None: ...
+
 
 class CitationEvent(PresentationEvent, frozen=True):
     """Sources."""
 
-    type: Literal[PresentationEventType.CITATION_BLOCK] = PresentationEventType.CITATION_BLOCK
+    type: Annotated[Literal[PresentationEventType.CITATION_BLOCK], WrittenAsText()] = (
+        PresentationEventType.CITATION_BLOCK
+    )
     data: CitationBlock
 
 
 class ProgressEvent(PresentationEvent, frozen=True):
     """Progress."""
 
-    type: Literal[PresentationEventType.PROGRESS_INDICATOR] = PresentationEventType.PROGRESS_INDICATOR
+    type: Annotated[Literal[PresentationEventType.PROGRESS_INDICATOR], WrittenAsText()] = (
+        PresentationEventType.PROGRESS_INDICATOR
+    )
     data: ProgressUpdate
 
 
 class MediaEvent(PresentationEvent, frozen=True):
     """Media."""
 
-    type: Literal[PresentationEventType.MEDIA_CAROUSEL] = PresentationEventType.MEDIA_CAROUSEL
+    type: Annotated[Literal[PresentationEventType.MEDIA_CAROUSEL], WrittenAsText()] = (
+        PresentationEventType.MEDIA_CAROUSEL
+    )
     data: MediaCarousel
 
 
 class MarkdownEvent(PresentationEvent, frozen=True):
     """Markdown."""
 
-    type: Literal[PresentationEventType.MARKDOWN_BLOCK] = PresentationEventType.MARKDOWN_BLOCK
+    type: Annotated[Literal[PresentationEventType.MARKDOWN_BLOCK], WrittenAsText()] = (
+        PresentationEventType.MARKDOWN_BLOCK
+    )
     data: MarkdownBlock
 
 
 class UserErrorEvent(PresentationEvent, frozen=True):
     """A failed sub-task."""
 
-    type: Literal[PresentationEventType.USER_ERROR] = PresentationEventType.USER_ERROR
+    type: Annotated[Literal[_Type.USER_ERROR], WrittenAsText()] = _Type.USER_ERROR
     data: UserError
 
 
 class ThoughtEvent(PresentationEvent, frozen=True):
     """Steps of reasoning, in whatever form the agent has them."""
 
-    type: Literal[PresentationEventType.THOUGHT_TRACE] = PresentationEventType.THOUGHT_TRACE
-    data: dict[str, Any]
+    type: Annotated[Literal[_Type.THOUGHT_TRACE], WrittenAsText()] = _Type.THOUGHT_TRACE
+    data: FreeObject
 
 
 AnyEvent = CitationEvent | ProgressEvent | MediaEvent | MarkdownEvent | UserErrorEvent | ThoughtEvent
@@ -149,11 +182,11 @@ seal(
     PresentationEvent,
     "type",
     {
-        PresentationEventType.CITATION_BLOCK: CitationEvent,
-        PresentationEventType.PROGRESS_INDICATOR: ProgressEvent,
-        PresentationEventType.MEDIA_CAROUSEL: MediaEvent,
-        PresentationEventType.MARKDOWN_BLOCK: MarkdownEvent,
-        PresentationEventType.USER_ERROR: UserErrorEvent,
-        PresentationEventType.THOUGHT_TRACE: ThoughtEvent,
+        _Type.CITATION_BLOCK: CitationEvent,
+        _Type.PROGRESS_INDICATOR: ProgressEvent,
+        _Type.MEDIA_CAROUSEL: MediaEvent,
+        _Type.MARKDOWN_BLOCK: MarkdownEvent,
+        _Type.USER_ERROR: UserErrorEvent,
+        _Type.THOUGHT_TRACE: ThoughtEvent,
     },
 )

@@ -1,74 +1,86 @@
 """The ground every message stands on: how it is read, how it is written, how a union is told apart.
 
-It decides the house's JSON manners (no NaN in, no NaN out, absent optionals left out) and must not know any
-particular message. Reading has two doors with one rule: pydantic's `model_validate_json`, which raises
-pydantic's error for pydantic's users, and `parse`, which raises ours for everything that a peer sends.
+It decides the house's JSON manners (free-form objects are JSON and nothing else, absent optionals are left out) and
+must not know any particular message. Reading has two doors with one rule: pydantic's `model_validate_json`, which
+raises pydantic's error for pydantic's users, and `parse`, which raises ours for everything that a peer sends.
 """
 
-import json
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final, Literal, NoReturn, Self, Union
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Annotated, Any, ClassVar, Final, Self, Union, cast
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
-from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, PydanticSerializationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, PydanticSerializationError, core_schema
 
 from accord.errors import InvalidMessageError, NotSerialisableError, Problem
 
 MAX_PROBLEMS_TOLD: Final = 20
 MAX_FIELD_CHARS: Final = 120
 
+MAX_DEPTH: Final = 200
+
 _QUOTED = re.compile(r"'([^']*)'")
+
+
+def only_json(value: Any, _depth: int = 0) -> Any:
+    """The value itself, if JSON can carry it: pydantic's parser lets NaN and Infinity through, and so would Python."""
+    inner: Iterable[Any]
+    if isinstance(value, dict):
+        inner = cast("dict[Any, Any]", value).values()
+    elif isinstance(value, list | tuple):
+        inner = cast("Iterable[Any]", value)
+    elif isinstance(value, float) and not isfinite(value):
+        raise PydanticCustomError("json_number", "Numbers should be finite: JSON has no NaN and no Infinity")
+    else:
+        return value
+    if _depth > MAX_DEPTH:
+        raise PydanticCustomError(
+            "json_depth", "Objects should not be nested more than {limit} deep", {"limit": MAX_DEPTH}
+        )
+    for item in inner:
+        only_json(item, _depth + 1)
+    return cast("Any", value)
+
+
+FreeObject = Annotated[dict[str, Any], AfterValidator(only_json)]
+"""An object of any shape, kept key by key."""
+
+FreeValue = Annotated[Any, AfterValidator(only_json)]
+"""Any JSON value."""
 
 
 class Message(BaseModel, frozen=True):
     """A frozen message that ignores what it does not know and is built on first use (imports stay cheap)."""
 
-    model_config = ConfigDict(extra="ignore", defer_build=True, ser_json_inf_nan="constants")
+    model_config = ConfigDict(extra="ignore", defer_build=True)
 
     @classmethod
     def parse(cls, raw: bytes | str) -> Self:
         """The message in these bytes; raises `InvalidMessageError` naming each field and what was expected."""
         try:
-            return cls.model_validate_json(raw)
+            return cls.__pydantic_validator__.validate_json(raw)
         except ValidationError as error:
             raise invalid_message(cls.__name__, error) from None
-
-    @classmethod
-    def model_validate_json(
-        cls,
-        json_data: str | bytes | bytearray,
-        *,
-        strict: bool | None = None,
-        extra: Literal["allow", "ignore", "forbid"] | None = None,
-        context: Any = None,
-        by_alias: bool | None = None,
-        by_name: bool | None = None,
-    ) -> Self:
-        """The message in this JSON text, as pydantic reads it, except that NaN and Infinity are not JSON."""
-        if isinstance(json_data, str):
-            if "NaN" in json_data or "Infinity" in json_data:
-                _refuse_constants(cls.__name__, json_data)
-        elif b"NaN" in json_data or b"Infinity" in json_data:
-            _refuse_constants(cls.__name__, json_data)
-        return cls.__pydantic_validator__.validate_json(
-            json_data, strict=strict, extra=extra, context=context, by_alias=by_alias, by_name=by_name
-        )
 
     def to_json(self) -> str:
         """The message as JSON text, without its absent optional fields."""
         try:
-            text = self.__pydantic_serializer__.to_json(self, exclude_none=True, by_alias=True).decode()
+            return self.__pydantic_serializer__.to_json(self, exclude_none=True).decode()
         except PydanticSerializationError as error:
-            msg = f"A {type(self).__name__} holds what JSON cannot carry: {error}"
-            raise NotSerialisableError(msg) from None
-        if "NaN" in text or "Infinity" in text:
-            _refuse_to_send_constants(type(self).__name__, text)
-        return text
+            raise NotSerialisableError(f"A {type(self).__name__} holds what JSON cannot carry: {error}") from None
 
     def dump(self) -> dict[str, Any]:
         """The message as plain JSON values, without its absent optional fields."""
-        return self.model_dump(mode="json", exclude_none=True, by_alias=True)
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+class WrittenAsText:
+    """Has a tag written as the text it is; asking the enum first costs four times as much."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        return {**schema, "serialization": core_schema.simple_ser_schema("str")}  # pyright: ignore[reportReturnType]
 
 
 class Tagged(Message, frozen=True):
@@ -80,13 +92,6 @@ class Tagged(Message, frozen=True):
 
     tag: ClassVar[str] = ""
     kinds: ClassVar[Mapping[str, type["Tagged"]]] = {}
-
-    def __new__(cls, *_: object, **fields: object) -> Self:
-        """An empty instance of the kind that the tag names, for `__init__` to fill."""
-        kind = cls
-        if "kinds" in cls.__dict__ and isinstance(named := fields.get(cls.tag), str):
-            kind = cls.kinds.get(named, cls)
-        return super().__new__(kind)  # pyright: ignore[reportReturnType, reportArgumentType]
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -100,7 +105,18 @@ def seal(base: type[Tagged], tag: str, kinds: Mapping[str, type[Tagged]]) -> Non
     """Close a union: from here on `base` stands for exactly these kinds."""
     base.tag = tag
     base.kinds = dict(kinds)
+    # Only calls on the base look for a kind. The kinds get Python's own __new__ back, and before the base gets ours:
+    # inherited, it would cost every parsed message a Python call.
+    for kind in kinds.values():
+        kind.__new__ = object.__new__  # pyright: ignore[reportAttributeAccessIssue]
+    base.__new__ = _empty_kind  # pyright: ignore[reportAttributeAccessIssue]
     base.model_rebuild(force=True)
+
+
+def _empty_kind(base: type[Tagged], **fields: object) -> Tagged:
+    """An empty instance of the kind that the tag names, for its `__init__` to fill; of the base, to refuse, if none."""
+    named = fields.get(base.tag)
+    return object.__new__(base.kinds.get(named, base) if isinstance(named, str) else base)
 
 
 def invalid_message(name: str, error: ValidationError) -> InvalidMessageError:
@@ -124,34 +140,3 @@ def _expected(details: ErrorDetails) -> str:
     if details["type"] == "union_tag_not_found":
         return f"{context['discriminator']} is missing"
     return details["msg"]
-
-
-class _ConstantFoundError(Exception):
-    """Carries the first NaN or Infinity out of the standard parser."""
-
-
-def _refuse_constants(name: str, raw: str | bytes | bytearray) -> None:
-    if constant := _constant_in(raw):
-        told = PydanticCustomError("json_number", "Numbers should be finite: {constant} is not JSON", {"constant": constant})
-        raise ValidationError.from_exception_data(name, [{"type": told, "input": None}], "json", hide_input=True)
-
-
-def _refuse_to_send_constants(name: str, text: str) -> None:
-    if constant := _constant_in(text):
-        msg = f"A {name} holds {constant}, which JSON cannot carry"
-        raise NotSerialisableError(msg)
-
-
-def _constant_in(raw: str | bytes | bytearray) -> str | None:
-    """The first NaN or Infinity that stands outside of a string."""
-
-    def found(constant: str) -> NoReturn:
-        raise _ConstantFoundError(constant)
-
-    try:
-        json.loads(raw, parse_constant=found)
-    except _ConstantFoundError as constant:
-        return str(constant)
-    except (ValueError, RecursionError):
-        return None  # not JSON at all: the compiled parser says so better
-    return None

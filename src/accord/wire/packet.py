@@ -1,14 +1,14 @@
 """What a stream is made of (CAP), told apart by `op`. In which order packets may come is not decided here."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import GetCoreSchemaHandler, StrictStr
 from pydantic_core import CoreSchema, core_schema
 
 from accord.errors import ErrorSeverity
 from accord.wire.event import PresentationEvent
-from accord.wire.message import Message, Tagged, seal
+from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, seal
 
 
 class StreamOpCode(StrEnum):
@@ -26,53 +26,58 @@ class StreamError(Message, frozen=True):
     code: str
     message: str
     severity: ErrorSeverity
-    details: dict[str, Any] | None = None
+    details: FreeObject | None = None
 
 
 class _OrEvent:
-    """An object of any shape; in Python, a `PresentationEvent` may be given in its place."""
+    """Lets a `PresentationEvent` be given in Python where an object is expected."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         free = handler(source)
-        event = core_schema.no_info_after_validator_function(
-            PresentationEvent.dump, core_schema.is_instance_schema(PresentationEvent)
-        )
-        either = core_schema.union_schema([free, event], mode="left_to_right")
+        either = core_schema.no_info_before_validator_function(_as_object, free)
         return core_schema.json_or_python_schema(json_schema=free, python_schema=either)
+
+
+def _as_object(payload: Any) -> Any:
+    return payload.dump() if isinstance(payload, PresentationEvent) else payload
 
 
 class StreamPacket(Tagged, frozen=True):
     """One step of a stream. `StreamPacket(op=…, p=…)` builds the kind that `op` names."""
 
     op: StreamOpCode
-    p: Any = None
+    p: Any
+
+    if TYPE_CHECKING:  # what the call takes, which is more than any one kind's fields say
+
+        def __init__(self, *, op: StreamOpCode | str, p: Any = None) -> None: ...
 
 
 class DeltaPacket(StreamPacket, frozen=True):
     """A piece of text."""
 
-    op: Literal[StreamOpCode.DELTA] = StreamOpCode.DELTA
-    p: str
+    op: Annotated[Literal[StreamOpCode.DELTA], WrittenAsText()] = StreamOpCode.DELTA
+    p: StrictStr
 
 
 class EventPacket(StreamPacket, frozen=True):
     """A structured event, kept key by key whatever it looks like (decision 2)."""
 
-    op: Literal[StreamOpCode.EVENT] = StreamOpCode.EVENT
-    p: Annotated[dict[str, Any], _OrEvent()]
+    op: Annotated[Literal[StreamOpCode.EVENT], WrittenAsText()] = StreamOpCode.EVENT
+    p: Annotated[FreeObject, _OrEvent()]
 
 
 class ErrorPacket(StreamPacket, frozen=True):
     """The stream is broken."""
 
-    op: Literal[StreamOpCode.ERROR] = StreamOpCode.ERROR
+    op: Annotated[Literal[StreamOpCode.ERROR], WrittenAsText()] = StreamOpCode.ERROR
     p: StreamError
 
 
 class ClosePacket(StreamPacket, frozen=True):
     """The stream is over."""
 
-    op: Literal[StreamOpCode.CLOSE] = StreamOpCode.CLOSE
+    op: Annotated[Literal[StreamOpCode.CLOSE], WrittenAsText()] = StreamOpCode.CLOSE
     p: None = None
 
 

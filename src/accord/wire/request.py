@@ -7,7 +7,7 @@ from pydantic import AliasChoices, AliasPath, Field
 
 from accord.wire.acp.content import ContentBlock
 from accord.wire.client import ClientCapabilities
-from accord.wire.message import Message
+from accord.wire.message import FreeObject, Message
 from accord.wire.requirement import CapabilityRequirements
 
 
@@ -33,7 +33,7 @@ class AgentRequest(Message, frozen=True):
     query: str = Field(validation_alias=AliasChoices("query", AliasPath("payload", "input")))
     files: list[str] = Field(default_factory=list[str])
     conversation_id: str | None = None
-    meta: dict[str, Any] = Field(default_factory=dict[str, Any])
+    meta: FreeObject = Field(default_factory=dict[str, Any])
     session_id: str | None = None
     capabilities: ClientCapabilities | None = None
     content: list[ContentBlock] | None = None

@@ -1,10 +1,9 @@
 """The envelope that answers at once (CAP)."""
 
 from datetime import datetime
-from typing import Any
 from uuid import UUID
 
-from accord.wire.message import Message
+from accord.wire.message import FreeObject, Message
 
 
 class ServiceResponse(Message, frozen=True):
@@ -12,5 +11,5 @@ class ServiceResponse(Message, frozen=True):
 
     request_id: UUID
     created_at: datetime
-    output: dict[str, Any]
-    metrics: dict[str, Any] | None = None
+    output: FreeObject
+    metrics: FreeObject | None = None

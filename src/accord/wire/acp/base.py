@@ -1,14 +1,12 @@
 """The manners that ACP messages share: camelCase outside, snake_case inside, lenient where the protocol is."""
 
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
-from accord.wire.message import Message, Tagged
-
-T = TypeVar("T")
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged
 
 _MANNERS = ConfigDict(
     extra="allow",
@@ -30,13 +28,15 @@ class AcpMessage(Message, frozen=True):
     """A message or a part of one; keeps what it does not know."""
 
     model_config = _MANNERS
+    __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    meta: dict[str, Any] | None = Field(default=None, alias="_meta")
+    meta: FreeObject | None = Field(default=None, alias="_meta")
 
 
 class AcpTagged(Tagged, frozen=True):
     """A part that is told apart by one field; keeps what it does not know."""
 
     model_config = _MANNERS
+    __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    meta: dict[str, Any] | None = Field(default=None, alias="_meta")
+    meta: FreeObject | None = Field(default=None, alias="_meta")

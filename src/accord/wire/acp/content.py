@@ -1,10 +1,10 @@
 """Content blocks, the same in both protocol versions. Which of them an agent takes is decided in `core`."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, AcpTagged
-from accord.wire.message import seal
+from accord.wire.message import FreeObject, WrittenAsText, seal
 
 
 class ContentType(StrEnum):
@@ -40,20 +40,24 @@ class ContentBlock(AcpTagged, frozen=True):
     """A piece of a prompt, a message or a tool's result. `ContentBlock(type=…, …)` builds the kind named."""
 
     type: ContentType
-    annotations: Annotated[dict[str, Any] | None, AbsentIfMalformed()] = None
+    annotations: Annotated[FreeObject | None, AbsentIfMalformed()] = None
+
+    if TYPE_CHECKING:  # the other fields are those of the kind that is named
+
+        def __init__(self, *, type: ContentType | str, **fields: Any) -> None: ...
 
 
 class TextBlock(ContentBlock, frozen=True):
     """Text; every agent takes it."""
 
-    type: Literal[ContentType.TEXT] = ContentType.TEXT
+    type: Annotated[Literal[ContentType.TEXT], WrittenAsText()] = ContentType.TEXT
     text: str
 
 
 class ImageBlock(ContentBlock, frozen=True):
     """A picture, in base64."""
 
-    type: Literal[ContentType.IMAGE] = ContentType.IMAGE
+    type: Annotated[Literal[ContentType.IMAGE], WrittenAsText()] = ContentType.IMAGE
     data: str
     mime_type: str
     uri: LenientStr = None
@@ -62,7 +66,7 @@ class ImageBlock(ContentBlock, frozen=True):
 class AudioBlock(ContentBlock, frozen=True):
     """Sound, in base64."""
 
-    type: Literal[ContentType.AUDIO] = ContentType.AUDIO
+    type: Annotated[Literal[ContentType.AUDIO], WrittenAsText()] = ContentType.AUDIO
     data: str
     mime_type: str
 
@@ -70,7 +74,7 @@ class AudioBlock(ContentBlock, frozen=True):
 class ResourceLinkBlock(ContentBlock, frozen=True):
     """A resource that the agent can fetch; every agent takes the link."""
 
-    type: Literal[ContentType.RESOURCE_LINK] = ContentType.RESOURCE_LINK
+    type: Annotated[Literal[ContentType.RESOURCE_LINK], WrittenAsText()] = ContentType.RESOURCE_LINK
     uri: str
     name: str
     title: LenientStr = None
@@ -82,7 +86,7 @@ class ResourceLinkBlock(ContentBlock, frozen=True):
 class ResourceBlock(ContentBlock, frozen=True):
     """A resource with its contents."""
 
-    type: Literal[ContentType.RESOURCE] = ContentType.RESOURCE
+    type: Annotated[Literal[ContentType.RESOURCE], WrittenAsText()] = ContentType.RESOURCE
     resource: TextResource | BlobResource
 
 

@@ -1,0 +1,61 @@
+"""The `accord` command itself: its list of commands, and how any of them ends.
+
+Exit status: 0 done, 1 the answer is no, 2 the call or a file has to be put right. No stack trace for a user's
+mistake, none for Ctrl-C, none when the reader of a pipe goes away.
+"""
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated, Final
+
+import typer
+
+from accord.cli.negotiate import negotiate_command
+from accord.cli.schemas import schemas_command
+from accord.errors import AccordError
+
+EXIT_USAGE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+app = typer.Typer(
+    name="accord",
+    help="Capability negotiation for agents. Never silently degrade.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command("negotiate")(negotiate_command)
+app.command("schemas")(schemas_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"accord {version('accord-agents')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _accord(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Capability negotiation for agents. Never silently degrade."""
+
+
+def main() -> None:
+    """Run the command line and end the process as its answer says."""
+    try:
+        app()
+    except AccordError as error:
+        print(f"accord: {error.message}", file=sys.stderr)
+        sys.exit(EXIT_USAGE)
+    except KeyboardInterrupt:
+        sys.exit(EXIT_INTERRUPTED)
+    except BrokenPipeError:
+        # The reader has seen enough. Point stdout away, so that Python's own last flush does not complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)

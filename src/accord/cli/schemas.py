@@ -1,0 +1,25 @@
+"""`accord schemas`: the contract as files, for other languages and other tools."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from accord.errors import UsageError
+from accord.wire.contract import ServiceContract, message_schemas
+
+
+def schemas_command(
+    folder: Annotated[Path, typer.Argument(help="Where to write; made if it is not there.")],
+) -> None:
+    """Write the JSON Schema of every message, and the OpenAPI document."""
+    documents: dict[str, Any] = {f"{name}.json": schema for name, schema in message_schemas().items()}
+    documents["openapi.json"] = ServiceContract.document()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, document in documents.items():
+            (folder / name).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"Cannot write to {folder}: {error.strerror}") from error
+    print(f"Wrote {len(documents)} files to {folder}")

@@ -1,0 +1,117 @@
+"""Compares what a backend declares with what the work requires (ABP; decisions 10, 11 and 15).
+
+Looks at the manifest only. Whether Accord itself could stand in for what is missing is `plan`'s question, and
+the two labels, emulated by the backend and emulated by Accord, never mix.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from accord.wire.capability import ALIASES, pascal_case
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.negotiation import CompatibilityReport, NegotiationResult
+from accord.wire.requirement import CapabilityRequirements
+from accord.wire.support import (
+    ReportedEmulated,
+    ReportedNative,
+    ReportedSupport,
+    ReportedUnsupported,
+    Restricted,
+    SupportLevel,
+)
+
+NOT_DECLARED: Final = "not declared"
+
+BELOW_NATIVE: Final[Mapping[str, str]] = MappingProxyType(
+    {"unsupported": "declared unsupported", "emulated": "emulated is below native"}
+)
+"""Why a declared level does not do."""
+
+_NATIVE: Final = ReportedNative()
+_ADAPTER: Final = ReportedEmulated(strategy="adapter")
+_UNSUPPORTED: Final = ReportedUnsupported()
+
+
+def declared_level(manifest: CapabilityManifest, capability: str) -> SupportLevel | None:
+    """The level declared for this capability or for its alias; its own name wins."""
+    level = manifest.root.get(capability)
+    if level is None and (alias := ALIASES.get(capability)):
+        level = manifest.root.get(alias)
+    return level
+
+
+def check_capability(manifest: CapabilityManifest, capability: str) -> ReportedSupport:
+    """How one capability is supported, as a report tells it."""
+    level = declared_level(manifest, capability)
+    if level is None or level.root == "unsupported":
+        return _UNSUPPORTED
+    if level.root == "native":
+        return _NATIVE
+    return ReportedEmulated(strategy=_restriction(level.root)) if isinstance(level.root, Restricted) else _ADAPTER
+
+
+def negotiate(manifest: CapabilityManifest, requirements: CapabilityRequirements) -> NegotiationResult:
+    """Every required capability in the list that the manifest earns it."""
+    native: list[str] = []
+    emulatable: list[str] = []
+    unsupported: list[str] = []
+    reasons: dict[str, str] = {}
+    strategies: dict[str, str] = {}
+    for requirement in requirements.required:
+        name = requirement.capability
+        level = declared_level(manifest, name)
+        if level is None or not level.satisfies(requirement.min_support):
+            unsupported.append(name)
+            reasons[name] = _shortfall(level)
+        elif level.root == "native":
+            native.append(name)
+        else:
+            emulatable.append(name)
+            if isinstance(level.root, Restricted):
+                strategies[name] = _restriction(level.root)
+    return NegotiationResult.model_construct(
+        native=native, emulatable=emulatable, unsupported=unsupported, reasons=reasons, strategies=strategies
+    )
+
+
+def generate_report(result: NegotiationResult) -> CompatibilityReport:
+    """The result as counts, one sentence and details."""
+    native, emulated, unsupported = len(result.native), len(result.emulatable), len(result.unsupported)
+    verdict = "fully compatible" if result.is_compatible() else "incompatible"
+    return CompatibilityReport.model_construct(
+        compatible=result.is_compatible(),
+        native_count=native,
+        emulated_count=emulated,
+        unsupported_count=unsupported,
+        summary=f"{native} native, {emulated} emulatable, {unsupported} unsupported — {verdict}",
+        details=list(_details(result)),
+    )
+
+
+def _details(result: NegotiationResult) -> Iterator[tuple[str, ReportedSupport]]:
+    yield from _told(result.native, _NATIVE)
+    for name in result.emulatable:
+        strategy = result.strategies.get(name)
+        yield _pascal(name), ReportedEmulated(strategy=strategy) if strategy else _ADAPTER
+    yield from _told(result.unsupported, _UNSUPPORTED)
+
+
+def _told(names: Iterable[str], support: ReportedSupport) -> Iterator[tuple[str, ReportedSupport]]:
+    return ((_pascal(name), support) for name in names)
+
+
+def _shortfall(level: SupportLevel | None) -> str:
+    if level is None:
+        return NOT_DECLARED
+    if isinstance(level.root, Restricted):
+        return f"restricted ({level.root.restricted.reason}) is below native"
+    return BELOW_NATIVE[level.root]
+
+
+def _restriction(level: Restricted) -> str:
+    return f"restricted: {level.restricted.reason}"
+
+
+_pascal = lru_cache(maxsize=1024)(pascal_case)

@@ -1,0 +1,261 @@
+"""What an agent tells its client during a session, as the version 2 draft has it.
+
+Here messages have ids and come whole or in chunks, a turn ends by a `state_update`, and terminals are the agent's.
+What version 1 has too is in `update`.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
+from accord.wire.acp.content import LenientStr
+from accord.wire.acp.draft_content import DraftContentBlock
+from accord.wire.acp.lenient import ListOrAbsent, Open, OpenTagged, SkipIfMalformed, seal_open
+from accord.wire.acp.rpc import RpcError
+from accord.wire.acp.session import StopReason
+from accord.wire.acp.settings import DraftAvailableCommand, DraftSessionConfigOption
+from accord.wire.acp.tool import DraftToolCallContent, DraftToolCallUpdate, ToolCallCapabilities
+from accord.wire.acp.update import (
+    CompactionSummaryChunk,
+    CompactionUpdate,
+    DraftSessionUpdate,
+    NoticeUpdate,
+    OtherUpdate,
+    PlanEntry,
+    SessionInfoUpdate,
+    UsageUpdate,
+)
+
+
+class DraftMessageChunk(DraftSessionUpdate, frozen=True):
+    """A piece of a message as it grows."""
+
+    message_id: str
+    content: DraftContentBlock
+
+
+class DraftUserMessageChunk(DraftMessageChunk, frozen=True):
+    """A piece of what the user said."""
+
+    session_update: Literal["user_message_chunk"] = "user_message_chunk"
+
+
+class DraftAgentMessageChunk(DraftMessageChunk, frozen=True):
+    """A piece of what the agent says."""
+
+    session_update: Literal["agent_message_chunk"] = "agent_message_chunk"
+
+
+class DraftAgentThoughtChunk(DraftMessageChunk, frozen=True):
+    """A piece of what the agent thinks."""
+
+    session_update: Literal["agent_thought_chunk"] = "agent_thought_chunk"
+
+
+class WholeMessage(DraftSessionUpdate, frozen=True):
+    """A message as it is now; without `content`, what was known of it stays."""
+
+    message_id: str
+    content: ListOrAbsent[DraftContentBlock] = None
+
+
+class UserMessage(WholeMessage, frozen=True):
+    """What the user said."""
+
+    session_update: Literal["user_message"] = "user_message"
+
+
+class AgentMessage(WholeMessage, frozen=True):
+    """What the agent said."""
+
+    session_update: Literal["agent_message"] = "agent_message"
+
+
+class AgentThought(WholeMessage, frozen=True):
+    """What the agent thought."""
+
+    session_update: Literal["agent_thought"] = "agent_thought"
+
+
+class SessionState(StrEnum):
+    """What the agent is doing."""
+
+    RUNNING = "running"
+    IDLE = "idle"
+    REQUIRES_ACTION = "requires_action"
+
+
+class BackgroundWork(AcpMessage, frozen=True):
+    """Something that goes on beside the turn; `type` says which of the ids is there."""
+
+    type: str
+    terminal_id: LenientStr = None
+    tool_call_id: LenientStr = None
+
+
+class StateUpdate(DraftSessionUpdate, frozen=True):
+    """The agent is at work, idle, or waits for its user. Idle, it may say why the turn ended."""
+
+    session_update: Literal["state_update"] = "state_update"
+    state: Open[SessionState]
+    background: Annotated[list[BackgroundWork] | None, AbsentIfMalformed()] = None
+    stop_reason: Annotated[Open[StopReason] | None, AbsentIfMalformed()] = None
+    error: Annotated[RpcError | None, AbsentIfMalformed()] = None
+
+
+class DraftToolCallChanged(DraftToolCallUpdate, DraftSessionUpdate, frozen=True):
+    """A tool call begins or goes on."""
+
+    session_update: Literal["tool_call_update"] = "tool_call_update"
+
+
+class ToolCallContentChunk(DraftSessionUpdate, frozen=True):
+    """One more piece of what a tool gives."""
+
+    session_update: Literal["tool_call_content_chunk"] = "tool_call_content_chunk"
+    tool_call_id: str
+    content: DraftToolCallContent
+
+
+class TerminalOutput(AcpMessage, frozen=True):
+    """All that a terminal has printed, in base64."""
+
+    data: str
+
+
+class TerminalExitStatus(AcpMessage, frozen=True):
+    """How a terminal's command ended."""
+
+    exit_code: Annotated[int | None, Field(strict=True), AbsentIfMalformed()] = None
+    signal: LenientStr = None
+
+
+class TerminalSize(AcpMessage, frozen=True):
+    """A terminal's columns and rows."""
+
+    cols: Annotated[int, Field(strict=True, ge=1, le=65535)]
+    rows: Annotated[int, Field(strict=True, ge=1, le=65535)]
+
+
+class TerminalUpdate(DraftSessionUpdate, frozen=True):
+    """A terminal, or what changed about it."""
+
+    session_update: Literal["terminal_update"] = "terminal_update"
+    terminal_id: str
+    command: LenientStr = None
+    cwd: LenientStr = None
+    output: Annotated[TerminalOutput | None, AbsentIfMalformed()] = None
+    exit_status: Annotated[TerminalExitStatus | None, AbsentIfMalformed()] = None
+    size: Annotated[TerminalSize | None, AbsentIfMalformed()] = None
+    capabilities: Annotated[ToolCallCapabilities | None, AbsentIfMalformed()] = None
+
+
+class TerminalOutputChunk(DraftSessionUpdate, frozen=True):
+    """What a terminal printed now, in base64."""
+
+    session_update: Literal["terminal_output_chunk"] = "terminal_output_chunk"
+    terminal_id: str
+    data: str
+
+
+class DraftPlan(OpenTagged, frozen=True):
+    """A plan with an id, so that there can be several."""
+
+    type: str
+    plan_id: str
+
+
+class PlanItems(DraftPlan, frozen=True):
+    """A plan as a list of steps."""
+
+    type: Literal["items"] = "items"
+    entries: list[Annotated[PlanEntry, SkipIfMalformed()]]
+
+
+class OtherPlan(DraftPlan, frozen=True):
+    """A form of plan that is not known yet; keeps everything."""
+
+
+seal_open(DraftPlan, "type", {"items": PlanItems}, OtherPlan)
+
+
+class DraftPlanUpdate(DraftSessionUpdate, frozen=True):
+    """A plan as it is now."""
+
+    session_update: Literal["plan_update"] = "plan_update"
+    plan: DraftPlan
+
+
+class DraftAvailableCommandsUpdate(DraftSessionUpdate, frozen=True):
+    """All commands as they are now."""
+
+    session_update: Literal["available_commands_update"] = "available_commands_update"
+    available_commands: list[Annotated[DraftAvailableCommand, SkipIfMalformed()]]
+
+
+class DraftConfigOptionUpdate(DraftSessionUpdate, frozen=True):
+    """All options as they are now."""
+
+    session_update: Literal["config_option_update"] = "config_option_update"
+    config_options: list[Annotated[DraftSessionConfigOption, SkipIfMalformed()]]
+
+
+AnyDraftUpdate = (
+    DraftUserMessageChunk
+    | DraftAgentMessageChunk
+    | DraftAgentThoughtChunk
+    | UserMessage
+    | AgentMessage
+    | AgentThought
+    | StateUpdate
+    | DraftToolCallChanged
+    | ToolCallContentChunk
+    | TerminalUpdate
+    | TerminalOutputChunk
+    | DraftPlanUpdate
+    | DraftAvailableCommandsUpdate
+    | DraftConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | NoticeUpdate
+    | CompactionUpdate
+    | CompactionSummaryChunk
+    | OtherUpdate
+)
+"""For a `match` that the type checker can prove complete."""
+
+seal_open(
+    DraftSessionUpdate,
+    "session_update",
+    {
+        "user_message_chunk": DraftUserMessageChunk,
+        "agent_message_chunk": DraftAgentMessageChunk,
+        "agent_thought_chunk": DraftAgentThoughtChunk,
+        "user_message": UserMessage,
+        "agent_message": AgentMessage,
+        "agent_thought": AgentThought,
+        "state_update": StateUpdate,
+        "tool_call_update": DraftToolCallChanged,
+        "tool_call_content_chunk": ToolCallContentChunk,
+        "terminal_update": TerminalUpdate,
+        "terminal_output_chunk": TerminalOutputChunk,
+        "plan_update": DraftPlanUpdate,
+        "available_commands_update": DraftAvailableCommandsUpdate,
+        "config_option_update": DraftConfigOptionUpdate,
+        "session_info_update": SessionInfoUpdate,
+        "usage_update": UsageUpdate,
+        "notice": NoticeUpdate,
+        "compaction_update": CompactionUpdate,
+        "compaction_summary_chunk": CompactionSummaryChunk,
+    },
+    OtherUpdate,
+)
+
+
+class DraftSessionNotification(AcpMessage, frozen=True):
+    """Something happened in a session, in the draft."""
+
+    session_id: str
+    update: DraftSessionUpdate

@@ -1,0 +1,124 @@
+"""JSON-RPC 2.0, as ACP speaks it on a line. A frame keeps its id and its parameters exactly as they came.
+
+It does not decide which of the four a line is, nor what a method means; it only has their shapes. A frame that
+leaves `jsonrpc` out is read as 2.0; one that names another version is refused.
+"""
+
+from enum import StrEnum
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, StrictInt, StrictStr
+
+from accord.wire.message import FreeValue, Message
+
+
+class Method(StrEnum):
+    """Every method that either protocol version names."""
+
+    INITIALIZE = "initialize"
+    AUTHENTICATE = "authenticate"
+    LOGOUT = "logout"
+    AUTH_LOGIN = "auth/login"
+    AUTH_LOGOUT = "auth/logout"
+    SESSION_NEW = "session/new"
+    SESSION_LOAD = "session/load"
+    SESSION_LIST = "session/list"
+    SESSION_DELETE = "session/delete"
+    SESSION_RESUME = "session/resume"
+    SESSION_CLOSE = "session/close"
+    SESSION_SET_MODE = "session/set_mode"
+    SESSION_SET_CONFIG_OPTION = "session/set_config_option"
+    SESSION_PROMPT = "session/prompt"
+    SESSION_CANCEL = "session/cancel"
+    TOOL_CALL_CANCEL = "tool_call/cancel"
+    TERMINAL_CANCEL = "terminal/cancel"
+    SESSION_UPDATE = "session/update"
+    SESSION_REQUEST_PERMISSION = "session/request_permission"
+    FS_READ_TEXT_FILE = "fs/read_text_file"
+    FS_WRITE_TEXT_FILE = "fs/write_text_file"
+    TERMINAL_CREATE = "terminal/create"
+    TERMINAL_OUTPUT = "terminal/output"
+    TERMINAL_RELEASE = "terminal/release"
+    TERMINAL_WAIT_FOR_EXIT = "terminal/wait_for_exit"
+    TERMINAL_KILL = "terminal/kill"
+    ELICITATION_CREATE = "elicitation/create"
+    ELICITATION_COMPLETE = "elicitation/complete"
+    CANCEL_REQUEST = "$/cancel_request"
+
+
+RequestId = StrictInt | StrictStr | None
+"""Who asked; a number stays a number, and null is an id of its own in protocol version 1."""
+
+
+class Frame(Message, frozen=True):
+    """One JSON-RPC message; keeps what it does not know."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    told_when_null: ClassVar[tuple[str, ...]] = ()
+
+    jsonrpc: Literal["2.0"] = "2.0"
+
+    def to_json(self) -> str:
+        """The frame as JSON text, without its absent parts; a null that JSON-RPC wants to see stays."""
+        nulls = "".join(f',"{name}":null' for name in self._nulls())
+        text = super().to_json()
+        return f"{text[:-1]}{nulls}}}" if nulls else text
+
+    def dump(self) -> dict[str, Any]:
+        """The frame as plain JSON values; a null that JSON-RPC wants to see stays."""
+        return super().dump() | dict.fromkeys(self._nulls())
+
+    def _nulls(self) -> list[str]:
+        return [name for name in self.told_when_null if getattr(self, name) is None]
+
+
+class Request(Frame, frozen=True):
+    """A call that wants an answer."""
+
+    told_when_null = ("id",)
+
+    id: RequestId
+    method: str
+    params: FreeValue = None
+
+
+class Notification(Frame, frozen=True):
+    """A call that wants none."""
+
+    method: str
+    params: FreeValue = None
+
+
+class SuccessResponse(Frame, frozen=True):
+    """The answer to a call that went well."""
+
+    told_when_null = ("id", "result")
+
+    id: RequestId
+    result: FreeValue
+
+
+class RpcError(Message, frozen=True):
+    """What went wrong with a call."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    code: StrictInt
+    message: str
+    data: FreeValue = None
+
+
+class ErrorResponse(Frame, frozen=True):
+    """The answer to a call that failed; the id is null where it could not be read."""
+
+    told_when_null = ("id",)
+
+    id: RequestId
+    error: RpcError
+
+
+AnyFrame = Request | Notification | SuccessResponse | ErrorResponse
+"""For a `match` that the type checker can prove complete."""

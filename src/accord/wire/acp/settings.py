@@ -1,0 +1,158 @@
+"""What a session lets its user choose: modes, options, commands. Which of them exist is the agent's business."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import StrictBool
+
+from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
+from accord.wire.acp.content import LenientStr
+from accord.wire.acp.lenient import ListOrEmpty, Open, OpenTagged, seal_open
+
+
+class SessionMode(AcpMessage, frozen=True):
+    """A way in which the agent works."""
+
+    id: str
+    name: str
+    description: LenientStr = None
+
+
+class SessionModeState(AcpMessage, frozen=True):
+    """The modes on offer, and the one in force."""
+
+    current_mode_id: str
+    available_modes: ListOrEmpty[SessionMode]
+
+
+class ConfigCategory(StrEnum):
+    """What an option is about, so that a client can place it well."""
+
+    MODE = "mode"
+    MODEL = "model"
+    MODEL_CONFIG = "model_config"
+    THOUGHT_LEVEL = "thought_level"
+
+
+LenientCategory = Annotated[Open[ConfigCategory] | None, AbsentIfMalformed()]
+
+
+class ConfigChoice(AcpMessage, frozen=True):
+    """One value that can be chosen."""
+
+    value: str
+    name: str
+    description: LenientStr = None
+
+
+class ConfigGroup(AcpMessage, frozen=True):
+    """Values that belong together."""
+
+    group: str
+    name: str
+    options: ListOrEmpty[ConfigChoice]
+
+
+class DraftConfigGroup(AcpMessage, frozen=True):
+    """Values that belong together, in the draft."""
+
+    group_id: str
+    name: str
+    options: ListOrEmpty[ConfigChoice]
+
+
+class SessionConfigOption(OpenTagged, frozen=True):
+    """Something about a session that its user can set."""
+
+    type: str
+    id: str
+    name: str
+    description: LenientStr = None
+    category: LenientCategory = None
+
+
+class SelectOption(SessionConfigOption, frozen=True):
+    """One value out of several."""
+
+    type: Literal["select"] = "select"
+    current_value: str
+    options: list[ConfigChoice] | list[ConfigGroup]
+
+
+class BooleanOption(SessionConfigOption, frozen=True):
+    """On or off."""
+
+    type: Literal["boolean"] = "boolean"
+    current_value: StrictBool
+
+
+class OtherOption(SessionConfigOption, frozen=True):
+    """A kind of option that is not known yet; keeps everything."""
+
+
+class DraftSessionConfigOption(OpenTagged, frozen=True):
+    """Something about a session that its user can set, in the draft."""
+
+    type: str
+    config_id: str
+    name: str
+    description: LenientStr = None
+    category: LenientCategory = None
+
+
+class DraftSelectOption(DraftSessionConfigOption, frozen=True):
+    """One value out of several, in the draft."""
+
+    type: Literal["select"] = "select"
+    current_value: str
+    options: list[ConfigChoice] | list[DraftConfigGroup]
+
+
+class DraftBooleanOption(DraftSessionConfigOption, frozen=True):
+    """On or off, in the draft."""
+
+    type: Literal["boolean"] = "boolean"
+    current_value: StrictBool
+
+
+class DraftOtherOption(DraftSessionConfigOption, frozen=True):
+    """A kind of option that is not known yet, in the draft; keeps everything."""
+
+
+class CommandInput(AcpMessage, frozen=True):
+    """What a command takes after its name."""
+
+    hint: str
+
+
+class AvailableCommand(AcpMessage, frozen=True):
+    """A command that the user can call by name."""
+
+    name: str
+    description: str
+    input: Annotated[CommandInput | None, AbsentIfMalformed()] = None
+
+
+class DraftCommandInput(AcpMessage, frozen=True):
+    """What a command takes after its name, in the draft; only `text` has a hint."""
+
+    type: str
+    hint: LenientStr = None
+
+
+class DraftAvailableCommand(AcpMessage, frozen=True):
+    """A command that the user can call by name, in the draft; of whatever type, it has a name and a purpose."""
+
+    type: str
+    name: str
+    description: str
+    input: Annotated[DraftCommandInput | None, AbsentIfMalformed()] = None
+
+
+seal_open(SessionConfigOption, "type", {"select": SelectOption, "boolean": BooleanOption}, OtherOption)
+seal_open(
+    DraftSessionConfigOption,
+    "type",
+    {"select": DraftSelectOption, "boolean": DraftBooleanOption},
+    DraftOtherOption,
+)

@@ -1,0 +1,253 @@
+"""What an agent tells its client during a session (`session/update`), told apart by `sessionUpdate`.
+
+Peers run ahead: a kind of update that is not known is kept whole as an `OtherUpdate`, while a known kind with a
+mistake in it is an error of that kind. Kinds that are the same in both versions belong to both unions.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
+from accord.wire.acp.content import ContentBlock, LenientStr
+from accord.wire.acp.draft_content import DraftContentBlock
+from accord.wire.acp.lenient import (
+    Count,
+    ListOrAbsent,
+    ListOrEmpty,
+    Open,
+    OpenTagged,
+    seal_open,
+)
+from accord.wire.acp.settings import (
+    AvailableCommand,
+    SessionConfigOption,
+)
+from accord.wire.acp.tool import (
+    ToolCall,
+    ToolCallUpdate,
+)
+
+
+class SessionUpdate(OpenTagged, frozen=True):
+    """One thing that happened. `SessionUpdate(session_update=…, …)` builds the kind named."""
+
+    session_update: str
+
+
+class DraftSessionUpdate(OpenTagged, frozen=True):
+    """One thing that happened, in the draft; its own kinds are in `draft_update`."""
+
+    session_update: str
+
+
+class OtherUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
+    """A kind of update that is not known yet; keeps everything."""
+
+
+class MessageChunk(SessionUpdate, frozen=True):
+    """A piece of a message as it grows."""
+
+    content: ContentBlock
+    message_id: LenientStr = None
+
+
+class UserMessageChunk(MessageChunk, frozen=True):
+    """A piece of what the user said, when a session is replayed."""
+
+    session_update: Literal["user_message_chunk"] = "user_message_chunk"
+
+
+class AgentMessageChunk(MessageChunk, frozen=True):
+    """A piece of what the agent says."""
+
+    session_update: Literal["agent_message_chunk"] = "agent_message_chunk"
+
+
+class AgentThoughtChunk(MessageChunk, frozen=True):
+    """A piece of what the agent thinks."""
+
+    session_update: Literal["agent_thought_chunk"] = "agent_thought_chunk"
+
+
+class ToolCallStarted(ToolCall, SessionUpdate, frozen=True):
+    """A tool call begins."""
+
+    session_update: Literal["tool_call"] = "tool_call"
+
+
+class ToolCallChanged(ToolCallUpdate, SessionUpdate, frozen=True):
+    """A tool call goes on."""
+
+    session_update: Literal["tool_call_update"] = "tool_call_update"
+
+
+class PlanEntryPriority(StrEnum):
+    """How much a step matters."""
+
+    HIGH = "high"
+    MEDIUM = "medium"
+    LOW = "low"
+
+
+class PlanEntryStatus(StrEnum):
+    """How far a step has come; `cancelled` is the draft's."""
+
+    PENDING = "pending"
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+
+
+class PlanEntry(AcpMessage, frozen=True):
+    """One step of a plan."""
+
+    content: str
+    priority: Open[PlanEntryPriority]
+    status: Open[PlanEntryStatus]
+
+
+class PlanUpdate(SessionUpdate, frozen=True):
+    """The whole plan as it is now."""
+
+    session_update: Literal["plan"] = "plan"
+    entries: ListOrEmpty[PlanEntry]
+
+
+class AvailableCommandsUpdate(SessionUpdate, frozen=True):
+    """All commands as they are now."""
+
+    session_update: Literal["available_commands_update"] = "available_commands_update"
+    available_commands: ListOrEmpty[AvailableCommand]
+
+
+class CurrentModeUpdate(SessionUpdate, frozen=True):
+    """Another mode is in force."""
+
+    session_update: Literal["current_mode_update"] = "current_mode_update"
+    current_mode_id: str
+
+
+class ConfigOptionUpdate(SessionUpdate, frozen=True):
+    """All options as they are now."""
+
+    session_update: Literal["config_option_update"] = "config_option_update"
+    config_options: ListOrEmpty[SessionConfigOption]
+
+
+class SessionInfoUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
+    """The session has another title, or was touched."""
+
+    session_update: Literal["session_info_update"] = "session_info_update"
+    title: LenientStr = None
+    updated_at: LenientStr = None
+
+
+class Cost(AcpMessage, frozen=True):
+    """What the session has cost so far."""
+
+    amount: Annotated[float, Field(strict=True, allow_inf_nan=False)]
+    currency: str
+
+
+class UsageUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
+    """How much of the context window is in use."""
+
+    session_update: Literal["usage_update"] = "usage_update"
+    used: Count
+    size: Count
+    cost: Annotated[Cost | None, AbsentIfMalformed()] = None
+
+
+class NoticeSeverity(StrEnum):
+    """How much a notice matters."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class NoticeUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
+    """Something for the user to know that is not part of the answer."""
+
+    session_update: Literal["notice"] = "notice"
+    severity: Open[NoticeSeverity]
+    title: Annotated[str, Field(min_length=1)]
+    description: LenientStr = None
+
+
+class CompactionStatus(StrEnum):
+    """How far a compaction has come."""
+
+    IN_PROGRESS = "in_progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class CompactionUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
+    """The session's history is being shortened."""
+
+    session_update: Literal["compaction_update"] = "compaction_update"
+    compaction_id: str
+    status: Open[CompactionStatus]
+    summary: ListOrAbsent[DraftContentBlock] = None
+    error: LenientStr = None
+
+
+class CompactionSummaryChunk(SessionUpdate, DraftSessionUpdate, frozen=True):
+    """A piece of the summary that stands for the shortened history."""
+
+    session_update: Literal["compaction_summary_chunk"] = "compaction_summary_chunk"
+    compaction_id: str
+    content: DraftContentBlock
+
+
+AnyUpdate = (
+    UserMessageChunk
+    | AgentMessageChunk
+    | AgentThoughtChunk
+    | ToolCallStarted
+    | ToolCallChanged
+    | PlanUpdate
+    | AvailableCommandsUpdate
+    | CurrentModeUpdate
+    | ConfigOptionUpdate
+    | SessionInfoUpdate
+    | UsageUpdate
+    | NoticeUpdate
+    | CompactionUpdate
+    | CompactionSummaryChunk
+    | OtherUpdate
+)
+"""For a `match` that the type checker can prove complete."""
+
+seal_open(
+    SessionUpdate,
+    "session_update",
+    {
+        "user_message_chunk": UserMessageChunk,
+        "agent_message_chunk": AgentMessageChunk,
+        "agent_thought_chunk": AgentThoughtChunk,
+        "tool_call": ToolCallStarted,
+        "tool_call_update": ToolCallChanged,
+        "plan": PlanUpdate,
+        "available_commands_update": AvailableCommandsUpdate,
+        "current_mode_update": CurrentModeUpdate,
+        "config_option_update": ConfigOptionUpdate,
+        "session_info_update": SessionInfoUpdate,
+        "usage_update": UsageUpdate,
+        "notice": NoticeUpdate,
+        "compaction_update": CompactionUpdate,
+        "compaction_summary_chunk": CompactionSummaryChunk,
+    },
+    OtherUpdate,
+)
+
+
+class SessionNotification(AcpMessage, frozen=True):
+    """Something happened in a session."""
+
+    session_id: str
+    update: SessionUpdate

@@ -1,0 +1,1 @@
+"""Tests of how Accord is started."""

@@ -1,0 +1,53 @@
+"""How Accord fails: one tree, one table."""
+
+import re
+
+import pytest
+
+from accord import errors
+from accord.errors import FACTS, AccordError, ErrorCode, InvalidMessageError, NotSerialisableError, Problem, UsageError
+
+TREE = [AccordError, InvalidMessageError, NotSerialisableError, UsageError]
+
+SENTENCES = [
+    (InvalidMessageError("Ping", [Problem("id", "Field required")]), "Not a valid Ping: id: Field required"),
+    (InvalidMessageError("Ping", [Problem("a", "x"), Problem("b", "y")]), "Not a valid Ping: a: x; b: y"),
+    (NotSerialisableError("A Ping holds NaN"), "A Ping holds NaN"),
+    (UsageError("No such file: a.json"), "No such file: a.json"),
+]
+
+
+def test_every_code_has_its_facts():
+    assert set(FACTS) == set(ErrorCode)
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_the_facts_of_a_code_make_sense(code: ErrorCode):
+    facts = FACTS[code]
+    assert 400 <= facts.http <= 599
+    assert -32800 <= facts.jsonrpc <= -32000
+    assert facts.title
+    assert not facts.title.endswith(".")
+
+
+def test_the_tree_drawn_at_the_top_is_the_tree():
+    drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
+    raised = [
+        name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, AccordError)
+    ]
+    assert sorted(["AccordError", *drawn]) == sorted(raised) == sorted(error.__name__ for error in TREE)
+
+
+@pytest.mark.parametrize(("error", "sentence"), SENTENCES, ids=lambda value: str(value)[:30])
+def test_every_error_says_its_sentence(error: AccordError, sentence: str):
+    assert str(error) == error.message == sentence
+
+
+@pytest.mark.parametrize("error", TREE, ids=lambda error: error.__name__)
+def test_every_error_has_a_row_in_the_table(error: type[AccordError]):
+    assert error.code in FACTS
+
+
+def test_a_bad_message_is_also_a_value_error():
+    assert issubclass(InvalidMessageError, ValueError)
+    assert issubclass(NotSerialisableError, ValueError)

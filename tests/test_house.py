@@ -1,0 +1,86 @@
+"""The house rules: what every file of the project keeps to."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import accord
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted(
+    path for folder in ("src", "tests", "scripts", "bench", "examples") for path in (ROOT / folder).rglob("*.py")
+)
+BANNED = re.compile(r"(?:^|_)(?:utils?|helpers?|common|misc|managers?|processors?|v2)(?:_|$)")
+MAX_LINES = 400
+REASON = "# Long because "
+HEAVY = {"aiohttp", "anyio", "asyncpg", "httpx", "nats", "PIL", "rich", "sqlalchemy", "starlette", "typer", "uvicorn"}
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_every_module_opens_by_saying_what_it_is(path: Path):
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "a module begins with its docstring"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_no_file_is_long_without_a_reason(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MAX_LINES or REASON in text
+
+
+def words(path: Path) -> Iterator[str]:
+    yield path.stem
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef):
+            yield re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_no_name_says_nothing(path: Path):
+    assert [word for word in words(path) if BANNED.search(word)] == []
+
+
+def test_the_public_names_are_sorted_and_each_has_its_home():
+    homes = vars(accord)["_HOMES"]
+    assert accord.__all__ == sorted(set(accord.__all__))
+    assert list(homes) == accord.__all__
+    assert dir(accord) == accord.__all__
+    for name in accord.__all__:
+        assert getattr(accord, name).__module__.startswith(homes[name].rpartition(".")[0])
+
+
+def test_type_checkers_see_the_same_public_names():
+    tree = ast.parse((ROOT / "src/accord/__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
+    seen = {
+        alias.name: node.module for node in imports for alias in node.names if (node.module or "").startswith("accord")
+    }
+    assert seen == vars(accord)["_HOMES"]
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        accord.nonsense  # noqa: B018
+
+
+def loaded_after(statement: str) -> set[str]:
+    script = f"import json, sys; {statement}; print(json.dumps([*sys.modules]))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    return {name.partition(".")[0] for name in json.loads(done.stdout)}
+
+
+def test_importing_accord_pulls_in_nothing_heavy():
+    assert loaded_after("import accord") & (HEAVY | {"pydantic"}) == set()
+
+
+def test_using_every_public_name_pulls_in_no_server_client_or_database():
+    assert loaded_after("from accord import *") & HEAVY == set()

@@ -1,0 +1,84 @@
+"""Omitted means unsupported, and so does everything malformed; one bad flag never fails the whole."""
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from accord.wire.acp.capabilities import (
+    AcpClientCapabilities,
+    AgentCapabilities,
+    ClientAuthCapabilities,
+    DraftAgentCapabilities,
+    DraftClientCapabilities,
+    DraftMcpCapabilities,
+    DraftPromptCapabilities,
+    FileSystemCapabilities,
+    McpCapabilities,
+    PromptCapabilities,
+    SessionCapabilities,
+)
+from accord.wire.message import Message
+
+MALFORMED: Final[list[Any]] = ["true", "True", "", 1, 0, 1.0, {}, [], [True], None]
+FLAGS: Final[list[tuple[type[Message], str, str]]] = [
+    (PromptCapabilities, "image", "image"),
+    (PromptCapabilities, "audio", "audio"),
+    (PromptCapabilities, "embeddedContext", "embedded_context"),
+    (McpCapabilities, "http", "http"),
+    (McpCapabilities, "sse", "sse"),
+    (AgentCapabilities, "loadSession", "load_session"),
+    (FileSystemCapabilities, "readTextFile", "read_text_file"),
+    (FileSystemCapabilities, "writeTextFile", "write_text_file"),
+    (AcpClientCapabilities, "terminal", "terminal"),
+    (ClientAuthCapabilities, "terminal", "terminal"),
+]
+OBJECTS: Final[list[tuple[type[Message], str, str]]] = [
+    (DraftPromptCapabilities, "image", "image"),
+    (DraftPromptCapabilities, "audio", "audio"),
+    (DraftPromptCapabilities, "embeddedContext", "embedded_context"),
+    (DraftMcpCapabilities, "stdio", "stdio"),
+    (DraftMcpCapabilities, "http", "http"),
+    (SessionCapabilities, "list", "list"),
+    (SessionCapabilities, "additionalDirectories", "additional_directories"),
+    (DraftAgentCapabilities, "session", "session"),
+    (DraftAgentCapabilities, "auth", "auth"),
+    (DraftClientCapabilities, "auth", "auth"),
+    (DraftClientCapabilities, "elicitation", "elicitation"),
+]
+
+
+@pytest.mark.parametrize(("model", "key", "field"), FLAGS)
+def test_only_true_is_a_yes_in_version_1(model: type[Message], key: str, field: str) -> None:
+    assert getattr(model.parse(json.dumps({key: True})), field) is True
+    assert getattr(model.parse("{}"), field) is False
+    for sent in [False, *MALFORMED]:
+        assert getattr(model.parse(json.dumps({key: sent})), field) is False
+        assert getattr(model.model_validate({key: sent}), field) is False
+
+
+@pytest.mark.parametrize(("model", "key", "field"), OBJECTS)
+def test_only_an_object_is_a_yes_where_objects_declare(model: type[Message], key: str, field: str) -> None:
+    for sent in ({}, {"_meta": {"a": 1}}, {"unknown": [1]}):
+        read = model.parse(json.dumps({key: sent}))
+        assert getattr(read, field).dump() == sent
+        assert read.dump()[key] == sent
+    for sent in [True, False, *(value for value in MALFORMED if value != {})]:
+        assert getattr(model.parse(json.dumps({key: sent})), field) is None
+    assert getattr(model.parse("{}"), field) is None
+
+
+@pytest.mark.parametrize("sent", ["yes", 1, [], None, True])
+def test_a_malformed_part_is_read_as_nothing_declared(sent: Any) -> None:
+    agent = AgentCapabilities.parse(
+        json.dumps({"promptCapabilities": sent, "mcpCapabilities": sent, "sessionCapabilities": sent, "auth": sent})
+    )
+    assert agent == AgentCapabilities()
+    client = AcpClientCapabilities.parse(json.dumps({"fs": sent, "session": sent, "auth": sent, "elicitation": sent}))
+    assert client == AcpClientCapabilities()
+
+
+def test_one_bad_flag_leaves_the_others_as_declared() -> None:
+    read = PromptCapabilities.parse('{"image": "true", "audio": true, "video": {"codec": "av1"}}')
+    assert (read.image, read.audio, read.embedded_context) == (False, True, False)
+    assert read.dump()["video"] == {"codec": "av1"}

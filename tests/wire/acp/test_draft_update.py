@@ -1,0 +1,100 @@
+"""The draft's updates: every kind is typed, unknown kinds and words are kept, mistakes in known kinds are told."""
+
+import json
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import pytest
+
+from accord.errors import InvalidMessageError
+from accord.wire.acp.draft_update import (
+    AnyDraftUpdate,
+    DraftPlanUpdate,
+    DraftSessionNotification,
+    OtherPlan,
+    StateUpdate,
+    TerminalUpdate,
+)
+from accord.wire.acp.session import StopReason
+from accord.wire.acp.update import DraftSessionUpdate, OtherUpdate
+
+SCHEMA: Final = json.loads((Path(__file__).parent / "schema" / "schema-v2-draft.json").read_bytes())["$defs"]
+
+
+def test_the_kinds_are_exactly_those_of_the_schema() -> None:
+    tags = [kind["properties"]["sessionUpdate"] for kind in SCHEMA["SessionUpdate"]["anyOf"]]
+    assert set(DraftSessionUpdate.kinds) == {tag["const"] for tag in tags if "const" in tag}
+
+
+def test_a_match_over_any_update_is_complete() -> None:
+    assert set(get_args(AnyDraftUpdate)) == {*DraftSessionUpdate.kinds.values(), OtherUpdate}
+
+
+@pytest.mark.parametrize("kind", DraftSessionUpdate.kinds)
+def test_a_golden_update_is_read_as_its_kind(kind: str) -> None:
+    raw = (Path(__file__).parent / "golden" / f"draft_session_update_{kind}.json").read_bytes()
+    read = DraftSessionNotification.parse(raw).update
+    assert type(read) is DraftSessionUpdate.kinds[kind]
+    assert isinstance(read, DraftSessionUpdate)
+
+
+@pytest.mark.parametrize("kind", ["tool_call", "plan", "current_mode_update", "_weather"])
+def test_a_kind_that_the_draft_does_not_know_is_kept_whole(kind: str) -> None:
+    sent = {"sessionUpdate": kind, "anything": [None, {"a": 1}]}
+    read = DraftSessionUpdate.parse(json.dumps(sent))
+    assert type(read) is OtherUpdate
+    assert read.dump() == sent
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": ""}}, "messageId"),
+        ({"sessionUpdate": "agent_message", "content": []}, "messageId"),
+        ({"sessionUpdate": "state_update"}, "state"),
+        ({"sessionUpdate": "terminal_output_chunk", "terminalId": "t"}, "data"),
+        ({"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p"}}, "plan.type.items.entries"),
+        ({"sessionUpdate": "config_option_update", "configOptions": None}, "configOptions"),
+    ],
+)
+def test_a_mistake_in_a_known_kind_is_told_as_that_kinds(sent: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidMessageError) as caught:
+        DraftSessionNotification.parse(json.dumps({"sessionId": "s", "update": sent}))
+    place = f"update.sessionUpdate.{sent['sessionUpdate']}.{field}"
+    assert {problem.field.removesuffix(".str") for problem in caught.value.problems} == {place}
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason"),
+    [
+        ("end_turn", StopReason.END_TURN),
+        ("error", StopReason.ERROR),
+        ("_bored", "_bored"),
+        (None, None),
+        (7, None),
+        ({}, None),
+    ],
+)
+def test_why_a_turn_ended_is_open_and_malformed_means_not_told(sent: Any, reason: str | None) -> None:
+    read = DraftSessionUpdate.parse(
+        json.dumps({"sessionUpdate": "state_update", "state": "idle", "stopReason": sent, "error": sent})
+    )
+    assert isinstance(read, StateUpdate)
+    assert (read.stop_reason, read.error) == (reason, None)
+
+
+def test_a_form_of_plan_that_is_not_known_is_kept_whole() -> None:
+    plan: dict[str, Any] = {"type": "_tree", "planId": "p", "root": {"children": []}}
+    read = DraftSessionUpdate.parse(json.dumps({"sessionUpdate": "plan_update", "plan": plan}))
+    assert isinstance(read, DraftPlanUpdate)
+    assert type(read.plan) is OtherPlan
+    assert read.plan.dump() == plan
+
+
+@pytest.mark.parametrize("wrong", [7, "x", [], None, {"cols": 0, "rows": 1}])
+def test_malformed_parts_of_a_terminal_count_as_absent(wrong: Any) -> None:
+    read = DraftSessionUpdate.parse(
+        json.dumps({"sessionUpdate": "terminal_update", "terminalId": "t", "size": wrong, "output": wrong})
+    )
+    assert isinstance(read, TerminalUpdate)
+    assert (read.size, read.output) == (None, None)

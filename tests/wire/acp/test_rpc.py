@@ -1,0 +1,82 @@
+"""Frames keep ids and parameters exactly, and say the nulls that JSON-RPC wants to see."""
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from accord.errors import InvalidMessageError
+from accord.wire.acp.rpc import ErrorResponse, Method, Notification, Request, RpcError, SuccessResponse
+from accord.wire.message import Message
+
+SCHEMAS: Final = sorted((Path(__file__).parent / "schema").iterdir())
+
+
+@pytest.mark.parametrize("request_id", [0, -1, 2**63, "", "7", "seven", None])
+def test_an_id_comes_back_as_it_was(request_id: int | str | None) -> None:
+    raw = json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "m"})
+    request = Request.parse(raw)
+    assert request.id == request_id
+    assert type(request.id) is type(request_id)
+    assert json.loads(request.to_json()) == json.loads(raw)
+
+
+@pytest.mark.parametrize("request_id", [True, 1.5, [], {}])
+def test_an_id_of_another_type_is_refused(request_id: Any) -> None:
+    with pytest.raises(InvalidMessageError, match="id"):
+        Request.parse(json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "m"}))
+
+
+@pytest.mark.parametrize("params", [{}, [], [None, 1.0, "x"], {"a": None, "_meta": {"b": None}}, 7, "text", False])
+def test_params_come_back_as_they_were(params: Any) -> None:
+    raw = json.dumps({"jsonrpc": "2.0", "method": "m", "params": params})
+    assert json.loads(Notification.parse(raw).to_json())["params"] == params
+
+
+@pytest.mark.parametrize(
+    ("frame", "written"),
+    [
+        (Request(id=None, method="m"), {"jsonrpc": "2.0", "method": "m", "id": None}),
+        (SuccessResponse(id=1, result=None), {"jsonrpc": "2.0", "id": 1, "result": None}),
+        (SuccessResponse(id=None, result=None), {"jsonrpc": "2.0", "id": None, "result": None}),
+        (
+            ErrorResponse(id=None, error=RpcError(code=-32700, message="Parse error")),
+            {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}},
+        ),
+        (Notification(method="m"), {"jsonrpc": "2.0", "method": "m"}),
+    ],
+)
+def test_a_null_is_written_only_where_json_rpc_wants_it(frame: Message, written: dict[str, Any]) -> None:
+    assert json.loads(frame.to_json()) == written
+    assert frame.dump() == written
+
+
+@pytest.mark.parametrize(
+    ("model", "raw", "field"),
+    [
+        (Request, '{"jsonrpc":"2.0","method":"m"}', "id"),
+        (Request, '{"jsonrpc":"2.0","id":1}', "method"),
+        (Request, '{"jsonrpc":"1.0","id":1,"method":"m"}', "jsonrpc"),
+        (Notification, '{"jsonrpc":"2.0","method":7}', "method"),
+        (SuccessResponse, '{"jsonrpc":"2.0","id":1}', "result"),
+        (ErrorResponse, '{"jsonrpc":"2.0","id":1,"error":{"message":"m"}}', "error.code"),
+        (ErrorResponse, '{"jsonrpc":"2.0","id":1,"error":{"code":"-1","message":"m"}}', "error.code"),
+        (Request, "[]", "(the message)"),
+        (Request, '{"jsonrpc":"2.0","id":1,"method":"m","params":NaN}', "params"),
+    ],
+)
+def test_a_malformed_frame_is_told_by_field(model: type[Message], raw: str, field: str) -> None:
+    with pytest.raises(InvalidMessageError) as caught:
+        model.parse(raw)
+    assert caught.value.problems[0].field == field
+
+
+def test_a_frame_keeps_what_it_does_not_know() -> None:
+    raw = '{"jsonrpc":"2.0","id":1,"method":"m","trace":{"a":[1]}}'
+    assert json.loads(Request.parse(raw).to_json()) == json.loads(raw)
+
+
+def test_the_methods_are_exactly_those_of_the_two_schemas() -> None:
+    definitions = [found for path in SCHEMAS for found in json.loads(path.read_bytes())["$defs"].values()]
+    assert set(Method) == {found["x-method"] for found in definitions if "x-method" in found}

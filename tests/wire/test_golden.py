@@ -1,0 +1,69 @@
+"""Every message of the specification, as a file: it is read, and written again without loss."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from accord.wire.chat import ChatMessage
+from accord.wire.client import ClientCapabilities
+from accord.wire.conversation import Conversation
+from accord.wire.emulation import EmulationConfig, EmulationReport
+from accord.wire.event import PresentationEvent
+from accord.wire.health import HealthCheckResponse
+from accord.wire.message import Message
+from accord.wire.negotiation import CompatibilityReport, NegotiationResult
+from accord.wire.packet import StreamError, StreamPacket
+from accord.wire.problem import ProblemBody
+from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
+from accord.wire.requirement import CapabilityRequirements
+from accord.wire.response import ServiceResponse
+
+GOLDEN = Path(__file__).parent / "golden"
+
+GOLDEN_CASES: dict[str, type[Message]] = {
+    "agent_request": AgentRequest,
+    "capability_requirements": CapabilityRequirements,
+    "chat_message": ChatMessage,
+    "client_capabilities_cli": ClientCapabilities,
+    "client_capabilities_silent": ClientCapabilities,
+    "client_capabilities_voice": ClientCapabilities,
+    "client_capabilities_web": ClientCapabilities,
+    "compatibility_report": CompatibilityReport,
+    "conversation": Conversation,
+    "emulation_config": EmulationConfig,
+    "emulation_report": EmulationReport,
+    "event_citation_block": PresentationEvent,
+    "event_markdown_block": PresentationEvent,
+    "event_media_carousel": PresentationEvent,
+    "event_progress_indicator": PresentationEvent,
+    "event_thought_trace": PresentationEvent,
+    "event_user_error": PresentationEvent,
+    "health_check_response": HealthCheckResponse,
+    "identity": Identity,
+    "negotiation_result": NegotiationResult,
+    "negotiation_result_with_reasons": NegotiationResult,
+    "packet_close": StreamPacket,
+    "packet_delta": StreamPacket,
+    "packet_error": StreamPacket,
+    "packet_event": StreamPacket,
+    "problem_body": ProblemBody,
+    "service_request": ServiceRequest,
+    "service_request_full": ServiceRequest,
+    "service_response": ServiceResponse,
+    "session_context": SessionContext,
+    "stream_error": StreamError,
+}
+
+
+@pytest.mark.parametrize(("name", "model"), GOLDEN_CASES.items())
+def test_a_golden_message_is_written_as_it_was_read(name: str, model: type[Message]):
+    raw = (GOLDEN / f"{name}.json").read_bytes()
+    message = model.parse(raw)
+    assert json.loads(message.to_json()) == json.loads(raw)
+    assert message.dump() == json.loads(raw)
+    assert model.parse(message.to_json()) == message
+
+
+def test_every_golden_file_is_in_the_table():
+    assert {path.stem for path in GOLDEN.glob("*.json")} == {*GOLDEN_CASES, "capability_manifest"}
