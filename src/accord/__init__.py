@@ -1,6 +1,6 @@
 """Capability negotiation for agents: what may come in, who can do the work, what the client can show.
 
-Every public name, and nothing else. Names are fetched on first use, so that `import accord` costs next to nothing.
+Every public name, and nothing else. Names are fetched on first use, so that importing costs next to nothing.
 """
 
 from importlib import import_module
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         NotSerialisableError,
         UsageError,
     )
+    from accord.wire.acp.capabilities import PromptCapabilities
     from accord.wire.acp.content import ContentBlock
     from accord.wire.capability import Capability
     from accord.wire.chat import ChatMessage, Role
@@ -75,6 +76,7 @@ __all__ = [
     "PresentationEvent",
     "PresentationEventType",
     "ProgressUpdate",
+    "PromptCapabilities",
     "Role",
     "ServiceContract",
     "ServiceRequest",
@@ -123,6 +125,7 @@ _HOMES: Final = {
     "PresentationEvent": "accord.wire.event",
     "PresentationEventType": "accord.wire.event",
     "ProgressUpdate": "accord.wire.event",
+    "PromptCapabilities": "accord.wire.acp.capabilities",
     "Role": "accord.wire.chat",
     "ServiceContract": "accord.wire.contract",
     "ServiceRequest": "accord.wire.request",

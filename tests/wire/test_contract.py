@@ -10,8 +10,11 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import accord
 from accord.errors import FACTS
-from accord.wire.contract import MESSAGES, ServiceContract, message_schemas
+from accord.wire.acp.messages import ACP_MESSAGES
+from accord.wire.contract import MESSAGES, ServiceContract, schemas_of
 from tests.wire.test_golden import GOLDEN, GOLDEN_CASES
+
+SCHEMAS = schemas_of((*MESSAGES, *ACP_MESSAGES))
 
 
 def references(node: Any) -> set[str]:
@@ -25,7 +28,7 @@ def references(node: Any) -> set[str]:
 
 
 def check(name: str, message: Any) -> None:
-    Draft202012Validator(message_schemas()[name]).validate(message)  # pyright: ignore[reportUnknownMemberType]
+    Draft202012Validator(SCHEMAS[name]).validate(message)  # pyright: ignore[reportUnknownMemberType]
 
 
 def test_the_document_is_valid_openapi():
@@ -56,9 +59,9 @@ def test_the_document_can_be_written_as_json():
     assert json.loads(json.dumps(ServiceContract.document())) == ServiceContract.document()
 
 
-@pytest.mark.parametrize("name", [model.__name__ for model in MESSAGES])
+@pytest.mark.parametrize("name", SCHEMAS)
 def test_every_schema_is_a_schema(name: str):
-    Draft202012Validator.check_schema(message_schemas()[name])
+    Draft202012Validator.check_schema(SCHEMAS[name])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 Nothing is described twice: shapes come from the messages, failures from `errors.FACTS`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from pydantic import BaseModel
@@ -89,9 +89,11 @@ class ServiceContract:
         }
 
 
-def message_schemas() -> Mapping[str, Json]:
-    """The JSON Schema of every message, by name."""
-    return {model.__name__: {"$schema": _DIALECT, **model.model_json_schema(mode="validation")} for model in MESSAGES}
+def schemas_of(messages: Iterable[type[BaseModel]]) -> dict[str, Json]:
+    """The JSON Schema of each of these messages, by name."""
+    return {
+        message.__name__: {"$schema": _DIALECT, **message.model_json_schema(mode="validation")} for message in messages
+    }
 
 
 def _assist_path(schema_of: SchemaOf) -> Json:

@@ -16,9 +16,9 @@ from accord.wire.acp.lenient import (
     NullIsEmpty,
     Open,
     OpenTagged,
-    seal_open,
 )
 from accord.wire.acp.tool import ToolKind
+from accord.wire.message import seal
 
 
 class Pet(OpenTagged, frozen=True):
@@ -40,7 +40,7 @@ class OtherPet(Pet, frozen=True):
     name: str
 
 
-seal_open(Pet, "pet_kind", {"dog": Dog}, OtherPet)
+seal(Pet, "pet_kind", {"dog": Dog}, other=OtherPet)
 
 
 class Zoo(AcpMessage, frozen=True):

@@ -1,6 +1,6 @@
 """The manners that ACP messages share: camelCase outside, snake_case inside, lenient where the protocol is."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, GetCoreSchemaHandler
 from pydantic.alias_generators import to_camel
@@ -30,7 +30,7 @@ class AcpMessage(Message, frozen=True):
     model_config = _MANNERS
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    meta: FreeObject | None = Field(default=None, alias="_meta")
+    meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(default=None, alias="_meta")
 
 
 class AcpTagged(Tagged, frozen=True):
@@ -39,4 +39,4 @@ class AcpTagged(Tagged, frozen=True):
     model_config = _MANNERS
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    meta: FreeObject | None = Field(default=None, alias="_meta")
+    meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(default=None, alias="_meta")

@@ -1,4 +1,4 @@
-"""Content blocks, the same in both protocol versions. Which of them an agent takes is decided in `core`."""
+"""Content blocks: the five types that both protocol versions know. What an agent takes of them is decided in `core`."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal

@@ -12,7 +12,7 @@ from pydantic import Field
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
 from accord.wire.acp.content import LenientStr
 from accord.wire.acp.draft_content import DraftContentBlock
-from accord.wire.acp.lenient import ListOrAbsent, Open, OpenTagged, SkipIfMalformed, seal_open
+from accord.wire.acp.lenient import ListOrAbsent, Open, OpenTagged, SkipIfMalformed
 from accord.wire.acp.rpc import RpcError
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.settings import DraftAvailableCommand, DraftSessionConfigOption
@@ -27,6 +27,7 @@ from accord.wire.acp.update import (
     SessionInfoUpdate,
     UsageUpdate,
 )
+from accord.wire.message import seal
 
 
 class DraftMessageChunk(DraftSessionUpdate, frozen=True):
@@ -178,7 +179,7 @@ class OtherPlan(DraftPlan, frozen=True):
     """A form of plan that is not known yet; keeps everything."""
 
 
-seal_open(DraftPlan, "type", {"items": PlanItems}, OtherPlan)
+seal(DraftPlan, "type", {"items": PlanItems}, other=OtherPlan)
 
 
 class DraftPlanUpdate(DraftSessionUpdate, frozen=True):
@@ -226,7 +227,7 @@ AnyDraftUpdate = (
 )
 """For a `match` that the type checker can prove complete."""
 
-seal_open(
+seal(
     DraftSessionUpdate,
     "session_update",
     {
@@ -250,7 +251,7 @@ seal_open(
         "compaction_update": CompactionUpdate,
         "compaction_summary_chunk": CompactionSummaryChunk,
     },
-    OtherUpdate,
+    other=OtherUpdate,
 )
 
 

@@ -6,14 +6,13 @@ a mistake in it is reported as that kind. Known kinds are read in compiled code.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar, Final, NoReturn, TypeVar
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
 from pydantic import BeforeValidator, Field, GetCoreSchemaHandler, StrictBool, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, AcpTagged
-from accord.wire.message import Tagged
 
 T = TypeVar("T")
 WordT = TypeVar("WordT")
@@ -112,8 +111,6 @@ def _add_nothing() -> NoReturn:
 class OpenTagged(AcpTagged, frozen=True):
     """A part that is told apart by one field, open to kinds that are not known yet."""
 
-    other: ClassVar[type[AcpTagged] | None] = None
-
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         known = super().__get_pydantic_core_schema__(source, handler)
@@ -121,23 +118,3 @@ class OpenTagged(AcpTagged, frozen=True):
         if other is None:
             return known
         return known_or_other(known, handler.generate_schema(other), cls.tag, cls.kinds)
-
-
-def seal_open(base: type[OpenTagged], tag: str, kinds: Mapping[str, type[Tagged]], other: type[OpenTagged]) -> None:
-    """Close the list of known kinds; every other kind becomes an `other`.
-
-    The union is built on first use, like every message, so that importing it stays cheap.
-    """
-    base.tag, base.kinds, base.other = tag, dict(kinds), other
-    # As in `seal`: only calls on the base look for a kind, so the kinds get Python's own __new__ back first.
-    for kind in (other, *kinds.values()):
-        kind.__new__ = object.__new__  # pyright: ignore[reportAttributeAccessIssue]
-    base.__new__ = _empty_kind  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def _empty_kind(base: type[OpenTagged], **fields: object) -> Tagged:
-    """An empty instance of the kind that the tag names, for its `__init__` to fill."""
-    named = fields.get(base.tag)
-    if not isinstance(named, str):
-        return object.__new__(base)
-    return object.__new__(base.kinds.get(named, base.other or base))

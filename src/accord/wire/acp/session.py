@@ -8,14 +8,14 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
 from accord.wire.acp.content import ContentBlock, LenientStr
 from accord.wire.acp.draft_content import DraftContentBlock
-from accord.wire.acp.lenient import ListOrAbsent, ListOrEmpty, NullIsEmpty, OpenTagged, SkipIfMalformed, seal_open
+from accord.wire.acp.lenient import ListOrAbsent, ListOrEmpty, NullIsEmpty, OpenTagged, SkipIfMalformed
 from accord.wire.acp.settings import (
     DraftAvailableCommand,
     DraftSessionConfigOption,
     SessionConfigOption,
     SessionModeState,
 )
-from accord.wire.message import FreeValue
+from accord.wire.message import FreeValue, seal
 
 
 def _no_texts() -> list[str]:
@@ -95,7 +95,7 @@ class OtherMcpServer(DraftMcpServer, frozen=True):
     """A way to an MCP server that is not known yet; keeps everything."""
 
 
-seal_open(DraftMcpServer, "type", {"http": DraftHttpMcpServer, "stdio": DraftStdioMcpServer}, OtherMcpServer)
+seal(DraftMcpServer, "type", {"http": DraftHttpMcpServer, "stdio": DraftStdioMcpServer}, other=OtherMcpServer)
 
 
 def _no_servers() -> list[McpServer]:

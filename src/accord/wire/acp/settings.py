@@ -7,7 +7,8 @@ from pydantic import StrictBool
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
 from accord.wire.acp.content import LenientStr
-from accord.wire.acp.lenient import ListOrEmpty, Open, OpenTagged, seal_open
+from accord.wire.acp.lenient import ListOrEmpty, Open, OpenTagged
+from accord.wire.message import seal
 
 
 class SessionMode(AcpMessage, frozen=True):
@@ -149,10 +150,10 @@ class DraftAvailableCommand(AcpMessage, frozen=True):
     input: Annotated[DraftCommandInput | None, AbsentIfMalformed()] = None
 
 
-seal_open(SessionConfigOption, "type", {"select": SelectOption, "boolean": BooleanOption}, OtherOption)
-seal_open(
+seal(SessionConfigOption, "type", {"select": SelectOption, "boolean": BooleanOption}, other=OtherOption)
+seal(
     DraftSessionConfigOption,
     "type",
     {"select": DraftSelectOption, "boolean": DraftBooleanOption},
-    DraftOtherOption,
+    other=DraftOtherOption,
 )

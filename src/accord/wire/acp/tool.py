@@ -13,9 +13,8 @@ from accord.wire.acp.lenient import (
     Open,
     OpenTagged,
     SkipIfMalformed,
-    seal_open,
 )
-from accord.wire.message import FreeValue
+from accord.wire.message import FreeValue, seal
 
 
 class ToolKind(StrEnum):
@@ -143,18 +142,18 @@ class DraftDiffPart(DraftToolCallContent, frozen=True):
     patch: Annotated[DiffPatch | None, AbsentIfMalformed()] = None
 
 
-seal_open(ToolCallContent, "type", {"content": ContentPart, "diff": DiffPart, "terminal": TerminalPart}, OtherPart)
-seal_open(
+seal(ToolCallContent, "type", {"content": ContentPart, "diff": DiffPart, "terminal": TerminalPart}, other=OtherPart)
+seal(
     DraftDiffChange,
     "operation",
     {"add": PathChange, "delete": PathChange, "modify": PathChange, "move": PathPairChange, "copy": PathPairChange},
-    OtherChange,
+    other=OtherChange,
 )
-seal_open(
+seal(
     DraftToolCallContent,
     "type",
     {"content": DraftContentPart, "diff": DraftDiffPart, "terminal": TerminalPart},
-    OtherPart,
+    other=OtherPart,
 )
 
 
@@ -262,7 +261,7 @@ class OtherSubject(DraftPermissionSubject, frozen=True):
     """A subject that is not known yet; keeps everything."""
 
 
-seal_open(DraftPermissionSubject, "type", {"tool_call": ToolCallSubject, "command": CommandSubject}, OtherSubject)
+seal(DraftPermissionSubject, "type", {"tool_call": ToolCallSubject, "command": CommandSubject}, other=OtherSubject)
 
 
 class DraftRequestPermissionRequest(AcpMessage, frozen=True):
@@ -298,7 +297,7 @@ class OtherOutcome(PermissionOutcome, frozen=True):
     """An outcome that is not known yet, and so no permission; keeps everything."""
 
 
-seal_open(PermissionOutcome, "outcome", {"cancelled": CancelledOutcome, "selected": SelectedOutcome}, OtherOutcome)
+seal(PermissionOutcome, "outcome", {"cancelled": CancelledOutcome, "selected": SelectedOutcome}, other=OtherOutcome)
 
 
 class RequestPermissionResponse(AcpMessage, frozen=True):

@@ -18,7 +18,6 @@ from accord.wire.acp.lenient import (
     ListOrEmpty,
     Open,
     OpenTagged,
-    seal_open,
 )
 from accord.wire.acp.settings import (
     AvailableCommand,
@@ -28,6 +27,7 @@ from accord.wire.acp.tool import (
     ToolCall,
     ToolCallUpdate,
 )
+from accord.wire.message import seal
 
 
 class SessionUpdate(OpenTagged, frozen=True):
@@ -223,7 +223,7 @@ AnyUpdate = (
 )
 """For a `match` that the type checker can prove complete."""
 
-seal_open(
+seal(
     SessionUpdate,
     "session_update",
     {
@@ -242,7 +242,7 @@ seal_open(
         "compaction_update": CompactionUpdate,
         "compaction_summary_chunk": CompactionSummaryChunk,
     },
-    OtherUpdate,
+    other=OtherUpdate,
 )
 
 

@@ -1,0 +1,90 @@
+"""The ACP messages that Accord speaks, for those who need them all at once."""
+
+from typing import Final
+
+from pydantic import BaseModel
+
+from accord.wire.acp.draft_update import DraftSessionNotification
+from accord.wire.acp.initialize import (
+    DraftInitializeRequest,
+    DraftInitializeResponse,
+    InitializeRequest,
+    InitializeResponse,
+)
+from accord.wire.acp.rpc import ErrorResponse, Notification, Request, SuccessResponse
+from accord.wire.acp.session import (
+    CancelNotification,
+    CancelRequestNotification,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    DeleteSessionRequest,
+    DeleteSessionResponse,
+    DraftNewSessionRequest,
+    DraftNewSessionResponse,
+    DraftPromptRequest,
+    DraftPromptResponse,
+    DraftResumeSessionRequest,
+    DraftResumeSessionResponse,
+    DraftSetSessionConfigOptionRequest,
+    DraftSetSessionConfigOptionResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    PromptRequest,
+    PromptResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionModeRequest,
+    SetSessionModeResponse,
+)
+from accord.wire.acp.tool import DraftRequestPermissionRequest, RequestPermissionRequest, RequestPermissionResponse
+from accord.wire.acp.update import SessionNotification
+
+ACP_MESSAGES: Final[tuple[type[BaseModel], ...]] = (
+    CancelNotification,
+    CancelRequestNotification,
+    CloseSessionRequest,
+    CloseSessionResponse,
+    DeleteSessionRequest,
+    DeleteSessionResponse,
+    DraftInitializeRequest,
+    DraftInitializeResponse,
+    DraftNewSessionRequest,
+    DraftNewSessionResponse,
+    DraftPromptRequest,
+    DraftPromptResponse,
+    DraftRequestPermissionRequest,
+    DraftResumeSessionRequest,
+    DraftResumeSessionResponse,
+    DraftSessionNotification,
+    DraftSetSessionConfigOptionRequest,
+    DraftSetSessionConfigOptionResponse,
+    ErrorResponse,
+    InitializeRequest,
+    InitializeResponse,
+    ListSessionsRequest,
+    ListSessionsResponse,
+    LoadSessionRequest,
+    LoadSessionResponse,
+    NewSessionRequest,
+    NewSessionResponse,
+    Notification,
+    PromptRequest,
+    PromptResponse,
+    Request,
+    RequestPermissionRequest,
+    RequestPermissionResponse,
+    ResumeSessionRequest,
+    ResumeSessionResponse,
+    SessionNotification,
+    SetSessionConfigOptionRequest,
+    SetSessionConfigOptionResponse,
+    SetSessionModeRequest,
+    SetSessionModeResponse,
+    SuccessResponse,
+)
