@@ -1,0 +1,52 @@
+"""What a backend answers, piece by piece, told apart by `type`: neutral between model APIs."""
+
+from typing import Literal
+
+from accord.wire.message import FreeObject, FreeValue, Tagged, seal
+
+
+class AnswerPiece(Tagged, frozen=True):
+    """One piece of an answer."""
+
+    type: str
+
+
+class TextPiece(AnswerPiece, frozen=True):
+    """Some text of the answer."""
+
+    type: Literal["text"] = "text"
+    text: str
+
+
+class ThinkingPiece(AnswerPiece, frozen=True):
+    """Some of the reasoning, not part of the answer."""
+
+    type: Literal["thinking"] = "thinking"
+    text: str
+
+
+class ToolCallPiece(AnswerPiece, frozen=True):
+    """A whole call of a tool."""
+
+    type: Literal["tool_call"] = "tool_call"
+    id: str
+    name: str
+    input: FreeValue
+
+
+class EndPiece(AnswerPiece, frozen=True):
+    """The answer is complete; the last piece, always."""
+
+    type: Literal["end"] = "end"
+    reason: Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"] = "end_turn"
+    usage: FreeObject | None = None
+
+
+AnyPiece = TextPiece | ThinkingPiece | ToolCallPiece | EndPiece
+"""For a `match` that the type checker can prove complete."""
+
+seal(
+    AnswerPiece,
+    "type",
+    {"text": TextPiece, "thinking": ThinkingPiece, "tool_call": ToolCallPiece, "end": EndPiece},
+)
