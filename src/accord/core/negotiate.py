@@ -9,16 +9,16 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from accord.core.recall import Recall
 from accord.wire.capability import ALIASES, pascal_case
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.negotiation import CompatibilityReport, NegotiationResult
-from accord.wire.requirement import CapabilityRequirements
+from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
 from accord.wire.support import (
     ReportedEmulated,
     ReportedNative,
     ReportedSupport,
     ReportedUnsupported,
-    Restricted,
     SupportLevel,
 )
 
@@ -49,35 +49,50 @@ def check_capability(manifest: CapabilityManifest, capability: str) -> ReportedS
         return _UNSUPPORTED
     if level.root == "native":
         return _NATIVE
-    return ReportedEmulated(strategy=_restriction(level.root)) if isinstance(level.root, Restricted) else _ADAPTER
+    return _ADAPTER if level.reason is None else _emulated(f"restricted: {level.reason}")
 
 
 def negotiate(manifest: CapabilityManifest, requirements: CapabilityRequirements) -> NegotiationResult:
-    """Every required capability in the list that the manifest earns it."""
+    """Every required capability in the list that the manifest earns it. Asking again with the same pair is quick."""
+    return _NEGOTIATED.answer(
+        (manifest, requirements),
+        (manifest.root, requirements.required),
+        lambda: _negotiate(manifest, requirements.required),
+    )
+
+
+def generate_report(result: NegotiationResult) -> CompatibilityReport:
+    """The result as counts, one sentence and details. Asking again with the same result is quick."""
+    return _REPORTED.answer(
+        (result,), (result.native, result.emulatable, result.unsupported, result.strategies), lambda: _report(result)
+    )
+
+
+def _negotiate(manifest: CapabilityManifest, required: Iterable[CapabilityRequirement]) -> NegotiationResult:
     native: list[str] = []
     emulatable: list[str] = []
     unsupported: list[str] = []
     reasons: dict[str, str] = {}
     strategies: dict[str, str] = {}
-    for requirement in requirements.required:
+    declared = manifest.root
+    for requirement in required:
         name = requirement.capability
-        level = declared_level(manifest, name)
-        if level is None or not level.satisfies(requirement.min_support):
-            unsupported.append(name)
-            reasons[name] = _shortfall(level)
-        elif level.root == "native":
+        level = declared.get(name) or declared_level(manifest, name)
+        if level is not None and level.root == "native":
             native.append(name)
+        elif level is None or not level.satisfies(requirement.min_support):
+            unsupported.append(name)
+            reasons[name] = shortfall(level)
         else:
             emulatable.append(name)
-            if isinstance(level.root, Restricted):
-                strategies[name] = _restriction(level.root)
+            if (reason := level.reason) is not None:
+                strategies[name] = f"restricted: {reason}"
     return NegotiationResult.model_construct(
         native=native, emulatable=emulatable, unsupported=unsupported, reasons=reasons, strategies=strategies
     )
 
 
-def generate_report(result: NegotiationResult) -> CompatibilityReport:
-    """The result as counts, one sentence and details."""
+def _report(result: NegotiationResult) -> CompatibilityReport:
     native, emulated, unsupported = len(result.native), len(result.emulatable), len(result.unsupported)
     verdict = "fully compatible" if result.is_compatible() else "incompatible"
     return CompatibilityReport.model_construct(
@@ -94,7 +109,7 @@ def _details(result: NegotiationResult) -> Iterator[tuple[str, ReportedSupport]]
     yield from _told(result.native, _NATIVE)
     for name in result.emulatable:
         strategy = result.strategies.get(name)
-        yield _pascal(name), ReportedEmulated(strategy=strategy) if strategy else _ADAPTER
+        yield _pascal(name), _emulated(strategy) if strategy else _ADAPTER
     yield from _told(result.unsupported, _UNSUPPORTED)
 
 
@@ -102,16 +117,20 @@ def _told(names: Iterable[str], support: ReportedSupport) -> Iterator[tuple[str,
     return ((_pascal(name), support) for name in names)
 
 
-def _shortfall(level: SupportLevel | None) -> str:
+def shortfall(level: SupportLevel | None) -> str:
+    """Why this level does not do."""
     if level is None:
         return NOT_DECLARED
-    if isinstance(level.root, Restricted):
-        return f"restricted ({level.root.restricted.reason}) is below native"
-    return BELOW_NATIVE[level.root]
+    if level.reason is not None:
+        return f"restricted ({level.reason}) is below native"
+    return BELOW_NATIVE[str(level.root)]
 
 
-def _restriction(level: Restricted) -> str:
-    return f"restricted: {level.restricted.reason}"
+@lru_cache(maxsize=1024)
+def _emulated(strategy: str) -> ReportedEmulated:
+    return ReportedEmulated(strategy=strategy)
 
 
-_pascal = lru_cache(maxsize=1024)(pascal_case)
+_pascal = lru_cache(maxsize=16_384)(pascal_case)
+_NEGOTIATED: Final = Recall[NegotiationResult]()
+_REPORTED: Final = Recall[CompatibilityReport]()

@@ -44,14 +44,15 @@ class SupportLevel(RootModel[Literal["native", "emulated", "unsupported"] | Rest
     @property
     def reason(self) -> str | None:
         """Why the capability is restricted, if it is."""
-        return self.root.restricted.reason if isinstance(self.root, Restricted) else None
+        level = self.root
+        return None if isinstance(level, str) else level.restricted.reason
 
     def satisfies(self, minimum: MinSupport | str) -> bool:
         """Whether this is good enough."""
         if self.root == "native":
             return True
         # A restricted capability works, with limits: good enough for "emulated", never for "native".
-        return self.root != "unsupported" and minimum == MinSupport.EMULATED
+        return self.root != "unsupported" and minimum == "emulated"
 
 
 SupportLevel.NATIVE = SupportLevel("native")

@@ -136,10 +136,14 @@ def test_the_batch_tells_which_blocks_could_come_in():
     assert list(ContentValidator({}).validate([TEXT, IMAGE, LINK, None]).results) == [True, False, True, False]
 
 
-@pytest.mark.parametrize(
-    ("blocks", "code"),
-    [([IMAGE], ErrorCode.CONTENT_UNSUPPORTED), ([{}], ErrorCode.CONTENT_INVALID), ([TEXT], None)],
-)
+CODES: list[tuple[list[Any], ErrorCode | None]] = [
+    ([IMAGE], ErrorCode.CONTENT_UNSUPPORTED),
+    ([{}], ErrorCode.CONTENT_INVALID),
+    ([TEXT], None),
+]
+
+
+@pytest.mark.parametrize(("blocks", "code"), CODES)
 def test_a_verdict_belongs_to_one_row_of_the_error_table(blocks: list[Any], code: ErrorCode | None):
     assert ContentValidator({}).validate(blocks).code is code
 
@@ -208,7 +212,7 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from(
 def bent_blocks(draw: st.DrawFn) -> Any:
     block = draw(NEARLY)
     if not isinstance(block, dict) or not draw(st.booleans()):
-        return block
+        return block  # pyright: ignore[reportUnknownVariableType]
     bent: dict[str, Any] = {**block}
     field = draw(FIELDS)
     if draw(st.booleans()):
