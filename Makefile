@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock schemas bench-wire clean
+.PHONY: help run test check format lock schemas models bench-core bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,11 +28,17 @@ format: $(READY) ## Format the code and apply safe fixes
 	$(BIN)/ruff format .
 
 lock: $(READY) ## Renew requirements.lock from pyproject.toml (UPGRADE=1 takes newer versions)
-	$(BIN)/uv pip compile pyproject.toml --group dev --universal --generate-hashes --no-emit-index-url \
+	$(BIN)/uv pip compile pyproject.toml --group dev --group bench --universal --generate-hashes --no-emit-index-url \
 		--no-header --quiet $(if $(UPGRADE),--upgrade) --output-file requirements.lock
 
 schemas: $(READY) ## Write the JSON Schema of every message and the OpenAPI document to build/schemas
 	$(BIN)/accord schemas build/schemas
+
+models: $(READY) ## Renew the shipped model facts from the open data they are made of (needs the package index)
+	$(BIN)/python scripts/refresh_models.py
+
+bench-core: $(READY) ## Measure content checks and negotiation against the protocol's SDK and msgspec
+	$(BIN)/python bench/core.py
 
 bench-wire: $(READY) ## Measure parsing and serialising against the json module
 	$(BIN)/python bench/wire.py

@@ -19,7 +19,20 @@ SOURCES = sorted(
 BANNED = re.compile(r"(?:^|_)(?:utils?|helpers?|common|misc|managers?|processors?|v2)(?:_|$)")
 MAX_LINES = 400
 REASON = "# Long because "
-HEAVY = {"aiohttp", "anyio", "asyncpg", "httpx", "nats", "PIL", "rich", "sqlalchemy", "starlette", "typer", "uvicorn"}
+HEAVY = {
+    "aiohttp",
+    "anyio",
+    "asyncpg",
+    "httpx",
+    "jsonschema_rs",
+    "nats",
+    "PIL",
+    "rich",
+    "sqlalchemy",
+    "starlette",
+    "typer",
+    "uvicorn",
+}
 
 
 def named(path: Path) -> str:

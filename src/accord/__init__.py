@@ -7,7 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from accord.core.emulate.engine import EmulationEngine, apply_emulation, can_emulate, default_strategy
     from accord.core.negotiate import check_capability, generate_report, negotiate
+    from accord.core.plan import plan
+    from accord.core.validate.validator import ContentValidator
     from accord.errors import (
         AccordError,
         ErrorCode,
@@ -38,10 +41,12 @@ if TYPE_CHECKING:
     from accord.wire.manifest import CapabilityManifest
     from accord.wire.negotiation import CompatibilityReport, NegotiationResult
     from accord.wire.packet import StreamError, StreamOpCode, StreamPacket
+    from accord.wire.plan import Plan, Refusal
     from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
     from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
     from accord.wire.response import ServiceResponse
     from accord.wire.support import MinSupport, SupportLevel
+    from accord.wire.work import WorkOrder
 
 __all__ = [
     "AccordError",
@@ -56,8 +61,10 @@ __all__ = [
     "ClientCapabilities",
     "CompatibilityReport",
     "ContentBlock",
+    "ContentValidator",
     "Conversation",
     "EmulationConfig",
+    "EmulationEngine",
     "EmulationEntry",
     "EmulationReport",
     "EmulationStrategy",
@@ -73,10 +80,12 @@ __all__ = [
     "MinSupport",
     "NegotiationResult",
     "NotSerialisableError",
+    "Plan",
     "PresentationEvent",
     "PresentationEventType",
     "ProgressUpdate",
     "PromptCapabilities",
+    "Refusal",
     "Role",
     "ServiceContract",
     "ServiceRequest",
@@ -87,9 +96,14 @@ __all__ = [
     "StreamPacket",
     "SupportLevel",
     "UsageError",
+    "WorkOrder",
+    "apply_emulation",
+    "can_emulate",
     "check_capability",
+    "default_strategy",
     "generate_report",
     "negotiate",
+    "plan",
 ]
 
 _HOMES: Final = {
@@ -105,8 +119,10 @@ _HOMES: Final = {
     "ClientCapabilities": "accord.wire.client",
     "CompatibilityReport": "accord.wire.negotiation",
     "ContentBlock": "accord.wire.acp.content",
+    "ContentValidator": "accord.core.validate.validator",
     "Conversation": "accord.wire.conversation",
     "EmulationConfig": "accord.wire.emulation",
+    "EmulationEngine": "accord.core.emulate.engine",
     "EmulationEntry": "accord.wire.emulation",
     "EmulationReport": "accord.wire.emulation",
     "EmulationStrategy": "accord.wire.emulation",
@@ -122,10 +138,12 @@ _HOMES: Final = {
     "MinSupport": "accord.wire.support",
     "NegotiationResult": "accord.wire.negotiation",
     "NotSerialisableError": "accord.errors",
+    "Plan": "accord.wire.plan",
     "PresentationEvent": "accord.wire.event",
     "PresentationEventType": "accord.wire.event",
     "ProgressUpdate": "accord.wire.event",
     "PromptCapabilities": "accord.wire.acp.capabilities",
+    "Refusal": "accord.wire.plan",
     "Role": "accord.wire.chat",
     "ServiceContract": "accord.wire.contract",
     "ServiceRequest": "accord.wire.request",
@@ -136,9 +154,14 @@ _HOMES: Final = {
     "StreamPacket": "accord.wire.packet",
     "SupportLevel": "accord.wire.support",
     "UsageError": "accord.errors",
+    "WorkOrder": "accord.wire.work",
+    "apply_emulation": "accord.core.emulate.engine",
+    "can_emulate": "accord.core.emulate.engine",
     "check_capability": "accord.core.negotiate",
+    "default_strategy": "accord.core.emulate.engine",
     "generate_report": "accord.core.negotiate",
     "negotiate": "accord.core.negotiate",
+    "plan": "accord.core.plan",
 }
 
 

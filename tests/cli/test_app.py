@@ -1,16 +1,48 @@
-"""The `accord` command, as a process of its own."""
+"""The `accord` command: its flags, its endings."""
 
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from accord.cli import main
 
-def accord(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "accord", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def accord(*arguments: str) -> Done:
+    """Run the command as its entry point does, in this process: starting one for each test would take minutes."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(arguments)
+    code = ended.value.code
+    return Done(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
+
+
+def test_the_command_is_a_process_of_its_own():
+    command = [sys.executable, "-m", "accord", "negotiate", "--example"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0
+    assert "fully compatible" in done.stdout
+
+
+def test_a_reader_that_has_seen_enough_is_no_error():
+    command = f"{sys.executable} -m accord models --limit 0 | head -n 1"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
 
 
 def test_the_version_is_told():

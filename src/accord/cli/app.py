@@ -6,13 +6,16 @@ mistake, none for Ctrl-C, none when the reader of a pipe goes away.
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated, Final
 
 import typer
 
+from accord.cli.models import models_command
 from accord.cli.negotiate import negotiate_command
 from accord.cli.schemas import schemas_command
+from accord.cli.validate import validate_command
 from accord.errors import AccordError
 
 EXIT_USAGE: Final = 2
@@ -27,6 +30,8 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("negotiate")(negotiate_command)
+app.command("models")(models_command)
+app.command("validate")(validate_command)
 app.command("schemas")(schemas_command)
 
 
@@ -46,10 +51,10 @@ def _accord(
     """Capability negotiation for agents. Never silently degrade."""
 
 
-def main() -> None:
-    """Run the command line and end the process as its answer says."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, the process's own unless another is given, and end as its answer says."""
     try:
-        app()
+        app(args=arguments)
     except AccordError as error:
         print(f"accord: {error.message}", file=sys.stderr)
         sys.exit(EXIT_USAGE)

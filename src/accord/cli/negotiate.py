@@ -1,63 +1,86 @@
 """`accord negotiate`: can this backend do this work? Exit status 1 when it cannot."""
 
-from typing import Annotated, Final
+import json
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from accord.backends.evidence import Evidence, from_operator, manifest_of
+from accord.cli.reading import read_evidence, read_levels, read_requirements
 from accord.core.negotiate import generate_report, negotiate
 from accord.errors import UsageError
+from accord.wire.capability import ALIASES
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.negotiation import CompatibilityReport
+from accord.wire.negotiation import NegotiationResult
 from accord.wire.requirement import CapabilityRequirements
-from accord.wire.support import ReportedEmulated, ReportedSupport
 
-EXAMPLE_MANIFEST: Final = CapabilityManifest.model_validate(
-    {
-        "streaming": "native",
-        "tool_read": "emulated",
-        "tool_bash": {"restricted": {"reason": "sandbox only"}},
-    }
-)
-EXAMPLE_NEEDS: Final = CapabilityRequirements.model_validate(
-    {
-        "required": [
-            {"capability": "streaming", "min_support": "native"},
-            {"capability": "tool_read", "min_support": "emulated"},
-            {"capability": "tool_bash", "min_support": "emulated"},
-        ]
-    }
-)
+EXAMPLE_MANIFEST: Final = {
+    "streaming": "native",
+    "tool_read": "emulated",
+    "tool_bash": {"restricted": {"reason": "sandbox only"}},
+}
+EXAMPLE_NEEDS: Final = "streaming=native,tool_read,tool_bash"
 
-_COLOURS: Final = {"native": "green", "emulated": "yellow", "unsupported": "red"}
+COLOURS: Final = {"native": "green", "emulated": "yellow", "unsupported": "red"}
 
 
-def negotiate_command(
+def negotiate_command(  # noqa: PLR0913 - the command's own flags
     *,
+    manifest: Annotated[str | None, typer.Option(help="A manifest's file, or the name of a model.")] = None,
+    require: Annotated[str | None, typer.Option(help="A requirements file, or name=level,name …")] = None,
+    override: Annotated[list[str] | None, typer.Option(help="name=level, over what the manifest says.")] = None,
+    snapshot: Annotated[str | None, typer.Option(help="Model facts of your own instead of the shipped.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result for a program.")] = False,
     example: Annotated[bool, typer.Option("--example", help="Use the built-in manifest and requirements.")] = False,
 ) -> None:
     """Print the compatibility report of a manifest and requirements."""
-    if not example:
-        raise UsageError("Nothing to negotiate: give --example")
-    report = generate_report(negotiate(EXAMPLE_MANIFEST, EXAMPLE_NEEDS))
-    _print_report(report)
-    if not report.compatible:
+    if example:
+        evidence = dict(from_operator(CapabilityManifest.model_validate(EXAMPLE_MANIFEST), source="example"))
+        needs = read_requirements(EXAMPLE_NEEDS)
+    elif manifest is None or require is None:
+        raise UsageError("Give --manifest FILE|MODEL and --require FILE|name=level,…; or --example")
+    else:
+        evidence = read_evidence(manifest, read_levels(override or []), snapshot)
+        needs = read_requirements(require)
+    result = negotiate(manifest_of(evidence), needs)
+    _print_json(result, evidence) if as_json else _print_table(result, needs, evidence)
+    if not result.is_compatible():
         raise typer.Exit(1)
 
 
-def _print_report(report: CompatibilityReport) -> None:
+def _print_json(result: NegotiationResult, evidence: dict[str, Evidence]) -> None:
+    told: dict[str, Any] = {
+        "result": result.dump(),
+        "report": generate_report(result).dump(),
+        "evidence": {
+            name: {"level": said.level.model_dump(mode="json"), "source": said.source, "date": said.date}
+            for name, said in evidence.items()
+        },
+    }
+    print(json.dumps(told, indent=2, ensure_ascii=False))
+
+
+def _print_table(result: NegotiationResult, needs: CapabilityRequirements, evidence: dict[str, Evidence]) -> None:
     table = Table(title="Compatibility report", title_justify="left")
-    table.add_column("capability")
-    table.add_column("level")
-    table.add_column("how")
-    for name, support in report.details:
-        colour = _COLOURS[support.level]
-        table.add_row(name, f"[{colour}]{support.level}[/{colour}]", _how(support))
+    for column in ("capability", "needs", "result", "how, or why not", "says"):
+        table.add_column(column)
+    lists = (("native", result.native), ("emulated", result.emulatable), ("unsupported", result.unsupported))
+    minima = {need.capability: str(need.min_support) for need in needs.required}
+    for level, names in lists:
+        for name in names:
+            how = result.strategies.get(name, "adapter") if level == "emulated" else result.reasons.get(name, "")
+            told = "" if level == "native" else how
+            says = _says(evidence.get(name) or evidence.get(ALIASES.get(name, "")))
+            table.add_row(name, minima[name], Text(level, COLOURS[level]), Text(told), Text(says))
     console = Console(highlight=False)
     console.print(table)
-    console.print(report.summary, markup=False)
+    console.print(generate_report(result).summary, markup=False)
 
 
-def _how(support: ReportedSupport) -> str:
-    return support.strategy if isinstance(support, ReportedEmulated) else ""
+def _says(evidence: Evidence | None) -> str:
+    if evidence is None:
+        return "nobody: unknown"
+    return f"{evidence.source}, {evidence.date}" if evidence.date else evidence.source

@@ -6,7 +6,7 @@ declared, and whole columns of them are then looked at without a Python step for
 together.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import repeat
 from operator import attrgetter, itemgetter
@@ -16,47 +16,62 @@ import msgspec
 
 from accord.core.validate.declaration import Declaration
 from accord.core.validate.media import MARK_CHARS, media_type_problem
-from accord.core.validate.rules import RULES, Limits, Rule
+from accord.core.validate.rules import RULES, Limits
 from accord.wire.acp.content import ContentType
 
 _UTF8_WORST: Final = 4
 _BASE64: Final = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 _mark: Final = itemgetter(slice(0, MARK_CHARS))
-_text: Final[Callable[[Any], str]] = attrgetter("resource.text")
 
 
-class _TextResource(msgspec.Struct):
+class _TextResource(msgspec.Struct, gc=False):
     """An embedded resource that is text; binary ones are rare enough to be left to the rules."""
 
     uri: str
     text: str
 
 
+# Nothing in these shapes can form a cycle, and without the collector's book-keeping the cost of a block stays flat.
 SHAPES: Final[dict[str, type[msgspec.Struct]]] = {
-    kind: msgspec.defstruct(kind, [(name, str) for name in rule.fields], tag_field="type", tag=kind)
+    kind: msgspec.defstruct(kind, [(name, str) for name in rule.fields], tag_field="type", tag=kind, gc=False)
     for kind, rule in RULES.items()
 }
 SHAPES[ContentType.RESOURCE.value] = msgspec.defstruct(
-    "resource", [("resource", _TextResource)], tag_field="type", tag=ContentType.RESOURCE.value
+    "resource", [("resource", _TextResource)], tag_field="type", tag=ContentType.RESOURCE.value, gc=False
 )
 
 
 def json_in_order(raw: bytes | str, declaration: Declaration, limits: Limits) -> int | None:
     """How many blocks there are in this JSON array, if every one passes beyond doubt."""
+    # No payload is larger than the text that carries it, so a small message needs no measuring.
+    if len(raw) * (_UTF8_WORST if isinstance(raw, str) else 1) > _room(limits):
+        return None
     try:
         blocks = _decoder(declaration).decode(raw)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return None
-    return len(blocks) if _all_in_order(blocks, declaration, limits) else None
+    return len(blocks) if len(blocks) <= limits.max_blocks and _media_in_order(blocks, declaration) else None
 
 
 def all_in_order(blocks: Sequence[Any], declaration: Declaration, limits: Limits) -> bool:
     """Whether every block passes beyond doubt."""
+    if len(blocks) > limits.max_blocks:
+        return False
     try:
         shaped = msgspec.convert(blocks, _array_of(declaration))
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return False
-    return _all_in_order(shaped, declaration, limits)
+    return _UTF8_WORST * sum(map(_length, shaped)) <= _room(limits) and _media_in_order(shaped, declaration)
+
+
+def _room(limits: Limits) -> int:
+    """What is small enough as a whole is small enough in every part."""
+    return min(limits.max_block_bytes, limits.max_prompt_bytes)
+
+
+def _length(block: Any) -> int:
+    kind = type(block).__name__
+    return len(block.resource.text if kind == ContentType.RESOURCE else getattr(block, RULES[kind].payload))
 
 
 @cache
@@ -69,30 +84,16 @@ def _decoder(declaration: Declaration) -> msgspec.json.Decoder[list[Any]]:
     return msgspec.json.Decoder(_array_of(declaration))
 
 
-def _all_in_order(blocks: list[Any], declaration: Declaration, limits: Limits) -> bool:
-    if len(blocks) > limits.max_blocks:
-        return False
-    groups: dict[type, list[Any]] = {SHAPES[kind]: [] for kind in declaration.accepted}
-    for block in blocks:
-        groups[block.__class__].append(block)
-    size = 0
-    for kind in declaration.accepted:
-        group = groups[SHAPES[kind]]
-        if group:
-            payloads = [*map(_text, group)] if kind == ContentType.RESOURCE else _payloads(group, RULES[kind])
-            if payloads is None:
-                return False
-            size += sum(map(len, payloads))
-    # What is small enough as a whole, at four bytes a character, is small enough in every part.
-    return size * _UTF8_WORST <= min(limits.max_block_bytes, limits.max_prompt_bytes)
-
-
-def _payloads(group: list[Any], rule: Rule) -> list[str] | None:
-    payloads: list[str] = [*map(attrgetter(rule.payload), group)]
-    if rule.media_family is None:
-        return payloads
-    in_order = _base64_in_order(payloads) and _media_in_order(payloads, map(attrgetter("mimeType"), group), rule)
-    return payloads if in_order else None
+def _media_in_order(blocks: list[Any], declaration: Declaration) -> bool:
+    for kind, rule in RULES.items():
+        if rule.media_family is None or not declaration.accepts(kind):
+            continue
+        shape = SHAPES[kind]
+        group = [block for block in blocks if block.__class__ is shape]
+        payloads: list[str] = [*map(attrgetter(rule.payload), group)]
+        if group and not (_base64_in_order(payloads) and _types_in_order(payloads, group, rule.media_family)):
+            return False
+    return True
 
 
 def _base64_in_order(payloads: list[str]) -> bool:
@@ -104,6 +105,6 @@ def _base64_in_order(payloads: list[str]) -> bool:
     return text.isascii() and text.count("=") == padding and not text.encode().translate(None, _BASE64)
 
 
-def _media_in_order(payloads: list[str], media_types: Iterable[str], rule: Rule) -> bool:
-    seen = set(zip(media_types, map(_mark, payloads), strict=True))
-    return not any(media_type_problem(said, mark, rule.media_family or "") for said, mark in seen)
+def _types_in_order(payloads: list[str], group: list[Any], family: str) -> bool:
+    seen = set(zip(map(attrgetter("mimeType"), group), map(_mark, payloads), strict=True))
+    return not any(media_type_problem(said, mark, family) for said, mark in seen)

@@ -1,0 +1,1 @@
+"""Who answers, and what is known about them."""

@@ -1,0 +1,23 @@
+"""What is known about models: facts with source and date, read from a snapshot that ships as data.
+
+The face of the room. `find` and `all_models` look things up, `snapshot` tells where it all comes from,
+`Catalogue` reads somebody's own snapshot. The file is read at the first look-up, not at import.
+"""
+
+from accord.backends.facts.catalogue import Catalogue, SnapshotError, all_models, find, snapshot
+from accord.backends.facts.fact import Dispute, Fact, Level, ModelFacts, Snapshot, Source, Unfound
+
+__all__ = [
+    "Catalogue",
+    "Dispute",
+    "Fact",
+    "Level",
+    "ModelFacts",
+    "Snapshot",
+    "SnapshotError",
+    "Source",
+    "Unfound",
+    "all_models",
+    "find",
+    "snapshot",
+]

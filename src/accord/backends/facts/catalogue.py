@@ -1,0 +1,117 @@
+"""Looking up what is known about a model.
+
+Decides which pair of provider and model a name means, and what to suggest when it means none. It does not
+know how facts were gathered, and it never turns an unknown into a yes or a no.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache, cached_property
+from pkgutil import get_data
+from typing import Final
+
+from accord.backends.facts.document import Document, SnapshotError, read
+from accord.backends.facts.fact import ModelFacts, Snapshot, Unfound
+from accord.backends.facts.mapping import maker, provider_name
+
+__all__ = ["SHIPPED", "Catalogue", "SnapshotError", "all_models", "find", "snapshot"]
+
+SHIPPED: Final = "snapshot.json"
+MAX_SUGGESTIONS: Final = 5
+
+
+class Catalogue:
+    """One snapshot, ready for look-ups."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+
+    @classmethod
+    def read(cls, content: bytes | str) -> "Catalogue":
+        """The catalogue of a snapshot's text; `SnapshotError` when it is none."""
+        return cls(read(content))
+
+    def find(self, name: str) -> ModelFacts | Unfound:
+        """The model that a name means.
+
+        `provider/model` means that pair, under any of the provider's known names. A bare model name means
+        the only provider that has it, or else the model's maker; letter case counts only as a last resort.
+        """
+        head, _, model = name.strip().partition("/")
+        provider = provider_name(head)
+        if model in self._document.models.get(provider, {}):
+            return self._document.facts(provider, model)
+        pairs = self._pairs.get(name.strip().lower(), ())
+        if not pairs:
+            return Unfound(name, self._near(name.strip(), provider))
+        chosen = _choose(name.strip(), pairs)
+        if chosen is None:
+            return Unfound(name, tuple("/".join(pair) for pair in pairs), ambiguous=True)
+        return self._document.facts(*chosen)
+
+    def all_models(self) -> Iterator[ModelFacts]:
+        """Every model, sorted by provider and name."""
+        for provider in sorted(self._document.models):
+            for model in sorted(self._document.models[provider]):
+                yield self._document.facts(provider, model)
+
+    def snapshot(self) -> Snapshot:
+        """Where the facts come from and how many there are."""
+        models = list(self.all_models())
+        return Snapshot(
+            sources=self._document.sources,
+            capabilities=tuple(sorted({name for model in models for name in model.facts})),
+            models=len(models),
+            facts=sum(len(model.facts) for model in models),
+            disputes=sum(len(model.disputed) for model in models),
+        )
+
+    @cached_property
+    def _pairs(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        """Pairs by their lower-case names, with the provider and without."""
+        found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+        for provider in sorted(self._document.models):
+            for model in sorted(self._document.models[provider]):
+                found[model.lower()].append((provider, model))
+                found[f"{provider}/{model}".lower()].append((provider, model))
+        return {name: tuple(pairs) for name, pairs in found.items()}
+
+    def _near(self, name: str, provider: str) -> tuple[str, ...]:
+        wanted = name.lower()
+        if models := self._document.models.get(provider):
+            names = {model.lower(): f"{provider}/{model}" for model in models}
+            wanted = wanted.partition("/")[2]
+        else:
+            names = {known: "/".join(_choose(known, pairs) or pairs[0]) for known, pairs in self._pairs.items()}
+        close = get_close_matches(wanted, names, n=MAX_SUGGESTIONS)
+        return tuple(dict.fromkeys(names[known] for known in close))
+
+
+def _choose(name: str, pairs: tuple[tuple[str, str], ...]) -> tuple[str, str] | None:
+    exact = tuple(pair for pair in pairs if name in (pair[1], "/".join(pair))) or pairs
+    if len(exact) == 1:
+        return exact[0]
+    return next((pair for pair in exact if pair[0] == maker(pair[1])), None)
+
+
+@cache
+def shipped() -> Catalogue:
+    """The catalogue that comes with the package, read at the first call."""
+    return Catalogue.read(get_data(__name__, SHIPPED) or b"")
+
+
+def find(name: str) -> ModelFacts | Unfound:
+    """`Catalogue.find` in the shipped catalogue."""
+    return shipped().find(name)
+
+
+def all_models() -> Iterator[ModelFacts]:
+    """`Catalogue.all_models` of the shipped catalogue."""
+    return shipped().all_models()
+
+
+@cache
+def snapshot() -> Snapshot:
+    """`Catalogue.snapshot` of the shipped catalogue."""
+    return shipped().snapshot()

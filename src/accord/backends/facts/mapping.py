@@ -1,0 +1,158 @@
+"""The tables by which foreign field names become Accord's capabilities, and foreign provider names ours.
+
+Data only. A rule names a field of one source, the capability it speaks about, and which of its answers are
+trusted. What a field's absence means is no question of this module: absence is never an answer.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One field of a source and the capability it decides."""
+
+    field: str
+    capability: str
+    item: str | None = None
+    """For a list: the item whose presence means yes. None: the field itself is true or false."""
+    trusted: Literal["both", "yes", "no"] = "both"
+
+
+# Within one entry the first rule that gives an answer speaks for its capability.
+RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+    "litellm": (
+        Rule("supports_function_calling", "tool_use"),
+        Rule("supports_vision", "image_input"),
+        Rule("supports_image_input", "image_input"),
+        Rule("supported_modalities", "image_input", item="image"),
+        Rule("supports_pdf_input", "pdf_input"),
+        Rule("supports_audio_input", "audio"),
+        Rule("supported_modalities", "audio", item="audio"),
+        Rule("supports_response_schema", "structured_output_json_schema"),
+        Rule("supports_reasoning", "extended_thinking"),
+        Rule("supports_prompt_caching", "cache_control"),
+        Rule("supports_system_messages", "system_message"),
+        Rule("supports_native_streaming", "streaming"),
+        Rule("supports_web_search", "tool_web_search"),
+        Rule("supports_url_context", "tool_web_fetch"),
+        Rule("supported_output_modalities", "image_generation", item="image"),
+        # An endpoint list names the doors somebody has tried; a door that is not on it may still exist.
+        Rule("supported_endpoints", "batch_mode", item="/v1/batch", trusted="yes"),
+        # Only the no is ever written, for models that refuse all three parameters.
+        Rule("supports_sampling_params", "temperature", trusted="no"),
+        Rule("supports_sampling_params", "top_p", trusted="no"),
+        Rule("supports_sampling_params", "top_k", trusted="no"),
+    ),
+    "models-dev": (
+        Rule("tool_call", "tool_use"),
+        Rule("reasoning", "extended_thinking"),
+        Rule("structured_output", "structured_output_json_schema"),
+        Rule("temperature", "temperature"),
+        Rule("modalities.input", "image_input", item="image"),
+        Rule("modalities.input", "audio", item="audio"),
+        # The list often forgets PDF: LiteLLM contradicts a third of its noes, LangChain keeps only the yes.
+        Rule("modalities.input", "pdf_input", item="pdf", trusted="yes"),
+        Rule("modalities.output", "image_generation", item="image"),
+    ),
+    "langchain": (
+        Rule("tool_calling", "tool_use"),
+        Rule("reasoning_output", "extended_thinking"),
+        Rule("structured_output", "structured_output_json_schema"),
+        Rule("temperature", "temperature"),
+        Rule("image_inputs", "image_input"),
+        Rule("audio_inputs", "audio"),
+        Rule("pdf_inputs", "pdf_input"),
+        Rule("image_outputs", "image_generation"),
+    ),
+}
+
+# Lower case, hyphens for underscores, then this table. The names on the right are models.dev's.
+PROVIDERS: Final[Mapping[str, str]] = {
+    "amazon-nova": "nova",
+    "azure-text": "azure",
+    "bedrock": "amazon-bedrock",
+    "bedrock-converse": "amazon-bedrock",
+    "cloudflare": "cloudflare-workers-ai",
+    "cohere-chat": "cohere",
+    "dashscope": "alibaba",
+    "fireworks": "fireworks-ai",
+    "friendliai": "friendli",
+    "gemini": "google",
+    "gmi": "gmicloud",
+    "google-vertex-anthropic": "google-vertex",
+    "gradient-ai": "digitalocean",
+    "meta-llama": "llama",
+    "mistralai": "mistral",
+    "moonshot": "moonshotai",
+    "novita": "novita-ai",
+    "text-completion-inception": "inception",
+    "text-completion-openai": "openai",
+    "together": "togetherai",
+    "together-ai": "togetherai",
+    "vercel-ai-gateway": "vercel",
+    "vertex-ai": "google-vertex",
+    "xiaomi-mimo": "xiaomi",
+}
+# LiteLLM writes `vertex_ai-<family>_models` for one and the same provider.
+PROVIDER_PREFIXES: Final[Mapping[str, str]] = {"vertex-ai-": "google-vertex"}
+
+# Who makes a model whose name begins so: a bare model name means the maker's own offer.
+MAKERS: Final[Mapping[str, str]] = {
+    "chatgpt-": "openai",
+    "claude-": "anthropic",
+    "codestral": "mistral",
+    "command-": "cohere",
+    "deepseek-": "deepseek",
+    "devstral": "mistral",
+    "gemini-": "google",
+    "gemma-": "google",
+    "glm-": "zai",
+    "gpt-": "openai",
+    "grok-": "xai",
+    "kimi-": "moonshotai",
+    "magistral": "mistral",
+    "mercury": "inception",
+    "mimo-": "xiaomi",
+    "minimax-": "minimax",
+    "ministral": "mistral",
+    "mistral-": "mistral",
+    "nova-": "nova",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "pixtral": "mistral",
+    "qvq-": "alibaba",
+    "qwen": "alibaba",
+    "qwq-": "alibaba",
+    "sonar": "perplexity",
+    "step-": "stepfun",
+    "v0-": "v0",
+}
+
+# LiteLLM's `mode` of what answers in text.
+TEXT_MODES: Final = frozenset({"chat", "completion", "responses"})
+# The other sources have no such field; these parts of a name betray what does not converse.
+NOT_CHAT: Final = re.compile(r"embed|rerank|bge-|melotts|moderation", re.IGNORECASE)
+# Parts of a LiteLLM key that choose a region or a price, not a model; only these providers have them.
+ROUTED: Final = frozenset({"amazon-bedrock", "azure", "bedrock-mantle"})
+ROUTE: Final = re.compile(
+    r"(us|eu|apac|global|global-standard|us-gov|\*|invoke|\d+-month-commitment|[a-z]{2}(-gov)?-[a-z]+-\d)"
+)
+
+
+def provider_name(name: str) -> str:
+    """The one name under which a provider is known here."""
+    plain = name.strip().lower().replace("_", "-")
+    for prefix, provider in PROVIDER_PREFIXES.items():
+        if plain.startswith(prefix):
+            return provider
+    return PROVIDERS.get(plain, plain)
+
+
+def maker(model: str) -> str | None:
+    """The provider that makes a model of this name, where the name tells."""
+    plain = model.lower()
+    return next((provider for prefix, provider in MAKERS.items() if plain.startswith(prefix)), None)

@@ -1,0 +1,84 @@
+"""`accord validate`: may this prompt come in? Exit status 1 when it may not."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accord.cli.reading import STDIN, read_json
+from accord.core.validate import ContentValidator, Context, Decision, Verdict
+from accord.errors import UsageError
+
+
+def validate_command(
+    file: Annotated[str, typer.Argument(help="Content blocks, or a session/prompt with them; - for standard input.")],
+    *,
+    capabilities: Annotated[
+        str, typer.Option(help="promptCapabilities: a file, JSON, or image,audio,embeddedContext.")
+    ] = "",
+    protocol_version: Annotated[int, typer.Option(min=1, help="1, or 2 for the draft.")] = 1,
+    context: Annotated[Context, typer.Option(help="Where the content is on its way.")] = Context.PROMPT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict for a program.")] = False,
+) -> None:
+    """Check a prompt's content blocks against what an agent declares."""
+    blocks = _blocks(read_json(file), file)
+    validator = ContentValidator(_declared(capabilities, protocol_version), protocol_version=protocol_version)
+    verdict = validator.validate(blocks, context=context)
+    if as_json:
+        told = {"valid": verdict.valid, "results": list(verdict.results), "error": verdict.error}
+        print(json.dumps(told, indent=2, ensure_ascii=False))
+    else:
+        _print_decisions(validator.explain(blocks, context), validator, verdict)
+    if not verdict.valid:
+        raise typer.Exit(1)
+
+
+def _blocks(value: Any, file: str) -> list[Any]:
+    """The blocks of a prompt: an array, or inside of the request that carries it."""
+    for key in ("params", "prompt"):
+        if isinstance(value, dict) and key in value:
+            value = cast("dict[str, Any]", value)[key]
+    if not isinstance(value, list):
+        raise UsageError(f"{file}: expected an array of content blocks, or an object with one under prompt")
+    return cast("list[Any]", value)
+
+
+def _declared(given: str, protocol_version: int) -> dict[str, Any] | None:
+    if given == STDIN or Path(given).is_file():
+        return _inside(read_json(given), given)
+    if given.lstrip().startswith("{"):
+        try:
+            return _inside(json.loads(given), "--capabilities")
+        except ValueError as error:
+            raise UsageError(f"--capabilities: expected JSON: {error}") from error
+    yes: Any = {} if protocol_version >= 2 else True
+    return {flag.strip(): yes for flag in given.split(",") if flag.strip()}
+
+
+def _inside(value: Any, place: str) -> dict[str, Any] | None:
+    """The declaration itself, also where it stands inside of an `initialize` answer."""
+    for key in ("result", "agentCapabilities", "capabilities", "session", "promptCapabilities", "prompt"):
+        if isinstance(value, dict) and key in value:
+            value = cast("dict[str, Any]", value)[key]
+    if value is not None and not isinstance(value, dict):
+        raise UsageError(f"{place}: expected an object of prompt capabilities")
+    return cast("dict[str, Any] | None", value)
+
+
+def _print_decisions(decisions: list[Decision], validator: ContentValidator, verdict: Verdict) -> None:
+    console = Console(highlight=False)
+    if decisions:
+        table = Table()
+        for column in ("block", "type", "verdict", "why"):
+            table.add_column(column)
+        for decision in decisions:
+            word = Text("accepted", "green") if decision.accepted else Text("refused", "red")
+            table.add_row(str(decision.index), Text(decision.content_type), word, Text(decision.why))
+        console.print(table)
+    refused = sum(not accepted for accepted in verdict.results)
+    console.print(f"{len(decisions)} blocks, {refused} refused; the agent accepts ", end="", markup=False)
+    console.print(", ".join(validator.declaration.accepted), markup=False)

@@ -1,0 +1,145 @@
+"""Drives one emulated turn without doing I/O: orders to send come out, pieces of answers go in, pieces go on.
+
+    turn = Emulated(order, emulations)              # raises InvalidMessageError if the order itself is broken
+    while to_send := turn.next_order():
+        for piece in backend(to_send):
+            yield from turn.feed(piece)
+        yield from turn.finish()
+    turn.failure                                    # None, or why it did not succeed
+    turn.record                                     # every attempt and every effect, for the receipt
+
+That loop is all a caller needs, whatever is emulated. It knows no particular emulation. At most one order more is sent
+than all emulations together may retry. The end piece comes last and once, with the usage of all attempts added up.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, cast
+
+from accord.core.emulate.compose import PREPARE_ORDER, Closing, ReaderChain, in_order, prepare_all
+from accord.core.emulate.inject import saying
+from accord.core.emulate.shape import AskAgain, Emulation
+from accord.errors import ErrorCode
+from accord.wire.answer import AnyPiece, EndPiece
+from accord.wire.attempt import Attempt, EmulationRecord
+from accord.wire.chat import Role
+from accord.wire.conversation import ConversationMessage, TextPart
+from accord.wire.emulation import EmulationEntry
+from accord.wire.work import WorkOrder
+
+NOTHING_SAID: Final = "(nothing)"
+"""Stands for an empty answer when the model is asked again: many APIs refuse an empty message."""
+
+
+class Stage(StrEnum):
+    """Where a turn stands."""
+
+    TO_SEND = "to_send"
+    READING = "reading"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Why a turn did not succeed; the attempts are in the record."""
+
+    code: ErrorCode
+    message: str
+    attempts: int
+    problems: tuple[str, ...] = ()
+
+
+class Emulated:
+    """One turn: an order, its emulations, and where it stands."""
+
+    def __init__(self, order: WorkOrder, emulations: Iterable[Emulation]) -> None:
+        self._emulations: Final = in_order(emulations, PREPARE_ORDER)
+        self._asked: Final = order
+        self._to_send, effects = prepare_all(order, self._emulations)
+        entries = [EmulationEntry(capability=each.capability, strategy=each.strategy) for each in self._emulations]
+        self.record: Final = EmulationRecord(emulated=entries, effects=effects)
+        self.stage = Stage.TO_SEND
+        self.failure: Failed | None = None
+        self._chain = ReaderChain((), order)
+        self._retries: Counter[str] = Counter()
+        self._usage: dict[str, Any] | None = None
+
+    def next_order(self) -> WorkOrder | None:
+        """What to send to the backend now; nothing once the turn is over. Asking begins a new attempt."""
+        if self.stage in (Stage.DONE, Stage.FAILED):
+            return None
+        self.stage = Stage.READING
+        self._chain = ReaderChain(self._emulations, self._asked)
+        return self._to_send
+
+    def feed(self, piece: AnyPiece) -> list[AnyPiece]:
+        """The pieces that may go on now. After an attempt's end piece, nothing does."""
+        if self.stage is not Stage.READING:
+            return []
+        return self._close(piece) if isinstance(piece, EndPiece) else self._chain.feed(piece)
+
+    def finish(self) -> list[AnyPiece]:
+        """Says that the backend's stream is over. One that broke off before its end piece has failed."""
+        if self.stage is Stage.READING:
+            problem = "the answer broke off before its end"
+            self._note(None, (problem,), usage=None)
+            self._fail(ErrorCode.BACKEND_FAILED, f"The backend failed: {problem}", (problem,))
+        return []
+
+    def _close(self, end: EndPiece) -> list[AnyPiece]:
+        self._usage = added_usage(self._usage, end.usage)
+        closing = self._chain.finish(end)
+        if isinstance(closing.verdict, AskAgain):
+            self._object(closing, closing.verdict, end)
+            return closing.pieces
+        self._note(None, (), usage=end.usage)
+        self.record.effects.extend(closing.verdict.effects)
+        self.stage = Stage.DONE
+        return [*closing.pieces, closing.verdict.end.model_copy(update={"usage": self._usage})]
+
+    def _object(self, closing: Closing, asking: AskAgain, end: EndPiece) -> None:
+        by = cast("Emulation", closing.by)
+        self._note(by.capability, asking.problems, usage=end.usage)
+        if self._retries[by.capability] >= by.max_retries:
+            told = (
+                f"{by.capability} could not be emulated in {len(self.record.attempts)} attempts: {asking.problems[0]}"
+            )
+            self._fail(ErrorCode.EMULATION_FAILED, told, asking.problems)
+            return
+        self._retries[by.capability] += 1
+        said = ConversationMessage(role=Role.ASSISTANT, content=[TextPart(text=asking.answer or NOTHING_SAID)])
+        told = ConversationMessage(role=Role.USER, content=[TextPart(text=asking.correction)])
+        self._to_send = saying(self._to_send, [*self._to_send.conversation.messages, said, told])
+        self.stage = Stage.TO_SEND
+
+    def _note(self, capability: str | None, problems: tuple[str, ...], *, usage: dict[str, Any] | None) -> None:
+        number = len(self.record.attempts) + 1
+        self.record.attempts.append(
+            Attempt(number=number, ok=not problems, capability=capability, problems=list(problems), usage=usage)
+        )
+
+    def _fail(self, code: ErrorCode, message: str, problems: tuple[str, ...]) -> None:
+        self.failure = Failed(code, message, len(self.record.attempts), problems)
+        self.stage = Stage.FAILED
+
+
+def added_usage(before: Mapping[str, Any] | None, more: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Two accounts of usage as one: numbers are added, objects likewise, of anything else the later word stands."""
+    if before is None or more is None:
+        return None if before is more else dict(before or more or {})
+    return {**before, **{name: _added(before.get(name), value) for name, value in more.items()}}
+
+
+def _added(before: Any, more: Any) -> Any:
+    if isinstance(before, dict) and isinstance(more, dict):
+        return added_usage(cast("dict[str, Any]", before), cast("dict[str, Any]", more))
+    if _is_number(before) and _is_number(more):
+        return before + more
+    return more
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,183 @@
+"""The file to read first: one piece of work in, a `Plan` or a `Refusal` out, before anything is sent.
+
+    content check ──> needs: stated and derived ──> an offer of every candidate ──> the best, or why none
+
+Decision 12: `negotiate` looks at a manifest; what a backend lacks may then be rescued by an emulation of Accord's own,
+if the work accepts that and the operator has a strategy for it that Accord really performs. One verdict for everyone:
+a backend that this refuses is never chosen. Pure: it knows no backend, only what was declared.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from accord.core.derive import derive_needs
+from accord.core.emulate.choose import EmulationSettings, emulation_for
+from accord.core.emulate.engine import EmulationEngine
+from accord.core.negotiate import declared_level, negotiate
+from accord.core.remedy import find_remedies
+from accord.core.validate import ContentValidator
+from accord.core.validate.declaration import Declared
+from accord.errors import ErrorCode
+from accord.wire.emulation import EmulationConfig
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.negotiation import NegotiationResult
+from accord.wire.plan import Defeat, Need, Offer, Plan, Refusal, Rescue, Shortfall, UnknownPolicy, WorkPolicy
+from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
+from accord.wire.support import MinSupport
+from accord.wire.work import WorkOrder
+
+REFUSED_BEFORE: Final = "refused by the endpoint before"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A backend that could be given the work: its name, what it declares, and what it was seen to refuse."""
+
+    name: str
+    manifest: CapabilityManifest
+    refused: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PlanConfig:
+    """The operator's choices."""
+
+    policy: WorkPolicy = WorkPolicy.STANDARD
+    unknown: UnknownPolicy = UnknownPolicy.DENY
+    emulation: EmulationConfig = field(default_factory=EmulationConfig)
+
+
+def plan(
+    order: WorkOrder, declared: Declared | ContentValidator, candidates: Sequence[Candidate], config: PlanConfig
+) -> Plan | Refusal:
+    """Who should do this work, and how; or why nobody can. `candidates` are in the operator's order."""
+    if refusal := _refuse_content(order, declared):
+        return refusal
+    needs = _under_policy(derive_needs(order), config.policy)
+    offers = [_offer(candidate, needs, config) for candidate in candidates]
+    acceptable = sorted((offer for offer in offers if offer.is_acceptable), key=_compromise)
+    if not acceptable:
+        return _refuse_work(needs, offers, config)
+    best, *others = acceptable
+    lost = [Defeat(backend=offer.backend, why=_why_lost(offer, best), offer=offer) for offer in offers if offer != best]
+    return Plan(backend=best.backend, policy=config.policy, needs=needs, offer=best, fallbacks=others, lost=lost)
+
+
+def _refuse_content(order: WorkOrder, declared: Declared | ContentValidator) -> Refusal | None:
+    validator = declared if isinstance(declared, ContentValidator) else ContentValidator(declared)
+    verdict = validator.validate(order.prompt)
+    if verdict.error is None or verdict.code is None:
+        return None
+    return Refusal(code=verdict.code, message=verdict.error["message"], content=verdict.error)
+
+
+def _under_policy(needs: list[Need], policy: WorkPolicy) -> list[Need]:
+    if policy is not WorkPolicy.STRICT:
+        return needs
+    return [need.model_copy(update={"min_support": MinSupport.NATIVE}) for need in needs]
+
+
+def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> Offer:
+    negotiated = negotiate(_seen(candidate), _requirements(needs, required=True))
+    preferred = negotiate(_seen(candidate), _requirements(needs, required=False))
+    required = _Settlement(candidate, config).settle(negotiated, needs, required=True)
+    welcome = _Settlement(candidate, config).settle(preferred, needs, required=False)
+    permissive = config.policy is WorkPolicy.PERMISSIVE
+    return Offer(
+        backend=candidate.name,
+        negotiation=negotiated,
+        rescues=[*required.rescues, *welcome.rescues],
+        tried=[*required.tried, *welcome.tried],
+        losses=required.short if permissive else [],
+        missing=[] if permissive else required.short,
+        unmet=welcome.short,
+    )
+
+
+def _requirements(needs: Sequence[Need], *, required: bool) -> CapabilityRequirements:
+    return CapabilityRequirements(
+        required=[
+            CapabilityRequirement(capability=need.capability, min_support=need.min_support)
+            for need in needs
+            if need.required is required
+        ]
+    )
+
+
+def _seen(candidate: Candidate) -> CapabilityManifest:
+    """The manifest as experience corrects it: what the endpoint refused, it does not have."""
+    if not candidate.refused:
+        return candidate.manifest
+    kept = {name: level for name, level in candidate.manifest.items() if name not in candidate.refused}
+    return CapabilityManifest.model_construct(root=kept)
+
+
+class _Settlement:
+    """What becomes of the capabilities that negotiation found unsupported: rescued, tried, or short."""
+
+    def __init__(self, candidate: Candidate, config: PlanConfig) -> None:
+        self.rescues: list[Rescue] = []
+        self.tried: list[str] = []
+        self.short: list[Shortfall] = []
+        self._candidate = candidate
+        self._config = config
+        self._engine = EmulationEngine(config.emulation)
+
+    def settle(self, result: NegotiationResult, needs: Sequence[Need], *, required: bool) -> "_Settlement":
+        """Sort every unsupported capability; each need of it must be content."""
+        for name in dict.fromkeys(result.unsupported):
+            asked = [need for need in needs if need.required is required and need.capability == name]
+            accepts_emulation = all(need.min_support is MinSupport.EMULATED for need in asked)
+            self._settle_one(name, result.reasons[name], accepts_emulation=accepts_emulation)
+        return self
+
+    def _settle_one(self, name: str, reason: str, *, accepts_emulation: bool) -> None:
+        refused = name in self._candidate.refused
+        silent = declared_level(self._candidate.manifest, name) is None
+        strategy = self._engine.resolve(name)
+        performer = emulation_for(name, strategy, EmulationSettings()) if accepts_emulation else None
+        if silent and not refused and self._may_try():
+            self.tried.append(name)
+        elif performer is not None:
+            self.rescues.append(Rescue(capability=name, strategy=strategy, instead_of=reason))
+        else:
+            self.short.append(Shortfall(capability=name, reason=REFUSED_BEFORE if refused else reason))
+
+    def _may_try(self) -> bool:
+        return self._config.unknown is UnknownPolicy.TRY and self._config.policy is not WorkPolicy.STRICT
+
+
+def _compromise(offer: Offer) -> tuple[int, int]:
+    """Fewest losses first, then fewest compromises; the operator's order decides between equals."""
+    return len(offer.losses), offer.compromises
+
+
+def _why_lost(offer: Offer, best: Offer) -> str:
+    if offer.missing:
+        return _told(offer.missing)
+    if _compromise(offer) == _compromise(best):
+        return f"as good as {best.backend}, which the operator lists first"
+    if len(offer.losses) > len(best.losses):
+        return f"goes on without more: {_told(offer.losses)}"
+    return f"{offer.compromises} compromises against {best.compromises} of {best.backend}"
+
+
+def _refuse_work(needs: list[Need], offers: list[Offer], config: PlanConfig) -> Refusal:
+    nearest = min(offers, key=lambda offer: (len(offer.missing), offer.compromises), default=None)
+    if nearest is None:
+        message = "No backend can do this work: none is configured"
+    else:
+        message = f"No backend can do this work; nearest is {nearest.backend}: {_told(nearest.missing)}"
+    return Refusal(
+        code=ErrorCode.CAPABILITY_UNSUPPORTED,
+        message=message,
+        needs=needs,
+        offers=offers,
+        nearest=nearest.backend if nearest else None,
+        remedies=find_remedies(nearest, needs, config.policy),
+    )
+
+
+def _told(shortfalls: Sequence[Shortfall]) -> str:
+    return ", ".join(f"{shortfall.capability} ({shortfall.reason})" for shortfall in shortfalls)

@@ -1,0 +1,1 @@
+"""Tests of the ways to a model and of what is known about models."""

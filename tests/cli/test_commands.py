@@ -1,0 +1,160 @@
+"""`accord negotiate`, `accord models` and `accord validate`, as a user types them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.test_app import accord
+
+MANIFEST = '{"streaming": "native", "tool_bash": {"restricted": {"reason": "[bold]sandbox"}}}'
+NEEDS = '{"required": [{"capability": "streaming", "min_support": "native"}]}'
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "m.json").write_text(MANIFEST)
+    (tmp_path / "r.json").write_text(NEEDS)
+    (tmp_path / "broken.json").write_text('{"required": [')
+    (tmp_path / "wrong.json").write_text('{"required": [{"capability": "streaming", "min_support": "some"}]}')
+    (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
+    return tmp_path
+
+
+def test_files_are_negotiated(files: Path):
+    done = accord("negotiate", "--manifest", str(files / "m.json"), "--require", str(files / "r.json"))
+    assert done.returncode == 0
+    assert "1 native, 0 emulatable, 0 unsupported — fully compatible" in done.stdout
+
+
+def test_an_incompatible_backend_costs_one(files: Path):
+    done = accord("negotiate", "--manifest", str(files / "m.json"), "--require", "tool_bash=native,streaming")
+    assert done.returncode == 1
+    assert "1 native, 0 emulatable, 1 unsupported — incompatible" in done.stdout
+
+
+def test_a_reason_is_printed_as_it_is(files: Path):
+    done = accord("negotiate", "--manifest", str(files / "m.json"), "--require", "tool_bash")
+    assert "[bold]sandbox" in done.stdout
+
+
+def test_a_program_gets_json_with_its_sources(files: Path):
+    done = accord(
+        "negotiate",
+        "--manifest",
+        str(files / "m.json"),
+        "--require",
+        "vision",
+        "--override",
+        "image_input=native",
+        "--json",
+    )
+    told = json.loads(done.stdout)
+    assert told["result"]["native"] == ["vision"]
+    assert told["evidence"]["image_input"]["source"] == "operator"
+    assert told["evidence"]["streaming"]["source"] == str(files / "m.json")
+
+
+def test_a_model_is_negotiated_by_its_name():
+    done = accord("negotiate", "--manifest", "openai/gpt-4o", "--require", "vision", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["evidence"]["image_input"]["date"]
+
+
+def test_what_no_source_says_is_called_unknown():
+    done = accord("negotiate", "--manifest", "openai/gpt-4o", "--require", "time_travel")
+    assert done.returncode == 1
+    assert "nobody: unknown" in done.stdout
+
+
+MISTAKES = [
+    (["--manifest", "{}/m.json"], "Give --manifest"),
+    (["--manifest", "{}/none.json", "--require", "streaming"], "none.json: No such file"),
+    (["--manifest", "{}/m.json", "--require", "{}/none.json"], "none.json: No such file"),
+    (["--manifest", "{}/m.json", "--require", "{}/broken.json"], "broken.json: expected JSON: "),
+    (
+        ["--manifest", "{}/m.json", "--require", "{}/wrong.json"],
+        "wrong.json: expected CapabilityRequirements: required.0.min_support: ",
+    ),
+    (["--manifest", "{}/latin.json", "--require", "streaming"], "latin.json: byte 7: expected UTF-8 text"),
+    (["--manifest", "{}", "--require", "streaming"], "no facts about a model named"),
+    (
+        ["--manifest", "{}/m.json", "--require", "streaming=some"],
+        "--require streaming=some: expected CapabilityRequirements",
+    ),
+    (["--manifest", "{}/m.json", "--require", "streaming", "--override", "x"], "--override x: expected name=level"),
+    (["--manifest", "openai/gpt-4oo", "--require", "vision"], "did you mean"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), MISTAKES)
+def test_a_mistake_is_told_in_one_line_that_names_the_place(files: Path, arguments: list[str], told: str):
+    done = accord("negotiate", *(argument.replace("{}", str(files)) for argument in arguments))
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert done.stderr.startswith("accord: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_snapshot_that_is_none_is_told(files: Path):
+    done = accord("models", "--snapshot", str(files / "m.json"))
+    assert done.returncode == 2
+    assert "m.json: " in done.stderr
+
+
+def test_models_are_listed_by_what_they_have():
+    done = accord("models", "gpt-4o", "--require", "vision=native", "--json", "--limit", "3")
+    told = json.loads(done.stdout)
+    assert len(told) == 3
+    assert all(model["facts"]["image_input"]["level"] == "native" for model in told)
+    assert all("gpt-4o" in f"{model['provider']}/{model['model']}" for model in told)
+
+
+def test_the_matrix_says_how_many_more_there_are():
+    done = accord("models", "--limit", "2")
+    assert done.returncode == 0
+    assert "2 shown (--limit 0 for all)" in done.stdout
+
+
+def test_no_model_at_all_costs_one():
+    done = accord("models", "no-such-model-anywhere")
+    assert done.returncode == 1
+    assert "0 models" in done.stdout
+
+
+BLOCKS = [{"type": "text", "text": "hi"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}]
+
+
+@pytest.mark.parametrize(
+    "wrapped", [BLOCKS, {"prompt": BLOCKS}, {"method": "session/prompt", "params": {"prompt": BLOCKS}}]
+)
+@pytest.mark.parametrize(("declared", "status"), [("image", 0), ("audio", 1), ("", 1), ('{"image": true}', 0)])
+def test_a_prompt_is_checked(tmp_path: Path, wrapped: object, declared: str, status: int):
+    (tmp_path / "p.json").write_text(json.dumps(wrapped))
+    done = accord("validate", "--capabilities", declared, str(tmp_path / "p.json"))
+    assert done.returncode == status, done.stderr
+    assert "2 blocks" in done.stdout
+
+
+def test_the_draft_declares_with_objects(tmp_path: Path):
+    (tmp_path / "p.json").write_text(json.dumps(BLOCKS))
+    answer: Any = {"result": {"protocolVersion": 2, "capabilities": {"session": {"prompt": {"image": {}}}}}}
+    (tmp_path / "init.json").write_text(json.dumps(answer))
+    done = accord(
+        "validate",
+        "--capabilities",
+        str(tmp_path / "init.json"),
+        "--protocol-version",
+        "2",
+        "--json",
+        str(tmp_path / "p.json"),
+    )
+    assert json.loads(done.stdout) == {"valid": True, "results": [True, True], "error": None}
+
+
+def test_a_prompt_that_is_none_is_told(tmp_path: Path):
+    (tmp_path / "p.json").write_text("7")
+    done = accord("validate", str(tmp_path / "p.json"))
+    assert done.returncode == 2
+    assert "expected an array of content blocks" in done.stderr

@@ -1,0 +1,138 @@
+"""JSON that fits, or another try; nothing half-judged goes out."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.core.emulate.shape import AskAgain, Done, PassingReader
+from accord.core.emulate.structured_output import CUT_SHORT, NO_JSON, OBJECT_PROMPT, JsonMode, StructuredOutput
+from accord.errors import InvalidMessageError
+from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.work import WorkOrder
+from tests.core.emulate.scripted import HELLO, PLACES, cut, pieces, read, system_text
+
+AGE = {"type": "object", "required": ["age"], "properties": {"age": {"type": "integer"}}}
+OUTPUT, MODE = StructuredOutput(), JsonMode()
+
+
+def fitting(schema: dict[str, Any]) -> WorkOrder:
+    return WorkOrder(conversation=HELLO, response_schema=schema)
+
+
+ANY = WorkOrder(conversation=HELLO, json_mode=True)
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "out"),
+    [
+        (AGE, '{"age": 7}', '{"age": 7}'),
+        (AGE, 'Sure:\n```json\n{"age": 7}\n```\nAnything else?', '{"age": 7}'),
+        (AGE, 'Not {"age": "x"}, and not {"other": 1} but {"age": 7}.', '{"age": 7}'),
+        (AGE, '```\n{"age": "seven"}\n```\nI mean {"age":7}', '{"age":7}'),
+        ({"type": "array"}, "Primes: [2, 3]", "[2, 3]"),
+        ({"type": "integer"}, "It is\n42\n", "42"),
+        ({"type": "string"}, '"yes"', '"yes"'),
+    ],
+)
+def test_the_value_that_fits_goes_out_and_nothing_around_it(schema: dict[str, Any], answer: str, out: str):
+    reading = read(OUTPUT, fitting(schema), pieces(answer))
+    assert reading.out == pieces(out)
+    assert isinstance(reading.verdict, Done)
+    around = len(answer.strip()) - len(out)
+    assert sum(effect.count for effect in reading.verdict.effects) == around
+
+
+@pytest.mark.parametrize(
+    ("answer", "end", "problem"),
+    [
+        ("I'd rather not.", EndPiece(), NO_JSON),
+        ("", EndPiece(), NO_JSON),
+        ('{"age": ', EndPiece(reason="max_tokens"), CUT_SHORT),
+        ('{"age": "7"}', EndPiece(), '/age: this value is not of type "integer"'),
+        ("{}", EndPiece(), '(the whole value): "age" is a required property'),
+    ],
+)
+def test_what_does_not_fit_is_asked_for_again_with_the_findings(answer: str, end: EndPiece, problem: str):
+    reading = read(OUTPUT, fitting(AGE), pieces(answer), end)
+    assert reading.out == []
+    assert isinstance(reading.verdict, AskAgain)
+    assert reading.verdict.problems == (problem,)
+    assert reading.verdict.answer == answer
+    assert f"- {problem}\n" in reading.verdict.correction
+
+
+def test_nothing_goes_out_before_the_answer_is_complete_but_thoughts():
+    reader = OUTPUT.reader(fitting(AGE))
+    assert reader.feed(TextPiece(text='{"age": 7}')) == []
+    assert reader.feed(ThinkingPiece(text="hm")) == [ThinkingPiece(text="hm")]
+
+
+def test_an_answer_that_calls_tools_or_refuses_is_given_on_unjudged():
+    call = ToolCallPiece(id="call_1", name="t", input={})
+    calling = read(OUTPUT, fitting(AGE), [*pieces("One moment."), call], EndPiece(reason="tool_use"))
+    refusing = read(OUTPUT, fitting(AGE), pieces("No."), EndPiece(reason="refusal"))
+    assert calling.out == [*pieces("One moment."), call]
+    assert refusing.out == pieces("No.")
+    for verdict in (calling.verdict, refusing.verdict):
+        assert isinstance(verdict, Done)
+        assert [effect.kind for effect in verdict.effects] == ["json_not_judged"]
+
+
+def test_the_schema_goes_into_the_prompt_instead_of_beside_it():
+    order = fitting(AGE)
+    prepared = OUTPUT.prepare(order).order
+    assert prepared.response_schema is None
+    assert json.dumps(AGE, separators=(",", ":")) in system_text(prepared)
+    assert order == fitting(AGE)
+
+
+def test_a_broken_schema_is_refused_before_dispatch():
+    with pytest.raises(InvalidMessageError, match="Not a valid response_schema: /type"):
+        OUTPUT.prepare(fitting({"type": "number of things"}))
+
+
+@pytest.mark.parametrize(
+    ("answer", "out"),
+    [('{"a": 1}', '{"a": 1}'), ("See [1]: {}", "{}"), ('[{"a": 1}]', None), ("42", None), ("words", None)],
+)
+def test_json_mode_takes_any_object_and_only_objects(answer: str, out: str | None):
+    reading = read(MODE, ANY, pieces(answer))
+    assert reading.out == ([] if out is None else pieces(out))
+    assert isinstance(reading.verdict, AskAgain if out is None else Done)
+
+
+def test_json_mode_asks_in_the_prompt_unless_a_schema_asks_for_more():
+    prepared = MODE.prepare(ANY).order
+    assert system_text(prepared) == OBJECT_PROMPT
+    assert prepared.json_mode is False
+    both = ANY.model_copy(update={"response_schema": AGE})
+    assert system_text(MODE.prepare(both).order) == ""
+    assert isinstance(MODE.reader(both), PassingReader)
+
+
+def test_an_order_that_wants_no_json_is_left_alone():
+    plain = WorkOrder(conversation=HELLO)
+    for emulation in (OUTPUT, MODE):
+        assert emulation.prepare(plain).order == plain
+        assert read(emulation, plain, pieces("words")).out == pieces("words")
+
+
+ANSWERS = st.lists(
+    st.sampled_from(['{"age": 7}', '{"age": "x"}', "{}", "```json\n", "```\n", "\n", "Hm. ", "[1]", '"', "\\"]),
+    max_size=8,
+).map("".join)
+
+
+@given(ANSWERS, PLACES)
+def test_where_the_answer_is_cut_does_not_matter(text: str, places: list[int]):
+    assert read(OUTPUT, fitting(AGE), cut(text, places)) == read(OUTPUT, fitting(AGE), pieces(text))
+
+
+@given(ANSWERS)
+def test_whatever_goes_out_fits(text: str):
+    for piece in read(OUTPUT, fitting(AGE), pieces(text)).out:
+        assert isinstance(piece, TextPiece)
+        assert isinstance(json.loads(piece.text)["age"], int)

@@ -1,0 +1,28 @@
+"""The examples run as they are."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+SAYS = {
+    "plan_by_hand.py": [
+        "seeing does it",
+        "Accord stands in for: structured_output_json_schema",
+        "not chosen: blind: image_input (not declared)",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_each_example_says_what_it_should(name: str):
+    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == SAYS[name]
+
+
+def test_every_example_is_run():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
