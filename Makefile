@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock schemas models bench-core bench-wire clean
+.PHONY: help run test check format lock schemas models draw bench-adapt bench-core bench-engine bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,16 @@ schemas: $(READY) ## Write the JSON Schema of every message and the OpenAPI docu
 
 models: $(READY) ## Renew the shipped model facts from the open data they are made of (needs the package index)
 	$(BIN)/python scripts/refresh_models.py
+
+bench-adapt: $(READY) ## Measure adapting and markdown stripping against markdown-it-py
+	$(BIN)/python bench/strip.py
+	$(BIN)/python bench/adapt.py
+
+bench-engine: $(READY) ## Measure what a turn, a delta and a thousand turns at once cost
+	$(BIN)/python bench/engine.py
+
+draw: $(READY) ## Draw docs/one-run.svg from what three clients really get
+	$(BIN)/python scripts/draw_run.py
 
 bench-core: $(READY) ## Measure content checks and negotiation against the protocol's SDK and msgspec
 	$(BIN)/python bench/core.py

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from accord.wire.adaptation import AdaptationReport
 from accord.wire.chat import ChatMessage
 from accord.wire.client import ClientCapabilities
 from accord.wire.conversation import Conversation
@@ -22,6 +23,7 @@ from accord.wire.response import ServiceResponse
 GOLDEN = Path(__file__).parent / "golden"
 
 GOLDEN_CASES: dict[str, type[Message]] = {
+    "adaptation_report": AdaptationReport,
     "agent_request": AgentRequest,
     "capability_requirements": CapabilityRequirements,
     "chat_message": ChatMessage,

@@ -14,6 +14,7 @@ import typer
 
 from accord.cli.models import models_command
 from accord.cli.negotiate import negotiate_command
+from accord.cli.render import render_command
 from accord.cli.schemas import schemas_command
 from accord.cli.validate import validate_command
 from accord.errors import AccordError
@@ -32,6 +33,7 @@ app = typer.Typer(
 app.command("negotiate")(negotiate_command)
 app.command("models")(models_command)
 app.command("validate")(validate_command)
+app.command("render")(render_command)
 app.command("schemas")(schemas_command)
 
 

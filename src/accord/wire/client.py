@@ -14,6 +14,22 @@ class TextProfile(StrEnum):
     SPEECH = "speech"
 
 
+class SpeechFormat(StrEnum):
+    """How text for a voice is written."""
+
+    TEXT = "text"
+    SSML = "ssml"
+
+
+class MinFidelity(StrEnum):
+    """The lowest rung of the ladder that a strict client takes."""
+
+    NATIVE = "native"
+    SIMPLIFIED = "simplified"
+    SUBSTITUTED = "substituted"
+    DESCRIBED = "described"
+
+
 class Silence(list[str]):
     """The empty list that stands for an absent one; it is never written."""
 
@@ -33,6 +49,12 @@ class ClientCapabilities(Message, frozen=True):
     prefers_markdown: bool = Field(default=True, description="False asks for plain text.")
     image_resolution: str | None = Field(default=None, description="low, high or auto; anything else counts as auto.")
     text_profile: TextProfile | None = Field(default=None, description="How text without markdown should read.")
+    speech_format: SpeechFormat | None = Field(
+        default=None, description="ssml: text for a voice is escaped, to stand between <speak> and </speak>."
+    )
+    min_fidelity: MinFidelity | None = Field(
+        default=None, description="Ends the stream with an error rather than show an event below this rung."
+    )
 
     @property
     def declares_events(self) -> bool:

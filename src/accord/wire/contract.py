@@ -11,6 +11,7 @@ from pydantic.json_schema import models_json_schema
 
 from accord.errors import FACTS, ErrorCode
 from accord.wire.acp.content import ContentBlock
+from accord.wire.adaptation import AdaptationReport
 from accord.wire.chat import ChatMessage
 from accord.wire.client import ClientCapabilities
 from accord.wire.conversation import Conversation
@@ -56,6 +57,7 @@ MESSAGES: Final[tuple[type[BaseModel], ...]] = (
     EmulationReport,
     Conversation,
     ContentBlock,
+    AdaptationReport,
 )
 """Every message that has a schema of its own."""
 

@@ -54,12 +54,23 @@ class CitationBlock(Message, frozen=True):
     items: list[CitationItem]
 
 
+class MediaVariant(Message, frozen=True):
+    """The same medium in another size, for clients that ask for less."""
+
+    url: MediaUrl
+    mime_type: str
+    width: Annotated[int, Field(gt=0)] | None = None
+    height: Annotated[int, Field(gt=0)] | None = None
+    bytes: Annotated[int, Field(gt=0)] | None = None
+
+
 class MediaItem(Message, frozen=True):
     """One picture, sound or film, by address or inline."""
 
     url: MediaUrl
     mime_type: str
     alt_text: str | None = None
+    variants: list[MediaVariant] | None = None
 
     @model_validator(mode="after")
     def _inline_type_agrees(self) -> Self:

@@ -1,0 +1,156 @@
+"""`accord render`: what one client would get of a stream; and, with `--text`, a markdown stripper for any pipe.
+
+Everything streams: what can be shown is shown at once. A line that is no packet costs one line on stderr, not the rest.
+"""
+
+import codecs
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Final, assert_never, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accord.cli.reading import read_message
+from accord.core.adapt import ClientAdapter
+from accord.core.strip import Profile, TextStripper
+from accord.errors import InvalidMessageError, UsageError
+from accord.wire.adaptation import AdaptationReport, Rung
+from accord.wire.client import ClientCapabilities
+from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
+
+CLIENTS: Final[dict[str, ClientCapabilities | None]] = {
+    "web": None,
+    "cli": ClientCapabilities(supported_events=["PROGRESS_INDICATOR"], prefers_markdown=True, image_resolution="low"),
+    "voice": ClientCapabilities(supported_events=[], prefers_markdown=False),
+}
+"""The clients of CAP's own examples; `web` declares nothing, which is what a standard client does."""
+
+READ_BYTES: Final = 65_536
+COLOURS: Final = {
+    Rung.NATIVE: "green",
+    Rung.SIMPLIFIED: "cyan",
+    Rung.SUBSTITUTED: "cyan",
+    Rung.DESCRIBED: "yellow",
+    Rung.DEFERRED: "magenta",
+    Rung.DROPPED: "red",
+    Rung.REFUSED: "red",
+}
+
+
+def render_command(  # noqa: PLR0913 - the command's own flags
+    *,
+    client: Annotated[str, typer.Option(help="web, cli, voice, or a file of ClientCapabilities.")] = "web",
+    packets: Annotated[
+        bool, typer.Option("--packets", help="Write packets, one a line, instead of what is seen.")
+    ] = False,
+    report: Annotated[bool, typer.Option("--report", help="Print the account of every compromise as well.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the account for a program.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Take markdown on stdin and write it as plain text.")] = False,
+    speech: Annotated[bool, typer.Option("--speech", help="With --text: write it for ears instead of eyes.")] = False,
+) -> None:
+    """Show what a client would get of the packets on stdin, one JSON object a line."""
+    if speech and not text:
+        raise UsageError("--speech goes with --text; for a stream of packets give --client voice")
+    if text:
+        _strip(Profile.SPEECH if speech else Profile.PLAIN)
+        return
+    adapter = ClientAdapter(_client(client))
+    bad_lines = _render(adapter, as_packets=packets)
+    if report or as_json:
+        _print_report(adapter.report, as_json=as_json)
+    if bad_lines:
+        raise typer.Exit(1)
+
+
+def _client(name: str) -> ClientCapabilities | None:
+    if name in CLIENTS:
+        return CLIENTS[name]
+    if Path(name).is_file():
+        return read_message(name, ClientCapabilities)
+    raise UsageError(f"--client {name}: expected {', '.join(CLIENTS)}, or a file of ClientCapabilities")
+
+
+def _render(adapter: ClientAdapter, *, as_packets: bool) -> int:
+    """Feed every line and show what comes out; gives the number of lines that were no packets."""
+    bad_lines = 0
+    for number, line in enumerate(sys.stdin, start=1):
+        if not line.strip():
+            continue
+        try:
+            packet = StreamPacket.parse(line)
+        except InvalidMessageError as error:
+            bad_lines += 1
+            print(f"accord: line {number}: {error.message}", file=sys.stderr)
+            continue
+        _show(adapter.feed(packet), as_packets=as_packets)
+        if isinstance(packet, ClosePacket):
+            break
+    _show(adapter.close(), as_packets=as_packets)
+    if not as_packets:
+        print()
+    return bad_lines
+
+
+def _show(packets: Iterable[StreamPacket], *, as_packets: bool) -> None:
+    for packet in packets:
+        if as_packets:
+            print(packet.to_json())
+        else:
+            print(_seen(cast("AnyPacket", packet)), end="")
+    sys.stdout.flush()
+
+
+def _seen(packet: AnyPacket) -> str:
+    match packet:
+        case DeltaPacket():
+            return packet.p
+        case EventPacket():
+            told = json.dumps(packet.p.get("data", packet.p), ensure_ascii=False)
+            return f"\n[{packet.p.get('type', 'event')}] {told}\n"
+        case ErrorPacket():
+            return f"\n[error] {packet.p.code}: {packet.p.message}\n"
+        case ClosePacket():
+            return ""
+        case _:
+            assert_never(packet)
+
+
+def _print_report(report: AdaptationReport, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(report.dump(), indent=2, ensure_ascii=False))
+        return
+    table = Table(title="What became of each item", title_justify="left")
+    for column in ("at", "item", "packets", "rung", "reason", "lost"):
+        table.add_column(column)
+    for entry in report.entries:
+        rung = Text(str(entry.rung), COLOURS[entry.rung])
+        lost = ", ".join(entry.lost)
+        table.add_row(str(entry.position), Text(entry.type), str(entry.count), rung, str(entry.reason), Text(lost))
+    console = Console(highlight=False)
+    console.print(table)
+    totals = ", ".join(f"{count} {rung}" for rung, count in report.totals.items() if count)
+    assumed = f"; assumed: {', '.join(report.assumed)}" if report.assumed else ""
+    console.print(f"{report.total()} packets: {totals or 'none'}{assumed}", markup=False)
+
+
+def _strip(profile: Profile) -> None:
+    stripper = TextStripper(profile=profile)
+    for chunk in _chunks():
+        sys.stdout.write(stripper.feed(chunk))
+        sys.stdout.flush()
+    sys.stdout.write(stripper.close())
+    sys.stdout.flush()
+
+
+def _chunks() -> Iterator[str]:
+    """What stdin has, as soon as it has it; bytes that are no UTF-8 become the sign that says so."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    while chunk := os.read(sys.stdin.fileno(), READ_BYTES):
+        yield decoder.decode(chunk)
+    yield decoder.decode(b"", final=True)

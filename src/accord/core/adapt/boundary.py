@@ -1,0 +1,155 @@
+"""Finds the places in streaming markdown where something may be put between: after a block, or after a sentence's line.
+
+A description is never inserted inside a sentence or a code block. The answer depends on the characters read, never on
+how they were cut, and errs towards waiting: a list or an indented passage may always go on, a heading or a line that
+ends with a colon introduces what follows. What is inserted, and for whom, is not known here.
+"""
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+HEAD_CHARS: Final = 256
+TAIL_CHARS: Final = 16
+
+_FENCE: Final = re.compile(r"(?:[ \t]|>|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}(?=[^`]*$)|~{3,}|\$\$(?=\s*$))")
+_LIST: Final = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
+_HEADING: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
+_UNDERLINE: Final = re.compile(r" {0,3}(?:-+|=+)[ \t]*$")
+_SENTENCE: Final = re.compile(r"""[.!?…。！？]["'”’»)\]」』*_`]*$""")
+
+RAW_HTML: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "<!--": "-->",
+        "<pre": "</pre>",
+        "<script": "</script>",
+        "<style": "</style>",
+        "<textarea": "</textarea>",
+    }
+)
+"""What keeps its blank lines to itself, and what ends it."""
+
+
+class Boundary(IntEnum):
+    """What may be put in here: nothing, an urgent line, anything."""
+
+    NONE = 0
+    LINE = 1
+    BLOCK = 2
+
+
+class _Kind(IntEnum):
+    """What the last line that was not blank was."""
+
+    TEXT = 0
+    HEADING = 1
+    LIST = 2
+    INDENTED = 3
+    CODE = 4
+    INTRODUCTION = 5
+
+
+_COMPLETE: Final = frozenset({_Kind.TEXT, _Kind.CODE})
+
+
+class BlockTracker:
+    """Where streaming markdown stands. The start of a text is a boundary."""
+
+    __slots__ = ("_fence", "_head", "_in_list", "_kind", "_raw_end", "_tail", "_was_blank", "boundary")
+
+    def __init__(self) -> None:
+        self.boundary = Boundary.BLOCK
+        self._fence = ""
+        self._raw_end = ""
+        self._head = self._tail = ""
+        self._kind = _Kind.TEXT
+        self._in_list = False
+        self._was_blank = True
+
+    @property
+    def open_fence(self) -> str:
+        """The fence that is still open, or nothing."""
+        return self._fence
+
+    def read(self, text: str) -> None:
+        """Take more text."""
+        first, *others = text.split("\n")
+        self._extend(first)
+        for line in others:
+            self._end_line()
+            if line:
+                self._extend(line)
+
+    def _extend(self, text: str) -> None:
+        if not text:
+            return
+        self.boundary = Boundary.NONE
+        if len(self._head) < HEAD_CHARS:
+            self._head = (self._head + text)[:HEAD_CHARS]
+        self._tail = (self._tail + text)[-TAIL_CHARS:]
+
+    def _end_line(self) -> None:
+        line, tail = self._head.rstrip(), self._tail.rstrip()
+        self._head = self._tail = ""
+        if self._fence:
+            self.boundary = self._end_code(line)
+        elif self._raw_end:
+            self.boundary = self._end_raw(line, tail)
+        elif not line:
+            self.boundary = self._end_blank()
+        elif opened := _FENCE.match(line):
+            self._open(line, opened[1])
+        else:
+            self.boundary = self._end_text(line, tail)
+
+    def _open(self, line: str, fence: str) -> None:
+        self._fence = fence
+        self._in_list = self._stays_in_list(line)
+        self.boundary = Boundary.NONE
+
+    def _stays_in_list(self, line: str) -> bool:
+        return bool(_LIST.match(line)) or (self._in_list and (line[0] in " \t" or not self._was_blank))
+
+    def _end_code(self, line: str) -> Boundary:
+        mark = line.lstrip(" \t>")
+        if len(mark) < len(self._fence) or mark.strip(self._fence[0]):
+            return Boundary.NONE
+        self._fence = ""
+        self._kind = _Kind.CODE
+        self._was_blank = False
+        return Boundary.NONE if self._in_list else Boundary.BLOCK
+
+    def _end_raw(self, line: str, tail: str) -> Boundary:
+        if self._raw_end in line.lower() or self._raw_end in tail.lower():
+            self._raw_end = ""
+        return Boundary.NONE
+
+    def _end_blank(self) -> Boundary:
+        self._was_blank = True
+        return Boundary.BLOCK if self._kind in _COMPLETE and not self._in_list else Boundary.NONE
+
+    def _end_text(self, line: str, tail: str) -> Boundary:
+        self._kind = self._kind_of(line, tail)
+        self._was_blank = False
+        self._begin_raw(line, tail)
+        tells = self._kind in (_Kind.TEXT, _Kind.LIST) and not self._raw_end
+        return Boundary.LINE if tells and _SENTENCE.search(tail) else Boundary.NONE
+
+    def _begin_raw(self, line: str, tail: str) -> None:
+        text = line.lower()
+        for start, end in RAW_HTML.items():
+            if (at := text.find(start)) >= 0 and end not in text[at:] and end not in tail.lower():
+                self._raw_end = end
+
+    def _kind_of(self, line: str, tail: str) -> _Kind:
+        self._in_list = self._stays_in_list(line)
+        if self._in_list:
+            return _Kind.LIST
+        may_be_code = self._was_blank or self._kind is _Kind.INDENTED
+        if may_be_code and line.startswith(("    ", "\t")):
+            return _Kind.INDENTED
+        if _HEADING.match(line) or (not self._was_blank and _UNDERLINE.match(line)):
+            return _Kind.HEADING
+        return _Kind.INTRODUCTION if tail.endswith((":", "：")) else _Kind.TEXT

@@ -1,0 +1,236 @@
+"""The blocks that hold text: paragraphs, headings, code, formulas, HTML; tables have a file of their own.
+
+Decides what a block's lines turn into. A leaf is told its text, its line ends and its close; it must not know
+containers, nor how a line was recognised.
+"""
+
+import re
+from typing import Final, Protocol
+
+from accord.core.strip.inline import Inline
+from accord.core.strip.lines import Body
+from accord.core.strip.lookahead import HOLD_LIMIT
+from accord.core.strip.notes import Notebook, NoteKind
+from accord.core.strip.outlet import MOST_BREAKS, Outlet
+from accord.core.strip.profiles import Messages, describe_code
+
+LONGEST_INFO: Final = 64
+CLOSING_HASHES: Final = re.compile(r"#+[ \t]*\Z")
+
+
+class Leaf(Protocol):
+    """A block that takes text."""
+
+    @property
+    def body(self) -> Body:
+        """What kind of block a following line would continue."""
+        ...
+
+    @property
+    def is_over(self) -> bool:
+        """The block ended with the line that was read last."""
+        ...
+
+    def text(self, fragment: str, position: int, /) -> None:
+        """Part of a line; `position` is where it stands in the source."""
+        ...
+
+    def end_line(self, position: int, /) -> None:
+        """The line is over."""
+        ...
+
+    def close(self) -> None:
+        """The block is over."""
+        ...
+
+
+class Nothing:
+    """A line without text: a rule, an underline, a definition."""
+
+    body: Body = "none"
+    is_over = False
+
+    def text(self, fragment: str, position: int) -> None:
+        """Not shown."""
+
+    def end_line(self, position: int) -> None:
+        """Not shown either."""
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+class Gap(Nothing):
+    """A blank line."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+
+    def end_line(self, position: int) -> None:
+        """One empty line, however many there are."""
+        self._outlet.end_line(most=MOST_BREAKS)
+
+
+class Paragraph:
+    """Inline text over any number of lines; `suffix` is said after it. One object serves every paragraph."""
+
+    body: Body = "paragraph"
+    is_over = False
+
+    def __init__(self, inline: Inline, outlet: Outlet) -> None:
+        self._inline = inline
+        self._outlet = outlet
+        self._suffix = ""
+        self.text = inline.feed
+        self.end_line = inline.end_line
+
+    def start(self, suffix: str = "") -> None:
+        """The next paragraph."""
+        self._suffix = suffix
+        self._inline.start(pipes=True)
+
+    def close(self) -> None:
+        """Decide everything that is open."""
+        self._inline.finish()
+        if self._suffix:
+            self._outlet.trail(self._suffix)
+
+
+class Heading:
+    """Inline text on one line, less its closing hashes."""
+
+    body: Body = "none"
+
+    def __init__(self, inline: Inline, outlet: Outlet) -> None:
+        self._inline = inline
+        self._outlet = outlet
+        self._hashes = ""
+        self._before = " "
+        self.is_over = False
+        inline.start()
+
+    def text(self, fragment: str, position: int) -> None:
+        """Inline text; hashes behind a blank wait for what follows them."""
+        text = self._hashes + fragment
+        position -= len(self._hashes)
+        closing = CLOSING_HASHES.search(text)
+        start = closing.start() if closing else len(text)
+        before = text[start - 1] if start else self._before
+        if before not in " \t" or len(text) - start > HOLD_LIMIT:
+            start = len(text)
+        if start:
+            self._before = text[start - 1]
+            self._inline.feed(text[:start], position)
+        self._hashes = text[start:]
+
+    def end_line(self, position: int) -> None:
+        """A heading is one line."""
+        self.is_over = True
+        self.close()
+        self._outlet.end_line(most=MOST_BREAKS)
+
+    def close(self) -> None:
+        """Decide everything that is open; hashes that still wait were the closing ones."""
+        self._hashes = ""
+        self._inline.finish()
+
+
+class Code:
+    """A code block: shown as it stands, or told."""
+
+    is_over = False
+
+    def __init__(
+        self, body: Body, outlet: Outlet, notebook: Notebook, messages: Messages | None, position: int
+    ) -> None:
+        self.body: Body = body
+        self._outlet = outlet
+        self._messages = messages
+        self._info = ""
+        self._in_info = body == "fence"
+        self._lines = 0
+        self._blank_lines = 0
+        self._partial = False
+        outlet.fresh_line()
+        if messages:
+            notebook.add(NoteKind.CODE_BLOCK, position)
+
+    @property
+    def in_info(self) -> bool:
+        """Still on the fence's own line."""
+        return self._in_info
+
+    def text(self, fragment: str, position: int) -> None:
+        """Code, or the info string of a fence."""
+        if self._in_info:
+            self._info += fragment[: LONGEST_INFO - len(self._info)]
+        elif fragment:
+            self._partial = True
+            if not self._messages:
+                self._outlet.write_verbatim(fragment)
+
+    def end_line(self, position: int) -> None:
+        """The next line of code."""
+        if self._in_info:
+            self._in_info = False
+            return
+        if self._partial or self.body == "fence":
+            self._lines += self._blank_lines + 1
+            self._blank_lines = 0
+        else:
+            self._blank_lines += 1
+        self._partial = False
+        if not self._messages:
+            self._outlet.end_line()
+
+    def flow(self, text: str, *, mid_line: bool) -> None:
+        """The fast lane of a fence: lines and parts of lines at once."""
+        self._lines += text.count("\n")
+        self._partial = mid_line
+        if not self._messages:
+            self._outlet.write_lines(text)
+
+    def flowed(self, lines: int) -> None:
+        """So many lines and part of one went out past us."""
+        self._lines += lines
+        self._partial = True
+
+    def close(self) -> None:
+        """Tell what was not shown."""
+        if self._messages:
+            lines = self._lines + self._partial
+            self._outlet.write(describe_code(self._info, lines, self._messages))
+            self._outlet.end_line(most=MOST_BREAKS)
+        self._outlet.fresh_line()
+
+
+class Formula:
+    """A formula on lines of its own: kept as it stands, its brackets without their backslash."""
+
+    body: Body = "maths"
+
+    def __init__(self, outlet: Outlet, notebook: Notebook, position: int) -> None:
+        self._outlet = outlet
+        self.is_over = False
+        self._first = True
+        outlet.fresh_line()
+        notebook.add(NoteKind.MATH, position)
+
+    def close_after_line(self) -> None:
+        """The line that follows is the last one."""
+        self.is_over = self._first = True
+
+    def text(self, fragment: str, position: int) -> None:
+        """Part of the formula."""
+        if self._first:
+            self._first = False
+            fragment = fragment.removeprefix("\\")
+        self._outlet.write_verbatim(fragment)
+
+    def end_line(self, position: int) -> None:
+        """The next line of the formula."""
+        self._outlet.end_line()
+
+    def close(self) -> None:
+        """The formula is complete."""
+        self._outlet.fresh_line()

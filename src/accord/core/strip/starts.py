@@ -1,0 +1,57 @@
+"""What a line may start with: every block start as a pair of patterns.
+
+A name alone matches the start when enough of the line is there to be sure. The same name with `_OPEN` matches
+text that could still become it, up to where the text stops. Data only: `heads` decides.
+"""
+
+import re
+from typing import Final
+
+from accord.core.strip.elements import BLOCK_ELEMENTS, RAW_ELEMENTS
+
+SPACE: Final = re.compile(r"[ \t]*")
+HEADING: Final = re.compile(r"#{1,6}(?=[ \t\n]|\Z)[ \t]*")
+HEADING_OPEN: Final = re.compile(r"#{1,6}[ \t]*\Z")
+BULLET: Final = re.compile(r"[-+*](?=[ \t\n]|\Z)")
+ORDINAL: Final = re.compile(r"[0-9]{1,9}[.)](?=[ \t\n]|\Z)")
+ORDINAL_OPEN: Final = re.compile(r"[0-9]{1,9}[.)]?\Z")
+RULE: Final = re.compile(r"([-*_])[ \t]*(?:\1[ \t]*){2,}(?=\n|\Z)")
+RULE_OPEN: Final = re.compile(r"([-*_])(?:\1|[ \t])*\Z")
+UNDERLINE: Final = re.compile(r"(?:=+|-+)[ \t]*(?=\n|\Z)")
+UNDERLINE_OPEN: Final = re.compile(r"(?:=+|-+)[ \t]*\Z")
+FENCE: Final = re.compile(r"(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n]*)")
+FENCE_OPEN: Final = re.compile(r"(?:`{1,2}|~{1,2})\Z")
+DELIMITER_ROW: Final = re.compile(r"[|:-][-:| \t]*(?=\n|\Z)")
+DELIMITER_ROW_OPEN: Final = re.compile(r"[|:-][-:| \t]*\Z")
+DELIMITER_CELL: Final = re.compile(r"[ \t]*:?-+:?[ \t]*")
+FORMULA: Final = re.compile(r"(?:\$\$|\\\[)[ \t]*(?=\n)")
+FORMULA_OPEN: Final = re.compile(r"(?:\$\$?|\\\[?)[ \t]*\Z")
+FOOTNOTE: Final = re.compile(r"\[\^(?P<label>\w[\w.-]*)\]:[ \t]*")
+DEFINITION: Final = re.compile(
+    r"\[(?P<label>(?:[^\[\]\\\n]|\\[^\n]){1,200})\]:[ \t]*"
+    r"(?:<(?:[^<>\n\\]|\\[^\n])*>|[^\s<][^\s]*)"
+    r"(?:[ \t]+(?:\"(?:[^\"\\\n]|\\[^\n])*\"|'(?:[^'\\\n]|\\[^\n])*'|\((?:[^()\\\n]|\\[^\n])*\)))?"
+    r"[ \t]*(?=\n|\Z)"
+)
+DEFINITION_OPEN: Final = re.compile(
+    r"\[(?:[^\[\]\\\n]|\\[^\n])*(?:\\|\](?::[ \t]*(?:<[^\n]*|\S*)(?:[ \t]+(?:[\"'(][^\n]*)?)?)?)?\Z"
+)
+FOOTNOTE_OPEN: Final = re.compile(r"\[\^[\w.-]*(?:\](?::[ \t]*)?)?\Z")
+TASK: Final = re.compile(r"\[(?P<mark>[ xX])\][ \t]+(?=[^ \t\n])")
+TASK_OPEN: Final = re.compile(r"\[(?:[ xX](?:\][ \t]*)?)?\Z")
+HTML_RAW: Final = re.compile(rf"<(?P<name>{'|'.join(sorted(RAW_ELEMENTS))})(?=[\s>]|\Z)", re.IGNORECASE)
+HTML_SWALLOWED: Final = re.compile(r"<(?:!--|\?|![A-Za-z]|!\[CDATA\[)")
+HTML_BLOCK: Final = re.compile(
+    rf"</?(?:{'|'.join(sorted(BLOCK_ELEMENTS, reverse=True))})(?=[\s>]|/>|\Z)", re.IGNORECASE
+)
+HTML_OPEN: Final = re.compile(r"</?[A-Za-z0-9]*/?\Z|<!?(?:-|\[[CDAT]*)?\Z")
+STARTERS: Final = frozenset("#>-+*_=`~0123456789<[$\\|:")
+
+
+MERE_TEXT: Final = rf"[^\s{re.escape(''.join(sorted(STARTERS)))}]"
+VISIBLE: Final = re.compile(r"[ \t]*[^\s]")
+INDENTED: Final = re.compile(r" {4,}(?=\S)")
+COMMON_LINE: Final = re.compile(
+    r"(?P<indent> *)"
+    rf"(?:(?P<marker>[-+]|\*(?! *\*)|[0-9]{{1,9}}[.)]) {{1,4}}(?=\*\*[^\s*]|{MERE_TEXT})|(?={MERE_TEXT}))"
+)

@@ -1,0 +1,81 @@
+"""The account of what one client got instead of what was sent: every item once, totals that add up.
+
+No decisions, and no words of the user: an entry names the item, its rung on the ladder, a reason from a closed set,
+and which fields were kept and lost.
+"""
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from accord.wire.client import ClientCapabilities
+from accord.wire.message import Message
+
+
+class Rung(StrEnum):
+    """The degradation ladder, best first; `refused` is for clients that asked for strictness."""
+
+    NATIVE = "native"
+    SIMPLIFIED = "simplified"
+    SUBSTITUTED = "substituted"
+    DESCRIBED = "described"
+    DEFERRED = "deferred"
+    DROPPED = "dropped"
+    REFUSED = "refused"
+
+
+class AdaptationReason(StrEnum):
+    """Why an item stands on its rung."""
+
+    SUPPORTED = "supported"
+    ALWAYS_DELIVERED = "always_delivered"
+    MARKUP_REMOVED = "markup_removed"
+    COALESCED = "coalesced"
+    SMALLER_IMAGE = "smaller_image"
+    IMAGE_NOT_REDUCED = "image_not_reduced"
+    AUTHOR_FALLBACK = "author_fallback"
+    AUTHOR_TEXT = "author_text"
+    NOT_DECLARED = "not_declared"
+    UNKNOWN_TYPE = "unknown_type"
+    MALFORMED = "malformed"
+    EMPTY = "empty"
+    TRANSIENT = "transient"
+    PRIVATE = "private"
+    LOW_PRIORITY = "low_priority"
+    LIMIT_REACHED = "limit_reached"
+    BELOW_MIN_FIDELITY = "below_min_fidelity"
+    STREAM_ENDED = "stream_ended"
+
+
+class AdaptationEntry(Message, frozen=True):
+    """What became of one item, or of all the text deltas of the stream, which are one item with a count."""
+
+    position: int = Field(description="The place of the packet in the stream, from 0; of the first one, if several.")
+    count: int = Field(default=1, description="How many packets this entry stands for.")
+    id: str
+    type: str = Field(description="The event's type; for other packets, what they do: delta, error, close.")
+    rung: Rung
+    reason: AdaptationReason
+    kept: list[str] = Field(default_factory=list, description="Fields that reached the client.")
+    lost: list[str] = Field(default_factory=list, description="Fields that did not.")
+    notes: dict[str, int] = Field(default_factory=dict, description="What was done to the text, by kind.")
+
+
+class AdaptationReport(Message, frozen=True):
+    """Every compromise of one stream for one client."""
+
+    declared: ClientCapabilities | None = Field(default=None, description="What the client said, if anything.")
+    assumed: list[str] = Field(default_factory=list, description="What had to be assumed about the client.")
+    totals: dict[Rung, int] = Field(description="How many packets stand on each rung.")
+    entries: list[AdaptationEntry]
+    unlisted: int = Field(
+        default=0, description="Packets that are counted in the totals but have no entry of their own."
+    )
+
+    def total(self) -> int:
+        """How many packets came in."""
+        return sum(self.totals.values())
+
+    def is_faithful(self) -> bool:
+        """Whether everything reached the client as it was sent."""
+        return self.total() == self.totals.get(Rung.NATIVE, 0)

@@ -1,0 +1,148 @@
+"""Making real pictures smaller: judged by their header first, never larger than before."""
+
+from base64 import b64encode
+from io import BytesIO
+from typing import Any
+
+import pytest
+from PIL import Image, ImageOps
+
+from accord.core.adapt.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk
+from accord.core.profile import ImageResolution
+from accord.images import DECODERS, PillowImages, shrink
+from accord.wire.client import ClientCapabilities
+from tests.core.adapt import event, events_of, run
+
+SMALL = ImageLimits(max_side=64, max_bytes=10_000, keep_animation=True)
+FIRST_FRAME = ImageLimits(max_side=64, max_bytes=10_000, keep_animation=False)
+
+
+def picture(mode: str = "RGB", size: tuple[int, int] = (256, 128)) -> Image.Image:
+    return ImageOps.fit(Image.radial_gradient("L"), size).convert(mode)
+
+
+def saved(image: Image.Image, name: str, **options: Any) -> bytes:
+    out = BytesIO()
+    image.save(out, name, **options)
+    return out.getvalue()
+
+
+def opened(result: Shrunk | ShrinkRefusal) -> Image.Image:
+    assert isinstance(result, Shrunk), result
+    return Image.open(BytesIO(result.data))
+
+
+@pytest.mark.parametrize(
+    ("name", "mime_type", "mode", "becomes"),
+    [
+        ("PNG", "image/png", "RGB", "image/jpeg"),
+        ("PNG", "image/png", "L", "image/jpeg"),
+        ("PNG", "image/png", "P", "image/jpeg"),
+        ("JPEG", "image/jpeg", "RGB", "image/jpeg"),
+        ("JPEG", "image/jpeg", "CMYK", "image/jpeg"),
+        ("BMP", "image/bmp", "RGB", "image/jpeg"),
+        ("WEBP", "image/webp", "RGB", "image/webp"),
+    ],
+)
+def test_a_large_picture_becomes_a_smaller_one_of_the_same_shape(name: str, mime_type: str, mode: str, becomes: str):
+    data = saved(picture(mode), name)
+    result = shrink(data, mime_type, SMALL)
+    assert opened(result).size == (64, 32)
+    assert isinstance(result, Shrunk)
+    assert result.mime_type == becomes
+    assert len(result.data) < len(data)
+
+
+@pytest.mark.parametrize(("name", "mime_type"), [("PNG", "image/png"), ("WEBP", "image/webp"), ("GIF", "image/gif")])
+def test_transparency_is_kept(name: str, mime_type: str):
+    image = picture("RGBA")
+    image.paste((0, 0, 0, 0), (0, 0, 128, 128))
+    shown = opened(shrink(saved(image, name), mime_type, SMALL)).convert("RGBA")
+    alpha = shown.getchannel("A")
+    assert (alpha.getpixel((8, 16)), alpha.getpixel((56, 16))) == (0, 255)
+
+
+@pytest.mark.parametrize(("name", "mime_type"), [("GIF", "image/gif"), ("WEBP", "image/webp"), ("PNG", "image/png")])
+def test_an_animation_is_kept_or_becomes_its_first_frame_as_the_limits_say(name: str, mime_type: str):
+    frames = [Image.effect_noise((256, 128), sigma).convert("RGB") for sigma in (10, 50, 90)]
+    data = saved(frames[0], name, save_all=True, append_images=frames[1:])
+    assert shrink(data, mime_type, SMALL) == ShrinkRefusal("animated")
+    still = opened(shrink(data, mime_type, FIRST_FRAME))
+    assert (still.size, getattr(still, "is_animated", False)) == ((64, 32), False)
+
+
+def test_a_picture_taken_sideways_is_shown_upright_and_tells_nothing_else():
+    image = picture()
+    exif = image.getexif()
+    exif[0x0112], exif[0x010F] = 6, "A camera"
+    shown = opened(shrink(saved(image, "JPEG", exif=exif), "image/jpeg", SMALL))
+    assert shown.size == (32, 64)
+    assert dict(shown.getexif()) == {}
+
+
+def test_the_colour_profile_is_kept():
+    profile = b"a profile of colours"
+    data = saved(Image.effect_noise((256, 256), 90).convert("RGB"), "JPEG", icc_profile=profile, quality=95)
+    assert opened(shrink(data, "image/jpeg", SMALL)).info["icc_profile"] == profile
+
+
+@pytest.mark.parametrize(
+    ("data", "mime_type", "limits", "reason"),
+    [
+        (b"<svg/>", "image/svg+xml", SMALL, "not a raster picture"),
+        (b"<svg/>", "image/png", SMALL, "cannot be decoded"),
+        (b"", "image/png", SMALL, "cannot be decoded"),
+        (saved(picture(), "JPEG"), "image/png", SMALL, "cannot be decoded"),
+        (saved(picture(), "PNG")[:200], "image/png", SMALL, "cannot be decoded"),
+        (saved(picture(), "EPS"), "application/postscript", SMALL, "not a raster picture"),
+        (saved(Image.new("I;16", (256, 128)), "PNG"), "image/png", SMALL, "deeper colours than are kept here"),
+        (saved(Image.new("1", (256, 128)), "PNG"), "image/png", SMALL, "would not be smaller"),
+        (saved(picture(), "PNG"), "image/png", ImageLimits(64, 1, True, max_bytes_in=99), "more bytes than the limit"),
+        (
+            saved(picture(), "PNG"),
+            "image/png",
+            ImageLimits(64, 1, True, max_pixels_in=99),
+            "more pixels than the limit",
+        ),
+    ],
+)
+def test_what_stays_as_it_is_says_why(data: bytes, mime_type: str, limits: ImageLimits, reason: str):
+    assert shrink(data, mime_type, limits) == ShrinkRefusal(reason)
+
+
+def test_a_small_picture_needs_nothing():
+    assert shrink(saved(picture(size=(64, 64)), "PNG"), "image/png", SMALL) == ShrinkRefusal(
+        "small enough", needed=False
+    )
+
+
+def test_a_bomb_is_known_by_its_header():
+    bomb = saved(Image.new("1", (30_000, 30_000)), "PNG")
+    assert len(bomb) < 200_000
+    assert shrink(bomb, "image/png", LIMITS[ImageResolution.AUTO]) == ShrinkRefusal("more pixels than the limit")
+
+
+def test_shrinking_what_was_shrunk_changes_nothing():
+    result = shrink(saved(picture(), "PNG"), "image/png", SMALL)
+    assert isinstance(result, Shrunk)
+    assert shrink(result.data, result.mime_type, SMALL) == ShrinkRefusal("small enough", needed=False)
+
+
+def test_every_decoder_is_one_that_pillow_has():
+    Image.init()
+    assert set(DECODERS.values()) <= set(Image.OPEN)
+
+
+def test_the_adapter_makes_inline_pictures_smaller_with_it():
+    data = saved(picture(size=(2000, 1000)), "PNG")
+    url = "data:image/png;base64," + b64encode(data).decode()
+    client = ClientCapabilities(supported_events=["media_carousel"], image_resolution="low")
+    packet = event("media_carousel", {"items": [{"url": url, "mime_type": "image/png"}]})
+    out, adapter = run(client, packet, images=PillowImages())
+    (item,) = events_of(out)[0]["data"]["items"]
+    assert item["mime_type"] == "image/jpeg"
+    assert len(item["url"]) < len(url)
+    assert adapter.report.entries[0].reason == "smaller_image"
+    again, second = run(client, *out, images=PillowImages())
+    assert again == out
+    assert second.report.is_faithful()

@@ -1,0 +1,24 @@
+"""The adaptation report on the wire."""
+
+from accord.wire.adaptation import AdaptationEntry, AdaptationReason, AdaptationReport, Rung
+from accord.wire.client import ClientCapabilities
+
+ENTRY = AdaptationEntry(position=0, id="c1", type="poll", rung=Rung.DESCRIBED, reason=AdaptationReason.AUTHOR_TEXT)
+
+
+def report(**totals: int) -> AdaptationReport:
+    return AdaptationReport(totals={Rung(rung): count for rung, count in totals.items()}, entries=[ENTRY])
+
+
+def test_a_report_is_written_as_it_was_read():
+    full = report(described=1).model_copy(update={"declared": ClientCapabilities(supported_events=[]), "unlisted": 2})
+    assert AdaptationReport.parse(full.to_json()) == full
+    assert full.dump()["totals"] == {"described": 1}
+    assert full.dump()["declared"] == {"supported_events": [], "prefers_markdown": True}
+
+
+def test_a_report_is_faithful_if_everything_is_native():
+    assert report(native=3).is_faithful()
+    assert report().is_faithful()
+    assert not report(native=3, simplified=1).is_faithful()
+    assert report(native=3, simplified=1).total() == 4
