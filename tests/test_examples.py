@@ -14,6 +14,8 @@ SAYS = {
         "Accord stands in for: structured_output_json_schema",
         "not chosen: blind: image_input (not declared)",
     ],
+    "my_agent.py": [],
+    "my_backend.py": ["HELLO"],
 }
 
 

@@ -7,20 +7,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from accord.agent import Agent
+    from accord.core.adapt import ClientAdapter
     from accord.core.emulate.engine import EmulationEngine, apply_emulation, can_emulate, default_strategy
     from accord.core.negotiate import check_capability, generate_report, negotiate
     from accord.core.plan import plan
     from accord.core.validate.validator import ContentValidator
     from accord.errors import (
         AccordError,
+        AgentError,
+        BackendError,
+        EmulationError,
         ErrorCode,
         ErrorSeverity,
         InvalidMessageError,
         NotSerialisableError,
+        RefusedError,
+        TimedOutError,
+        TurnCancelledError,
         UsageError,
     )
     from accord.wire.acp.capabilities import PromptCapabilities
     from accord.wire.acp.content import ContentBlock
+    from accord.wire.adaptation import AdaptationReport
     from accord.wire.capability import Capability
     from accord.wire.chat import ChatMessage, Role
     from accord.wire.client import ClientCapabilities
@@ -50,7 +59,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AccordError",
+    "AdaptationReport",
+    "Agent",
+    "AgentError",
     "AgentRequest",
+    "BackendError",
     "Capability",
     "CapabilityManifest",
     "CapabilityRequirement",
@@ -58,6 +71,7 @@ __all__ = [
     "ChatMessage",
     "CitationBlock",
     "CitationItem",
+    "ClientAdapter",
     "ClientCapabilities",
     "CompatibilityReport",
     "ContentBlock",
@@ -66,6 +80,7 @@ __all__ = [
     "EmulationConfig",
     "EmulationEngine",
     "EmulationEntry",
+    "EmulationError",
     "EmulationReport",
     "EmulationStrategy",
     "ErrorCode",
@@ -86,6 +101,7 @@ __all__ = [
     "ProgressUpdate",
     "PromptCapabilities",
     "Refusal",
+    "RefusedError",
     "Role",
     "ServiceContract",
     "ServiceRequest",
@@ -95,6 +111,8 @@ __all__ = [
     "StreamOpCode",
     "StreamPacket",
     "SupportLevel",
+    "TimedOutError",
+    "TurnCancelledError",
     "UsageError",
     "WorkOrder",
     "apply_emulation",
@@ -108,7 +126,11 @@ __all__ = [
 
 _HOMES: Final = {
     "AccordError": "accord.errors",
+    "AdaptationReport": "accord.wire.adaptation",
+    "Agent": "accord.agent",
+    "AgentError": "accord.errors",
     "AgentRequest": "accord.wire.request",
+    "BackendError": "accord.errors",
     "Capability": "accord.wire.capability",
     "CapabilityManifest": "accord.wire.manifest",
     "CapabilityRequirement": "accord.wire.requirement",
@@ -116,6 +138,7 @@ _HOMES: Final = {
     "ChatMessage": "accord.wire.chat",
     "CitationBlock": "accord.wire.event",
     "CitationItem": "accord.wire.event",
+    "ClientAdapter": "accord.core.adapt",
     "ClientCapabilities": "accord.wire.client",
     "CompatibilityReport": "accord.wire.negotiation",
     "ContentBlock": "accord.wire.acp.content",
@@ -124,6 +147,7 @@ _HOMES: Final = {
     "EmulationConfig": "accord.wire.emulation",
     "EmulationEngine": "accord.core.emulate.engine",
     "EmulationEntry": "accord.wire.emulation",
+    "EmulationError": "accord.errors",
     "EmulationReport": "accord.wire.emulation",
     "EmulationStrategy": "accord.wire.emulation",
     "ErrorCode": "accord.errors",
@@ -144,6 +168,7 @@ _HOMES: Final = {
     "ProgressUpdate": "accord.wire.event",
     "PromptCapabilities": "accord.wire.acp.capabilities",
     "Refusal": "accord.wire.plan",
+    "RefusedError": "accord.errors",
     "Role": "accord.wire.chat",
     "ServiceContract": "accord.wire.contract",
     "ServiceRequest": "accord.wire.request",
@@ -153,6 +178,8 @@ _HOMES: Final = {
     "StreamOpCode": "accord.wire.packet",
     "StreamPacket": "accord.wire.packet",
     "SupportLevel": "accord.wire.support",
+    "TimedOutError": "accord.errors",
+    "TurnCancelledError": "accord.errors",
     "UsageError": "accord.errors",
     "WorkOrder": "accord.wire.work",
     "apply_emulation": "accord.core.emulate.engine",

@@ -3,6 +3,12 @@
     AccordError
     ├── InvalidMessageError      bytes or values that are not the message they should be (also a ValueError)
     ├── NotSerialisableError     a value that JSON cannot carry was about to be sent (also a ValueError)
+    ├── RefusedError             a plan was refused, and the one who asked for the work has to know
+    ├── AgentError               an agent broke its contract, or failed
+    ├── BackendError             a backend failed, or refused what it was given
+    ├── EmulationError           an emulated capability did not succeed
+    ├── TimedOutError            a time limit was reached
+    ├── TurnCancelledError           the turn was cancelled
     └── UsageError               a call, a flag or a file that the user has to put right
 
 An ordinary "no" is not an exception: decisions return a `Refusal` that carries an `ErrorCode`. This module
@@ -13,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 
 class ErrorSeverity(StrEnum):
@@ -96,7 +102,7 @@ FACTS: Final[Mapping[ErrorCode, Facts]] = MappingProxyType(
 class AccordError(Exception):
     """The root of everything that Accord raises."""
 
-    code: ClassVar[ErrorCode] = ErrorCode.INTERNAL
+    code: ErrorCode = ErrorCode.INTERNAL
 
     def __init__(self, message: str, *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)
@@ -131,6 +137,49 @@ class InvalidMessageError(AccordError, ValueError):
 
 class NotSerialisableError(AccordError, ValueError):
     """A value that JSON cannot carry was about to be sent."""
+
+
+class RefusedError(AccordError):
+    """A plan was refused; `details` is the refusal."""
+
+    def __init__(self, message: str, code: ErrorCode, details: Mapping[str, Any]) -> None:
+        super().__init__(message, details=details)
+        self.code = code
+
+
+class AgentError(AccordError):
+    """An agent broke its contract, or failed."""
+
+    code = ErrorCode.AGENT_FAILED
+
+
+class BackendError(AccordError):
+    """A backend failed. `refused` names the capability that the endpoint turned out not to have, if that is why."""
+
+    code = ErrorCode.BACKEND_FAILED
+
+    def __init__(self, message: str, *, retryable: bool = True, refused: str | None = None) -> None:
+        super().__init__(message)
+        self.retryable: Final = retryable
+        self.refused: Final = refused
+
+
+class EmulationError(AccordError):
+    """An emulated capability did not succeed."""
+
+    code = ErrorCode.EMULATION_FAILED
+
+
+class TimedOutError(AccordError):
+    """A time limit was reached."""
+
+    code = ErrorCode.TIMED_OUT
+
+
+class TurnCancelledError(AccordError):
+    """The turn was cancelled."""
+
+    code = ErrorCode.CANCELLED
 
 
 class UsageError(AccordError):

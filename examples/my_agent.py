@@ -1,0 +1,16 @@
+"""Your agent in fifteen lines: it reads the prompt, asks the negotiated backend, and shows its source."""
+
+from collections.abc import AsyncIterator
+
+from accord import Agent
+from accord.agent import Turn, Yielded
+
+agent = Agent(accepts={"embeddedContext": True}, system="Answer in one sentence.")
+
+
+@agent
+async def answer(turn: Turn) -> AsyncIterator[Yielded]:
+    yield turn.progress("Thinking")
+    async for text in turn.ask():
+        yield text
+    yield turn.citation({"source_id": "1", "uri": "https://example.com/manual", "title": "The manual"})

@@ -1,0 +1,39 @@
+"""Your backend in forty lines: someone who answers, what it declares, and a turn on it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from accord.agents import relay
+from accord.engine import Dispatcher, Engine
+from accord.engine.clock import SystemClock
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.request import ServiceRequest
+from accord.wire.work import WorkOrder
+
+
+class Shouting:
+    """Answers with what it was told, louder."""
+
+    name = "shouting"
+    manifest = CapabilityManifest.model_validate({"streaming": "native"})
+
+    async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
+        """What it was told last, in capitals."""
+        for part in order.conversation.messages[-1].content:
+            yield TextPiece(text=part.dump()["text"].upper())
+        yield EndPiece()
+
+    async def probe(self) -> None:
+        """It is always there."""
+
+
+REQUEST = ServiceRequest.model_validate(
+    {
+        "request_id": "550e8400-e29b-41d4-a716-446655440000",
+        "context": {"session_id": "s", "user": {"id": "u", "name": "U"}},
+        "payload": {"query": "hello"},
+    }
+)
+engine = Engine(relay, Dispatcher([Shouting()]), clock=SystemClock())
+print(asyncio.run(engine.respond(REQUEST)).output["text"])

@@ -1,0 +1,200 @@
+"""What users write: an agent is an async generator over a turn.
+
+    agent = Agent(accepts={"image": True})
+
+    @agent
+    async def answer(turn):
+        yield turn.progress("Looking", 0.5)
+        async for text in turn.ask(f"Answer briefly: {turn.text}"):
+            yield text
+
+It yields strings, presentation events and, if it must, packets. How they reach a client is the engine's business; this
+file knows no backend, no server and no store.
+"""
+
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any, Final, Protocol
+from uuid import uuid5
+
+from pydantic_core import from_json
+
+from accord.core.profile import ClientProfile, profile_client
+from accord.core.validate.declaration import Declared
+from accord.errors import AgentError, UsageError
+from accord.ports import Clock
+from accord.wire.acp.content import ContentBlock
+from accord.wire.answer import AnyPiece, TextPiece, ToolCallPiece
+from accord.wire.chat import ChatMessage
+from accord.wire.event import PresentationEvent, PresentationEventType
+from accord.wire.packet import StreamPacket
+from accord.wire.request import ServiceRequest
+from accord.wire.requirement import CapabilityRequirements
+from accord.wire.work import ToolSpec
+
+Yielded = str | PresentationEvent | StreamPacket
+Run = Callable[["Turn"], AsyncIterator[Yielded]]
+
+
+class UserFacingError(Exception):
+    """Raise this in an agent to tell the user what went wrong; the agent itself is well."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.retryable: Final = retryable
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What an agent asks the negotiated backend."""
+
+    prompt: str | None = None
+    system: str | None = None
+    schema: Mapping[str, Any] | None = None
+    tools: Sequence[ToolSpec] = ()
+    stop: Sequence[str] = ()
+    thinking: bool = False
+    requirements: CapabilityRequirements | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Asks(Protocol):
+    """Whoever puts a question to a backend."""
+
+    def __call__(self, turn: "Turn", question: Question) -> AsyncIterator[AnyPiece]:
+        """The answer, piece by piece."""
+        ...
+
+
+class Answer:
+    """The answer to one question: iterate over its text, or wait for all of it."""
+
+    def __init__(self, pieces: AsyncIterator[AnyPiece]) -> None:
+        self._pieces: Final = pieces
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        async for piece in self._pieces:
+            if isinstance(piece, TextPiece):
+                yield piece.text
+
+    def pieces(self) -> AsyncIterator[AnyPiece]:
+        """Everything as it comes: text, thoughts, calls of tools, the end."""
+        return self._pieces
+
+    async def text(self) -> str:
+        """The whole text."""
+        return "".join([text async for text in self])
+
+    async def value(self) -> Any:
+        """The answer as the object that was asked for; it fits the schema that was given."""
+        return from_json(await self.text())
+
+    async def calls(self) -> list[ToolCallPiece]:
+        """The tools that the model calls."""
+        return [piece async for piece in self._pieces if isinstance(piece, ToolCallPiece)]
+
+
+class Turn:
+    """One question of a user, and everything an agent may know of it."""
+
+    def __init__(self, request: ServiceRequest, history: Sequence[ChatMessage], *, asks: Asks, clock: Clock) -> None:
+        self.request: Final = request
+        self.history: Final = tuple(history)
+        self.client: Final[ClientProfile] = profile_client(request.payload.capabilities)
+        self._asks: Final = asks
+        self._clock: Final = clock
+        self._events = 0
+
+    @property
+    def text(self) -> str:
+        """What the user wrote."""
+        return self.request.payload.query
+
+    @property
+    def content(self) -> Sequence[ContentBlock]:
+        """What came with it; all of it is what the agent accepts."""
+        return self.request.payload.content or ()
+
+    def ask(self, prompt: str | None = None, **question: Any) -> Answer:
+        """The negotiated backend's answer. Without a prompt it is given what the user sent."""
+        return Answer(self._asks(self, Question(prompt, **question)))
+
+    def progress(self, label: str, share: float | None = None, *, status: str = "running") -> PresentationEvent:
+        """How far a piece of work has come."""
+        return self.event("progress_indicator", {"label": label, "status": status, "progress_percent": share})
+
+    def citation(self, *items: Mapping[str, Any]) -> PresentationEvent:
+        """Sources: `source_id`, `uri`, `title` and perhaps a `snippet` each."""
+        return self.event("citation_block", {"items": [dict(item) for item in items]})
+
+    def media(self, *items: Mapping[str, Any]) -> PresentationEvent:
+        """Media: `url`, `mime_type` and perhaps an `alt_text` each."""
+        return self.event("media_carousel", {"items": [dict(item) for item in items]})
+
+    def markdown(self, content: str) -> PresentationEvent:
+        """A block of markdown."""
+        return self.event("markdown_block", {"content": content})
+
+    def thought(self, thought: str, **more: Any) -> PresentationEvent:
+        """A step of reasoning; never part of the answer."""
+        return self.event("thought_trace", {"thought": thought, **more})
+
+    def user_error(self, message: str, **more: Any) -> PresentationEvent:
+        """Something failed, and the user should know."""
+        return self.event("user_error", {"message": message, **more})
+
+    def event(self, kind: PresentationEventType | str, data: Mapping[str, Any]) -> PresentationEvent:
+        """An event of this turn; its id follows from the request's, so that a repeated turn has the same ids."""
+        self._events += 1
+        own = uuid5(self.request.request_id, f"event-{self._events}")
+        return PresentationEvent(type=kind, data=dict(data), id=own, timestamp=self._clock.now())
+
+
+class Agent:
+    """An agent: what it accepts in a prompt, and what it does with it."""
+
+    def __init__(
+        self, run: Run | None = None, *, name: str | None = None, accepts: Declared = None, system: str | None = None
+    ) -> None:
+        self.accepts: Final[Declared] = accepts
+        self.system: Final = system
+        self._name = name
+        self._run = run
+
+    def __call__(self, run: Run) -> "Agent":
+        """Use as a decorator: this is what the agent does."""
+        self._run = run
+        return self
+
+    @property
+    def name(self) -> str:
+        """What it is called; its function's name unless it has one of its own."""
+        return self._name or getattr(self._run, "__name__", "agent")
+
+    def run(self, turn: Turn) -> AsyncIterator[Yielded]:
+        """Its answer to this turn."""
+        if self._run is None:
+            raise AgentError(f"The agent {self.name} does nothing yet: decorate an async generator with it")
+        found = self._run(turn)
+        if not hasattr(found, "__anext__"):
+            if isinstance(found, Coroutine):
+                found.close()
+            raise AgentError(f"The agent {self.name} should be an async generator: let it yield what it says")
+        return found
+
+
+def load_agent(place: str) -> Agent:
+    """The agent at `module:name`."""
+    module, colon, name = place.partition(":")
+    if not colon or not module or not name:
+        raise UsageError(f"{place}: expected module:name, such as my_agent:agent")
+    try:
+        found = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise UsageError(f"{place}: there is no module {error.name}") from error
+    except AttributeError as error:
+        raise UsageError(f"{place}: the module has no {name}") from error
+    if not isinstance(found, Agent):
+        raise UsageError(f"{place}: expected an accord.Agent, found {type(found).__name__}")
+    return found

@@ -1,0 +1,7 @@
+"""What is run: the one async heart. Plan, emulate, dispatch, order, adapt, account; it knows only Protocols."""
+
+from accord.engine.dispatch import Dispatcher
+from accord.engine.engine import Engine, RunningTurn
+from accord.engine.limits import TimeLimits
+
+__all__ = ["Dispatcher", "Engine", "RunningTurn", "TimeLimits"]

@@ -1,0 +1,106 @@
+"""Puts work to backends: plan, emulate, send, and fall back while nothing has gone out yet.
+
+A failure before the first piece goes to the next backend that the plan accepts; after it, the answer cannot be taken
+back and the failure is the caller's. What an endpoint refuses is remembered, so that it is not planned with again.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from accord.core.emulate.choose import EmulationSettings, choose
+from accord.core.emulate.drive import Emulated
+from accord.core.forgo import forgo
+from accord.core.plan import Candidate, PlanConfig, plan
+from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
+from accord.errors import AccordError, BackendError, EmulationError, RefusedError, TimedOutError
+from accord.ports import Backend
+from accord.wire.answer import AnyPiece
+from accord.wire.attempt import EmulationRecord
+from accord.wire.plan import Offer, Plan, Refusal
+from accord.wire.work import WorkOrder
+
+
+@dataclass(slots=True)
+class Account:
+    """What happened to one question: the plan or refusal, who failed before it succeeded, what was stood in for."""
+
+    outcome: Plan | Refusal | None = None
+    backend: str | None = None
+    failures: list[tuple[str, AccordError]] = field(default_factory=list[tuple[str, AccordError]])
+    emulation: EmulationRecord | None = None
+
+
+class Dispatcher:
+    """The operator's backends, in order of preference."""
+
+    def __init__(
+        self,
+        backends: Sequence[Backend],
+        *,
+        config: PlanConfig | None = None,
+        settings: EmulationSettings | None = None,
+        limits: TimeLimits | None = None,
+    ) -> None:
+        self.backends: Final = {backend.name: backend for backend in backends}
+        self._config: Final = config or PlanConfig()
+        self._settings: Final = settings or EmulationSettings()
+        self._limits: Final = limits or TimeLimits()
+        self._refused: Final[dict[str, set[str]]] = {}
+
+    def candidates(self) -> list[Candidate]:
+        """Every backend with what it declares and what it was seen to refuse."""
+        return [
+            Candidate(name, backend.manifest, frozenset(self._refused.get(name, ())))
+            for name, backend in self.backends.items()
+        ]
+
+    async def answer(self, order: WorkOrder, account: Account, patience: Patience) -> AsyncIterator[AnyPiece]:
+        """The answer to this work, from the first backend of the plan that gives one."""
+        account.outcome = plan(order, None, self.candidates(), self._config)
+        if isinstance(account.outcome, Refusal):
+            raise RefusedError(account.outcome.message, account.outcome.code, account.outcome.dump())
+        *fallbacks, last = account.outcome.offer, *account.outcome.fallbacks
+        for offer in (*fallbacks, last):
+            has_begun = False
+            try:
+                async with aclosing(self._from(offer, order, account, patience)) as pieces:
+                    async for piece in pieces:
+                        has_begun = True
+                        yield piece
+                return
+            except (BackendError, TimedOutError) as error:
+                self._remember(offer.backend, error)
+                account.failures.append((offer.backend, error))
+                if has_begun or offer is last:
+                    raise
+
+    async def _from(
+        self, offer: Offer, order: WorkOrder, account: Account, patience: Patience
+    ) -> AsyncGenerator[AnyPiece, None]:
+        chosen = choose(self._config.emulation, [rescue.capability for rescue in offer.rescues], self._settings)
+        turn = Emulated(forgo(order, [loss.capability for loss in offer.losses]), chosen.emulations)
+        account.backend, backend = offer.backend, self.backends[offer.backend]
+        try:
+            while to_send := turn.next_order():
+                async for piece in self._pieces(backend, to_send, patience):
+                    for passed in turn.feed(piece):
+                        yield passed
+                for passed in turn.finish():
+                    yield passed
+        finally:
+            account.emulation = turn.record
+        if turn.failure is not None:
+            raise EmulationError(turn.failure.message, details={"attempts": turn.failure.attempts})
+
+    async def _pieces(self, backend: Backend, order: WorkOrder, patience: Patience) -> AsyncIterator[AnyPiece]:
+        async with aclosing(cast("Any", backend.answer(order))) as pieces:
+            seconds = self._limits.backend_first_s
+            while (piece := await patience.next(pieces, seconds, backend.name)) is not NOTHING_MORE:
+                seconds = self._limits.backend_gap_s
+                yield cast("AnyPiece", piece)
+
+    def _remember(self, backend: str, error: AccordError) -> None:
+        if isinstance(error, BackendError) and error.refused is not None:
+            self._refused.setdefault(backend, set()).add(error.refused)

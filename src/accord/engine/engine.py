@@ -1,0 +1,177 @@
+"""One turn, from a request to adapted packets: content check, agent, order, adaptation, account.
+
+One path for streaming and one-shot: a one-shot answer is the stream, collected. Everything is pulled: a slow client
+slows its own agent and backend, nothing is queued, and other turns do not notice. It knows only Protocols.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from typing import Any, Final, cast
+
+from accord.agent import Agent, Question, Turn, UserFacingError, Yielded
+from accord.core.adapt import ClientAdapter
+from accord.core.converse import converse
+from accord.core.order import PacketOrder, Stage
+from accord.core.validate import ContentValidator
+from accord.engine.dispatch import Account, Dispatcher
+from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
+from accord.errors import AccordError, AgentError, ErrorCode, RefusedError
+from accord.ports import Clock
+from accord.wire.answer import AnyPiece
+from accord.wire.chat import ChatMessage
+from accord.wire.event import PresentationEvent
+from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
+from accord.wire.problem import stream_error
+from accord.wire.request import ServiceRequest
+from accord.wire.response import ServiceResponse
+
+
+class Engine:
+    """An agent, the backends it may ask, and the clock."""
+
+    def __init__(self, agent: Agent, dispatcher: Dispatcher, *, clock: Clock, limits: TimeLimits | None = None) -> None:
+        self.agent: Final = agent
+        self.dispatcher: Final = dispatcher
+        self.clock: Final = clock
+        self.limits: Final = limits or TimeLimits()
+        self._validator: Final = ContentValidator(agent.accepts)
+
+    def begin(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> "RunningTurn":
+        """A turn, ready to be run by iterating over its packets."""
+        return RunningTurn(self, request, history)
+
+    async def respond(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> ServiceResponse:
+        """The whole answer at once; raises our error if the stream would have ended in one."""
+        turn = self.begin(request, history)
+        text: list[str] = []
+        events: list[dict[str, Any]] = []
+        async for packet in turn.packets():
+            if isinstance(packet, DeltaPacket):
+                text.append(packet.p)
+            elif isinstance(packet, EventPacket):
+                events.append(packet.p)
+        if turn.failure is not None:
+            raise turn.failure
+        output: dict[str, Any] = {"text": "".join(text)} | ({"events": events} if events else {})
+        totals = {str(rung): count for rung, count in turn.adapter.report.totals.items()}
+        metrics = {"duration_ms": turn.duration_ms, "adaptation": totals}
+        return ServiceResponse(
+            request_id=request.request_id, created_at=self.clock.now(), output=output, metrics=metrics
+        )
+
+    def check_content(self, request: ServiceRequest) -> None:
+        """Refuse what the agent did not declare, before anything of it is processed."""
+        verdict = self._validator.validate(request.payload.content or [])
+        if verdict.error is not None and verdict.code is not None:
+            raise RefusedError(verdict.error["message"], verdict.code, verdict.error["data"])
+
+
+class RunningTurn:
+    """One turn while it runs: its packets, its questions to backends, and how it ended."""
+
+    def __init__(self, engine: Engine, request: ServiceRequest, history: Sequence[ChatMessage]) -> None:
+        self.request: Final = request
+        self.adapter: Final = ClientAdapter(request.payload.capabilities)
+        self.questions: Final[list[Account]] = []
+        self.failure: AccordError | None = None
+        self.said: str = ""
+        self._engine: Final = engine
+        self._order: Final = PacketOrder()
+        self._patience: Final = Patience()
+        self._turn: Final = Turn(request, history, asks=self._ask, clock=engine.clock)
+        self._began_at = engine.clock.monotonic()
+
+    @property
+    def duration_ms(self) -> int:
+        """How long it has been running."""
+        return round((self._engine.clock.monotonic() - self._began_at) * 1_000)
+
+    def cancel(self) -> None:
+        """Stop the agent and its backend at once; the stream is then closed properly."""
+        self._patience.cancel()
+
+    async def packets(self) -> AsyncGenerator[StreamPacket, None]:
+        """What the client gets, ending with exactly one close."""
+        async with aclosing(self._sent()) as sent:
+            async for packet in sent:
+                for adapted in self.adapter.feed(packet):
+                    yield adapted
+        for adapted in self.adapter.close():
+            yield adapted
+
+    async def _sent(self) -> AsyncGenerator[StreamPacket, None]:
+        """What the agent says, kept in order; a failure becomes an error packet, and the close always comes."""
+        try:
+            self._engine.check_content(self.request)
+            async with aclosing(cast("Any", self._engine.agent.run(self._turn))) as items:
+                async for packet in self._taken(items):
+                    yield packet
+        except AccordError as error:
+            self.failure = error
+        except UserFacingError as error:
+            told = self._turn.user_error(str(error), retryable=error.retryable, domain="tool")
+            yield EventPacket(p=told.dump())
+        except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
+            self.failure = _agent_failed(error)
+        if self._order.stage is Stage.OPEN and self.failure is not None:
+            yield ErrorPacket(p=stream_error(self.failure))
+        yield ClosePacket()
+
+    async def _taken(self, items: AsyncIterator[Yielded]) -> AsyncGenerator[StreamPacket, None]:
+        limits = self._engine.limits
+        seconds = limits.first_packet_s
+        while (item := await self._patience.next(items, self._within(seconds), "the agent")) is not NOTHING_MORE:
+            seconds = limits.gap_s
+            packet = _packet(item)
+            if isinstance(packet, ClosePacket):
+                return
+            if problem := self._order.take(packet.op):
+                raise AgentError(f"The agent sent {problem}")
+            if isinstance(packet, DeltaPacket):
+                self.said += packet.p
+            yield packet
+
+    def _within(self, seconds: float) -> float:
+        left = self._engine.limits.turn_s - (self._engine.clock.monotonic() - self._began_at)
+        return max(0.0, min(seconds, left))
+
+    async def _ask(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
+        account = Account()
+        self.questions.append(account)
+        order = converse(
+            prompt=question.prompt if question.prompt is not None else turn.text,
+            content=turn.content if question.prompt is None else (),
+            history=turn.history,
+            system=question.system or self._engine.agent.system,
+        ).model_copy(
+            update={
+                "tools": list(question.tools),
+                "response_schema": dict(question.schema) if question.schema is not None else None,
+                "stop_sequences": list(question.stop),
+                "thinking": question.thinking,
+                "stream": True,
+                "parameters": dict(question.parameters),
+                **({"requirements": question.requirements} if question.requirements else {}),
+            }
+        )
+        async with aclosing(cast("Any", self._engine.dispatcher.answer(order, account, self._patience))) as pieces:
+            async for piece in pieces:
+                yield piece
+
+
+def _packet(item: Any) -> StreamPacket:
+    if isinstance(item, str):
+        return DeltaPacket(p=item)
+    if isinstance(item, PresentationEvent):
+        return EventPacket(p=item.dump())
+    if isinstance(item, StreamPacket):
+        return item
+    raise AgentError(f"The agent yielded a {type(item).__name__}; expected text, an event or a packet")
+
+
+def _agent_failed(error: Exception) -> AccordError:
+    """What a stranger may know of an agent's own exception: its kind, never its text."""
+    failure = AgentError(f"The agent failed ({type(error).__name__})")
+    failure.__cause__ = error
+    failure.code = ErrorCode.AGENT_FAILED
+    return failure
