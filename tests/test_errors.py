@@ -5,15 +5,46 @@ import re
 import pytest
 
 from accord import errors
-from accord.errors import FACTS, AccordError, ErrorCode, InvalidMessageError, NotSerialisableError, Problem, UsageError
+from accord.errors import (
+    FACTS,
+    AccordError,
+    AgentError,
+    BackendError,
+    EmulationError,
+    ErrorCode,
+    InvalidMessageError,
+    NotSerialisableError,
+    Problem,
+    RefusedError,
+    TimedOutError,
+    TurnCancelledError,
+    UsageError,
+)
 
-TREE = [AccordError, InvalidMessageError, NotSerialisableError, UsageError]
+TREE: list[type[AccordError]] = [
+    AccordError,
+    AgentError,
+    BackendError,
+    EmulationError,
+    InvalidMessageError,
+    NotSerialisableError,
+    RefusedError,
+    TimedOutError,
+    TurnCancelledError,
+    UsageError,
+]
 
 SENTENCES = [
     (InvalidMessageError("Ping", [Problem("id", "Field required")]), "Not a valid Ping: id: Field required"),
     (InvalidMessageError("Ping", [Problem("a", "x"), Problem("b", "y")]), "Not a valid Ping: a: x; b: y"),
     (NotSerialisableError("A Ping holds NaN"), "A Ping holds NaN"),
     (UsageError("No such file: a.json"), "No such file: a.json"),
+    (RefusedError("No backend can", ErrorCode.CAPABILITY_UNSUPPORTED, {"nearest": "a"}), "No backend can"),
+    (BackendError("gone", retryable=False, refused="streaming"), "gone"),
+    (AgentError("The agent failed"), "The agent failed"),
+    (EmulationError("No JSON came"), "No JSON came"),
+    (TimedOutError("Nothing came"), "Nothing came"),
+    (TurnCancelledError("The turn was cancelled"), "The turn was cancelled"),
 ]
 
 
