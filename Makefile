@@ -13,7 +13,7 @@ help: ## Show this help
 run: $(READY) ## Print the compatibility report of the built-in example
 	@$(BIN)/accord negotiate --example
 
-test: $(READY) ## Run the whole test suite (ARGS="-k name" narrows it)
+test: $(READY) $(VENV)/commonmark.json ## Run the whole test suite (ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(ARGS)
 
 check: $(READY) ## Lint, format check, strict types, import layers
@@ -55,6 +55,9 @@ bench-wire: $(READY) ## Measure parsing and serialising against the json module
 
 clean: ## Remove the environment and everything generated
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+
+$(VENV)/commonmark.json: $(READY) scripts/fetch_commonmark.py
+	@$(BIN)/python scripts/fetch_commonmark.py $@
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

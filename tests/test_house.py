@@ -21,6 +21,7 @@ MAX_LINES = 400
 REASON = "# Long because "
 HEAVY = {
     "aiohttp",
+    "alembic",
     "anyio",
     "asyncpg",
     "httpx",

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
         AccordError,
         AgentError,
         BackendError,
+        ConfigError,
         EmulationError,
         ErrorCode,
         ErrorSeverity,
         InvalidMessageError,
         NotSerialisableError,
         RefusedError,
+        StoreConflictError,
+        StoreError,
         TimedOutError,
         TurnCancelledError,
         UsageError,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from accord.wire.negotiation import CompatibilityReport, NegotiationResult
     from accord.wire.packet import StreamError, StreamOpCode, StreamPacket
     from accord.wire.plan import Plan, Refusal
+    from accord.wire.receipt import Receipt
     from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
     from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
     from accord.wire.response import ServiceResponse
@@ -74,6 +78,7 @@ __all__ = [
     "ClientAdapter",
     "ClientCapabilities",
     "CompatibilityReport",
+    "ConfigError",
     "ContentBlock",
     "ContentValidator",
     "Conversation",
@@ -100,6 +105,7 @@ __all__ = [
     "PresentationEventType",
     "ProgressUpdate",
     "PromptCapabilities",
+    "Receipt",
     "Refusal",
     "RefusedError",
     "Role",
@@ -107,6 +113,8 @@ __all__ = [
     "ServiceRequest",
     "ServiceResponse",
     "SessionContext",
+    "StoreConflictError",
+    "StoreError",
     "StreamError",
     "StreamOpCode",
     "StreamPacket",
@@ -141,6 +149,7 @@ _HOMES: Final = {
     "ClientAdapter": "accord.core.adapt",
     "ClientCapabilities": "accord.wire.client",
     "CompatibilityReport": "accord.wire.negotiation",
+    "ConfigError": "accord.errors",
     "ContentBlock": "accord.wire.acp.content",
     "ContentValidator": "accord.core.validate.validator",
     "Conversation": "accord.wire.conversation",
@@ -167,6 +176,7 @@ _HOMES: Final = {
     "PresentationEventType": "accord.wire.event",
     "ProgressUpdate": "accord.wire.event",
     "PromptCapabilities": "accord.wire.acp.capabilities",
+    "Receipt": "accord.wire.receipt",
     "Refusal": "accord.wire.plan",
     "RefusedError": "accord.errors",
     "Role": "accord.wire.chat",
@@ -174,6 +184,8 @@ _HOMES: Final = {
     "ServiceRequest": "accord.wire.request",
     "ServiceResponse": "accord.wire.response",
     "SessionContext": "accord.wire.request",
+    "StoreConflictError": "accord.errors",
+    "StoreError": "accord.errors",
     "StreamError": "accord.wire.packet",
     "StreamOpCode": "accord.wire.packet",
     "StreamPacket": "accord.wire.packet",

@@ -8,8 +8,11 @@
     ├── BackendError             a backend failed, or refused what it was given
     ├── EmulationError           an emulated capability did not succeed
     ├── TimedOutError            a time limit was reached
-    ├── TurnCancelledError           the turn was cancelled
+    ├── TurnCancelledError       the turn was cancelled
+    ├── StoreError               the session store cannot be reached, read or written
+    │   └── StoreConflictError   what was to be stored contradicts what is stored
     └── UsageError               a call, a flag or a file that the user has to put right
+        └── ConfigError          everything that is wrong with a configuration, each with its place
 
 An ordinary "no" is not an exception: decisions return a `Refusal` that carries an `ErrorCode`. This module
 knows nothing of pydantic, HTTP or JSON-RPC beyond the numbers in its table; every door reads them from here.
@@ -182,7 +185,40 @@ class TurnCancelledError(AccordError):
     code = ErrorCode.CANCELLED
 
 
+class StoreError(AccordError):
+    """The session store cannot be reached, read or written."""
+
+    code = ErrorCode.UNAVAILABLE
+
+
+class StoreConflictError(StoreError):
+    """What was to be stored contradicts what is stored; nothing was written."""
+
+    code = ErrorCode.REQUEST_CONFLICT
+
+
 class UsageError(AccordError):
     """A call, a flag or a file that the user has to put right."""
 
     code = ErrorCode.INVALID_MESSAGE
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One thing wrong with a configuration: the file, line and column or the variable, the key, and what is wrong."""
+
+    place: str
+    key: str
+    told: str
+
+    def __str__(self) -> str:
+        return ": ".join(part for part in (self.place, self.key, self.told) if part)
+
+
+class ConfigError(UsageError):
+    """Everything that is wrong with a configuration, one line each. Never what was written there: it may be secret."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes: Final = tuple(mistakes)
+        listed = [{"place": mistake.place, "key": mistake.key, "told": mistake.told} for mistake in self.mistakes]
+        super().__init__("\n".join(map(str, self.mistakes)), details={"mistakes": listed})

@@ -12,8 +12,10 @@ from typing import Annotated, Final
 
 import typer
 
+from accord.cli.config import config_app
 from accord.cli.models import models_command
 from accord.cli.negotiate import negotiate_command
+from accord.cli.receipts import receipts_app
 from accord.cli.render import render_command
 from accord.cli.schemas import schemas_command
 from accord.cli.validate import validate_command
@@ -35,6 +37,8 @@ app.command("models")(models_command)
 app.command("validate")(validate_command)
 app.command("render")(render_command)
 app.command("schemas")(schemas_command)
+app.add_typer(config_app, name="config")
+app.add_typer(receipts_app, name="receipts")
 
 
 def _print_version(wanted: bool) -> None:

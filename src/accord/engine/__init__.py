@@ -3,5 +3,6 @@
 from accord.engine.dispatch import Dispatcher
 from accord.engine.engine import Engine, RunningTurn
 from accord.engine.limits import TimeLimits
+from accord.engine.sessions import Sessions
 
-__all__ = ["Dispatcher", "Engine", "RunningTurn", "TimeLimits"]
+__all__ = ["Dispatcher", "Engine", "RunningTurn", "Sessions", "TimeLimits"]

@@ -13,10 +13,11 @@ from accord.core.emulate.choose import EmulationSettings, choose
 from accord.core.emulate.drive import Emulated
 from accord.core.forgo import forgo
 from accord.core.plan import Candidate, PlanConfig, plan
+from accord.engine.clock import SystemClock
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
 from accord.errors import AccordError, BackendError, EmulationError, RefusedError, TimedOutError
-from accord.ports import Backend
-from accord.wire.answer import AnyPiece
+from accord.ports import Backend, Clock
+from accord.wire.answer import AnyPiece, EndPiece
 from accord.wire.attempt import EmulationRecord
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import WorkOrder
@@ -30,6 +31,8 @@ class Account:
     backend: str | None = None
     failures: list[tuple[str, AccordError]] = field(default_factory=list[tuple[str, AccordError]])
     emulation: EmulationRecord | None = None
+    usage: dict[str, Any] | None = None
+    plan_ms: float = 0.0
 
 
 class Dispatcher:
@@ -42,11 +45,13 @@ class Dispatcher:
         config: PlanConfig | None = None,
         settings: EmulationSettings | None = None,
         limits: TimeLimits | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
         self._config: Final = config or PlanConfig()
         self._settings: Final = settings or EmulationSettings()
         self._limits: Final = limits or TimeLimits()
+        self._clock: Final = clock or SystemClock()
         self._refused: Final[dict[str, set[str]]] = {}
 
     def candidates(self) -> list[Candidate]:
@@ -56,9 +61,15 @@ class Dispatcher:
             for name, backend in self.backends.items()
         ]
 
+    def refused_by(self, name: str) -> list[str]:
+        """What this backend was seen to refuse."""
+        return sorted(self._refused.get(name, ()))
+
     async def answer(self, order: WorkOrder, account: Account, patience: Patience) -> AsyncIterator[AnyPiece]:
         """The answer to this work, from the first backend of the plan that gives one."""
+        began_at = self._clock.monotonic()
         account.outcome = plan(order, None, self.candidates(), self._config)
+        account.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         if isinstance(account.outcome, Refusal):
             raise RefusedError(account.outcome.message, account.outcome.code, account.outcome.dump())
         *fallbacks, last = account.outcome.offer, *account.outcome.fallbacks
@@ -88,6 +99,8 @@ class Dispatcher:
                     for passed in turn.feed(piece):
                         yield passed
                 for passed in turn.finish():
+                    if isinstance(passed, EndPiece):
+                        account.usage = passed.usage
                     yield passed
         finally:
             account.emulation = turn.record

@@ -13,6 +13,7 @@ from accord.core.adapt import ClientAdapter
 from accord.core.converse import converse
 from accord.core.order import PacketOrder, Stage
 from accord.core.validate import ContentValidator
+from accord.engine.clock import SystemClock
 from accord.engine.dispatch import Account, Dispatcher
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
 from accord.errors import AccordError, AgentError, ErrorCode, RefusedError
@@ -22,6 +23,7 @@ from accord.wire.chat import ChatMessage
 from accord.wire.event import PresentationEvent
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.problem import stream_error
+from accord.wire.receipt import Receipt
 from accord.wire.request import ServiceRequest
 from accord.wire.response import ServiceResponse
 
@@ -29,12 +31,15 @@ from accord.wire.response import ServiceResponse
 class Engine:
     """An agent, the backends it may ask, and the clock."""
 
-    def __init__(self, agent: Agent, dispatcher: Dispatcher, *, clock: Clock, limits: TimeLimits | None = None) -> None:
+    def __init__(
+        self, agent: Agent, dispatcher: Dispatcher, *, clock: Clock | None = None, limits: TimeLimits | None = None
+    ) -> None:
         self.agent: Final = agent
         self.dispatcher: Final = dispatcher
-        self.clock: Final = clock
+        self.clock: Final = clock or SystemClock()
         self.limits: Final = limits or TimeLimits()
-        self._validator: Final = ContentValidator(agent.accepts)
+        self.protocol_version: Final = 1
+        self._validator: Final = ContentValidator(agent.accepts, protocol_version=self.protocol_version)
 
     def begin(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> "RunningTurn":
         """A turn, ready to be run by iterating over its packets."""
@@ -74,7 +79,10 @@ class RunningTurn:
         self.adapter: Final = ClientAdapter(request.payload.capabilities)
         self.questions: Final[list[Account]] = []
         self.failure: AccordError | None = None
+        self.receipt: Receipt | None = None
+        self.first_packet_ms: float | None = None
         self.said: str = ""
+        self.is_complete = False
         self._engine: Final = engine
         self._order: Final = PacketOrder()
         self._patience: Final = Patience()
@@ -82,9 +90,9 @@ class RunningTurn:
         self._began_at = engine.clock.monotonic()
 
     @property
-    def duration_ms(self) -> int:
+    def duration_ms(self) -> float:
         """How long it has been running."""
-        return round((self._engine.clock.monotonic() - self._began_at) * 1_000)
+        return round((self._engine.clock.monotonic() - self._began_at) * 1_000, 3)
 
     def cancel(self) -> None:
         """Stop the agent and its backend at once; the stream is then closed properly."""
@@ -95,9 +103,10 @@ class RunningTurn:
         async with aclosing(self._sent()) as sent:
             async for packet in sent:
                 for adapted in self.adapter.feed(packet):
+                    if self.first_packet_ms is None:
+                        self.first_packet_ms = self.duration_ms
                     yield adapted
-        for adapted in self.adapter.close():
-            yield adapted
+        self.is_complete = True
 
     async def _sent(self) -> AsyncGenerator[StreamPacket, None]:
         """What the agent says, kept in order; a failure becomes an error packet, and the close always comes."""

@@ -1,8 +1,9 @@
 """Streaming markdown to text: for a screen without markdown, or for a voice.
 
-Follow one piece of text: `stripper` (fast lanes) → `source` (normalised) → `blocks` (the structure; `heads`
-reads a line's beginning by the patterns in `starts`) → `leaves`, `table`, `htmltext` (a block's text) →
-`scanner` and `inline` (inline markdown; `flanking`, `lookahead`) → `hold` (the delimiter stack) → `outlet`.
+Follow one piece of text: `stripper` (fast lanes; `prose` reads what is plain) → `source` (normalised) →
+`blocks` (the structure; `glance`, else `heads`, reads a line's beginning by the patterns in `starts`) →
+`leaves`, `table`, `htmltext` (a block's text) → `scanner` and `inline` (inline markdown; `flanking`,
+`lookahead`) → `hold` (the delimiter stack) → `outlet`.
 
 Whatever is undecided waits for at most `HOLD_LIMIT` characters of input, a possible table header for its line
 and the beginning of the next. Limits count characters, never pieces, so the cuts of the input never show.

@@ -6,11 +6,12 @@ becomes is `leaves`; this file only moves between them. It must not know inline 
 
 from typing import Final, Literal
 
+from accord.core.strip.glance import place_line
 from accord.core.strip.heads import read_head
 from accord.core.strip.htmltext import HtmlBlock
 from accord.core.strip.inline import Inline, fold_label
 from accord.core.strip.leaves import Code, Formula, Gap, Heading, Leaf, Nothing, Paragraph
-from accord.core.strip.lines import Context, Head, Item
+from accord.core.strip.lines import QUOTE, Context, Head, Item
 from accord.core.strip.lookahead import HOLD_LIMIT
 from accord.core.strip.notes import Notebook, NoteKind
 from accord.core.strip.outlet import Outlet
@@ -18,7 +19,7 @@ from accord.core.strip.profiles import Messages, Profile
 from accord.core.strip.starts import STARTERS
 from accord.core.strip.table import Table, split_row
 
-Lane = Literal["", "prose", "held", "code", "code_line"]
+Lane = Literal["", "prose", "held", "leaf", "code", "code_line"]
 """Where text that nothing can happen to may pass; none, while something may."""
 
 NOT_MERE_TEXT: Final = STARTERS | {"", " ", "\t", "\n"}
@@ -97,7 +98,9 @@ class Blocks:
             if not self.in_line:
                 return ""
             return "prose" if self.inline.idle else "held"
-        return "code" if body == "fence" or body == "indented" else ""
+        if body == "fence" or body == "indented":
+            return "code"
+        return "leaf" if self.in_line else ""
 
     @property
     def code_stops_at(self) -> str:
@@ -111,9 +114,9 @@ class Blocks:
         return "\n" if self.in_line and self._line is self._leaf else ""
 
     @property
-    def in_container(self) -> bool:
-        """Inside a list item or a quote."""
-        return bool(self._context.containers)
+    def knows_labels(self) -> bool:
+        """A reference definition was seen, so what stands in brackets may be a link."""
+        return bool(self._labels)
 
     @property
     def in_code(self) -> bool:
@@ -131,6 +134,20 @@ class Blocks:
         in_item = any(isinstance(container, Item) for container in self._context.containers)
         return not in_item and self._context.body in ("none", "paragraph") and self.inline.idle
 
+    def turn_line(self, blank: bool, column: int, marker: str, padding: int) -> str | None:
+        """Begin the next line of prose or the next list item; its ordinal, or `None` if it needs a closer look."""
+        if self._paragraph.suffix:
+            return None
+        context = self._context
+        if column == 0 and not (marker or context.containers):
+            return ""
+        head = place_line(context, column, marker, padding, in_paragraph=not blank)
+        if head is None:
+            return None
+        if head.interrupts:
+            context.containers[head.matched :] = head.opened
+        return head.ordinal
+
     def prose_flowed(self, length: int, last: str) -> None:
         """So much prose went out past us; `last` is what it ended with."""
         self.inline.flowed(length, last)
@@ -140,6 +157,11 @@ class Blocks:
         """So much code, with so many line ends, went out past us; it stopped in the middle of a line."""
         self._origin += length
         self._code.flowed(lines)
+
+    def flow_leaf(self, text: str) -> None:
+        """More of the line that is being read."""
+        self._line.text(text, self._origin)
+        self._origin += len(text)
 
     def flow_code(self, text: str) -> None:
         """Code without what it stops at: no line of it can be the last, so it needs no reading."""
@@ -163,14 +185,14 @@ class Blocks:
         """The fast lane between lines: outside containers, a line that starts with no sign of anything."""
         context = self._context
         body = context.body
-        if context.containers or not (body == "paragraph" or body == "none"):
+        if body != "paragraph" and body != "none":
             return False
         char = self._text[pos]
-        if char in NOT_MERE_TEXT:
-            if char == "\n" and self.inline.idle:
-                self._close_leaf()
-                self._line = self._gap
-                return True
+        if char == "\n" and not context.bare_item and self.inline.idle and QUOTE not in context.containers:
+            self._close_leaf()
+            self._line = self._gap
+            return True
+        if context.containers or char in NOT_MERE_TEXT:
             return False
         if body == "none":
             self._outlet.fresh_line()
@@ -188,23 +210,23 @@ class Blocks:
         return read_head(self._text, pos, context, final=final)
 
     def _begin_line(self, head: Head, position: int) -> None:
-        context = self._context
-        if head.opened:
+        kind = head.kind
+        if kind == "more" or kind == "fence_end":
+            self._continue(head, position)
+        elif head.opened:
             self._begin_block(head, position)
-        elif head.kind == "text" and not head.interrupts:
+        elif kind == "text" and not head.interrupts:
             if self.inline.piped:
                 self.inline.refuse_table()
             self._line = self._leaf
-        elif head.kind == "table":
+        elif kind == "table":
             self._begin_table(position)
-        elif head.kind in ("more", "fence_end"):
-            self._continue(head, position)
-        elif head.kind == "text" and context.body == "table" and self._is_inside(head):
+        elif kind == "text" and self._context.body == "table" and self._is_inside(head):
             self._line = self._leaf
-        elif head.kind == "indented" and context.body == "indented" and self._is_inside(head):
+        elif kind == "indented" and self._context.body == "indented" and self._is_inside(head):
             self._line = self._leaf
             self._line.text(" " * head.indent, position)
-        elif head.kind == "blank":
+        elif kind == "blank":
             self._blank_line(head)
         else:
             self._begin_block(head, position)
@@ -294,17 +316,18 @@ class Blocks:
         inline, outlet = self.inline, self._outlet
         was_started = outlet.mid_line
         row = inline.take_row()
+        start = position - len(row) - 1
         cells = self._header_cells(row)
         inline.finish()
         columns: list[str] = []
         if self._told:
             self._notebook.add(NoteKind.TABLE, position)
-            columns = [self._read_cell(cell, position) for cell in cells]
+            columns = [self._read_cell(cell, start) for cell in cells]
         if was_started or not self._told:
             for cell in filter(None, cells):
                 outlet.lead_in(", " if outlet.mid_line else "")
                 inline.start(line_break=" ")
-                inline.feed(cell, position)
+                inline.feed(cell, start)
                 inline.finish()
             outlet.fresh_line()
         self._leaf = self._line = Table(inline, outlet, self._told, columns)

@@ -8,12 +8,11 @@ import re
 from typing import Final
 
 from accord.core.strip import starts
+from accord.core.strip.glance import CODE_INDENT, MAX_DEPTH, read_at_a_glance
 from accord.core.strip.lines import QUOTE, Body, Context, Head, Item, Kind, Quote
 from accord.core.strip.lookahead import HOLD_LIMIT, Found, tag
 
-MAX_DEPTH: Final = 32
 TAB: Final = 4
-CODE_INDENT: Final = 4
 
 
 class _MoreNeededError(Exception):
@@ -77,57 +76,12 @@ class _Reader:
 
 def read_head(text: str, at: int, context: Context, *, final: bool) -> Head | None:
     """The beginning of the line at `at`, or `None` while it could still be several things."""
-    body = context.body
-    if not context.header_cells and (body == "paragraph" or body == "none"):
-        if head := _read_common(text, at, context):
-            return head
-    elif (body == "html" or body == "html_until_blank") and not context.containers:
-        if starts.VISIBLE.match(text, at, at + HOLD_LIMIT - 1):
-            return Head("more", at)
-    elif (
-        body == "indented" and not context.containers and (code := starts.INDENTED.match(text, at, at + HOLD_LIMIT - 1))
-    ):
-        head = Head("indented", code.end())
-        head.indent = code.end() - at - CODE_INDENT
+    if head := read_at_a_glance(text, at, context):
         return head
     try:
         return _read(_Reader(text, at, context, final=final))
     except _MoreNeededError:
         return None
-
-
-def _read_common(text: str, at: int, context: Context) -> Head | None:
-    """The fast lane for what most lines are: text, or a list item with text, inside list items or nothing."""
-    line = starts.COMMON_LINE.match(text, at, at + HOLD_LIMIT - 1)
-    if line is None:
-        return None
-    column = line.end("indent") - at
-    base = matched = 0
-    for container in context.containers:
-        if isinstance(container, Quote):
-            return None
-        if column - base < container.width:
-            break
-        base += container.width
-        matched += 1
-    indent = column - base
-    marker = line["marker"]
-    in_paragraph = context.body == "paragraph"
-    if indent >= CODE_INDENT:
-        return None
-    if not marker:
-        head = Head("text", at + column, matched)
-        head.interrupts = not in_paragraph
-        return head
-    all_matched = matched == len(context.containers)
-    is_ordinal = len(marker) > 1
-    if matched >= MAX_DEPTH or (is_ordinal and in_paragraph and all_matched and int(marker[:-1]) != 1):
-        return None
-    head = Head("text", line.end(), matched)
-    head.opened = (Item(indent + len(marker) + line.end() - line.end("marker")),)
-    if is_ordinal:
-        head.ordinal = marker + " "
-    return head
 
 
 def _read(reader: _Reader) -> Head:

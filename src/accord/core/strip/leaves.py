@@ -80,20 +80,20 @@ class Paragraph:
     def __init__(self, inline: Inline, outlet: Outlet) -> None:
         self._inline = inline
         self._outlet = outlet
-        self._suffix = ""
+        self.suffix = ""
         self.text = inline.feed
         self.end_line = inline.end_line
 
     def start(self, suffix: str = "") -> None:
         """The next paragraph."""
-        self._suffix = suffix
+        self.suffix = suffix
         self._inline.start(pipes=True)
 
     def close(self) -> None:
         """Decide everything that is open."""
         self._inline.finish()
-        if self._suffix:
-            self._outlet.trail(self._suffix)
+        if self.suffix:
+            self._outlet.trail(self.suffix)
 
 
 class Heading:
@@ -111,6 +111,10 @@ class Heading:
 
     def text(self, fragment: str, position: int) -> None:
         """Inline text; hashes behind a blank wait for what follows them."""
+        if not self._hashes and fragment and "#" not in fragment:
+            self._before = fragment[-1]
+            self._inline.feed(fragment, position)
+            return
         text = self._hashes + fragment
         position -= len(self._hashes)
         closing = CLOSING_HASHES.search(text)

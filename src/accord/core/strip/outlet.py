@@ -23,16 +23,18 @@ def escape_ssml(text: str) -> str:
 class Outlet:
     """Collects what may be released; blanks and breaks wait until something stands behind them."""
 
-    __slots__ = ("_breaks", "_lead", "_parts", "_space", "_ssml", "_started", "tail")
+    __slots__ = ("_breaks", "_lead", "_parts", "_ssml", "_started", "blanks", "tail")
 
     def __init__(self, *, ssml: bool) -> None:
         self._parts: list[str] = []
         self._ssml = ssml
         self._started = False
         self._breaks = 0
-        self._space = ""
+        self.blanks: list[str] = []
+        """Blanks that come out if something follows them on their line. As they came: joining each time adds up."""
         self._lead = ""
         self.tail = ""
+        """What was released last, or its end."""
 
     def write(self, text: str) -> None:
         """Prose: blanks at line edges vanish, line breaks are kept, at most one empty line in a row."""
@@ -43,7 +45,7 @@ class Outlet:
                 self.end_line(most=MOST_BREAKS)
                 self._write_line(line)
         elif text:
-            if self._breaks or self._space or self._lead or not self._started or text[-1] in BLANKS:
+            if self._breaks or self.blanks or self._lead or not self._started or text[-1] in BLANKS:
                 self._write_line(text)
             else:
                 self._parts.append(text)
@@ -53,7 +55,7 @@ class Outlet:
         """Code: every blank counts."""
         if text:
             self._put(text)
-            self._space = ""
+            self.blanks.clear()
 
     def write_lines(self, text: str) -> None:
         """Code in whole lines and parts of them; line ends wait until something stands behind them."""
@@ -62,7 +64,7 @@ class Outlet:
         body = started.rstrip("\n")
         if body:
             self._put(body)
-            self._space = ""
+            self.blanks.clear()
         self._breaks += len(started) - len(body)
 
     def trail(self, text: str) -> None:
@@ -76,22 +78,42 @@ class Outlet:
         if self._breaks or not self._started:
             self._write_line(text)
             return self.take()
-        if self._space:
-            text = self._space + text
-            self._space = ""
-        if text[-1] in BLANKS:
+        if self.blanks:
+            text = self.after_blanks(text)
+        text = self.keep_blanks(text)
+        return escape_ssml(text) if self._ssml else text
+
+    def after_blanks(self, text: str) -> str:
+        """The text behind the blanks that waited for it; nothing if it is blank itself and waits as well."""
+        if not text.strip(BLANKS):
+            self.blanks.append(text)
+            return ""
+        self.blanks.append(text)
+        text = "".join(self.blanks)
+        self.blanks.clear()
+        return text
+
+    def keep_blanks(self, text: str) -> str:
+        """The text without the blanks at its end, which wait."""
+        if text and text[-1] in BLANKS:
             body = text.rstrip(BLANKS)
-            self._space = text[len(body) :]
+            self.blanks.append(text[len(body) :])
             text = body
         if text:
             self.tail = text
-        return escape_ssml(text) if self._ssml else text
+        return text
 
-    def turn(self, before: str, breaks: str, after: str) -> str:
-        """The fast lane of prose around a line end."""
-        self._write_line(before)
-        self._breaks = min(self._breaks + len(breaks), MOST_BREAKS)
-        self._space = ""
+    def turn(self, before: str, breaks: int, after: str) -> str:
+        """The fast lane of prose around line ends."""
+        if self.is_fluent and after and after[0] not in BLANKS:
+            before = before.rstrip(BLANKS)
+            before = self.after_blanks(before) if before and self.blanks else before
+            self.blanks.clear()
+            return before + "\n" * breaks + self.keep_blanks(after)
+        if before:
+            self._write_line(before)
+        self._breaks = min(self._breaks + breaks, MOST_BREAKS)
+        self.blanks.clear()
         self._write_line(after)
         return self.take()
 
@@ -99,17 +121,18 @@ class Outlet:
         """A line ends; `most` caps how many breaks may be waiting."""
         if most is None or self._breaks < most:
             self._breaks += 1
-        self._space = ""
+        self.blanks.clear()
 
     def fresh_line(self) -> None:
         """What follows starts on a line of its own."""
         self._breaks = min(max(self._breaks, 1), MOST_BREAKS)
-        self._space = self._lead = ""
+        self._lead = ""
+        self.blanks.clear()
 
     def lead_in(self, lead: str) -> None:
         """Text to put before whatever is written next on this line, if anything is."""
         self._lead = lead
-        self._space = ""
+        self.blanks.clear()
 
     def take(self) -> str:
         """Everything released since the last call."""
@@ -121,6 +144,11 @@ class Outlet:
         return escape_ssml(text) if self._ssml else text
 
     @property
+    def is_fluent(self) -> bool:
+        """Prose may go out as it comes, but for blanks at its end."""
+        return self._started and not (self._breaks or self._lead or self._ssml)
+
+    @property
     def mid_line(self) -> bool:
         """Something stands on the current line already."""
         return self._started and not self._breaks
@@ -129,7 +157,7 @@ class Outlet:
         """What was released ends with a sentence and white space; `closed` knows of white space to come."""
         if not self._started:
             return True
-        return bool(closed or self._breaks or self._space) and SENTENCE_END.search(self.tail) is not None
+        return bool(closed or self._breaks or self.blanks) and SENTENCE_END.search(self.tail) is not None
 
     def _write_line(self, text: str) -> None:
         if self._breaks or self._lead or not self._started:
@@ -138,21 +166,22 @@ class Outlet:
             return
         if text[-1] not in BLANKS:
             self._put(text)
-            self._space = ""
+            self.blanks.clear()
             return
         body = text.rstrip(BLANKS)
         if body:
             self._put(body)
-            self._space = text[len(body) :]
+            self.blanks.clear()
+            self.blanks.append(text[len(body) :])
         else:
-            self._space += text
+            self.blanks.append(text)
 
     def _put(self, text: str) -> None:
         if self._started:
             if self._breaks:
                 self._parts.append("\n" * self._breaks)
-            elif self._space:
-                self._parts.append(self._space)
+            else:
+                self._parts.extend(self.blanks)
         if self._lead:
             self._parts.append(self._lead)
             self._lead = ""

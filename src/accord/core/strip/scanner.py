@@ -70,6 +70,11 @@ class Scanner(ABC):
         return not self._text and self._rest is None and not self._skips_blank
 
     @property
+    def before(self) -> str:
+        """The character that stands before whatever comes next."""
+        return self._text[-1] if self._text else self._before
+
+    @property
     def headroom(self) -> int:
         """How much text without a special character may come before anything held back can be decided."""
         text = self._text

@@ -48,10 +48,10 @@ HTML_OPEN: Final = re.compile(r"</?[A-Za-z0-9]*/?\Z|<!?(?:-|\[[CDAT]*)?\Z")
 STARTERS: Final = frozenset("#>-+*_=`~0123456789<[$\\|:")
 
 
-MERE_TEXT: Final = rf"[^\s{re.escape(''.join(sorted(STARTERS)))}]"
+MERE_TEXT: Final = rf"[^ \t\n{re.escape(''.join(sorted(STARTERS)))}]"
 VISIBLE: Final = re.compile(r"[ \t]*[^\s]")
 INDENTED: Final = re.compile(r" {4,}(?=\S)")
 COMMON_LINE: Final = re.compile(
-    r"(?P<indent> *)"
-    rf"(?:(?P<marker>[-+]|\*(?! *\*)|[0-9]{{1,9}}[.)]) {{1,4}}(?=\*\*[^\s*]|{MERE_TEXT})|(?={MERE_TEXT}))"
+    rf"( *)(?:([-+*]|[0-9]{{1,9}}[.)])( {{1,4}})(?=\*\*[^\s*]|{MERE_TEXT})|(?={MERE_TEXT}))"
 )
+PLAIN_START: Final = re.compile(r"(?P<fence>`{3,}|~{3,})[ \t]*(?=(?P<info>[^`\n]*)\n)|#{1,6}[ \t]+(?=[^ \t\n])")

@@ -5,6 +5,7 @@ Decides which text needs no reading at all and lets it pass in a fast lane; ever
 """
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from accord.core.strip.blocks import Blocks, Lane
@@ -12,19 +13,25 @@ from accord.core.strip.lookahead import HOLD_LIMIT
 from accord.core.strip.notes import Note, Notebook
 from accord.core.strip.outlet import Outlet
 from accord.core.strip.profiles import ENGLISH, Messages, Profile
+from accord.core.strip.prose import (
+    LINE_TURN,
+    LONGEST_PAUSE,
+    LONGEST_SPAN,
+    NOT_PROSE,
+    OPEN_LINE,
+    OPEN_SPAN,
+    URL,
+    WAITS_FOR,
+    read_spans,
+)
 from accord.core.strip.source import ODD_CHARACTERS, Source
-from accord.core.strip.starts import MERE_TEXT
 
-PROSE: Final = rf"[^\\*_~`\[<&$|\n{ODD_CHARACTERS}]"
-NOT_PROSE: Final = re.compile(PROSE.replace("^", "", 1)).search
-LINE_TURN: Final = re.compile(rf"({PROSE}*)(\n\n?)((?={MERE_TEXT}){PROSE}+)\Z").match
-LINE_END: Final = re.compile(rf"({PROSE}*)(\n[\n ]*(?:[-+]|[0-9]{{1,9}}[.)]?)? ?)\Z").match
-LONGEST_PAUSE: Final = 64
-URL_OR_IMAGE: Final = re.compile(r"(?:^|[^A-Za-z0-9])(?:h(?:t|\Z)|w(?:w|\Z))|!\Z").search
 NOT_CODE: Final = {stop: re.compile(f"[{stop}{ODD_CHARACTERS}]").search for stop in ("", "`", "~", "\n")}
+NOT_LEAF: Final = NOT_CODE["\n"]
 INDENTED_LINES: Final = re.compile(
     rf"[^\n{ODD_CHARACTERS}]*(?:\n+ {{4}} *[^\s{ODD_CHARACTERS}][^\n{ODD_CHARACTERS}]*)*\Z"
 ).match
+Search = Callable[[str], re.Match[str] | None]
 BLANK_OR_LINE_END: Final = " \t\n"
 
 
@@ -44,34 +51,49 @@ class TextStripper:
         self._shows_code = profile is Profile.PLAIN
         self._closed = False
         self._lane: Lane = ""
+        self._fluent = False
         self._ends_code = NOT_CODE["\n"]
-        self._turns = False
         self._indented = False
         self._flowed = 0
         self._lines = 0
-        self._last = ""
+        self._last = "\n"
+        self._ends_wait: Search | None = None
         self._held = ""
         self._headroom = 0
 
     def feed(self, chunk: str) -> str:
         """Take more markdown; give whatever text may be released now."""
+        if self._fluent and NOT_PROSE(chunk) is None and chunk:
+            last = chunk[-1]
+            if (last not in "hw!" and "ht" not in chunk and "ww" not in chunk) or self._find_url(chunk) is None:
+                self._flowed += len(chunk)
+                self._last = chunk
+                outlet = self._outlet
+                if outlet.blanks:
+                    chunk = outlet.after_blanks(chunk)
+                if last == " " or last == "\t":
+                    return outlet.keep_blanks(chunk)
+                outlet.tail = chunk
+                return chunk
         lane = self._lane
-        if lane == "prose":
+        if lane == "code_line":
             if self._held:
                 chunk = self._held + chunk
                 self._held = ""
-            if NOT_PROSE(chunk) is None and chunk:
-                if ("ht" not in chunk and "ww" not in chunk and chunk[-1] not in "hw!") or URL_OR_IMAGE(chunk) is None:
-                    self._flowed += len(chunk)
-                    self._last = chunk
-                    return self._outlet.flow(chunk)
-            elif "\n" in chunk and URL_OR_IMAGE(chunk) is None:
-                if self._turns and (turn := LINE_TURN(chunk)):
-                    self._flowed += len(chunk)
-                    self._last = chunk
-                    return self._outlet.turn(*turn.groups())
-                if (end := LINE_END(chunk)) and len(end[2]) < LONGEST_PAUSE:
-                    return self._pause(*end.groups())
+            if self._ends_code(chunk) is None and chunk and chunk[-1] not in BLANK_OR_LINE_END:
+                self._flowed += len(chunk)
+                return chunk if self._shows_code else self._count_lines(chunk)
+            if (code := self._read_code(chunk)) is not None:
+                return code
+            self._leave_lane()
+        elif lane == "prose":
+            if self._held:
+                if self._ends_wait and self._may_wait_on(chunk):
+                    return ""
+                chunk = self._held + chunk
+                self._held = ""
+            if chunk and (text := self._read_prose(chunk)) is not None:
+                return text
             self._leave_lane()
         elif lane == "held":
             if len(chunk) < self._headroom and NOT_PROSE(chunk) is None:
@@ -80,23 +102,13 @@ class TextStripper:
                 return ""
             chunk = self._held + chunk
             self._held = ""
-        elif lane:
-            if self._held:
-                chunk = self._held + chunk
-                self._held = ""
-            if self._ends_code(chunk) is None and chunk:
-                if lane == "code_line":
-                    if chunk[-1] not in BLANK_OR_LINE_END:
-                        self._flowed += len(chunk)
-                        return chunk if self._shows_code else self._count_lines(chunk)
-                    if not chunk[-HOLD_LIMIT:].isspace() or len(chunk) < HOLD_LIMIT:
-                        return self._hold_blanks(chunk)
-                return self._flow_code(chunk)
-            if self._indented and (body := chunk.rstrip(BLANK_OR_LINE_END)) and INDENTED_LINES(body):
-                self._held = chunk[len(body) :]
-                self._flowed += len(body)
-                return body.replace("\n    ", "\n") if self._shows_code else self._count_lines(body)
-            self._leave_lane()
+        elif lane == "leaf":
+            if NOT_LEAF(chunk) is None and chunk:
+                self._source.length += len(chunk)
+                self._blocks.flow_leaf(chunk)
+                return self._outlet.take()
+        elif lane == "code" and self._ends_code(chunk) is None and chunk:
+            return self._flow_code(chunk)
         if self._closed:
             raise ValueError("feed() after close()")
         if not chunk:
@@ -110,6 +122,7 @@ class TextStripper:
         if self._closed:
             return ""
         self._closed = True
+        self._fluent = False
         self._leave_lane()
         self._lane = ""
         self._blocks.feed(self._held + self._source.finish())
@@ -129,7 +142,9 @@ class TextStripper:
     @property
     def at_boundary(self) -> bool:
         """The text released so far ends outside a sentence, code, a table and a list item."""
-        return self._blocks.between_blocks and self._outlet.ends_sentence(closed=self._held != "")
+        held = self._held
+        waits_for_text = held != "" and held[0] != "\n"
+        return not waits_for_text and self._blocks.between_blocks and self._outlet.ends_sentence(closed=held != "")
 
     @property
     def in_code(self) -> bool:
@@ -140,7 +155,7 @@ class TextStripper:
         blocks = self._blocks
         lane = "" if self._source.mid_character else blocks.lane
         if lane == "prose":
-            self._turns = not blocks.in_container
+            self._last = ""
         elif lane == "held":
             self._headroom = blocks.inline.headroom
         elif lane == "code":
@@ -153,18 +168,91 @@ class TextStripper:
             elif mid_line:
                 lane = "code_line"
         self._lane = lane
+        self._fluent = lane == "prose" and self._outlet.is_fluent
 
-    def _pause(self, before: str, pause: str) -> str:
-        # A line's end and the sign of another block are not worth reading before what follows them is there.
-        self._held = pause
-        if not before:
+    def _may_wait_on(self, chunk: str) -> bool:
+        """Inside a span: nothing in the piece can end it, and there is time."""
+        if self._ends_wait is None or self._ends_wait(chunk) or len(self._held) + len(chunk) > LONGEST_SPAN:
+            return False
+        self._held += chunk
+        return True
+
+    def _read_prose(self, chunk: str) -> str | None:
+        """The text of prose with something plain in it; `None` if it needs a closer look."""
+        piece = chunk
+        if ("ht" in chunk or "ww" in chunk or chunk[-1] in "hw!") and (url := self._find_url(chunk)):
+            if url.lastgroup is None:
+                return None
+            piece = chunk[: url.start()]
+        if "[" in piece and self._blocks.knows_labels:
+            return None
+        text, end = read_spans(piece, 0, self._before)
+        turn = LINE_TURN(piece, end)
+        after = ""
+        if turn:
+            after, end = read_spans(piece, turn.end(), "\n")
+        if end < len(piece) and not self._may_wait(piece, end):
+            return None
+        if turn:
+            blank, indent, marker, padding = turn.groups("")
+            ordinal = self._blocks.turn_line(blank != "", len(indent), marker, len(padding))
+            if ordinal is None:
+                return None
+            text = self._outlet.turn(text, 2 if blank else 1, ordinal + after)
+        elif text:
+            text = self._outlet.flow(text)
+        self._held = chunk[end:]
+        if end:
+            self._flowed += end
+            self._last = chunk[:end]
+        self._fluent = end == len(chunk) and self._outlet.is_fluent
+        return text
+
+    @property
+    def _before(self) -> str:
+        """The character before the piece that is being read."""
+        return self._last[-1] if self._last else self._blocks.inline.before
+
+    def _find_url(self, chunk: str) -> re.Match[str] | None:
+        url = URL(chunk)
+        if url and url.start() == 0 and chunk[0] != "!" and self._before.isalnum():
+            return URL(chunk, 1)
+        return url
+
+    def _may_wait(self, piece: str, start: int) -> bool:
+        # A line's end and the sign of another block, or an open span, are not worth reading before what
+        # follows them is there.
+        self._ends_wait = None
+        if piece[start] == "\n":
+            return len(piece) - start < LONGEST_PAUSE and OPEN_LINE(piece, start) is not None
+        if start == 0:
+            piece = self._before + piece
+            start = 1
+        if len(piece) - start > LONGEST_SPAN or OPEN_SPAN(piece, start) is None:
+            return False
+        if piece[-1] not in "`*_]":
+            self._ends_wait = WAITS_FOR.get(piece[start])
+        return True
+
+    def _read_code(self, chunk: str) -> str | None:
+        """Code up to what may be its end; `None` if it needs a closer look."""
+        if not chunk:
             return ""
-        self._flowed += len(before)
-        self._last = before
-        return self._outlet.flow(before)
+        if self._ends_code(chunk) is None:
+            body = chunk.rstrip(BLANK_OR_LINE_END)
+            return self._flow_lines(body, chunk) if len(chunk) - len(body) < HOLD_LIMIT else self._flow_code(chunk)
+        if self._indented:
+            body = chunk.rstrip(BLANK_OR_LINE_END)
+            if not INDENTED_LINES(body) or (not body and len(chunk) >= HOLD_LIMIT):
+                return None
+            return self._flow_lines(body, chunk).replace("\n    ", "\n")
+        before_fence = chunk.rstrip("`~")
+        body = before_fence.rstrip(BLANK_OR_LINE_END)
+        if before_fence[-1:] != "\n" or len(chunk) - len(body) >= HOLD_LIMIT or self._ends_code(body):
+            return None
+        return self._flow_lines(body, chunk)
 
-    def _hold_blanks(self, chunk: str) -> str:
-        body = chunk.rstrip(BLANK_OR_LINE_END)
+    def _flow_lines(self, body: str, chunk: str) -> str:
         self._held = chunk[len(body) :]
         self._flowed += len(body)
         return body if self._shows_code else self._count_lines(body)

@@ -45,6 +45,9 @@ class Table:
         """Part of a row; a backslash at its end waits for what it escapes."""
         if self._skips_line:
             return
+        if not self._held and "|" not in fragment and "\\" not in fragment:
+            self._cell_text(fragment, position)
+            return
         text = self._held + fragment
         position -= len(self._held)
         self._held = "\\" if text.endswith("\\") else ""

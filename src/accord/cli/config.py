@@ -1,0 +1,149 @@
+"""`accord config`: is the configuration right, what is in effect, and who said so? Exit status 1 when it is wrong."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accord.config import Config, Loaded, StoreKind, load_config
+from accord.config.environment import unread_variables
+from accord.config.find import FILE_NAME
+from accord.config.origin import written
+from accord.config.starter import STARTER
+from accord.errors import ConfigError, UsageError
+
+ConfigOption = Annotated[
+    str | None, typer.Option("--config", help="The configuration's file; else ACCORD_CONFIG, else ./accord.toml.")
+]
+"""For every command that runs on a configuration."""
+
+COLOURS: Final = {"default": "bright_black", "file": "", "env": "yellow", "flag": "cyan"}
+
+config_app = typer.Typer(help="Check, show and begin a configuration.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret that the configuration names, and whether its variable is set; never the secret."""
+
+    key: str
+    variable: str
+    is_set: bool
+
+
+@config_app.command("check")
+def check_command(
+    file: Annotated[str | None, typer.Argument(help="The configuration's file; the same as --config.")] = None,
+    *,
+    config: ConfigOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result for a program.")] = False,
+) -> None:
+    """Validate the configuration and show what is in effect, and where each value came from."""
+    given = config if file is None else file
+    try:
+        loaded = load_config(given, environ=os.environ)
+    except ConfigError as error:
+        _print_mistakes(error, as_json=as_json)
+        raise typer.Exit(1) from None
+    secrets = list(_secrets(loaded.config, os.environ))
+    notes = unread_variables(os.environ)
+    if as_json:
+        _print_json(loaded, secrets, notes)
+    else:
+        _print_table(loaded, secrets, notes)
+
+
+@config_app.command("init")
+def init_command(
+    file: Annotated[Path, typer.Argument(help="Where to write.")] = Path(FILE_NAME),
+    *,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+) -> None:
+    """Write a configuration to begin with: every setting, commented out."""
+    try:
+        with file.open("w" if force else "x", encoding="utf-8") as out:
+            out.write(STARTER)
+    except FileExistsError:
+        raise UsageError(f"{file}: is there already; --force writes over it") from None
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from error
+    print(f"Wrote {file}; `accord config check` shows what is in effect")
+
+
+def _print_mistakes(error: ConfigError, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"valid": False, **error.details}, indent=2, ensure_ascii=False))
+        return
+    for mistake in error.mistakes:
+        print(mistake)
+    count = len(error.mistakes)
+    print(f"{count} mistake{'' if count == 1 else 's'}")
+
+
+def _print_json(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None:
+    told = {
+        "valid": True,
+        "file": loaded.file,
+        "config": loaded.config.model_dump(mode="json"),
+        "origins": {written(path): str(loaded.origin(path)) for path, _ in _leaves(loaded.config)},
+        "secrets": [{"key": secret.key, "variable": secret.variable, "set": secret.is_set} for secret in secrets],
+        "notes": notes,
+    }
+    print(json.dumps(told, indent=2, ensure_ascii=False))
+
+
+def _print_table(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None:
+    table = Table()
+    for column in ("key", "value", "from"):
+        table.add_column(column, overflow="fold")
+    for path, value in _leaves(loaded.config):
+        origin = loaded.origin(path)
+        table.add_row(Text(written(path)), Text(_told(value)), Text(str(origin), COLOURS[origin.kind]))
+    for secret in secrets:
+        state = Text("is set", "green") if secret.is_set else Text("is not set", "yellow")
+        table.add_row(Text(secret.key), state, Text(f"env {secret.variable}"))
+    console = Console(highlight=False)
+    console.print(table)
+    for note in notes:
+        console.print(note, markup=False, soft_wrap=True)
+    name = loaded.file or "No file: the embedded defaults"
+    console.print(f"{name}: in order", markup=False, soft_wrap=True)
+
+
+def _leaves(config: Config) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Every value of the configuration with its path; an empty table or list is one as well."""
+    yield from _inner_leaves((), config.model_dump(mode="json"))
+
+
+def _inner_leaves(path: tuple[str | int, ...], value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    if isinstance(value, dict) and value:
+        for key, inner in cast("dict[str, Any]", value).items():
+            yield from _inner_leaves((*path, key), inner)
+    elif isinstance(value, list) and value:
+        for index, inner in enumerate(cast("list[Any]", value)):
+            yield from _inner_leaves((*path, index), inner)
+    else:
+        yield path, value
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "not set"
+    if value in ({}, []):
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _secrets(config: Config, environ: Mapping[str, str]) -> Iterator[Secret]:
+    for index, backend in enumerate(config.backends):
+        for variable in backend.key_variables:
+            yield Secret(f"backends[{index}] key", variable, bool(environ.get(variable)))
+    if config.store.kind is StoreKind.POSTGRES:
+        yield Secret("store address", config.store.url_env, bool(environ.get(config.store.url_env)))

@@ -1,0 +1,196 @@
+"""`accord receipts`: is this history as it was written, and what does one receipt say? Exit status 1 when it is not."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, cast
+
+import typer
+from rich.console import Console, Group
+from rich.json import JSON
+from rich.table import Table
+from rich.text import Text
+
+from accord.cli.reading import as_message, read_text
+from accord.core.seal import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
+from accord.errors import UsageError
+from accord.wire.receipt import Receipt, Work
+
+COLOURS: Final = {State.OK: "green", State.MISSING: "yellow", State.OUT_OF_ORDER: "yellow"}
+
+receipts_app = typer.Typer(help="Check and show receipts.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@receipts_app.command("verify")
+def verify_command(
+    file: Annotated[str, typer.Argument(help="Receipts, one a line or as an array; - for standard input.")],
+    *,
+    last: Annotated[str | None, typer.Option(help="The hash that the last receipt must have.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings for a program.")] = False,
+) -> None:
+    """Check that receipts are as they were sealed, whole and in order."""
+    found = verify(read_receipts(file), last=last)
+    _print_json(found) if as_json else _print_findings(found)
+    if not found.ok:
+        raise typer.Exit(1)
+
+
+@receipts_app.command("show")
+def show_command(
+    file: Annotated[str, typer.Argument(help="Receipts, one a line or as an array; - for standard input.")],
+    number: Annotated[int | None, typer.Argument(min=1, help="Which one, from 1; the last unless given.")] = None,
+) -> None:
+    """Print one receipt so that it can be read."""
+    receipts = read_receipts(file)
+    which = len(receipts) if number is None else number
+    if not receipts or which > len(receipts):
+        raise UsageError(f"{file}: there is no receipt {which}, it has {len(receipts)}")
+    receipt = as_message(receipts[which - 1], Receipt, f"{file}: receipt {which}")
+    Console(highlight=False).print(_page(receipt, genuine=is_genuine(receipts[which - 1])))
+
+
+def read_receipts(file: str) -> list[Any]:
+    """The receipts in a file as plain values: an array, one object a line, or a single object."""
+    text = read_text(file)
+    if text.lstrip().startswith("["):
+        return cast("list[Any]", _json(text, file))
+    if text.lstrip().partition("\n")[0].rstrip() == "{":
+        return [_json(text, file)]  # one receipt, spread over lines
+    lines = enumerate(text.split("\n"), 1)
+    return [_json(line, f"{file}:{number}") for number, line in lines if line.strip()]
+
+
+def _json(text: str, place: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_constant)
+    except RecursionError:
+        raise UsageError(f"{place}: expected JSON: nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"{place}: expected JSON: {error}") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object, if no name is in it twice: which of the two was hashed could not be told."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a name stands in an object twice")
+    return members
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _print_json(found: Verification) -> None:
+    findings = [
+        {
+            "number": finding.index + 1,
+            "state": str(finding.state),
+            "reason": finding.reason,
+            "session_id": finding.session_id,
+            "hash": finding.hash,
+        }
+        for finding in found.findings
+    ]
+    print(json.dumps({"ok": found.ok, "last": found.last, "findings": findings}, indent=2, ensure_ascii=False))
+
+
+def _print_findings(found: Verification) -> None:
+    console = Console(highlight=False)
+    if found.findings:
+        table = Table()
+        for column in ("#", "session", "hash", "state", "why"):
+            table.add_column(column)
+        for finding in found.findings:
+            table.add_row(*_row(finding))
+        console.print(table)
+    console.print(_summary(found), markup=False)
+
+
+def _row(finding: Finding) -> tuple[Text, ...]:
+    return (
+        Text(str(finding.index + 1)),
+        Text(finding.session_id or ""),
+        Text((finding.hash or "")[:SHOWN_CHARS]),
+        Text(str(finding.state), COLOURS.get(finding.state, "red")),
+        Text(finding.reason),
+    )
+
+
+def _summary(found: Verification) -> str:
+    if found.ok:
+        end = f", ending with {found.last}" if found.last else ""
+        return f"{len(found.findings)} receipts, all in order{end}"
+    counts = {state: sum(finding.state is state for finding in found.findings) for state in State}
+    return ", ".join(f"{count} {state}" for state, count in counts.items() if count)
+
+
+def _page(receipt: Receipt, *, genuine: bool) -> Group:
+    facts = Table.grid(padding=(0, 2))
+    outcome = receipt.outcome
+    why = f": {outcome.code}, {outcome.message or 'no message'}" if outcome.code else ""
+    rows = {
+        "receipt": receipt.hash,
+        "seal": "intact" if genuine else "broken: the content does not have this hash",
+        "after": receipt.previous or "nothing: the first of its session",
+        "session": receipt.session_id,
+        "request": f"{receipt.request_id}, {receipt.created_at.isoformat()}",
+        "asked": _asked(receipt),
+        "agent": f"{receipt.parties.agent.name}, accepts {', '.join(receipt.parties.agent.accepts) or 'nothing'}",
+        "client": f"assumed: {', '.join(receipt.parties.client.assumed) or 'nothing'}",
+        "questions": str(len(receipt.work)),
+        "took": _took(receipt),
+        "outcome": f"{outcome.status}{why}",
+    }
+    for name, told in rows.items():
+        facts.add_row(Text(name, "bold"), Text(told))
+    return Group(facts, *_details(receipt))
+
+
+def _asked(receipt: Receipt) -> str:
+    request = receipt.request
+    blocks = "".join(f", {count} {kind}" for kind, count in request.blocks.items())
+    return f"{request.text_chars} characters{blocks}, {request.files} files; digest {request.digest[:SHOWN_CHARS]}…"
+
+
+def _took(receipt: Receipt) -> str:
+    first = receipt.timings.first_packet_ms
+    told = "" if first is None else f", first packet after {first} ms"
+    return f"plan {receipt.timings.plan_ms} ms{told}, all {receipt.timings.total_ms} ms"
+
+
+def _details(receipt: Receipt) -> list[Table | Text | JSON]:
+    """The longer parts, each only where there is something to tell."""
+    parts: list[Table | Text | JSON] = []
+    for number, work in enumerate(receipt.work, start=1):
+        parts += [Text(f"\nQuestion {number}", "bold"), *_work(work)]
+    return parts + _free({"Adaptation": receipt.adaptation})
+
+
+def _work(work: Work) -> list[Table | Text | JSON]:
+    backend = work.backend
+    told = backend.name + (f" ({backend.model})" if backend.model else "") if backend else "nobody"
+    needs = ", ".join(f"{need.capability} ({need.because})" for need in work.needs) or "nothing in particular"
+    parts: list[Table | Text | JSON] = [Text(f"answered by {told}; needed {needs}")]
+    if work.candidates:
+        table = Table(title="Candidates", title_justify="left")
+        for column in ("backend", "chosen", "why"):
+            table.add_column(column)
+        for candidate in work.candidates:
+            table.add_row(Text(candidate.backend), "yes" if candidate.chosen else "no", Text(candidate.why))
+        parts.append(table)
+    parts += [Text(f"fell back from {fallback.backend}: {fallback.code}") for fallback in work.fallbacks]
+    return parts + _free(
+        {
+            "Negotiation": work.negotiation and work.negotiation.dump(),
+            "Emulations": work.emulations and work.emulations.dump(),
+            "Usage": work.usage,
+        }
+    )
+
+
+def _free(values: Mapping[str, Any]) -> list[Table | Text | JSON]:
+    parts: list[Table | Text | JSON] = []
+    for title, value in values.items():
+        if value:
+            parts += [Text(f"\n{title}", "bold"), JSON.from_data(value, highlight=False)]
+    return parts

@@ -1,0 +1,211 @@
+"""The configuration as values: frozen, complete with defaults, nothing unknown in it. `Config()` runs without a file.
+
+It decides what a valid configuration is, and says what was expected where it is not. Secrets are never in it, only the
+names of the variables that hold them. It does not know TOML, files or positions.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import date, time
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, Final, Self, cast
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
+from pydantic.types import Strict
+from pydantic_core import PydanticCustomError
+
+from accord.core.emulate.choose import PRESET
+from accord.core.emulate.shape import DEFAULT_RETRIES
+from accord.core.validate.rules import Limits
+from accord.wire.capability import ALIASES, CapabilityName
+from accord.wire.emulation import EmulationStrategy
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.message import FreeObject
+from accord.wire.plan import UnknownPolicy, WorkPolicy
+
+BUILT_IN_AGENTS: Final = ("demo", "relay")
+"""Agents that are there without being listed."""
+KEY_PREFIX: Final = "ACCORD_KEY_"
+"""With a backend's name after it, the variable that holds its key whatever `key_env` says."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+def expected(what: str, *, at: str | None = None) -> PydanticCustomError:
+    """The error that says what was expected; `at` names the field if a whole table is being checked."""
+    return PydanticCustomError("config", "expected {what}", {"what": what, "at": at})
+
+
+def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not pattern.fullmatch(text):
+            raise expected(what)
+        return text
+
+    return AfterValidator(check)
+
+
+def _web_address(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        fine, parts = False, None
+    if not fine or parts is None:
+        raise expected("an address that begins with http:// or https://")
+    if parts.username is not None or parts.password is not None:
+        raise expected("an address without a user or password; put the secret in a variable and name it in key_env")
+    return text
+
+
+def _without_dates(value: Any) -> Any:
+    """The value itself, if nothing in it is a date or a time: options are sent on as JSON, which has none."""
+    if isinstance(value, date | time):
+        raise expected("no date or time, unless in quotes: options are sent on as JSON")
+    if isinstance(value, dict):
+        _without_dates([*cast("dict[str, Any]", value).values()])
+    elif isinstance(value, list):
+        for item in cast("list[Any]", value):
+            _without_dates(item)
+    return cast("Any", value)
+
+
+def _preset(given: Any) -> Any:
+    """`true` stands for every emulation of the preset, `false` for none of them."""
+    if isinstance(given, bool):
+        return dict.fromkeys(map(str, PRESET), True) if given else {}
+    if not isinstance(given, Mapping):
+        raise expected("true, false, or a table of capabilities that are true or false")
+    return cast("Any", given)
+
+
+def _in_preset(chosen: dict[str, bool]) -> dict[str, bool]:
+    for name in chosen:
+        if name not in PRESET and ALIASES.get(name) not in PRESET:
+            known = ", ".join(sorted(map(str, PRESET)))
+            raise PydanticCustomError(
+                "config", "expected a capability of the preset: {known}", {"known": known, "at": name}
+            )
+    return chosen
+
+
+Name = Annotated[str, _matching(_NAME, "a name of letters, digits, dots, dashes and underscores")]
+Variable = Annotated[str, _matching(_VARIABLE, "the name of an environment variable, such as OPENAI_API_KEY")]
+Target = Annotated[str, _matching(_TARGET, "module:name, such as my_agents:helper")]
+Count = Annotated[int, Strict(), Field(ge=1)]
+Seconds = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
+
+
+class Table(BaseModel, frozen=True):
+    """A table of the file: a key that is not known is an error."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+class BackendConfig(Table, frozen=True):
+    """One backend. `kind` names who speaks to it; which kinds there are is not known here."""
+
+    FACTS: ClassVar[str] = "facts"
+    DECLARED: ClassVar[str] = "declared"
+
+    name: Name
+    kind: Name
+    model: Annotated[str, Field(min_length=1)] | None = None
+    base_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    key_env: Variable | None = None
+    manifest: Annotated[str, Field(min_length=1)] = FACTS
+    overrides: CapabilityManifest = Field(default_factory=lambda: CapabilityManifest({}))
+    options: Annotated[FreeObject, AfterValidator(_without_dates)] = Field(default_factory=dict[str, Any])
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The variables that may hold the key, the first that is set wins."""
+        own = KEY_PREFIX + re.sub(r"\W", "_", self.name).upper()
+        return (own,) if self.key_env is None else (own, self.key_env)
+
+    def key(self, environ: Mapping[str, str]) -> str | None:
+        """The key, if any variable holds one."""
+        return next((environ[name] for name in self.key_variables if environ.get(name)), None)
+
+    @property
+    def manifest_file(self) -> str | None:
+        """The manifest's file, if it comes from one."""
+        return None if self.manifest in (self.FACTS, self.DECLARED) else self.manifest
+
+
+class EmulationChoices(Table, frozen=True):
+    """What Accord may stand in for: names of the preset, on or off, and strategies spelled out (decision 15)."""
+
+    preset: Annotated[dict[CapabilityName, StrictBool], BeforeValidator(_preset), AfterValidator(_in_preset)] = Field(
+        default_factory=dict[str, bool]
+    )
+    strategies: dict[CapabilityName, EmulationStrategy] = Field(default_factory=dict[CapabilityName, EmulationStrategy])
+    max_retries: Annotated[int, Strict(), Field(ge=0, le=20)] = DEFAULT_RETRIES
+
+
+class LimitsConfig(Table, frozen=True):
+    """How much may come in, how long it may take, how many at once."""
+
+    max_block_bytes: Count = Limits().max_block_bytes
+    max_prompt_bytes: Count = Limits().max_prompt_bytes
+    max_blocks: Count = Limits().max_blocks
+    first_packet_s: Seconds = 60.0
+    gap_s: Seconds = 60.0
+    turn_s: Seconds = 600.0
+    concurrent_turns: Count = 1000
+
+
+class StoreKind(StrEnum):
+    """Where sessions are kept."""
+
+    MEMORY = "memory"
+    SQLITE = "sqlite"
+    POSTGRES = "postgres"
+
+
+class StoreConfig(Table, frozen=True):
+    """Where sessions are kept: `path` is SQLite's file, `url_env` the variable with PostgreSQL's address."""
+
+    kind: StoreKind = StoreKind.SQLITE
+    path: Annotated[str, Field(min_length=1)] = "accord.db"
+    url_env: Variable = "ACCORD_STORE_URL"
+
+    @model_validator(mode="after")
+    def _fits_its_kind(self) -> Self:
+        if "path" in self.model_fields_set and self.kind is not StoreKind.SQLITE:
+            raise expected(f'kind = "sqlite": a {self.kind} store has no path', at="path")
+        if "url_env" in self.model_fields_set and self.kind is not StoreKind.POSTGRES:
+            raise expected(f'kind = "postgres": a {self.kind} store has no address', at="url_env")
+        return self
+
+
+class Config(Table, frozen=True):
+    """Everything the operator can choose, with its defaults."""
+
+    policy: WorkPolicy = WorkPolicy.STANDARD
+    unknown: UnknownPolicy = UnknownPolicy.DENY
+    default_agent: Name = BUILT_IN_AGENTS[0]
+    retention_days: Count | None = None
+    agents: dict[Name, Target] = Field(default_factory=dict[str, str])
+    backends: list[BackendConfig] = Field(default_factory=list[BackendConfig])
+    emulation: EmulationChoices = Field(default_factory=EmulationChoices)
+    limits: LimitsConfig = Field(default_factory=LimitsConfig)
+    store: StoreConfig = Field(default_factory=StoreConfig)
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Self:
+        names = [backend.name for backend in self.backends]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                raise expected("a name that no other backend has", at=f"backends.{index}.name")
+        if self.default_agent not in (*self.agents, *BUILT_IN_AGENTS):
+            known = ", ".join((*self.agents, *BUILT_IN_AGENTS))
+            raise expected(f"one of the agents: {known}", at="default_agent")
+        return self
+
+    def backend(self, name: str) -> BackendConfig | None:
+        """The backend of this name."""
+        return next((backend for backend in self.backends if backend.name == name), None)

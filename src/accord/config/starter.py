@@ -1,0 +1,88 @@
+"""The file that `accord config init` writes: every setting, commented out with its default or an example.
+
+A line that begins with `#` and no space is a setting; a test takes the sign away and reads the file.
+"""
+
+from typing import Final
+
+STARTER: Final = """\
+# Accord's configuration. Every line that is commented out shows the default, or an example where there is none.
+# `accord config check` validates this file and shows what is in effect, and where each value came from.
+#
+# Over this file go environment variables, and over those the flags of a command:
+#   ACCORD_POLICY                   policy
+#   ACCORD_UNKNOWN                  unknown
+#   ACCORD_DEFAULT_AGENT            default_agent
+#   ACCORD_RETENTION_DAYS           retention_days
+#   ACCORD_EMULATION_PRESET         emulation.preset
+#   ACCORD_EMULATION_MAX_RETRIES    emulation.max_retries
+#   ACCORD_LIMITS_FIRST_PACKET_S    limits.first_packet_s
+#   ACCORD_LIMITS_GAP_S             limits.gap_s
+#   ACCORD_LIMITS_TURN_S            limits.turn_s
+#   ACCORD_LIMITS_CONCURRENT_TURNS  limits.concurrent_turns
+#   ACCORD_STORE_KIND               store.kind
+#   ACCORD_STORE_PATH               store.path
+# ACCORD_KEY_<BACKEND> holds the key of a backend, before the variable that its `key_env` names.
+
+# How far work may be compromised: "strict" (native only), "standard" (emulation where the work accepts it),
+# "permissive" (go on without what is missing; every loss is told).
+#policy = "standard"
+
+# What to make of a capability that nobody says anything about: "deny", or "try" and let the endpoint decide.
+#unknown = "deny"
+
+# The agent that answers when none is named: one listed below, or the built-in "demo" or "relay".
+#default_agent = "demo"
+
+# Delete sessions after so many days. Kept until they are deleted unless this is set.
+#retention_days = 30
+
+# Your agents: a name, and where it is found.
+[agents]
+#helper = "my_agents:helper"
+
+# Backends in order of preference. Keys never stand in this file: `key_env` names the variable that holds one.
+#[[backends]]
+#name = "local"
+#kind = "openai"
+#model = "llama3.2"
+#base_url = "http://localhost:11434/v1"
+#key_env = "OPENAI_API_KEY"
+
+# What the backend can do: "facts" (what is known of the model), "declared" (only the overrides), or a manifest's file.
+#manifest = "facts"
+
+# Your word goes over the manifest's.
+#[backends.overrides]
+#streaming = "native"
+#tool_bash = { restricted = { reason = "sandbox only" } }
+
+# Passed to the backend as it is.
+#[backends.options]
+#keep_alive = "5m"
+
+[emulation]
+# Emulations that Accord performs beyond the standard ones: true, false, or one by one.
+#preset = { tool_use = true, stop_sequences = true }
+#max_retries = 2
+
+# A strategy of your own: "system_prompt_injection" with a prompt, "post_processing" with a detail, "disabled" with a
+# reason.
+#[emulation.strategies.extended_thinking]
+#type = "system_prompt_injection"
+#prompt = "Think step by step before answering."
+
+[limits]
+#max_block_bytes = 33554432
+#max_prompt_bytes = 67108864
+#max_blocks = 100000
+#first_packet_s = 60.0
+#gap_s = 60.0
+#turn_s = 600.0
+#concurrent_turns = 1000
+
+# Where sessions are kept: "sqlite" in a file, "memory", or "postgres" (its address in the variable named by `url_env`).
+[store]
+#kind = "sqlite"
+#path = "accord.db"
+"""

@@ -1,0 +1,148 @@
+"""Seals receipts and checks a chain of them: a SHA-256 over the canonical form, and the link to the receipt before.
+
+A chain shows that nothing inside of it was changed, put in, taken out or moved. That nothing was cut off its end, or
+the whole written anew, only shows against a hash that was kept elsewhere: `verify(…, last=…)`. Receipts are checked as
+they were read, as plain values, so that a member which this version does not know is covered as well.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, cast
+
+from accord.core.canonicalise import digest, digest_object
+from accord.errors import NotSerialisableError
+from accord.wire.receipt import Receipt, ReceiptBody
+
+SHOWN_CHARS: Final = 12
+"""How much of a hash is told to people."""
+
+
+def seal(body: ReceiptBody) -> Receipt:
+    """The receipt with this content. The same content always has the same hash."""
+    fields = {name: getattr(body, name) for name in ReceiptBody.model_fields}
+    return Receipt.model_construct(body.model_fields_set | {"hash"}, **fields, hash=digest_object(body.hashed()))
+
+
+class State(StrEnum):
+    """What was found of one receipt in its chain."""
+
+    OK = "ok"
+    ALTERED = "altered"
+    BROKEN_LINK = "broken link"
+    MISSING = "missing"
+    OUT_OF_ORDER = "out of order"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One receipt's state; `index` counts from 0. A receipt is `missing` where the next one misses it."""
+
+    index: int
+    state: State
+    reason: str = ""
+    hash: str | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was found of every receipt, in the order in which they were given.
+
+    `last` is the hash at the end, which the next verification can be held against.
+    """
+
+    findings: tuple[Finding, ...]
+    last: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.wrong
+
+    @property
+    def wrong(self) -> tuple[Finding, ...]:
+        """The findings that are not ok."""
+        return tuple(finding for finding in self.findings if finding.state is not State.OK)
+
+
+def verify(receipts: Iterable[Any], *, last: str | None = None) -> Verification:
+    """Whether these receipts, models or plain JSON values, are as they were sealed, whole and in order.
+
+    Receipts of several sessions may be mixed; each session is a chain of its own.
+    """
+    items = [_plain(receipt) for receipt in receipts]
+    chain = _Chain(items)
+    findings = [chain.judge(index, item) for index, item in enumerate(items)]
+    end = findings[-1].hash if findings else None
+    if last is not None and end != last:
+        reason = f"the receipts should end with {_short(last)}: later ones were taken away, or all are others"
+        findings.append(Finding(len(items), State.MISSING, reason, last))
+    return Verification(tuple(findings), end)
+
+
+def _carried(item: Any) -> str | None:
+    """The hash that an item carries."""
+    carried = cast("Mapping[str, Any]", item).get("hash") if isinstance(item, Mapping) else None
+    return carried if isinstance(carried, str) else None
+
+
+def _plain(receipt: Any) -> Any:
+    return receipt.dump() if isinstance(receipt, Receipt) else receipt
+
+
+class _Chain:
+    """What has been seen of each session's receipts so far."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self._all = set(filter(None, map(_carried, items)))
+        self._places: dict[str, int] = {}
+        self._followers: dict[str, int] = {}
+        self._ends: dict[str, str] = {}
+
+    def judge(self, index: int, item: Any) -> Finding:
+        """What is to be said of this receipt, given those before it."""
+        if not isinstance(item, Mapping):
+            return Finding(index, State.ALTERED, "it is not an object")
+        fields = cast("Mapping[str, Any]", item)
+        carried, session, previous = fields.get("hash"), fields.get("session_id"), fields.get("previous")
+        if not isinstance(carried, str) or not isinstance(session, str):
+            return Finding(index, State.ALTERED, "it has no hash or no session_id")
+        state, reason = self._judge(fields, carried, session, previous)
+        self._places.setdefault(carried, index)
+        if isinstance(previous, str):
+            self._followers.setdefault(previous, index)
+        self._ends[session] = carried
+        return Finding(index, state, reason, carried, session)
+
+    def _judge(self, fields: Mapping[str, Any], carried: str, session: str, previous: Any) -> tuple[State, str]:
+        if not is_genuine(fields):
+            return State.ALTERED, "its content does not have the hash that it carries"
+        if carried in self._places:
+            return State.OUT_OF_ORDER, f"it is a second copy of receipt {self._places[carried] + 1}"
+        end = self._ends.get(session)
+        if previous == end:
+            return State.OK, ""
+        if previous is None:
+            return State.BROKEN_LINK, f"it begins a chain, and follows {_short(end)} of the same session"
+        return self._misplaced(str(previous))
+
+    def _misplaced(self, previous: str) -> tuple[State, str]:
+        if previous not in self._all:
+            return State.MISSING, f"the receipt before it, {_short(previous)}, is not here: taken out, or rewritten"
+        if previous in self._followers:
+            rival = self._followers[previous] + 1
+            return State.BROKEN_LINK, f"it follows {_short(previous)}, as receipt {rival} does already"
+        return State.OUT_OF_ORDER, f"it belongs right after {_short(previous)}"
+
+
+def is_genuine(receipt: Mapping[str, Any]) -> bool:
+    """Whether this receipt, as it was read, has the hash that it carries; its place in a chain is another matter."""
+    try:
+        return digest({name: value for name, value in receipt.items() if name != "hash"}) == receipt.get("hash")
+    except NotSerialisableError:
+        return False
+
+
+def _short(hash: str | None) -> str:
+    return f"{(hash or '')[:SHOWN_CHARS]}…"

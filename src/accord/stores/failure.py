@@ -1,0 +1,71 @@
+"""What a database's complaint means, in one line that an operator can act on. Never the statement, never its values.
+
+Two tables, one for each engine's own codes; everything else that SQLAlchemy or a socket raises is "cannot be used".
+"""
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
+
+from accord.errors import StoreError
+
+SQLITE: Final[Mapping[str, str]] = {
+    "SQLITE_BUSY": "another process has held it for too long",
+    "SQLITE_CANTOPEN": "the file cannot be opened",
+    "SQLITE_CORRUPT": "the file is damaged",
+    "SQLITE_FULL": "the disk is full",
+    "SQLITE_IOERR": "the disk cannot be read or written",
+    "SQLITE_NOTADB": "the file is not a SQLite database",
+    "SQLITE_PERM": "the file may not be read or written",
+    "SQLITE_READONLY": "the file may not be written",
+}
+
+# By the beginning of the SQLSTATE; the longest that fits is told.
+POSTGRES: Final[Mapping[str, str]] = {
+    "08": "the connection to the database was lost",
+    "28": "the database does not accept this user or password",
+    "3D": "there is no such database",
+    "42501": "this user may not do that in the database",
+    "53": "the database is out of resources",
+    "53100": "the database's disk is full",
+    "53300": "the database takes no more connections",
+    "57014": "the database took too long",
+    "57P": "the database is shutting down or starting up",
+}
+
+UNREACHABLE: Final = "the database cannot be reached"
+UNKNOWN: Final = "the database cannot be used"
+
+
+@contextmanager
+def told_as_ours(name: str, *drivers: type[Exception]) -> Generator[None]:
+    """Raise `StoreError`, naming the store, for whatever SQLAlchemy, a socket or one of the drivers' errors says."""
+    try:
+        yield
+    except (SQLAlchemyError, *drivers) as error:
+        if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig:
+            raise error.orig from None  # a value that no column takes never got as far as the database
+        raise StoreError(f"{name}: {_meaning(error)}") from error
+    except OSError as error:  # asyncpg lets a refused connection through as it is; a timeout is an OSError too
+        raise StoreError(f"{name}: {UNREACHABLE}") from error
+
+
+def _meaning(error: BaseException) -> str:
+    """The first thing known in the chain of an error's causes."""
+    cause: BaseException | None = getattr(error, "orig", None) or error
+    while cause is not None:
+        if known := _known(cause):
+            return known
+        cause = cause.__cause__
+    return UNKNOWN
+
+
+def _known(error: BaseException) -> str | None:
+    if name := getattr(error, "sqlite_errorname", None):
+        return next((meaning for prefix, meaning in SQLITE.items() if name.startswith(prefix)), None)
+    if state := getattr(error, "sqlstate", None):
+        fitting = [prefix for prefix in POSTGRES if state.startswith(prefix)]
+        return POSTGRES[max(fitting, key=len)] if fitting else None
+    return UNREACHABLE if isinstance(error, OSError) else None

@@ -1,0 +1,1 @@
+"""The revisions, one file each, in the order that their `down_revision` tells."""

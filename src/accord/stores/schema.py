@@ -1,0 +1,108 @@
+"""The tables, the same on every engine. How they came to be, step by step, is told by `migrations/`.
+
+Times are whole microseconds since 1970 and JSON is text: both engines then keep exactly what they were given.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+)
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class Instant(TypeDecorator[datetime]):
+    """A moment, kept as a number that sorts and compares alike everywhere."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
+        """The number for a moment; a time without a zone is no moment and raises TypeError."""
+        return None if value is None else (value - _EPOCH) // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """The moment for a number."""
+        return None if value is None else _EPOCH + value * _MICROSECOND
+
+
+# Ids are compared as bytes on both engines, so that pages have one order whatever the database's language.
+ID: Final = Text().with_variant(Text(collation="C"), "postgresql")
+
+METADATA: Final = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s"})
+
+sessions: Final = Table(
+    "sessions",
+    METADATA,
+    Column("session_id", ID, primary_key=True),
+    Column("owner", ID, nullable=False),
+    Column("agent", Text, nullable=False),
+    Column("capabilities", Text),
+    Column("negotiated", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("updated_at", Instant, nullable=False),
+    Column("message_count", Integer, nullable=False, server_default="0"),
+    Column("receipt_count", Integer, nullable=False, server_default="0"),
+    Column("receipt_hash", Text),
+    # No second unique key here: PostgreSQL's "insert, or renew" can then fail when two put the same new session.
+    Index("ix_sessions_page", "owner", "created_at", "session_id"),
+    Index("ix_sessions_updated", "updated_at"),
+)
+
+turns: Final = Table(
+    "turns",
+    METADATA,
+    Column("request_id", ID, primary_key=True),
+    Column("session_id", ID, ForeignKey("sessions.session_id", ondelete="CASCADE"), nullable=False),
+    Column("owner", ID, nullable=False),
+    Column("request_digest", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("last_seq", Integer, nullable=False, server_default="0"),
+    Column("created_at", Instant, nullable=False),
+    Column("ended_at", Instant),
+    Index("ix_turns_session", "session_id"),
+    Index("ix_turns_state", "state", "created_at"),
+)
+
+packets: Final = Table(
+    "packets",
+    METADATA,
+    Column("request_id", ID, ForeignKey("turns.request_id", ondelete="CASCADE"), primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+messages: Final = Table(
+    "messages",
+    METADATA,
+    Column("session_id", ID, ForeignKey("sessions.session_id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("body", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+receipts: Final = Table(
+    "receipts",
+    METADATA,
+    Column("session_id", ID, ForeignKey("sessions.session_id", ondelete="CASCADE"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("request_id", ID, nullable=False),
+    Column("body", Text, nullable=False),
+    Column("hash", Text, nullable=False),
+    Column("previous_hash", Text),
+    UniqueConstraint("request_id", name="uq_receipts_request"),
+)

@@ -1,0 +1,10 @@
+"""The sentences of every store: what is told when a call contradicts what is stored, or comes too late."""
+
+from typing import Final
+
+CLOSED: Final = "The session store is not open"
+NOT_YOURS: Final = "The session belongs to another owner"
+NO_SESSION: Final = "There is no such session of that owner"
+NOT_NEXT: Final = "The packets do not follow the last one of a running turn"
+NOT_RUNNING: Final = "The turn is not running"
+NOT_ITS_RECEIPT: Final = "The receipt is not of this turn and its session"

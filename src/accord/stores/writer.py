@@ -1,0 +1,133 @@
+"""The one thread that writes a SQLite file. Whatever is handed over while it is busy shares its next commit.
+
+It decides what goes into one transaction and who is told what, and knows neither the schema nor the file: a job is a
+function over a connection. Waiting for company is never needed, since a commit takes long enough for a crowd to gather.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DatabaseError, OperationalError
+
+MAX_GROUP: Final = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Something to be written, and who waits for it."""
+
+    statement: Callable[..., Any]
+    args: tuple[Any, ...]
+    waiting: "asyncio.Future[Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one job."""
+
+    job: Job
+    result: Any = None
+    error: Exception | None = None
+
+
+class Writer:
+    """Writes jobs in the order they were handed over. Those of one group are safe together, or fail one by one.
+
+    Jobs next to each other whose statement is `joined` become one call: it takes a list, and the lists are joined.
+    `tidy` is called after each commit, outside of any transaction.
+    """
+
+    def __init__(
+        self, connection: Connection, *, joined: Callable[..., None], tidy: Callable[[Connection], None]
+    ) -> None:
+        self.commits = 0
+        self._connection: Final = connection
+        self._joined: Final = joined
+        self._tidy: Final = tidy
+        self._jobs: Final[SimpleQueue[Job | None]] = SimpleQueue()
+        self._loop: Final = asyncio.get_running_loop()
+        self._thread: Final = Thread(target=self._work, name="accord-store-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, statement: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
+        """Hand over a job; the future is done when the job is safe. It is done even if nobody waits any more."""
+        waiting: asyncio.Future[Any] = self._loop.create_future()
+        self._jobs.put(Job(statement, args, waiting))
+        return waiting
+
+    async def close(self) -> None:
+        """Finish what was handed over, then stop."""
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _work(self) -> None:
+        with self._connection:
+            is_open = True
+            while is_open:
+                group, is_open = self._next_group()
+                if not group:
+                    return
+                outcomes = self._write(group)
+                # A loop that is gone has nobody left who could be told.
+                with suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(_deliver, outcomes)
+                with suppress(DatabaseError):
+                    self._tidy(self._connection)
+
+    def _next_group(self) -> tuple[list[Job], bool]:
+        """The jobs that wait now, at least one; and whether more may come."""
+        group: list[Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            group.append(job)
+            if len(group) == MAX_GROUP:
+                break
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                break
+        return group, job is not None
+
+    def _write(self, group: Sequence[Job]) -> list[Outcome]:
+        """Everything in one transaction; if one job cannot be done, each in its own, so that only that one fails."""
+        try:
+            return self._together(group)
+        except Exception as error:  # noqa: BLE001 - the thread must outlive any job; whoever waits is told
+            if len(group) == 1 or _storage_failed(error):
+                return [Outcome(job, error=error) for job in group]
+        return [outcome for job in group for outcome in self._write([job])]
+
+    def _together(self, group: Sequence[Job]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        with self._connection.begin():
+            for statement, alike in groupby(group, key=lambda job: job.statement):
+                jobs = list(alike)
+                if statement is self._joined:
+                    statement(self._connection, [item for job in jobs for item in job.args[0]])
+                    outcomes += [Outcome(job) for job in jobs]
+                else:
+                    outcomes += [Outcome(job, statement(self._connection, *job.args)) for job in jobs]
+        self.commits += 1
+        return outcomes
+
+
+def _storage_failed(error: Exception) -> bool:
+    """Whether it is the file that failed, not a job: trying each alone would only take longer."""
+    return type(error) in (OperationalError, DatabaseError)
+
+
+def _deliver(outcomes: Sequence[Outcome]) -> None:
+    for outcome in outcomes:
+        if outcome.job.waiting.done():  # cancelled while it was being written
+            continue
+        if outcome.error is None:
+            outcome.job.waiting.set_result(outcome.result)
+        else:
+            outcome.job.waiting.set_exception(outcome.error)

@@ -1,0 +1,132 @@
+"""`accord config`, as a user types it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.config.environment import VARIABLES
+from tests.cli.test_app import accord
+
+TEXT = """\
+policy = "strict"
+[[backends]]
+name = "local"
+kind = "openai"
+key_env = "LOCAL_KEY"
+[emulation]
+preset = true
+[store]
+kind = "postgres"
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of its own, and no variable of the user's."""
+    monkeypatch.chdir(tmp_path)
+    for name in (*VARIABLES, "ACCORD_CONFIG", "ACCORD_STORE_URL", "LOCAL_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def test_without_a_file_the_defaults_are_shown():
+    done = accord("config", "check")
+    assert done.returncode == 0
+    assert "No file: the embedded defaults: in order" in done.stdout
+    assert "concurrent_turns" in done.stdout
+
+
+def test_each_value_is_shown_with_where_it_came_from(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    (folder / "accord.toml").write_text(TEXT)
+    monkeypatch.setenv("LOCAL_KEY", "sk-hidden")
+    monkeypatch.setenv("ACCORD_LIMITS_GAP_S", "5")
+    done = accord("config", "check", "--json")
+    told: Any = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert told["file"] == "accord.toml"
+    assert told["config"]["backends"][0]["name"] == "local"
+    origins = told["origins"]
+    assert origins["policy"] == "accord.toml:1"
+    assert origins["backends[0].kind"] == "accord.toml:4"
+    assert origins["backends[0].model"] == "default"
+    assert origins["emulation.preset.tool_use"] == "accord.toml:7"
+    assert origins["limits.gap_s"] == "env ACCORD_LIMITS_GAP_S"
+    assert told["secrets"] == [
+        {"key": "backends[0] key", "variable": "ACCORD_KEY_LOCAL", "set": False},
+        {"key": "backends[0] key", "variable": "LOCAL_KEY", "set": True},
+        {"key": "store address", "variable": "ACCORD_STORE_URL", "set": False},
+    ]
+
+
+def test_a_secret_is_never_printed(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    (folder / "accord.toml").write_text(TEXT)
+    monkeypatch.setenv("LOCAL_KEY", "sk-hidden")
+    for flags in ([], ["--json"]):
+        done = accord("config", "check", *flags)
+        assert "sk-hidden" not in done.stdout + done.stderr
+    assert "is set" in accord("config", "check").stdout
+
+
+def test_every_mistake_is_told_and_costs_one(folder: Path):
+    (folder / "a.toml").write_text('polici = 1\n[limits]\ngap_s = "x"')
+    done = accord("config", "check", str(folder / "a.toml"))
+    assert done.returncode == 1
+    assert done.stdout == (
+        f"{folder}/a.toml:1:1: polici: unknown key; did you mean policy?\n"
+        f"{folder}/a.toml:3:1: limits.gap_s: expected a number\n"
+        "2 mistakes\n"
+    )
+
+
+def test_a_program_gets_the_mistakes_as_json(folder: Path):
+    (folder / "accord.toml").write_text("policy = 1")
+    done = accord("config", "check", "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout) == {
+        "valid": False,
+        "mistakes": [
+            {"place": "accord.toml:1:1", "key": "policy", "told": "expected one of strict, standard, permissive"}
+        ],
+    }
+
+
+def test_one_mistake_is_counted_as_one(folder: Path):
+    (folder / "accord.toml").write_text("policy = 1")
+    assert accord("config", "check").stdout.endswith("1 mistake\n")
+
+
+def test_the_file_is_found_by_flag_and_variable(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    (folder / "b.toml").write_text('policy = "permissive"')
+    assert "b.toml: in order" in accord("config", "check", "--config", "b.toml").stdout
+    monkeypatch.setenv("ACCORD_CONFIG", "b.toml")
+    assert "b.toml: in order" in accord("config", "check").stdout
+
+
+def test_a_misspelt_variable_is_noted(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACCORD_POLICI", "strict")
+    assert "env ACCORD_POLICI: nobody reads this; did you mean ACCORD_POLICY?" in accord("config", "check").stdout
+
+
+def test_a_starter_file_is_written_once(folder: Path):
+    assert accord("config", "init").stdout == "Wrote accord.toml; `accord config check` shows what is in effect\n"
+    assert accord("config", "check").returncode == 0
+    (folder / "accord.toml").write_text("mine")
+    again = accord("config", "init")
+    assert (again.returncode, again.stderr) == (2, "accord: accord.toml: is there already; --force writes over it\n")
+    assert (folder / "accord.toml").read_text() == "mine"
+    assert accord("config", "init", "--force").returncode == 0
+    assert accord("config", "check").returncode == 0
+
+
+MISTAKES = [
+    (["check", "none.toml"], "accord: none.toml: No such file\n"),
+    (["init", "no/folder/a.toml"], "accord: no/folder/a.toml: No such file or directory\n"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), MISTAKES)
+def test_a_file_that_is_not_there_is_told_in_one_line(arguments: list[str], told: str):
+    done = accord("config", *arguments)
+    assert (done.returncode, done.stderr) == (2, told)

@@ -1,0 +1,146 @@
+"""`accord receipts`, as a user types it."""
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.core.record import record_candidates
+from accord.core.seal import seal
+from accord.errors import ErrorCode
+from accord.wire.attempt import EmulationRecord
+from accord.wire.plan import Offer, Refusal
+from accord.wire.receipt import Fallback, Outcome, OutcomeStatus, Work
+from tests.cli.test_app import accord
+from tests.receipts import a_body, a_chain
+
+CHAIN = a_chain(3)
+LINES = "".join(receipt.to_json() + "\n" for receipt in CHAIN)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    told = [receipt.dump() for receipt in CHAIN]
+    (tmp_path / "lines.jsonl").write_text(LINES)
+    (tmp_path / "array.json").write_text(json.dumps(told, indent=2))
+    (tmp_path / "altered.jsonl").write_text(LINES.replace('"r1"', '"r9"'))
+    (tmp_path / "cut.jsonl").write_text("".join(LINES.splitlines(keepends=True)[1:]))
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "broken.jsonl").write_text(LINES + '{"a":')
+    (tmp_path / "twice.jsonl").write_text('{"a": 1, "a": 2}')
+    (tmp_path / "nan.jsonl").write_text('{"a": NaN}')
+    (tmp_path / "deep.jsonl").write_text("[" * 100_000)
+    (tmp_path / "other.jsonl").write_text('{"hash": "x"}')
+    return tmp_path
+
+
+def test_a_single_receipt_may_be_spread_over_lines(tmp_path: Path):
+    (tmp_path / "one.json").write_text(json.dumps(CHAIN[0].dump(), indent=2))
+    assert accord("receipts", "verify", str(tmp_path / "one.json")).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["lines.jsonl", "array.json"])
+def test_a_whole_history_is_in_order(folder: Path, name: str):
+    done = accord("receipts", "verify", str(folder / name))
+    assert done.returncode == 0, done.stderr
+    assert f"3 receipts, all in order, ending with {CHAIN[-1].hash}" in done.stdout.replace("\n", " ").replace(
+        "  ", " "
+    )
+
+
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", StringIO(LINES))
+    assert accord("receipts", "verify", "-").returncode == 0
+
+
+WRONG: list[tuple[str, list[str], str]] = [
+    ("altered.jsonl", [], "2 ok, 1 altered"),
+    ("cut.jsonl", [], "1 ok, 1 missing"),
+    ("lines.jsonl", ["--last", "f" * 64], "3 ok, 1 missing"),
+    ("empty.jsonl", ["--last", "f" * 64], "1 missing"),
+]
+
+
+@pytest.mark.parametrize(("name", "flags", "told"), WRONG)
+def test_what_is_wrong_costs_one(folder: Path, name: str, flags: list[str], told: str):
+    done = accord("receipts", "verify", str(folder / name), *flags)
+    assert done.returncode == 1
+    assert done.stdout.endswith(f"{told}\n")
+
+
+def test_nothing_is_in_order(folder: Path):
+    done = accord("receipts", "verify", str(folder / "empty.jsonl"))
+    assert (done.returncode, done.stdout) == (0, "0 receipts, all in order\n")
+
+
+def test_a_program_gets_json(folder: Path):
+    done = accord("receipts", "verify", "--json", str(folder / "altered.jsonl"))
+    told: Any = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert told["ok"] is False
+    assert told["last"] == CHAIN[-1].hash
+    assert [finding["state"] for finding in told["findings"]] == ["ok", "altered", "ok"]
+    assert told["findings"][1]["number"] == 2
+
+
+MISTAKES = [
+    (["verify", "{}/none.jsonl"], "none.jsonl: No such file"),
+    (["verify", "{}/broken.jsonl"], "broken.jsonl:4: expected JSON: "),
+    (["verify", "{}/twice.jsonl"], "twice.jsonl:1: expected JSON: a name stands in an object twice"),
+    (["verify", "{}/nan.jsonl"], "nan.jsonl:1: expected JSON: NaN is not a JSON number"),
+    (["verify", "{}/deep.jsonl"], "deep.jsonl: expected JSON: nested too deeply"),
+    (["show", "{}/lines.jsonl", "4"], "lines.jsonl: there is no receipt 4, it has 3"),
+    (["show", "{}/empty.jsonl"], "empty.jsonl: there is no receipt 0, it has 0"),
+    (["show", "{}/other.jsonl"], "other.jsonl: receipt 1: expected Receipt: request_id: Field required"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "told"), MISTAKES)
+def test_a_mistake_is_told_in_one_line_that_names_the_place(folder: Path, arguments: list[str], told: str):
+    done = accord("receipts", *(argument.replace("{}", str(folder)) for argument in arguments))
+    assert done.returncode == 2
+    assert done.stderr.startswith("accord: ")
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_one_receipt_can_be_read(folder: Path):
+    first = accord("receipts", "show", str(folder / "lines.jsonl"), "1").stdout
+    last = accord("receipts", "show", str(folder / "lines.jsonl")).stdout
+    assert CHAIN[0].hash in first
+    assert "nothing: the first of its session" in first
+    assert CHAIN[2].hash in last
+    assert CHAIN[1].hash in last
+    assert "local (m)" in last
+    assert "intact" in last
+
+
+def test_a_receipt_that_was_altered_is_shown_as_such(folder: Path):
+    done = accord("receipts", "show", str(folder / "altered.jsonl"), "2")
+    assert "broken: the content does not have this hash" in done.stdout
+
+
+def test_a_refused_turn_says_why(tmp_path: Path):
+    offer = Offer.model_validate(
+        {"backend": "local", "negotiation": {}, "missing": [{"capability": "vision", "reason": "[bold]not declared"}]}
+    )
+    refusal = Refusal(code=ErrorCode.CAPABILITY_UNSUPPORTED, message="No backend", offers=[offer])
+    receipt = seal(
+        a_body(
+            work=[
+                Work(
+                    candidates=record_candidates(refusal),
+                    emulations=EmulationRecord(),
+                    fallbacks=[Fallback(backend="far", code=ErrorCode.TIMED_OUT)],
+                )
+            ],
+            outcome=Outcome(status=OutcomeStatus.REFUSED, code=refusal.code, message=refusal.message),
+        )
+    )
+    (tmp_path / "r.jsonl").write_text(receipt.to_json())
+    told = accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout
+    assert "refused: CAPABILITY_UNSUPPORTED, No backend" in told
+    assert "vision ([bold]not declared)" in told
+    assert "fell back from far: timed_out" in told

@@ -1,0 +1,63 @@
+"""Which file is read."""
+
+from pathlib import Path
+
+import pytest
+
+from accord.config import find_config, load_config
+from accord.config.environment import unread_variables
+from accord.errors import AccordError
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "accord.toml").write_text('policy = "strict"')
+    (tmp_path / "other.toml").write_bytes(b'\xef\xbb\xbfpolicy = "permissive"\r\n')
+    (tmp_path / "latin.toml").write_bytes(b"# \xe9")
+    return tmp_path
+
+
+def test_the_one_named_then_the_variable_then_the_usual_then_none(folder: Path):
+    usual, other = str(folder / "accord.toml"), str(folder / "other.toml")
+    assert find_config(other, {"ACCORD_CONFIG": usual}, folder) == other
+    assert find_config(None, {"ACCORD_CONFIG": other}, folder) == other
+    assert find_config(None, {"ACCORD_CONFIG": ""}, folder) == usual
+    assert find_config(None, {}, folder / "nowhere") is None
+
+
+def test_the_usual_file_is_called_as_it_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(folder)
+    assert find_config(None, {}, Path()) == "accord.toml"
+
+
+def test_a_byte_order_mark_is_no_mistake(folder: Path):
+    assert load_config(str(folder / "other.toml"), environ={}).config.policy == "permissive"
+
+
+def test_without_a_file_there_are_the_defaults(tmp_path: Path):
+    assert load_config(environ={}, folder=tmp_path).file is None
+
+
+MISTAKES: list[tuple[str | None, dict[str, str], str]] = [
+    ("none.toml", {}, "{}/none.toml: No such file"),
+    (None, {"ACCORD_CONFIG": "{}/none.toml"}, "env ACCORD_CONFIG: {}/none.toml: No such file"),
+    ("latin.toml", {}, "{}/latin.toml: byte 2: expected UTF-8 text"),
+]
+
+
+@pytest.mark.parametrize(("name", "environ", "told"), MISTAKES)
+def test_a_file_that_cannot_be_read_is_told(folder: Path, name: str | None, environ: dict[str, str], told: str):
+    named = {key: value.replace("{}", str(folder)) for key, value in environ.items()}
+    with pytest.raises(AccordError) as raised:
+        load_config(None if name is None else str(folder / name), environ=named, folder=folder)
+    assert str(raised.value) == told.replace("{}", str(folder))
+
+
+def test_paths_are_relative_to_the_file(folder: Path):
+    assert load_config(str(folder / "accord.toml"), environ={}).path_of("a/b.json") == folder / "a" / "b.json"
+    assert load_config(environ={}, folder=folder / "nowhere").path_of("a.json") == Path("a.json")
+
+
+def test_a_misspelt_variable_is_noticed():
+    environ = {"ACCORD_POLCY": "x", "ACCORD_POLICY": "strict", "ACCORD_KEY_LOCAL": "k", "ACCORD_ELSE": "x", "PATH": "x"}
+    assert unread_variables(environ) == ["env ACCORD_POLCY: nobody reads this; did you mean ACCORD_POLICY?"]

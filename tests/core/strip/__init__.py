@@ -1,0 +1,1 @@
+"""Tests of markdown that becomes text while it streams."""

