@@ -1,0 +1,95 @@
+"""`accord sessions`: what is remembered, and how it is forgotten. The store is the configuration's."""
+
+import asyncio
+import json
+import os
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, TypeVar
+
+import typer
+
+from accord.cli.assemble import open_store
+from accord.cli.config import ConfigOption
+from accord.config import load_config
+from accord.errors import UsageError
+from accord.ports import SessionStore
+from accord.wire.session import Erased
+
+ResultT = TypeVar("ResultT")
+
+PAGE = 100
+
+sessions_app = typer.Typer(help="What is remembered, and how it is forgotten.", no_args_is_help=True)
+
+
+@sessions_app.command("list")
+def list_command(
+    owner: Annotated[str, typer.Argument(help="Whose sessions.")],
+    *,
+    config: ConfigOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the records for a program.")] = False,
+) -> None:
+    """List the sessions of a user, the newest first."""
+    found = _with_store(config, lambda store: store.sessions(owner, limit=PAGE))
+    if as_json:
+        print(json.dumps([session.dump() for session in found], indent=2, ensure_ascii=False))
+        return
+    for session in found:
+        print(f"{session.session_id}  {session.agent}  {session.updated_at:%Y-%m-%d %H:%M}")
+    print(f"{len(found)} sessions")
+
+
+@sessions_app.command("receipts")
+def receipts_command(
+    session: Annotated[str, typer.Argument(help="The session.")], *, config: ConfigOption = None
+) -> None:
+    """Write the receipts of a session, one a line, as `accord receipts verify` reads them."""
+    for record in _with_store(config, lambda store: store.receipts(session)):
+        print(record.body)
+
+
+@sessions_app.command("delete-user")
+def delete_user_command(
+    owner: Annotated[str, typer.Argument(help="Whose data.")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    config: ConfigOption = None,
+) -> None:
+    """Delete everything of one user: sessions, turns, packets, messages, receipts."""
+    if not yes:
+        typer.confirm(f"Delete everything of {owner}?", abort=True)
+    print(_told(_with_store(config, lambda store: store.delete_user(owner))))
+
+
+@sessions_app.command("expire")
+def expire_command(
+    *,
+    days: Annotated[int | None, typer.Option(min=1, help="Older than this; else retention_days of the file.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Delete the sessions that nothing has happened in for so long."""
+    kept_days = days if days is not None else load_config(config, environ=os.environ).config.retention_days
+    if kept_days is None:
+        raise UsageError("How old? Give --days, or set retention_days in the configuration")
+    before = datetime.now(UTC) - timedelta(days=kept_days)
+    print(_told(_with_store(config, lambda store: store.expire(before))))
+
+
+def _with_store(config: str | None, ask: Callable[[SessionStore], Awaitable[ResultT]]) -> ResultT:
+    loaded = load_config(config, environ=os.environ)
+
+    async def asked() -> ResultT:
+        store = open_store(loaded)
+        await store.open()
+        try:
+            return await ask(store)
+        finally:
+            await store.close()
+
+    return asyncio.run(asked())
+
+
+def _told(erased: Erased) -> str:
+    counts = ", ".join(f"{count} {name}" for name, count in erased.dump().items() if count)
+    return f"Deleted {counts or 'nothing'}"

@@ -1,0 +1,99 @@
+"""What every backend must do, whoever answers behind it. A new backend adds a row to BACKENDS and passes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, cast
+
+import pytest
+
+from accord.backends.scripted import EchoBackend, Fault, Pause, ScriptedBackend
+from accord.errors import BackendError
+from accord.ports import Backend
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece
+from accord.wire.conversation import Conversation
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.work import WorkOrder
+
+BACKENDS: dict[str, Callable[[], Backend]] = {
+    "scripted": lambda: ScriptedBackend("scripted", [["Hello ", Pause(0), "there."]], {"streaming": "native"}),
+    "echo": EchoBackend,
+}
+
+ORDER = WorkOrder(
+    conversation=Conversation.model_validate(
+        {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello there."}]}]}
+    ),
+    stream=True,
+)
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> Backend:
+    return BACKENDS[request.param]()
+
+
+def within(task: Callable[[], Awaitable[Any]]) -> Any:
+    async def bounded() -> Any:
+        return await asyncio.wait_for(task(), 20)
+
+    return asyncio.run(bounded())
+
+
+async def answer(backend: Backend) -> list[AnyPiece]:
+    return [piece async for piece in backend.answer(ORDER)]
+
+
+def test_it_has_a_name_and_a_manifest(backend: Backend):
+    assert backend.name
+    assert isinstance(backend.manifest, CapabilityManifest)
+
+
+def test_it_can_be_probed(backend: Backend):
+    within(backend.probe)
+
+
+def test_an_answer_ends_with_its_end_and_has_no_other(backend: Backend):
+    pieces = within(lambda: answer(backend))
+    assert isinstance(pieces[-1], EndPiece)
+    assert sum(isinstance(piece, EndPiece) for piece in pieces) == 1
+    assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)).strip() == "Hello there."
+
+
+def test_an_answer_that_is_closed_stops_and_the_next_one_is_whole(backend: Backend):
+    async def close_early() -> list[AnyPiece]:
+        async with aclosing(cast("Any", backend.answer(ORDER))) as pieces:
+            await anext(pieces)
+        return await answer(backend)
+
+    assert isinstance(within(close_early)[-1], EndPiece)
+
+
+def test_answers_at_the_same_time_do_not_mix(backend: Backend):
+    async def several() -> list[list[AnyPiece]]:
+        return list(await asyncio.gather(*(answer(backend) for _ in range(5))))
+
+    answers = within(several)
+    assert all(pieces == answers[0] for pieces in answers)
+
+
+def test_the_order_is_left_as_it_is(backend: Backend):
+    before = ORDER.to_json()
+    within(lambda: answer(backend))
+    assert ORDER.to_json() == before
+
+
+def test_a_failure_is_ours_and_says_whether_to_try_again():
+    backend = ScriptedBackend("a", [["so far", Fault("gone", retryable=False, refused="streaming")]])
+    with pytest.raises(BackendError) as caught:
+        within(lambda: answer(backend))
+    assert (caught.value.retryable, caught.value.refused) == (False, "streaming")
+
+
+def test_a_script_may_hold_any_piece_and_its_own_end():
+    end = EndPiece(reason="max_tokens", usage={"output_tokens": 2})
+    assert within(lambda: answer(ScriptedBackend("a", [[TextPiece(text="a"), end, "never"]]))) == [
+        TextPiece(text="a"),
+        end,
+    ]
+    assert within(lambda: answer(ScriptedBackend("a", []))) == [EndPiece()]

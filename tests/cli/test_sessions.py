@@ -1,0 +1,100 @@
+"""`accord sessions`, and the parts that a configuration puts together."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.cli.assemble import build_engine, open_store
+from accord.config import load_config
+from accord.engine import Sessions
+from accord.errors import UsageError
+from tests.cli.test_app import accord
+from tests.engine.test_sessions import request
+
+FILE = """
+default_agent = "relay"
+
+[[backends]]
+name = "local"
+kind = "scripted"
+manifest = "declared"
+overrides = { streaming = "native" }
+options = { script = ["Hello ", "there."] }
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "accord.toml"
+    path.write_text(FILE)
+    return path
+
+
+def run_one(config: Path) -> list[dict[str, Any]]:
+    async def run() -> list[dict[str, Any]]:
+        loaded = load_config(str(config), environ={})
+        store = open_store(loaded)
+        await store.open()
+        try:
+            return [json.loads(kept.body) async for kept in Sessions(build_engine(loaded), store).packets(request())]
+        finally:
+            await store.close()
+
+    return asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_a_configuration_is_put_together_and_runs(config: Path):
+    assert [packet.get("p") for packet in run_one(config)] == ["Hello ", "there.", None]
+    assert (config.parent / "accord.db").is_file()
+
+
+def test_without_a_file_the_demo_runs_on_an_echo():
+    engine = build_engine(load_config(None, environ={}))
+    assert engine.agent.name == "demo"
+    assert list(engine.dispatcher.backends) == ["echo"]
+
+
+def test_sessions_can_be_listed_verified_and_forgotten(config: Path):
+    run_one(config)
+    flags = ("--config", str(config))
+    assert "1 sessions" in accord("sessions", "list", "u", *flags).stdout
+    receipts = accord("sessions", "receipts", "s", *flags).stdout
+    (config.parent / "r.jsonl").write_text(receipts)
+    assert accord("receipts", "verify", str(config.parent / "r.jsonl")).returncode == 0
+    assert accord("sessions", "expire", "--days", "1", *flags).stdout == "Deleted nothing\n"
+    assert (
+        "1 sessions, 1 turns, 3 packets, 2 messages, 1 receipts"
+        in accord("sessions", "delete-user", "u", "--yes", *flags).stdout
+    )
+    assert "0 sessions" in accord("sessions", "list", "u", *flags).stdout
+
+
+def test_expiring_needs_an_age(config: Path):
+    done = accord("sessions", "expire", "--config", str(config))
+    assert done.returncode == 2
+    assert "How old?" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("scripted", "telepathy"), "backends.local: kind should be one of echo, scripted"),
+        (('["Hello ", "there."]', '"Hello"'), "backends.local: options.script should be a list of texts"),
+        (('manifest = "declared"', 'manifest = "m.json"'), "m.json: No such file or directory"),
+        (('manifest = "declared"', 'model = "gpt-4oo"'), "backends.local: no facts about a model named 'gpt-4oo'"),
+    ],
+)
+def test_a_part_that_cannot_be_had_is_told_in_one_sentence(config: Path, change: tuple[str, str], sentence: str):
+    config.write_text(FILE.replace(*change))
+    with pytest.raises(UsageError) as caught:
+        build_engine(load_config(str(config), environ={}))
+    assert sentence in str(caught.value)
+
+
+def test_a_postgres_store_needs_its_address(config: Path):
+    config.write_text('[store]\nkind = "postgres"\n')
+    with pytest.raises(UsageError, match="The store is postgres: set ACCORD_STORE_URL to its address"):
+        open_store(load_config(str(config), environ={}))
