@@ -8,6 +8,7 @@ client that does not read still stops its own backend. It knows the store only a
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, Final
 
 from accord.core.canonicalise import digest
@@ -26,8 +27,18 @@ AHEAD: Final = 64
 HISTORY: Final = 200
 PAGE: Final = 500
 SEALINGS: Final = 100
+REMEMBERED: Final = 10_000
 
 _NO_MORE: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A session as it holds for a turn, and whether the store has it so."""
+
+    record: SessionRecord
+    is_new: bool = False
+    is_changed: bool = False
 
 
 class Sessions:
@@ -37,38 +48,48 @@ class Sessions:
         self.engine: Final = engine
         self.store: Final = store
         self._history: Final = history
+        self._chain_ends: Final[dict[str, str]] = {}
 
     async def packets(self, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
         """The packets of this request, numbered from 1: run now, or given again if it was run before."""
-        record = self._record(request)
-        known = await self.store.begin_turn(record) if await self._settle(request) else None
+        session, record = await self._session(request), self._record(request)
+        known = await self._begin(session, record)
         if known is not None:
             _same_request(known, record)
             async for kept in self._kept(known.request_id):
                 yield kept
             return
-        async with aclosing(self._run(request)) as fresh:
+        async with aclosing(self._run(request, session)) as fresh:
             async for kept in fresh:
                 yield kept
 
-    async def _settle(self, request: ServiceRequest) -> bool:
-        """See to it that the session is there, with the capabilities that hold for its life."""
-        context, payload, now = request.context, request.payload, self.engine.clock.now()
-        session = await self.store.session(context.session_id)
-        if session is not None and session.owner != context.user.id:
-            raise RefusedError("This session belongs to somebody else", ErrorCode.FORBIDDEN, {})
-        if session is None or payload.capabilities not in (None, session.capabilities):
-            await self.store.put_session(
-                SessionRecord(
-                    session_id=context.session_id,
-                    owner=context.user.id,
-                    agent=self.engine.agent.name,
-                    capabilities=payload.capabilities,
-                    created_at=session.created_at if session else now,
-                    updated_at=now,
-                )
+    async def _session(self, request: ServiceRequest) -> Settled:
+        """The session as it will be, with the capabilities that hold for its life."""
+        context, declared, now = request.context, request.payload.capabilities, self.engine.clock.now()
+        found = await self.store.session(context.session_id)
+        if found is None:
+            fresh = SessionRecord(
+                session_id=context.session_id,
+                owner=context.user.id,
+                agent=self.engine.agent.name,
+                capabilities=declared,
+                created_at=now,
+                updated_at=now,
             )
-        return True
+            return Settled(fresh, is_new=True, is_changed=True)
+        if found.owner != context.user.id:
+            raise RefusedError("This session belongs to somebody else", ErrorCode.FORBIDDEN, {})
+        if declared in (None, found.capabilities):
+            return Settled(found)
+        renewed = found.model_copy(update={"capabilities": declared, "updated_at": now})
+        return Settled(renewed, is_changed=True)
+
+    async def _begin(self, session: Settled, record: TurnRecord) -> TurnRecord | None:
+        """Begin the turn; a session that is new or changed is written together with it, in one flush."""
+        if not session.is_changed:
+            return await self.store.begin_turn(record)
+        _, known = await asyncio.gather(self.store.put_session(session.record), self.store.begin_turn(record))
+        return known
 
     def _record(self, request: ServiceRequest) -> TurnRecord:
         return TurnRecord(
@@ -86,11 +107,10 @@ class Sessions:
                 yield kept
             after = page[-1].seq
 
-    async def _run(self, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
-        session = await self.store.session(request.context.session_id)
-        history = await self.store.history(request.context.session_id, limit=self._history)
-        capable = request.payload.capabilities or (session.capabilities if session else None)
-        running = self.engine.begin(_with_capabilities(request, capable), history)
+    async def _run(self, request: ServiceRequest, session: Settled) -> AsyncGenerator[PacketRecord, None]:
+        session_id = session.record.session_id
+        history = [] if session.is_new else await self.store.history(session_id, limit=self._history)
+        running = self.engine.begin(_with_capabilities(request, session.record.capabilities), history)
         try:
             async for kept in self._written(running):
                 yield kept
@@ -123,15 +143,24 @@ class Sessions:
             ChatMessage(role=Role.USER, content=request.payload.query, timestamp=now),
             *([ChatMessage(role=Role.ASSISTANT, content=running.said, timestamp=now)] if running.said else []),
         ]
+        session_id = request.context.session_id
+        previous = self._chain_ends.pop(session_id, None) or await self.store.last_receipt_hash(session_id)
         for _ in range(SEALINGS):
-            previous = await self.store.last_receipt_hash(request.context.session_id)
             receipt = seal(receipt_body(running, self.engine, previous=previous, now=now))
             running.receipt = receipt
             if await self.store.end_turn(
                 str(request.request_id), state, now, messages=said, receipt=_receipt_record(receipt)
             ):
+                self._remember_end(session_id, receipt.hash)
                 return
+            previous = await self.store.last_receipt_hash(session_id)
         raise RefusedError("Too many turns of this session end at once", ErrorCode.UNAVAILABLE, {})
+
+    def _remember_end(self, session_id: str, receipt_hash: str) -> None:
+        """Where the session's chain ends now; the store says so if another process went on with it."""
+        self._chain_ends[session_id] = receipt_hash
+        if len(self._chain_ends) > REMEMBERED:
+            self._chain_ends.pop(next(iter(self._chain_ends)))
 
 
 async def _make(running: RunningTurn, ahead: "asyncio.Queue[Any]") -> None:
