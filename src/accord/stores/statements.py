@@ -47,27 +47,35 @@ def probe(connection: Connection) -> None:
     connection.execute(select(literal(1)))
 
 
-def put_session(connection: Connection, session: SessionRecord) -> None:
-    """Insert or renew a session, unless it is another owner's."""
-    new = _INSERT[connection.dialect.name](sessions)
-    renewed = new.on_conflict_do_update(
+def _put(new: Any) -> Any:
+    return new.on_conflict_do_update(
         index_elements=["session_id"],
         set_={name: new.excluded[name] for name in ("agent", "capabilities", "negotiated", "updated_at")},
         where=sessions.c.owner == new.excluded.owner,
     )
+
+
+_PUT: Final[Mapping[str, Any]] = {name: _put(new(sessions)) for name, new in _INSERT.items()}
+
+
+def put_session(connection: Connection, session: SessionRecord) -> None:
+    """Insert or renew a session, unless it is another owner's."""
     declared = session.capabilities
     row = {
         **{name: getattr(session, name) for name in ("session_id", "owner", "agent", "created_at", "updated_at")},
         "capabilities": None if declared is None else declared.to_json(),
         "negotiated": json.dumps(session.negotiated),
     }
-    if connection.execute(renewed, row).rowcount != 1:
+    if connection.execute(_PUT[connection.dialect.name], row).rowcount != 1:
         raise StoreConflictError(NOT_YOURS)
+
+
+_SESSION_OF: Final = select(*_SESSION).where(sessions.c.session_id == bindparam("of"))
 
 
 def session(connection: Connection, session_id: str) -> SessionRecord | None:
     """The session of that id."""
-    row = connection.execute(select(*_SESSION).where(sessions.c.session_id == session_id)).mappings().first()
+    row = connection.execute(_SESSION_OF, {"of": session_id}).mappings().first()
     return None if row is None else _session(row)
 
 
@@ -211,10 +219,17 @@ def _leave(connection: Connection, session: RowMapping, ending: Ending) -> None:
     connection.execute(_GROW, {"of": session_id, **{f"new_{name}": value for name, value in grown.items()}})
 
 
+_SAID: Final = (
+    select(messages.c.body)
+    .where(messages.c.session_id == bindparam("of"))
+    .order_by(messages.c.position.desc())
+    .limit(bindparam("limit"))
+)
+
+
 def history(connection: Connection, session_id: str, limit: int) -> list[ChatMessage]:
     """The last messages of a session, the oldest of them first."""
-    said = select(messages.c.body).where(messages.c.session_id == session_id)
-    last = connection.execute(said.order_by(messages.c.position.desc()).limit(limit)).scalars().all()
+    last = connection.execute(_SAID, {"of": session_id, "limit": limit}).scalars().all()
     return [ChatMessage.parse(body) for body in reversed(last)]
 
 
