@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import from_json
 
-from accord.backends.evidence import Evidence, from_facts, from_operator, gather, manifest_of
+from accord.backends.evidence import Evidence, from_facts, from_operator, gather
 from accord.backends.facts import Catalogue, ModelFacts, Unfound, find
 from accord.errors import UsageError
 from accord.wire.manifest import CapabilityManifest
@@ -87,11 +87,6 @@ def read_evidence(given: str, overrides: CapabilityManifest, snapshot: str | Non
     if given.endswith(".json"):
         raise UsageError(f"{given}: No such file")
     return gather(said, from_facts(read_model(given, snapshot)))
-
-
-def read_manifest(evidence: dict[str, Evidence]) -> CapabilityManifest:
-    """The manifest that the evidence gives."""
-    return manifest_of(evidence)
 
 
 def read_model(name: str, snapshot: str | None) -> ModelFacts:
