@@ -4,7 +4,7 @@ Looks at the manifest only. Whether Accord itself could stand in for what is mis
 the two labels, emulated by the backend and emulated by Accord, never mix.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -30,7 +30,6 @@ BELOW_NATIVE: Final[Mapping[str, str]] = MappingProxyType(
 """Why a declared level does not do."""
 
 _NATIVE: Final = ReportedNative()
-_ADAPTER: Final = ReportedEmulated(strategy="adapter")
 _UNSUPPORTED: Final = ReportedUnsupported()
 
 
@@ -49,7 +48,7 @@ def check_capability(manifest: CapabilityManifest, capability: str) -> ReportedS
         return _UNSUPPORTED
     if level.root == "native":
         return _NATIVE
-    return _ADAPTER if level.reason is None else _emulated(f"restricted: {level.reason}")
+    return _emulated(None if level.reason is None else f"restricted: {level.reason}")
 
 
 def negotiate(manifest: CapabilityManifest, requirements: CapabilityRequirements) -> NegotiationResult:
@@ -101,20 +100,17 @@ def _report(result: NegotiationResult) -> CompatibilityReport:
         emulated_count=emulated,
         unsupported_count=unsupported,
         summary=f"{native} native, {emulated} emulatable, {unsupported} unsupported — {verdict}",
-        details=list(_details(result)),
+        details=_details(result),
     )
 
 
-def _details(result: NegotiationResult) -> Iterator[tuple[str, ReportedSupport]]:
-    yield from _told(result.native, _NATIVE)
-    for name in result.emulatable:
-        strategy = result.strategies.get(name)
-        yield _pascal(name), _emulated(strategy) if strategy else _ADAPTER
-    yield from _told(result.unsupported, _UNSUPPORTED)
-
-
-def _told(names: Iterable[str], support: ReportedSupport) -> Iterator[tuple[str, ReportedSupport]]:
-    return ((_pascal(name), support) for name in names)
+def _details(result: NegotiationResult) -> list[tuple[str, ReportedSupport]]:
+    strategies = result.strategies
+    return [
+        *[(_pascal(name), _NATIVE) for name in result.native],
+        *[(_pascal(name), _emulated(strategies.get(name))) for name in result.emulatable],
+        *[(_pascal(name), _UNSUPPORTED) for name in result.unsupported],
+    ]
 
 
 def shortfall(level: SupportLevel | None) -> str:
@@ -127,8 +123,8 @@ def shortfall(level: SupportLevel | None) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _emulated(strategy: str) -> ReportedEmulated:
-    return ReportedEmulated(strategy=strategy)
+def _emulated(strategy: str | None) -> ReportedEmulated:
+    return ReportedEmulated(strategy="adapter" if strategy is None else strategy)
 
 
 _pascal = lru_cache(maxsize=16_384)(pascal_case)
