@@ -10,7 +10,15 @@ from accord.backends.evidence import from_facts, from_operator, gather, manifest
 from accord.backends.facts import Unfound, find
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.cli.reading import read_message
-from accord.config import BackendConfig, Config, Loaded, StoreKind, emulation_settings, plan_config
+from accord.config import (
+    BackendConfig,
+    Config,
+    Loaded,
+    StoreKind,
+    content_limits,
+    emulation_settings,
+    plan_config,
+)
 from accord.engine import Dispatcher, Engine, TimeLimits
 from accord.errors import UsageError
 from accord.ports import Backend, SessionStore
@@ -47,7 +55,8 @@ def build_engine(loaded: Loaded, *, agent: str | None = None) -> Engine:
     backends = [_backend(backend, loaded) for backend in config.backends] or [EchoBackend()]
     limits = _time_limits(config)
     dispatcher = Dispatcher(backends, config=plan_config(config), settings=emulation_settings(config), limits=limits)
-    return Engine(find_agent(agent or config.default_agent, config), dispatcher, limits=limits)
+    chosen = find_agent(agent or config.default_agent, config)
+    return Engine(chosen, dispatcher, limits=limits, content_limits=content_limits(config))
 
 
 def find_agent(name: str, config: Config) -> Agent:

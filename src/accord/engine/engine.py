@@ -12,7 +12,7 @@ from accord.agent import Agent, Question, Turn, UserFacingError, Yielded
 from accord.core.adapt import ClientAdapter
 from accord.core.converse import converse
 from accord.core.order import PacketOrder, Stage
-from accord.core.validate import ContentValidator
+from accord.core.validate import ContentValidator, Limits
 from accord.engine.clock import SystemClock
 from accord.engine.dispatch import Account, Dispatcher
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
@@ -32,14 +32,22 @@ class Engine:
     """An agent, the backends it may ask, and the clock."""
 
     def __init__(
-        self, agent: Agent, dispatcher: Dispatcher, *, clock: Clock | None = None, limits: TimeLimits | None = None
+        self,
+        agent: Agent,
+        dispatcher: Dispatcher,
+        *,
+        clock: Clock | None = None,
+        limits: TimeLimits | None = None,
+        content_limits: Limits | None = None,
     ) -> None:
         self.agent: Final = agent
         self.dispatcher: Final = dispatcher
         self.clock: Final = clock or SystemClock()
         self.limits: Final = limits or TimeLimits()
         self.protocol_version: Final = 1
-        self._validator: Final = ContentValidator(agent.accepts, protocol_version=self.protocol_version)
+        self._validator: Final = ContentValidator(
+            agent.accepts, protocol_version=self.protocol_version, limits=content_limits or Limits()
+        )
 
     def begin(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> "RunningTurn":
         """A turn, ready to be run by iterating over its packets."""
