@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,13 +14,14 @@ from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Fault, Pause, ScriptedBackend
 from accord.core.seal import verify
 from accord.engine import Dispatcher, Engine, Sessions
+from accord.engine.sessions import INTERRUPTED
 from accord.errors import RefusedError
 from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
-from accord.wire.packet import StreamPacket
+from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.request import ServiceRequest
-from accord.wire.session import PacketRecord, TurnState
+from accord.wire.session import PacketRecord, SessionRecord, TurnState
 
 STREAMS = {"streaming": "native"}
 
@@ -181,5 +183,24 @@ def test_turns_of_one_session_that_end_at_once_make_one_chain(store: SessionStor
         receipts = [json.loads(record.body) for record in await store.receipts("s")]
         assert len(receipts) == 8
         assert verify(receipts).ok
+
+    within(store, run)
+
+
+def test_a_turn_that_a_killed_process_left_is_ended_and_its_packets_stay(store: SessionStore):
+    made, backend = sessions(store, "never")
+
+    async def run() -> None:
+        now = made.engine.clock.now()
+        await store.put_session(SessionRecord(session_id="s", owner="u", agent="relay", created_at=now, updated_at=now))
+        left = made.record(request()).model_copy(update={"created_at": now - timedelta(minutes=1)})
+        await store.begin_turn(left)
+        await store.append_packets(left.request_id, 1, [DeltaPacket(p="so far").to_json()])
+        assert await made.recover() == 1
+        assert await made.recover() == 0
+        packets = [StreamPacket.parse(kept.body) for kept in await read(made, request())]
+        assert [packet.op for packet in packets] == ["delta", "error", "close"]
+        assert (packets[1].p.message, packets[1].p.severity) == (INTERRUPTED, "transient")
+        assert backend.orders == []
 
     within(store, run)

@@ -95,9 +95,10 @@ class Dispatcher:
         account.backend, backend = offer.backend, self.backends[offer.backend]
         try:
             while to_send := turn.next_order():
-                async for piece in self._pieces(backend, to_send, patience):
-                    for passed in turn.feed(piece):
-                        yield passed
+                async with aclosing(self._pieces(backend, to_send, patience)) as pieces:
+                    async for piece in pieces:
+                        for passed in turn.feed(piece):
+                            yield passed
                 for passed in turn.finish():
                     if isinstance(passed, EndPiece):
                         account.usage = passed.usage
@@ -107,7 +108,7 @@ class Dispatcher:
         if turn.failure is not None:
             raise EmulationError(turn.failure.message, details={"attempts": turn.failure.attempts})
 
-    async def _pieces(self, backend: Backend, order: WorkOrder, patience: Patience) -> AsyncIterator[AnyPiece]:
+    async def _pieces(self, backend: Backend, order: WorkOrder, patience: Patience) -> AsyncGenerator[AnyPiece, None]:
         async with aclosing(cast("Any", backend.answer(order))) as pieces:
             seconds = self._limits.backend_first_s
             while (piece := await patience.next(pieces, seconds, backend.name)) is not NOTHING_MORE:

@@ -15,19 +15,22 @@ from accord.core.canonicalise import digest
 from accord.core.seal import seal
 from accord.engine.account import receipt_body, turn_state
 from accord.engine.engine import Engine, RunningTurn
-from accord.errors import ErrorCode, RefusedError
+from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.ports import SessionStore
 from accord.wire.chat import ChatMessage, Role
-from accord.wire.packet import StreamPacket
+from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
+from accord.wire.problem import stream_error
 from accord.wire.receipt import Receipt
 from accord.wire.request import ServiceRequest
-from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, TurnRecord
+from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
 AHEAD: Final = 64
 HISTORY: Final = 200
 PAGE: Final = 500
 SEALINGS: Final = 100
 REMEMBERED: Final = 10_000
+
+INTERRUPTED: Final = "The service was stopped in the middle of this turn"
 
 _NO_MORE: Final = object()
 
@@ -52,7 +55,7 @@ class Sessions:
 
     async def packets(self, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
         """The packets of this request, numbered from 1: run now, or given again if it was run before."""
-        session, record = await self._session(request), self._record(request)
+        session, record = await self._session(request), self.record(request)
         known = await self._begin(session, record)
         if known is not None:
             _same_request(known, record)
@@ -62,6 +65,23 @@ class Sessions:
         async with aclosing(self._run(request, session)) as fresh:
             async for kept in fresh:
                 yield kept
+
+    async def recover(self) -> int:
+        """End the turns that a killed process left running; gives how many. For the start, before any turn is begun.
+
+        Their packets stay. An error and a close are added, so that whoever asks again gets a stream that ends.
+        """
+        now = self.engine.clock.now()
+        ended = 0
+        while left := await self.store.unfinished(now, limit=PAGE):
+            for turn in left:
+                told = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
+                await self.store.append_packets(
+                    turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in told]
+                )
+                await self.store.end_turn(turn.request_id, TurnState.FAILED, now)
+                ended += 1
+        return ended
 
     async def _session(self, request: ServiceRequest) -> Settled:
         """The session as it will be, with the capabilities that hold for its life."""
@@ -91,7 +111,8 @@ class Sessions:
         _, known = await asyncio.gather(self.store.put_session(session.record), self.store.begin_turn(record))
         return known
 
-    def _record(self, request: ServiceRequest) -> TurnRecord:
+    def record(self, request: ServiceRequest) -> TurnRecord:
+        """What is kept of this request from its beginning."""
         return TurnRecord(
             request_id=str(request.request_id),
             session_id=request.context.session_id,
