@@ -15,6 +15,7 @@ from accord.wire.manifest import CapabilityManifest
 from accord.wire.negotiation import CompatibilityReport, NegotiationResult
 from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
 from accord.wire.support import (
+    SATISFIED_BY,
     ReportedEmulated,
     ReportedNative,
     ReportedSupport,
@@ -77,15 +78,17 @@ def _negotiate(manifest: CapabilityManifest, required: Iterable[CapabilityRequir
     for requirement in required:
         name = requirement.capability
         level = declared.get(name) or declared_level(manifest, name)
-        if level is not None and level.root == "native":
+        offered = None if level is None else level.root
+        if offered == "native":
             native.append(name)
-        elif level is None or not level.satisfies(requirement.min_support):
+        elif level is None or level.kind not in SATISFIED_BY[requirement.min_support]:
             unsupported.append(name)
             reasons[name] = shortfall(level)
+        elif offered == "emulated":
+            emulatable.append(name)
         else:
             emulatable.append(name)
-            if (reason := level.reason) is not None:
-                strategies[name] = f"restricted: {reason}"
+            strategies[name] = f"restricted: {level.reason}"
     return NegotiationResult.model_construct(
         native=native, emulatable=emulatable, unsupported=unsupported, reasons=reasons, strategies=strategies
     )
@@ -117,9 +120,7 @@ def shortfall(level: SupportLevel | None) -> str:
     """Why this level does not do."""
     if level is None:
         return NOT_DECLARED
-    if level.reason is not None:
-        return f"restricted ({level.reason}) is below native"
-    return BELOW_NATIVE[str(level.root)]
+    return BELOW_NATIVE.get(level.kind) or f"restricted ({level.reason}) is below native"
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,9 @@
 """How well a capability is supported, and how well it must be (ABP): the levels, the thresholds, the order."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar, Literal
+from types import MappingProxyType
+from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict, RootModel
 
@@ -13,6 +15,16 @@ class MinSupport(StrEnum):
 
     NATIVE = "native"
     EMULATED = "emulated"
+
+
+# A restricted capability works, with limits: good enough for "emulated", never for "native".
+SATISFIED_BY: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        MinSupport.NATIVE: frozenset({"native"}),
+        MinSupport.EMULATED: frozenset({"native", "emulated", "restricted"}),
+    }
+)
+"""Which levels are good enough for which minimum."""
 
 
 class Limits(Message, frozen=True):
@@ -42,6 +54,12 @@ class SupportLevel(RootModel[Literal["native", "emulated", "unsupported"] | Rest
         return cls(Restricted(restricted=Limits(reason=reason)))
 
     @property
+    def kind(self) -> str:
+        """Which of the four levels this is."""
+        level = self.root
+        return level if isinstance(level, str) else "restricted"
+
+    @property
     def reason(self) -> str | None:
         """Why the capability is restricted, if it is."""
         level = self.root
@@ -49,10 +67,7 @@ class SupportLevel(RootModel[Literal["native", "emulated", "unsupported"] | Rest
 
     def satisfies(self, minimum: MinSupport | str) -> bool:
         """Whether this is good enough."""
-        if self.root == "native":
-            return True
-        # A restricted capability works, with limits: good enough for "emulated", never for "native".
-        return self.root != "unsupported" and minimum == "emulated"
+        return self.kind in SATISFIED_BY[MinSupport(minimum)]
 
 
 SupportLevel.NATIVE = SupportLevel("native")
