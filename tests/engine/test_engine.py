@@ -265,7 +265,7 @@ def test_what_an_agent_does_after_an_error_is_recorded_as_its_failure():
 
 # --- limits and cancelling ---
 
-QUICK = TimeLimits(first_packet_s=0.05, gap_s=0.05, turn_s=5, backend_first_s=0.05, backend_gap_s=0.05)
+QUICK = TimeLimits(first_packet_s=0.4, gap_s=0.4, turn_s=20, backend_first_s=0.4, backend_gap_s=0.4)
 
 
 async def hangs(_: Turn) -> AsyncIterator[Yielded]:
@@ -277,13 +277,13 @@ async def hangs(_: Turn) -> AsyncIterator[Yielded]:
 @pytest.mark.parametrize(
     ("run", "script", "sentence"),
     [
-        (hangs, [], "Nothing came from the agent for 0.05 seconds"),
-        (relay, [Pause(30)], "Nothing came from a for 0.05 seconds"),
-        (relay, ["a", Pause(30)], "Nothing came from a for 0.05 seconds"),
+        (hangs, [], "Nothing came from the agent for 0.4 seconds"),
+        (relay, [Pause(30)], "Nothing came from a for 0.4 seconds"),
+        (relay, ["a", Pause(30)], "Nothing came from a for 0.4 seconds"),
     ],
 )
 def test_a_limit_that_is_reached_ends_the_stream(run: Any, script: list[Any], sentence: str):
-    limits = TimeLimits(**{**QUICK_FIELDS, "first_packet_s": 5, "gap_s": 5}) if run is relay else QUICK
+    limits = TimeLimits(**{**QUICK_FIELDS, "first_packet_s": 15, "gap_s": 15}) if run is relay else QUICK
     backend = ScriptedBackend("a", [script], STREAMS)
     running = engine(run, backend, limits=limits).begin(asking())
     packets = played(running)
@@ -297,7 +297,7 @@ QUICK_FIELDS = {name: getattr(QUICK, name) for name in TimeLimits.__slots__}
 
 def test_a_backend_that_hangs_before_its_first_piece_is_replaced():
     slow, quick = ScriptedBackend("slow", [[Pause(30)]], STREAMS), ScriptedBackend("quick", [["ok"]], STREAMS)
-    limits = TimeLimits(**{**QUICK_FIELDS, "first_packet_s": 5, "gap_s": 5})
+    limits = TimeLimits(**{**QUICK_FIELDS, "first_packet_s": 15, "gap_s": 15})
     running = engine(relay, slow, quick, limits=limits).begin(asking())
     assert said(played(running)) == "ok"
     assert slow.closed == 1
