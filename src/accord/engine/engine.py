@@ -16,7 +16,7 @@ from accord.core.validate import ContentValidator, Limits
 from accord.engine.clock import SystemClock
 from accord.engine.dispatch import Account, Dispatcher
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
-from accord.errors import AccordError, AgentError, ErrorCode, RefusedError
+from accord.errors import AccordError, AgentError, RefusedError
 from accord.ports import Clock
 from accord.wire.answer import AnyPiece
 from accord.wire.chat import ChatMessage
@@ -190,5 +190,4 @@ def _agent_failed(error: Exception) -> AccordError:
     """What a stranger may know of an agent's own exception: its kind, never its text."""
     failure = AgentError(f"The agent failed ({type(error).__name__})")
     failure.__cause__ = error
-    failure.code = ErrorCode.AGENT_FAILED
     return failure

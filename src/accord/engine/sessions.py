@@ -18,7 +18,7 @@ from accord.engine.engine import Engine, RunningTurn
 from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.ports import SessionStore
 from accord.wire.chat import ChatMessage, Role
-from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
+from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
 from accord.wire.receipt import Receipt
 from accord.wire.request import ServiceRequest
@@ -225,8 +225,3 @@ def _receipt_record(receipt: Receipt) -> ReceiptRecord:
         hash=receipt.hash,
         previous_hash=receipt.previous,
     )
-
-
-def as_packet(kept: PacketRecord) -> StreamPacket:
-    """The packet that was kept."""
-    return StreamPacket.parse(kept.body)
