@@ -3,7 +3,8 @@
 The header is read and judged before anything is decoded: kind, pixels, frames. Only the decoder that the media type
 names is let near the bytes; SVG and everything else that is not a raster picture stays as it is. Transparency is kept,
 orientation is applied, metadata other than the colour profile is left out. The result is smaller, or the original is
-kept. It runs where it is called; putting it into a worker is the engine's business.
+kept. It runs where it is called: the engine feeds what `ClientAdapter.is_heavy` names in a
+thread. Nothing is ever fetched.
 """
 
 from collections.abc import Mapping
@@ -46,11 +47,16 @@ QUALITY: Final = 80
 PLAIN_MODES: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"})
 
 
+def has_pillow() -> bool:
+    """Whether pictures can be made smaller here."""
+    return find_spec("PIL") is not None
+
+
 class PillowImages:
     """The port `images=` of `ClientAdapter`, done with Pillow."""
 
     def __init__(self) -> None:
-        if find_spec("PIL") is None:
+        if not has_pillow():
             raise UsageError("Making pictures smaller needs Pillow, which is not installed")
 
     def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:

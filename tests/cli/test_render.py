@@ -4,9 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from base64 import b64encode
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 PACKETS = Path(__file__).parent.parent.parent / "docs" / "one-run.jsonl"
 
@@ -54,6 +57,23 @@ def test_a_clients_declaration_may_be_a_file(tmp_path: Path):
     done = render("--client", str(tmp_path / "c.json"), "--report", stdin=PACKETS.read_text(encoding="utf-8"))
     assert "[citation_block]" in done.stdout
     assert "What became of each item" in done.stdout
+
+
+def test_inline_pictures_are_made_smaller_unless_told_otherwise(tmp_path: Path):
+    (tmp_path / "c.json").write_text('{"supported_events": ["MEDIA_CAROUSEL"], "image_resolution": "low"}')
+    out = BytesIO()
+    Image.effect_noise((900, 900), 50).save(out, "PNG")
+    url = "data:image/png;base64," + b64encode(out.getvalue()).decode()
+    packet = {
+        "op": "event",
+        "p": {"type": "media_carousel", "data": {"items": [{"url": url, "mime_type": "image/png"}]}},
+    }
+    shown = [
+        render("--client", str(tmp_path / "c.json"), "--packets", *flags, stdin=json.dumps(packet)).stdout
+        for flags in ([], ["--images"], ["--no-images"])
+    ]
+    assert [url in text for text in shown] == [False, False, True]
+    assert "data:image/jpeg;base64," in shown[0]
 
 
 def test_a_bad_line_costs_one_line_and_not_the_rest():

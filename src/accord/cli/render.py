@@ -20,6 +20,7 @@ from accord.cli.reading import read_message
 from accord.core.adapt import ClientAdapter
 from accord.core.strip import Profile, TextStripper
 from accord.errors import InvalidMessageError, UsageError
+from accord.images import PillowImages, has_pillow
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.client import ClientCapabilities
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
@@ -53,6 +54,10 @@ def render_command(  # noqa: PLR0913 - the command's own flags
     as_json: Annotated[bool, typer.Option("--json", help="Print the account for a program.")] = False,
     text: Annotated[bool, typer.Option("--text", help="Take markdown on stdin and write it as plain text.")] = False,
     speech: Annotated[bool, typer.Option("--speech", help="With --text: write it for ears instead of eyes.")] = False,
+    images: Annotated[
+        bool | None,
+        typer.Option("--images/--no-images", help="Make inline pictures smaller; by default with Pillow."),
+    ] = None,
 ) -> None:
     """Show what a client would get of the packets on stdin, one JSON object a line."""
     if speech and not text:
@@ -60,7 +65,8 @@ def render_command(  # noqa: PLR0913 - the command's own flags
     if text:
         _strip(Profile.SPEECH if speech else Profile.PLAIN)
         return
-    adapter = ClientAdapter(_client(client))
+    shrinks = has_pillow() if images is None else images
+    adapter = ClientAdapter(_client(client), images=PillowImages() if shrinks else None)
     bad_lines = _render(adapter, as_packets=packets)
     if report or as_json:
         _print_report(adapter.report, as_json=as_json)

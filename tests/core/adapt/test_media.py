@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from accord.core.adapt import ClientAdapter
 from accord.core.adapt.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk, choose
 from accord.core.profile import ImageResolution
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.client import ClientCapabilities
 from accord.wire.event import MediaItem
+from accord.wire.packet import DeltaPacket, StreamPacket
 from tests.core.adapt import event, events_of, run
 
 AUTO, LOW = LIMITS[ImageResolution.AUTO], LIMITS[ImageResolution.LOW]
@@ -64,6 +66,14 @@ class Shrinking:
         assert limits in LIMITS.values()
         self.asked.append((data, mime_type))
         return self.answer
+
+
+class Halving:
+    """A port that makes a picture of more than 300 bytes half as long."""
+
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
+        del limits
+        return Shrunk(data[: len(data) // 2], mime_type) if len(data) > 300 else ShrinkRefusal("small", needed=False)
 
 
 def carousel(url: str, **others: Any) -> dict[str, Any]:
@@ -143,3 +153,67 @@ def test_films_and_sounds_are_left_alone():
     images = Shrinking(SMALLER)
     assert shown("low", data, images)[1].rung is Rung.NATIVE
     assert images.asked == []
+
+
+CAROUSEL = ["media_carousel"]
+INLINE_VARIANT = [{"url": INLINE, "mime_type": "image/png", "width": 2000}]
+
+
+@pytest.mark.parametrize(
+    ("shows", "resolution", "packet", "heavy"),
+    [
+        (CAROUSEL, "low", event("media_carousel", carousel(INLINE)), True),
+        (CAROUSEL, "auto", event("MEDIA_CAROUSEL", carousel(INLINE)), True),
+        (CAROUSEL, "high", event("media_carousel", carousel(INLINE)), False),
+        (CAROUSEL, None, event("media_carousel", carousel(INLINE)), False),
+        ([], "low", event("media_carousel", carousel(INLINE)), False),
+        (CAROUSEL, "low", event("media_carousel", carousel("https://v.example/full")), False),
+        (CAROUSEL, "low", event("media_carousel", carousel(INLINE, variants=SIZES)), False),
+        (
+            CAROUSEL,
+            "low",
+            event("media_carousel", carousel("data:audio/ogg;base64,AAAA", mime_type="audio/ogg")),
+            False,
+        ),
+        (CAROUSEL, "low", event("media_carousel", carousel("https://v.example", variants=INLINE_VARIANT)), True),
+        (CAROUSEL, "low", event("media_carousel", {"items": [{}, *carousel(INLINE)["items"]]}), True),
+        (CAROUSEL, "low", event("poll", {}, fallback=event("media_carousel", carousel(INLINE)).p), True),
+        (CAROUSEL, "low", event("poll", {}, fallback={"type": "poll", "data": {}}), False),
+        (CAROUSEL, "low", DeltaPacket(p=INLINE), False),
+    ],
+)
+def test_a_packet_is_heavy_just_if_feeding_it_decodes_a_picture(
+    shows: list[str], resolution: str | None, packet: StreamPacket, heavy: bool
+):
+    images = Shrinking(SMALLER)
+    adapter = ClientAdapter(ClientCapabilities(supported_events=shows, image_resolution=resolution), images=images)
+    assert adapter.is_heavy(packet) == heavy
+    adapter.feed(packet)
+    assert bool(images.asked) == heavy
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        carousel("https://v.example/full", variants=INLINE_VARIANT),
+        {"items": [{"url": "javascript:x"}, *carousel("https://v.example/full", variants=SIZES)["items"]]},
+        {"items": [{"url": "javascript:x"}, *carousel(INLINE)["items"]]},
+    ],
+)
+def test_pictures_that_were_fitted_stay_as_they_are(data: dict[str, Any]):
+    client = ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
+    once, first = run(client, event("media_carousel", data), images=Halving())
+    assert first.report.entries[0].rung is Rung.SIMPLIFIED
+    assert run(client, *once, images=Halving())[0] == once
+
+
+def test_a_broken_list_tells_what_became_of_the_rest():
+    data = {"items": [{"url": "javascript:x"}, *carousel("https://v.example/full", variants=SIZES)["items"]]}
+    item, entry = shown("low", data)
+    assert item["url"] == "https://v.example/small"
+    assert (entry.reason, entry.lost) == (AdaptationReason.MALFORMED, ["items.0", "items.1.resolution"])
+
+
+def test_without_a_port_nothing_is_heavy():
+    client = ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
+    assert not ClientAdapter(client).is_heavy(event("media_carousel", carousel(INLINE)))

@@ -1,4 +1,4 @@
-"""Ticks: at most four a second of each label by their own time, the last one always."""
+"""Ticks: four a second over all labels by their own time; the first and the last of each label always."""
 
 from typing import Any
 
@@ -32,12 +32,25 @@ def test_the_end_of_a_label_is_always_shown_and_what_was_held_is_out_of_date(sta
     assert shown(tick(0), tick(50), tick(60, status=status)) == ["00.000", "00.060"]
 
 
-def test_each_label_has_its_own_rate_and_its_own_last():
-    assert shown(tick(0), tick(10, "Other"), tick(20), tick(30, "Other")) == ["00.000", "00.010", "00.020", "00.030"]
+def test_the_rate_is_one_for_all_labels_but_each_has_its_first_and_its_last():
+    ticks = [tick(at, label) for at in range(0, 1000, 50) for label in ("One", "Other")]
+    first, last = ["00.000", "00.000"], ["00.950", "00.950"]
+    assert shown(*ticks) == [*first, "00.250", "00.500", "00.750", *last]
 
 
-def test_a_clock_that_jumps_back_does_not_silence_a_label():
-    assert shown(tick(5000), tick(1000), tick(2000)) == ["05.000", "01.000", "02.000"]
+def test_the_end_of_one_label_counts_for_the_rate_of_the_others():
+    ticks = [tick(0), tick(300, "Other"), tick(400, "Other", "complete"), tick(600), tick(650), ClosePacket()]
+    assert shown(*ticks) == ["00.000", "00.300", "00.400", "00.650"]
+
+
+def test_a_clock_that_jumps_back_costs_only_what_lies_between_the_first_and_the_last():
+    assert shown(tick(5000), tick(1000), tick(2000), tick(1500, "Other")) == ["05.000", "01.500", "02.000"]
+
+
+def test_thinning_what_was_thinned_changes_nothing():
+    ticks = [tick(at, label) for at in range(0, 3000, 70) for label in ("One", "Two", "Three")]
+    once, _ = run(CLI, *ticks[:40], tick(9000, "Four"), *ticks[40:], ClosePacket())
+    assert run(CLI, *once)[0] == once
 
 
 def test_ticks_without_a_time_all_pass():
@@ -80,6 +93,8 @@ def test_more_labels_than_can_be_watched_pass():
         ("yesterday", None),
         (None, None),
         (10**400, None),
+        (float("inf"), None),
+        (float("nan"), None),
         ([], None),
     ],
 )

@@ -15,7 +15,7 @@ MARKUP = """
     [x] http www. h w ! https://e.com/a_b foo bar x 9 é は 「 」 。 . : , ```py @ <a@b.c> <http:x> {
 """
 SPACES = [" ", "  ", "    ", "\t", "\n", "\n\n", "\r\n", "\r", "\xa0"]
-BLOCKS = ["- ", "* ", "1. ", "> ", "# ", "\n```\n", "[a]: /u\n", "- [x] ", "|a|b|\n|-|-|\n|c|d|\n"]
+BLOCKS = ["\n\n    ", "- ", "* ", "1. ", "> ", "# ", "\n```\n", "[a]: /u\n", "- [x] ", "|a|b|\n|-|-|\n|c|d|\n"]
 PIECES = [*MARKUP.split(), *SPACES, *BLOCKS, "\ud83d", "\ude00", "\0", "word " * 30]
 markdown = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
 plain_words = st.text(st.sampled_from("abcdefgiklmnop éはß"), max_size=60)

@@ -23,7 +23,7 @@ from accord.core.adapt.ledger import Ledger
 from accord.core.adapt.media import Shrinks
 from accord.core.adapt.messages import Catalogue
 from accord.core.adapt.pen import Pen
-from accord.core.adapt.place import Client, Outcome, place
+from accord.core.adapt.place import Client, Outcome, is_heavy, place
 from accord.core.adapt.progress import ProgressGate
 from accord.core.adapt.read import Item, Priority, read_event
 from accord.core.adapt.strictness import refusal
@@ -81,6 +81,10 @@ class ClientAdapter:
     def deferred(self) -> Mapping[str, dict[str, Any]]:
         """What could not be shown, by the id that the notice names."""
         return self._deferred.events
+
+    def is_heavy(self, packet: StreamPacket) -> bool:
+        """Whether feeding this packet may re-encode pictures: work for a thread, where others wait for this one."""
+        return isinstance(packet, EventPacket) and not self._is_ended and is_heavy(packet.p, self._client)
 
     def feed(self, packet: StreamPacket) -> list[StreamPacket]:
         """The packets that go out for this one."""

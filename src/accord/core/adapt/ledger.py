@@ -25,7 +25,7 @@ class _Line:
 
     def entry(self) -> AdaptationEntry:
         outcome = self.outcome
-        return AdaptationEntry(
+        return AdaptationEntry.trusted(
             position=self.position,
             id=self.id,
             type=self.type,
@@ -99,7 +99,7 @@ class Ledger:
         text = self._text_entries(channel)
         for entry in text:
             totals[entry.rung] += entry.count
-        return AdaptationReport(
+        return AdaptationReport.trusted(
             declared=declared,
             assumed=[str(assumption) for assumption in profile.assumed],
             totals={rung: totals[rung] for rung in Rung},
@@ -117,7 +117,7 @@ class Ledger:
         told = [(channel.deltas, rung, reason, notes)]
         told.append((self._refused_deltas, Rung.REFUSED, AdaptationReason.STREAM_ENDED, {}))
         return [
-            AdaptationEntry(
+            AdaptationEntry.trusted(
                 position=self._first_delta,
                 count=count,
                 id=TEXT_ID,

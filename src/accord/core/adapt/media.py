@@ -1,7 +1,8 @@
 """Chooses pictures of the size a client asked for: among the variants an item offers, or by re-encoding inline ones.
 
 `high`, or nothing said, passes everything. For `auto` and `low` one table gives the limits. Remote pictures are never
-fetched: without a variant they stay what they are. How a picture is re-encoded is not known here; a port is handed in.
+fetched, whatever is configured: without a variant they stay what they are, since asking a host for one would tell it
+that somebody is looking. How a picture is re-encoded is not known here; a port is handed in.
 """
 
 from base64 import b64decode, b64encode
@@ -13,7 +14,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import unquote_to_bytes
 
 from accord.core.profile import ImageResolution
-from accord.wire.event import MediaCarousel, MediaItem
+from accord.wire.event import MediaCarousel, MediaItem, MediaVariant
 from accord.wire.url import inline_media_type
 
 
@@ -94,28 +95,46 @@ def fit_media(
 
 def choose(item: MediaItem, limits: ImageLimits, images: Shrinks | None = None) -> _Choice:
     """The address to show: the largest variant within the limits, else the smallest, else what the item has."""
-    if not item.mime_type.strip().lower().startswith("image/"):
+    if not _is_picture(item.mime_type):
         return _Choice(item.url, item.mime_type)
+    shown = _variant(item, limits) or item
+    if images is not None and inline_media_type(shown.url):
+        return _reencoded(shown, limits, images)
+    return _Choice(shown.url, shown.mime_type)
+
+
+def needs_pixels(payload: MediaCarousel, resolution: ImageResolution | None) -> bool:
+    """Whether fitting these pictures would mean decoding one, because what is chosen to be shown is inline."""
+    limits = LIMITS.get(resolution) if resolution else None
+    if limits is None:
+        return False
+    shown = [_variant(item, limits) or item for item in payload.items if _is_picture(item.mime_type)]
+    return any(inline_media_type(one.url) for one in shown)
+
+
+def _is_picture(mime_type: str) -> bool:
+    return mime_type.strip().lower().startswith("image/")
+
+
+def _variant(item: MediaItem, limits: ImageLimits) -> MediaVariant | None:
+    """The best variant among those whose size is known."""
     measured = [
         (max(one.width or 0, one.height or 0), one.bytes or 0, place, one)
         for place, one in enumerate(item.variants or [])
-        if one.mime_type.strip().lower().startswith("image/") and (one.width or one.height or one.bytes)
+        if _is_picture(one.mime_type) and (one.width or one.height or one.bytes)
     ]
-    if measured:
-        within = [one for one in measured if one[0] <= limits.max_side and one[1] <= limits.max_bytes]
-        *_, variant = max(within, key=_size) if within else min(measured, key=_size)
-        return _Choice(variant.url, variant.mime_type)
-    if images is not None and inline_media_type(item.url):
-        return _reencoded(item, limits, images)
-    return _Choice(item.url, item.mime_type)
+    if not measured:
+        return None
+    within = [one for one in measured if one[0] <= limits.max_side and one[1] <= limits.max_bytes]
+    return (max(within, key=_size) if within else min(measured, key=_size))[-1]
 
 
-def _size(measured: tuple[int, int, int, Any]) -> tuple[int, int, int]:
+def _size(measured: tuple[int, int, int, MediaVariant]) -> tuple[int, int, int]:
     side, size, place, _ = measured
     return side, size, -place
 
 
-def _reencoded(item: MediaItem, limits: ImageLimits, images: Shrinks) -> _Choice:
+def _reencoded(item: MediaItem | MediaVariant, limits: ImageLimits, images: Shrinks) -> _Choice:
     as_sent = _Choice(item.url, item.mime_type, fits=False)
     data = _inline_bytes(item.url, limits.max_bytes_in)
     if data is None:

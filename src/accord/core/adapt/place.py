@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from accord.core.adapt.describe import Told, describe
-from accord.core.adapt.media import Shrinks, fit_media
+from accord.core.adapt.media import LIMITS, Shrinks, fit_media, needs_pixels
 from accord.core.adapt.pen import Pen
 from accord.core.adapt.read import Item, Priority, read_event, sound_items
 from accord.core.profile import ClientProfile
@@ -61,12 +61,23 @@ def place(item: Item, client: Client, depth: int = 0) -> Outcome:
     return _in_words_of_author(item, client.pen) or instead or _in_our_words(item, client.pen) or _untold(item)
 
 
+def is_heavy(event: dict[str, Any], client: Client, depth: int = 0) -> bool:
+    """Whether placing this event may re-encode a picture, of its own or of what its author wants shown instead."""
+    if client.images is None or client.profile.resolution not in LIMITS or depth > MAX_FALLBACKS:
+        return False
+    item = read_event(event, 0)
+    payload = item.payload or sound_items(item)[1]
+    if isinstance(payload, MediaCarousel) and client.profile.shows(PresentationEventType.MEDIA_CAROUSEL):
+        return needs_pixels(payload, client.profile.resolution)
+    return item.hooks.fallback is not None and is_heavy(item.hooks.fallback, client, depth + 1)
+
+
 def _shown(item: Item, client: Client) -> Outcome | None:
     """The event itself, if the client declared its type and what is inside is sound."""
     if item.type is None or not client.profile.shows(item.type):
         return None
     if item.is_malformed:
-        return _shown_in_part(item)
+        return _shown_in_part(item, client)
     if not isinstance(item.payload, MediaCarousel):
         return Outcome(Rung.NATIVE, Reason.SUPPORTED, item.event)
     fitted = fit_media(item.event, item.payload, client.profile.resolution, client.images)
@@ -76,14 +87,18 @@ def _shown(item: Item, client: Client) -> Outcome | None:
     return Outcome(Rung.NATIVE, Reason.IMAGE_NOT_REDUCED if fitted.too_large else Reason.SUPPORTED, item.event)
 
 
-def _shown_in_part(item: Item) -> Outcome | None:
+def _shown_in_part(item: Item, client: Client) -> Outcome | None:
     """A broken list without its broken items: one bad address does not cost the others."""
-    sound, _ = sound_items(item)
+    sound, payload = sound_items(item)
     if not sound:
         return None
     sent: list[Any] = item.data["items"]
     lost = [f"items.{index}" for index in range(min(len(sent), max(sound) + 2)) if index not in set(sound)]
     event = item.event | {"data": {**item.data, "items": [sent[index] for index in sound]}}
+    if isinstance(payload, MediaCarousel):
+        fitted = fit_media(event, payload, client.profile.resolution, client.images)
+        event = fitted.event
+        lost += [f"items.{sound[index]}.resolution" for index in fitted.smaller]
     kept = [f"items.{index}" for index in sound]
     return Outcome(Rung.SIMPLIFIED, Reason.MALFORMED, event, kept=kept, lost=lost or ["data"])
 

@@ -1,12 +1,13 @@
-"""Thins out progress for clients that show it: at most four ticks a second of each label, by the events' own time.
+"""Thins out progress for clients that show it: four ticks a second over all labels, by the events' own time.
 
-`complete` and `failed` always pass, and so does the last tick of every label, at the latest when the stream ends. An
-event without a time passes: there is nothing to measure. No clock is read here.
+Beyond that rate, the first tick of every label passes, and so do `complete`, `failed` and the last one, that at the
+latest when the stream ends. An event without a time passes: there is nothing to measure. No clock is read here.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import inf, isfinite
 from typing import Any, Final
 
 from accord.wire.event import ProgressUpdate
@@ -27,23 +28,26 @@ class Held:
 class ProgressGate:
     """Which ticks pass."""
 
-    __slots__ = ("_held", "_shown_at")
+    __slots__ = ("_held", "_latest", "_seen")
 
     def __init__(self) -> None:
-        self._shown_at: dict[str, float] = {}
+        self._latest = -inf
+        self._seen: set[str] = set()
         self._held: dict[str, Held] = {}
 
     def passes(self, update: ProgressUpdate, event: Mapping[str, Any]) -> bool:
         """Whether this tick is shown now; what was held of its label is then out of date."""
         at = event_time(event.get("timestamp"))
-        label = update.label
-        before = self._shown_at.get(label)
-        too_soon = at is not None and before is not None and abs(at - before) < MIN_GAP_S
-        self._held.pop(label, None)
-        if update.status == "running" and too_soon:
+        self._held.pop(update.label, None)
+        # A time before the latest one shown is too soon as well. If it were not, what is held until the end could pass
+        # at once when the result is adapted again, and the order would change.
+        too_soon = at is not None and at < self._latest + MIN_GAP_S
+        if update.status == "running" and too_soon and update.label in self._seen:
             return False
-        if at is not None and (label in self._shown_at or len(self._shown_at) < MAX_LABELS):
-            self._shown_at[label] = at
+        if len(self._seen) < MAX_LABELS:
+            self._seen.add(update.label)
+        if at is not None:
+            self._latest = max(self._latest, at)
         return True
 
     def hold(self, label: str, packet: EventPacket, entry: int) -> None:
@@ -63,7 +67,7 @@ def event_time(sent: Any) -> float | None:
         return None
     try:
         if not isinstance(sent, str):
-            return float(sent)
+            return float(sent) if isfinite(sent) else None
         read = datetime.fromisoformat(sent)
         return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):

@@ -11,7 +11,7 @@ from accord.core.strip.heads import read_head
 from accord.core.strip.htmltext import HtmlBlock
 from accord.core.strip.inline import Inline, fold_label
 from accord.core.strip.leaves import Code, Formula, Gap, Heading, Leaf, Nothing, Paragraph
-from accord.core.strip.lines import QUOTE, Context, Head, Item
+from accord.core.strip.lines import QUOTE, Context, Head
 from accord.core.strip.lookahead import HOLD_LIMIT
 from accord.core.strip.notes import Notebook, NoteKind
 from accord.core.strip.outlet import Outlet
@@ -127,12 +127,6 @@ class Blocks:
     def in_indented_code(self) -> bool:
         """Inside code that is indented by four columns and nothing else."""
         return self._context.body == "indented" and not self._context.containers
-
-    @property
-    def between_blocks(self) -> bool:
-        """Not inside code, a table, a list item, HTML or a formula, and nothing is held back."""
-        in_item = any(isinstance(container, Item) for container in self._context.containers)
-        return not in_item and self._context.body in ("none", "paragraph") and self.inline.idle
 
     def turn_line(self, blank: bool, column: int, marker: str, padding: int) -> str | None:
         """Begin the next line of prose or the next list item; its ordinal, or `None` if it needs a closer look."""

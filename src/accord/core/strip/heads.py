@@ -255,7 +255,7 @@ def _enter_item(reader: _Reader, head: Head, marker: re.Match[str], *, continues
     if reader.char() == "[" and (task := reader.match(starts.TASK, starts.TASK_OPEN)):
         head.task = task["mark"]
         reader.advance(task.end())
-        reader.base += task.end() - task.start()
+        return False  # what is to be done is text, whatever it begins with
     return True
 
 
@@ -299,7 +299,7 @@ def _read_brackets(reader: _Reader, head: Head, *, may_continue: bool) -> None:
 
 def _is_delimiter_row(reader: _Reader) -> bool:
     row = reader.match(starts.DELIMITER_ROW, starts.DELIMITER_ROW_OPEN)
-    if row is None:
+    if row is None or row.group().strip(" \t") == "-":  # that underlines a heading
         return False
     if row.end() == reader.size and reader.full:
         return True  # too long to wait for; nothing but a table looks like this

@@ -6,6 +6,7 @@ Decides what of an HTML block is text and when the block ends. It must not know 
 import re
 from typing import Final
 
+from accord.core.strip.elements import BLOCK_ELEMENTS
 from accord.core.strip.lines import Body
 from accord.core.strip.lookahead import HOLD_LIMIT, Found, angled, entity
 from accord.core.strip.notes import Notebook, NoteKind
@@ -14,6 +15,8 @@ from accord.core.strip.outlet import MOST_BREAKS, Outlet
 SPECIAL: Final = re.compile("[<&]")
 RAW_END: Final = re.compile(r"</(?:pre|script|style|textarea)>", re.IGNORECASE)
 COMMENT_END: Final = "-->"
+CELLS: Final = frozenset({"td", "th"})
+CELL_SEPARATOR: Final = ", "
 UNSPOKEN: Final = frozenset({"script", "style"})
 LONGEST_RAW_END: Final = len("</textarea>")
 
@@ -30,6 +33,7 @@ class HtmlBlock:
         self._text = ""
         self._raw = False
         self._in_comment = False
+        self._parted = False
         outlet.fresh_line()
         notebook.add(NoteKind.COMMENT if opening == "<" else NoteKind.HTML, position, opening)
 
@@ -43,7 +47,7 @@ class HtmlBlock:
     def end_line(self, position: int) -> None:
         """A line break, unless a tag or comment goes on over it."""
         if not (self._text or self._raw or self._in_comment):
-            self._outlet.end_line(most=MOST_BREAKS)
+            self._end_line()
             return
         self._text = self._scan(self._text + "\n", final=False)
 
@@ -79,7 +83,7 @@ class HtmlBlock:
         if isinstance(outcome, Found):
             self._found(outcome)
             return outcome.end, False
-        if outcome == "wait" and text.startswith("<!--", at):
+        if text.startswith("<!--", at):  # also one that nobody ever closes: it was not meant to be read
             self._in_comment = True
             return at + len("<!--"), False
         self._say(text[at])
@@ -90,8 +94,7 @@ class HtmlBlock:
             self._say(outcome.text)
         elif outcome.kind in ("tag", "name"):
             self._raw = outcome.text == self._opening
-            if outcome.text == "br":
-                self._outlet.fresh_line()
+            self._part(outcome.text)
             self.is_over = self.is_over or outcome.text == f"/{self._opening}"
         elif self._opening == "<":
             self.is_over = True
@@ -122,5 +125,20 @@ class HtmlBlock:
         first, *others = text.split("\n")
         self._outlet.write(first)
         for line in others:
-            self._outlet.end_line(most=MOST_BREAKS)
+            self._end_line()
             self._outlet.write(line)
+
+    def _part(self, tag: str) -> None:
+        """Keep apart what stands on different lines, or in different cells, of the page."""
+        name = tag.removeprefix("/")
+        if name in CELLS:
+            self._outlet.lead_in(CELL_SEPARATOR if self._outlet.mid_line else "")
+        elif name == "br" or name in BLOCK_ELEMENTS:
+            self._parted = self._parted or self._outlet.mid_line
+            self._outlet.fresh_line()
+
+    def _end_line(self) -> None:
+        if self._outlet.mid_line or not self._parted:
+            self._outlet.lead_in("")
+            self._outlet.end_line(most=MOST_BREAKS)
+        self._parted = False  # a tag that ended the line stands for one line end

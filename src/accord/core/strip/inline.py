@@ -78,9 +78,14 @@ class Inline(Scanner):
         if outcome == "wait":
             return -1
         if isinstance(outcome, Found):
-            self._say(outcome.text)
+            self._say(self._spoken_code(outcome.text, at))
             return outcome.end
         return self._literal_run("`", at)
+
+    def _spoken_code(self, code: str, at: int) -> str:
+        """Code as it stands; but an address is not read aloud, whatever it is written in."""
+        url = lookahead.bare_url(code, 0, len(code), final=True) if self._aloud else "no"
+        return self._spoken_url(code, at) if isinstance(url, Found) and url.end == len(code) else code
 
     def _literal_run(self, mark: str, at: int) -> int:
         run = RUNS[mark].match(self._text, at)

@@ -202,9 +202,12 @@ class Code:
     def close(self) -> None:
         """Tell what was not shown."""
         if self._messages:
-            lines = self._lines + self._partial
-            self._outlet.write(describe_code(self._info, lines, self._messages))
-            self._outlet.end_line(most=MOST_BREAKS)
+            lines = self._lines + (self._blank_lines + 1 if self._partial else 0)
+            if lines:
+                self._outlet.write(describe_code(self._info, lines, self._messages))
+                self._outlet.end_line(most=MOST_BREAKS)
+            if self._blank_lines and not self._partial:
+                self._outlet.end_line(most=MOST_BREAKS)
         self._outlet.fresh_line()
 
 

@@ -6,7 +6,6 @@ Decides which blanks and line breaks come out. It must not know markdown: it is 
 import re
 from typing import Final
 
-SENTENCE_END: Final = re.compile(r"[.!?…。!?][\"'”’»)\]」』]*\Z")
 NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 BLANKS: Final = " \t"
 MOST_BREAKS: Final = 2
@@ -152,12 +151,6 @@ class Outlet:
     def mid_line(self) -> bool:
         """Something stands on the current line already."""
         return self._started and not self._breaks
-
-    def ends_sentence(self, *, closed: bool) -> bool:
-        """What was released ends with a sentence and white space; `closed` knows of white space to come."""
-        if not self._started:
-            return True
-        return bool(closed or self._breaks or self.blanks) and SENTENCE_END.search(self.tail) is not None
 
     def _write_line(self, text: str) -> None:
         if self._breaks or self._lead or not self._started:

@@ -140,13 +140,6 @@ class TextStripper:
         return self._notebook.unrecorded
 
     @property
-    def at_boundary(self) -> bool:
-        """The text released so far ends outside a sentence, code, a table and a list item."""
-        held = self._held
-        waits_for_text = held != "" and held[0] != "\n"
-        return not waits_for_text and self._blocks.between_blocks and self._outlet.ends_sentence(closed=held != "")
-
-    @property
     def in_code(self) -> bool:
         """Inside a code block."""
         return self._blocks.in_code
