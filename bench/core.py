@@ -11,10 +11,17 @@ from typing import Any, Final
 import msgspec
 from acp.schema import PromptRequest
 
+from accord.core.converse import converse
+from accord.core.emulate.choose import choose
+from accord.core.emulate.drive import Emulated
+from accord.core.forgo import forgo
 from accord.core.negotiate import generate_report, negotiate
+from accord.core.plan import Candidate, PlanConfig, plan
 from accord.core.validate import ContentValidator
 from accord.wire.manifest import CapabilityManifest
+from accord.wire.plan import Plan
 from accord.wire.requirement import CapabilityRequirements
+from accord.wire.work import WorkOrder
 
 ROUNDS: Final = 15
 PNG: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8/5+hHgAHggJ/PchI7wAAAABJRU5ErkJggg=="
@@ -82,6 +89,7 @@ def main() -> None:
     content()
     flatness()
     negotiation()
+    planning()
 
 
 def content() -> None:
@@ -132,6 +140,34 @@ def negotiation() -> None:
         cold = min(timed(lambda pair=pair: generate_report(negotiate(*pair))) for pair in pairs)
         again = min(timed(lambda pair=pairs[-1]: generate_report(negotiate(*pair))) for _ in range(ROUNDS * 10))
         print(f"  {count:6,} requirements  cold {cold * 1e6:9.1f} µs   again {again * 1e6:7.2f} µs")
+
+
+def planning() -> None:
+    """The plan of the simplest order, and everything pure that one question costs before a backend is asked."""
+    candidate, config = Candidate("a", CapabilityManifest.model_validate({"streaming": "native"})), PlanConfig()
+
+    def asked() -> WorkOrder:
+        return converse(prompt="hi", content=(), history=(), system=None, stream=True)
+
+    def whole() -> None:
+        order = asked()
+        outcome = planned(order)
+        chosen = choose(config.emulation, [rescue.capability for rescue in outcome.rescues])
+        Emulated(forgo(order, [loss.capability for loss in outcome.offer.losses]), chosen.emulations)
+
+    def planned(order: WorkOrder) -> Plan:
+        outcome = plan(order, None, [candidate], config)
+        assert isinstance(outcome, Plan)  # noqa: S101 - a benchmark of refusals would measure something else
+        return outcome
+
+    order = asked()
+    fresh = [Candidate(f"never asked {number}", candidate.manifest) for number in range(ROUNDS)]
+    cold = min(timed(lambda one=one: plan(order, None, [one], config)) for one in fresh)
+    again = min(timed(lambda: planned(order)) for _ in range(ROUNDS * 100))
+    everything = min(timed(whole) for _ in range(ROUNDS * 100))
+    print("\na streaming question, one backend")
+    print(f"  plan: cold {cold * 1e6:.1f} µs, again {again * 1e6:.1f} µs")
+    print(f"  converse + plan + choose + forgo + Emulated: {everything * 1e6:.1f} µs, goal ≤ 60")
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:

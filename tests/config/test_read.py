@@ -193,6 +193,15 @@ MISTAKES = [
             "a.toml:2:1: emulation.preset.logprobs: expected a capability of the preset: extended_thinking, image_input, json_mode, stop_sequences, streaming, structured_output_json_schema, system_message, tool_use"
         ],
     ),
+    (
+        "[[backends]]\nname='a'\nkind='x'\n[emulation]\ndescribe_images_with = 'b'",
+        ["a.toml:5:1: emulation.describe_images_with: expected one of the backends: a"],
+    ),
+    (
+        "emulation.describe_images_with = 'b'",
+        ["a.toml:1:11: emulation.describe_images_with: expected one of the backends: none is listed"],
+    ),
+    ("emulation.describe_images_with = 7", ["a.toml:1:11: emulation.describe_images_with: expected text"]),
     ("emulation.max_retries = 21", ["a.toml:1:11: emulation.max_retries: expected a number of at most 20"]),
     ("[emulation.strategies.x]\ntype = 'magic'", ["a.toml:1:1: emulation.strategies.x: expected a type that is one of system_prompt_injection, post_processing, disabled"]),
     ("[emulation.strategies.x]\nreason = 'y'", ["a.toml:1:1: emulation.strategies.x: expected a type that is one of system_prompt_injection, post_processing, disabled"]),
@@ -260,6 +269,10 @@ VARIABLE_MISTAKES = [
     ({"ACCORD_LIMITS_TURN_S": "soon"}, "env ACCORD_LIMITS_TURN_S: limits.turn_s: expected a number"),
     ({"ACCORD_LIMITS_TURN_S": "-1"}, "env ACCORD_LIMITS_TURN_S: limits.turn_s: expected a number greater than 0"),
     ({"ACCORD_EMULATION_PRESET": "maybe"}, "env ACCORD_EMULATION_PRESET: emulation.preset: expected true or false"),
+    (
+        {"ACCORD_EMULATION_DESCRIBE_IMAGES_WITH": "b"},
+        "env ACCORD_EMULATION_DESCRIBE_IMAGES_WITH: emulation.describe_images_with: expected one of the backends: none is listed",
+    ),
     ({"ACCORD_STORE_KIND": "disk"}, "env ACCORD_STORE_KIND: store.kind: expected one of memory, sqlite, postgres"),
 ]
 

@@ -23,6 +23,11 @@ def test_policies_limits_and_retries_are_passed_on():
     assert emulation_settings(config).max_retries == 5
 
 
+def test_the_backend_that_images_may_be_shown_to_is_passed_on():
+    text = "emulation.describe_images_with = 'seer'\n[[backends]]\nname = 'seer'\nkind = 'x'"
+    assert emulation_settings(read_config(text).config).describe_images_with == "seer"
+
+
 PRESETS = [
     ("preset = true", set(map(str, PRESET))),
     ("preset = false", set[str]()),

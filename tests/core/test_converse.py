@@ -3,12 +3,15 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from accord.core.converse import converse, part_of
 from accord.core.forgo import forgo
 from accord.wire.acp.content import ContentBlock
 from accord.wire.chat import ChatMessage, Role
-from accord.wire.work import WorkOrder
+from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
+from accord.wire.support import MinSupport
+from accord.wire.work import ToolSpec, WorkOrder
 
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
@@ -40,6 +43,41 @@ BLOCKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("block", "part"), BLOCKS)
 def test_each_block_becomes_its_part(block: dict[str, Any], part: dict[str, Any]):
     assert part_of(ContentBlock.model_validate(block)).dump() == part
+
+
+ASKED: dict[str, Any] = {
+    "tools": [ToolSpec(name="now")],
+    "response_schema": {"type": "object"},
+    "stop_sequences": ["END"],
+    "thinking": True,
+    "stream": True,
+    "parameters": {"temperature": 0.5},
+    "requirements": CapabilityRequirements(
+        required=[CapabilityRequirement(capability="logprobs", min_support=MinSupport.NATIVE)]
+    ),
+}
+
+
+@pytest.mark.parametrize("asked", [{}, ASKED])
+def test_an_order_is_made_in_one_go_and_is_what_reading_it_would_give(asked: dict[str, Any]):
+    order = converse(prompt="a", content=[ContentBlock.model_validate(IMAGE)], history=[], system="b", **asked)
+    assert WorkOrder.parse(order.to_json()) == order
+    assert {name: getattr(order, name) for name in asked} == asked
+
+
+def test_an_order_shares_no_list_with_another():
+    first, second = (converse(prompt="a", content=[], history=[], system=None) for _ in range(2))
+    first.stop_sequences.append("END")
+    first.requirements.required.append(ASKED["requirements"].required[0])
+    assert second.stop_sequences == []
+    assert second.requirements.required == []
+
+
+@pytest.mark.parametrize("wrong", [{"prompt": 5}, {"system": 5}])
+def test_words_of_an_agent_that_are_no_text_are_refused(wrong: dict[str, Any]):
+    words: dict[str, Any] = {"prompt": "a", "system": None, **wrong}
+    with pytest.raises(ValidationError, match="valid string"):
+        converse(content=[], history=[], **words)
 
 
 def test_what_is_forgone_is_not_sent_and_the_conversation_says_so():

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.emulate.choose import PRESET, preset_config
-from accord.core.plan import REFUSED_BEFORE, Candidate, PlanConfig, plan
+from accord.core.plan import MAX_RECALLED, REFUSED_BEFORE, Candidate, PlanConfig, plan
 from accord.core.validate import ContentValidator
 from accord.errors import ErrorCode
-from accord.wire.emulation import EmulationConfig
+from accord.wire.emulation import EmulationConfig, SystemPromptInjection
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.plan import Plan, Refusal, UnknownPolicy, WorkPolicy
 from accord.wire.work import WorkOrder
@@ -83,6 +83,7 @@ DERIVED: list[tuple[dict[str, Any], str]] = [
     ({"conversation": {"messages": [{"role": "user", "content": [{"type": "audio", "media_type": "audio/wav", "data": ""}]}]}}, "audio"),
     ({"conversation": {"messages": [{"role": "user", "content": [{"type": "resource", "uri": "u", "media_type": "application/pdf", "data": ""}]}]}}, "pdf_input"),
     ({"conversation": {"messages": [{"role": "tool", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "image", "media_type": "image/png", "data": ""}]}]}]}}, "image_input"),
+    ({"conversation": {"messages": [{"role": "tool", "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "tool_result", "tool_use_id": "2", "content": [{"type": "image", "media_type": "image/png", "data": ""}]}]}]}]}}, "image_input"),
     ({"response_schema": {}}, "structured_output_json_schema"),
     ({"json_mode": True}, "json_mode"),
     ({"tools": [{"name": "calc"}]}, "tool_use"),
@@ -275,13 +276,55 @@ def test_a_refusal_travels_as_json_rpc():
     assert error["data"]["nearest"] == "a"
 
 
+# --- asked again ---
+
+
+def test_the_same_needs_are_planned_once_whatever_the_words_are():
+    candidate, config = backend("a", streaming="native"), PlanConfig()
+    first, second = (
+        plan(needing(stream=True, conversation=said), None, [candidate], config) for said in (SAYING, SAYING_MORE)
+    )
+    assert first is second
+
+
+def test_a_manifest_that_is_read_anew_for_every_question_is_no_new_question():
+    config = PlanConfig()
+    first, second = (plan(needing("streaming"), None, [backend("a", streaming="native")], config) for _ in range(2))
+    assert first is second
+
+
+SAYING, SAYING_MORE = (
+    {"messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]} for text in ("hi", "and you?")
+)
+
+
+def test_a_manifest_or_a_strategy_that_was_changed_is_a_new_question():
+    candidate, config = backend("a", logprobs="native"), PlanConfig()
+    order = needing("logprobs")
+    assert isinstance(plan(order, None, [candidate], config), Plan)
+    del candidate.manifest.root["logprobs"]
+    assert isinstance(plan(order, None, [candidate], config), Refusal)
+    config.emulation.set("logprobs", SystemPromptInjection(prompt="Guess them."))
+    assert isinstance(plan(order, None, [candidate], config), Plan)
+
+
+def test_work_that_states_very_much_is_planned_and_not_kept():
+    candidate, config = backend("a"), PlanConfig(policy=PERMISSIVE)
+    order = needing(*(f"c{number}" for number in range(MAX_RECALLED + 1)))
+    first, second = (plan(order, None, [candidate], config) for _ in range(2))
+    assert first == second
+    assert first is not second
+
+
 # --- laws ---
 
-NAMES = st.sampled_from(["streaming", "tool_use", "vision", "logprobs", "stop_sequences", "extended_thinking"])
+NAMES = st.sampled_from(
+    ["streaming", "tool_use", "vision", "image_input", "logprobs", "stop_sequences", "extended_thinking"]
+)
 LEVELS = st.sampled_from(["native", "emulated", "unsupported", {"restricted": {"reason": "r"}}])
 MANIFESTS = st.dictionaries(NAMES, LEVELS)
-CANDIDATES = st.lists(MANIFESTS, max_size=4).map(
-    lambda manifests: [backend(f"b{index}", **manifest) for index, manifest in enumerate(manifests)]
+CANDIDATES = st.lists(st.tuples(MANIFESTS, st.frozensets(NAMES, max_size=2)), max_size=4).map(
+    lambda drawn: [backend(f"b{index}", refused, **manifest) for index, (manifest, refused) in enumerate(drawn)]
 )
 CONFIGS = st.builds(
     PlanConfig,
@@ -314,6 +357,15 @@ def test_the_same_question_has_the_same_answer_and_survives_the_wire(
     outcome = plan(order, None, candidates, config)
     assert plan(order, None, candidates, config) == outcome
     assert type(outcome).parse(outcome.to_json()) == outcome
+
+
+@given(ORDERS, CANDIDATES, CONFIGS)
+def test_what_is_remembered_is_what_would_be_found_anew(
+    order: WorkOrder, candidates: list[Candidate], config: PlanConfig
+):
+    anew = PlanConfig(config.policy, config.unknown, config.emulation.model_copy(deep=True))
+    plan(order, None, candidates, config)
+    assert plan(order, None, candidates, config) == plan(order, None, candidates, anew)
 
 
 @given(ORDERS, CANDIDATES, CONFIGS)

@@ -35,6 +35,7 @@ VARIABLES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], Any], str]]
     "ACCORD_RETENTION_DAYS": (("retention_days",), int, "a whole number"),
     "ACCORD_EMULATION_PRESET": (("emulation", "preset"), _word, "true or false"),
     "ACCORD_EMULATION_MAX_RETRIES": (("emulation", "max_retries"), int, "a whole number"),
+    "ACCORD_EMULATION_DESCRIBE_IMAGES_WITH": (("emulation", "describe_images_with"), _text, "text"),
     "ACCORD_LIMITS_FIRST_PACKET_S": (("limits", "first_packet_s"), float, "a number"),
     "ACCORD_LIMITS_GAP_S": (("limits", "gap_s"), float, "a number"),
     "ACCORD_LIMITS_TURN_S": (("limits", "turn_s"), float, "a number"),

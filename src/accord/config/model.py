@@ -29,6 +29,8 @@ BUILT_IN_AGENTS: Final = ("demo", "relay")
 KEY_PREFIX: Final = "ACCORD_KEY_"
 """With a backend's name after it, the variable that holds its key whatever `key_env` says."""
 
+DESCRIBER: Final = "emulation.describe_images_with"
+
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -144,6 +146,7 @@ class EmulationChoices(Table, frozen=True):
     )
     strategies: dict[CapabilityName, EmulationStrategy] = Field(default_factory=dict[CapabilityName, EmulationStrategy])
     max_retries: Annotated[int, Strict(), Field(ge=0, le=20)] = DEFAULT_RETRIES
+    describe_images_with: Name | None = None
 
 
 class LimitsConfig(Table, frozen=True):
@@ -204,6 +207,9 @@ class Config(Table, frozen=True):
         if self.default_agent not in (*self.agents, *BUILT_IN_AGENTS):
             known = ", ".join((*self.agents, *BUILT_IN_AGENTS))
             raise expected(f"one of the agents: {known}", at="default_agent")
+        describer = self.emulation.describe_images_with
+        if describer is not None and describer not in names:
+            raise expected(f"one of the backends: {', '.join(names) or 'none is listed'}", at=DESCRIBER)
         return self
 
     def backend(self, name: str) -> BackendConfig | None:

@@ -10,18 +10,19 @@ STARTER: Final = """\
 # `accord config check` validates this file and shows what is in effect, and where each value came from.
 #
 # Over this file go environment variables, and over those the flags of a command:
-#   ACCORD_POLICY                   policy
-#   ACCORD_UNKNOWN                  unknown
-#   ACCORD_DEFAULT_AGENT            default_agent
-#   ACCORD_RETENTION_DAYS           retention_days
-#   ACCORD_EMULATION_PRESET         emulation.preset
-#   ACCORD_EMULATION_MAX_RETRIES    emulation.max_retries
-#   ACCORD_LIMITS_FIRST_PACKET_S    limits.first_packet_s
-#   ACCORD_LIMITS_GAP_S             limits.gap_s
-#   ACCORD_LIMITS_TURN_S            limits.turn_s
-#   ACCORD_LIMITS_CONCURRENT_TURNS  limits.concurrent_turns
-#   ACCORD_STORE_KIND               store.kind
-#   ACCORD_STORE_PATH               store.path
+#   ACCORD_POLICY                          policy
+#   ACCORD_UNKNOWN                         unknown
+#   ACCORD_DEFAULT_AGENT                   default_agent
+#   ACCORD_RETENTION_DAYS                  retention_days
+#   ACCORD_EMULATION_PRESET                emulation.preset
+#   ACCORD_EMULATION_MAX_RETRIES           emulation.max_retries
+#   ACCORD_EMULATION_DESCRIBE_IMAGES_WITH  emulation.describe_images_with
+#   ACCORD_LIMITS_FIRST_PACKET_S           limits.first_packet_s
+#   ACCORD_LIMITS_GAP_S                    limits.gap_s
+#   ACCORD_LIMITS_TURN_S                   limits.turn_s
+#   ACCORD_LIMITS_CONCURRENT_TURNS         limits.concurrent_turns
+#   ACCORD_STORE_KIND                      store.kind
+#   ACCORD_STORE_PATH                      store.path
 # ACCORD_KEY_<BACKEND> holds the key of a backend, before the variable that its `key_env` names.
 
 # How far work may be compromised: "strict" (native only), "standard" (emulation where the work accepts it),
@@ -63,8 +64,12 @@ STARTER: Final = """\
 
 [emulation]
 # Emulations that Accord performs beyond the standard ones: true, false, or one by one.
-#preset = { tool_use = true, stop_sequences = true }
+#preset = { tool_use = true, image_input = true }
 #max_retries = 2
+
+# A backend that reads images and may be shown those meant for one that does not; its description goes in their place.
+# Only where image_input is on above. Without this, images are told by their file names, and no other backend sees them.
+#describe_images_with = "local"
 
 # A strategy of your own: "system_prompt_injection" with a prompt, "post_processing" with a detail, "disabled" with a
 # reason.

@@ -29,7 +29,8 @@ def emulation_config(config: Config) -> EmulationConfig:
 
 def emulation_settings(config: Config) -> EmulationSettings:
     """The settings of the emulations that are performed."""
-    return EmulationSettings(max_retries=config.emulation.max_retries)
+    chosen = config.emulation
+    return EmulationSettings(max_retries=chosen.max_retries, describe_images_with=chosen.describe_images_with)
 
 
 def content_limits(config: Config) -> Limits:

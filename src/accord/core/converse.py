@@ -1,7 +1,8 @@
 """Turns what a user sent into the conversation that a backend is given: history, content blocks, prompt, system."""
 
-from collections.abc import Sequence
-from typing import assert_never, cast
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, assert_never, cast
 
 from accord.wire.acp.content import (
     AnyBlock,
@@ -24,19 +25,42 @@ from accord.wire.conversation import (
     ResourcePart,
     TextPart,
 )
-from accord.wire.work import WorkOrder
+from accord.wire.requirement import CapabilityRequirements
+from accord.wire.work import ToolSpec, WorkOrder
+
+NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def converse(
-    *, prompt: str, content: Sequence[ContentBlock], history: Sequence[ChatMessage], system: str | None
+def converse(  # noqa: PLR0913 - the fields of an order, each by its name
+    *,
+    prompt: str,
+    content: Sequence[ContentBlock],
+    history: Sequence[ChatMessage],
+    system: str | None,
+    tools: Sequence[ToolSpec] = (),
+    response_schema: Mapping[str, Any] | None = None,
+    stop_sequences: Sequence[str] = (),
+    thinking: bool = False,
+    stream: bool = False,
+    parameters: Mapping[str, Any] = NOTHING,
+    requirements: CapabilityRequirements | None = None,
 ) -> WorkOrder:
-    """A piece of work that carries all of it."""
-    messages = [_text(Role.SYSTEM, system)] if system else []
-    messages += [_text(said.role, said.content) for said in history]
+    """A piece of work that carries all of it. Only the agent's own words are checked; the rest has been already."""
+    messages = [_message(Role.SYSTEM, TextPart(text=system))] if system else []
+    messages += [_message(said.role, TextPart.trusted(text=said.content)) for said in history]
     asked = [TextPart(text=prompt)] if prompt else []
     parts: list[MessagePart] = [*asked, *(part_of(block) for block in content)]
-    messages.append(ConversationMessage(role=Role.USER, content=parts))
-    return WorkOrder(conversation=Conversation(messages=messages))
+    messages.append(ConversationMessage.trusted(role=Role.USER, content=parts))
+    return WorkOrder.trusted(
+        conversation=Conversation.trusted(messages=messages),
+        requirements=requirements or CapabilityRequirements.trusted(),
+        tools=list(tools),
+        response_schema=None if response_schema is None else dict(response_schema),
+        stop_sequences=list(stop_sequences),
+        stream=stream,
+        thinking=thinking,
+        parameters=dict(parameters),
+    )
 
 
 def part_of(block: ContentBlock) -> MessagePart:
@@ -64,5 +88,5 @@ def _resource(block: ResourceBlock) -> ResourcePart:
     return ResourcePart(uri=inner.uri, media_type=inner.mime_type, data=inner.blob)
 
 
-def _text(role: Role, text: str) -> ConversationMessage:
-    return ConversationMessage(role=role, content=[TextPart(text=text)])
+def _message(role: Role, part: TextPart) -> ConversationMessage:
+    return ConversationMessage.trusted(role=role, content=[part])

@@ -4,11 +4,12 @@ A derived need accepts emulation: whoever insists on the real thing says so in t
 stated is not derived again, whatever its minimum, and aliases count as one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final
 
 from accord.wire.capability import ALIASES, Capability
-from accord.wire.conversation import AudioPart, Conversation, ImagePart, MessagePart, ResourcePart, ToolResultPart
+from accord.wire.conversation import AudioPart, ImagePart, MessagePart, ResourcePart, TextPart, ToolResultPart
 from accord.wire.plan import Need
 from accord.wire.requirement import CapabilityRequirement
 from accord.wire.support import MinSupport
@@ -16,10 +17,16 @@ from accord.wire.work import WorkOrder
 
 PDF: Final = "application/pdf"
 
-DERIVED: Final[tuple[tuple[Capability, str, Callable[[WorkOrder], bool]], ...]] = (
-    (Capability.IMAGE_INPUT, "the conversation has an image", lambda order: _carries(order, _is_image)),
-    (Capability.AUDIO, "the conversation has sound", lambda order: _carries(order, _is_audio)),
-    (Capability.PDF_INPUT, "the conversation has a PDF document", lambda order: _carries(order, _is_pdf)),
+CARRIED: Final[Mapping[Capability, str]] = MappingProxyType(
+    {
+        Capability.IMAGE_INPUT: "the conversation has an image",
+        Capability.AUDIO: "the conversation has sound",
+        Capability.PDF_INPUT: "the conversation has a PDF document",
+    }
+)
+"""What follows from the parts of a conversation."""
+
+ASKED: Final[tuple[tuple[Capability, str, Callable[[WorkOrder], bool]], ...]] = (
     (
         Capability.STRUCTURED_OUTPUT_JSON_SCHEMA,
         "the answer must fit a schema",
@@ -31,7 +38,12 @@ DERIVED: Final[tuple[tuple[Capability, str, Callable[[WorkOrder], bool]], ...]] 
     (Capability.STOP_SEQUENCES, "texts to stop at are given", lambda order: bool(order.stop_sequences)),
     (Capability.EXTENDED_THINKING, "thinking is asked for", lambda order: order.thinking),
 )
-"""Which capability follows from what, in the order in which needs are told."""
+"""What follows from the fields of an order."""
+
+BECAUSE: Final[Mapping[Capability, str]] = MappingProxyType(
+    {**CARRIED, **{capability: because for capability, because, _ in ASKED}}
+)
+"""Why each capability is needed, in the order in which needs are told."""
 
 
 def derive_needs(order: WorkOrder) -> list[Need]:
@@ -42,11 +54,34 @@ def derive_needs(order: WorkOrder) -> list[Need]:
     ]
     named = {name for need in stated if need.required for name in (need.capability, ALIASES.get(need.capability))}
     derived = [
-        Need(capability=capability, min_support=MinSupport.EMULATED, required=True, because=because)
-        for capability, because, follows in DERIVED
-        if capability not in named and follows(order)
+        Need(capability=capability, min_support=MinSupport.EMULATED, required=True, because=BECAUSE[capability])
+        for capability in follows_from(order)
+        if capability not in named
     ]
     return [*stated, *derived]
+
+
+def follows_from(order: WorkOrder) -> tuple[Capability, ...]:
+    """The capabilities that this order calls for by what it carries and asks for, whatever it states."""
+    found = {capability for capability, _, is_asked in ASKED if is_asked(order)}
+    for message in order.conversation.messages:
+        for part in message.content:
+            if part.__class__ is not TextPart:  # most parts by far, and no need follows from them
+                _add_carried(part, found)
+    return tuple(capability for capability in BECAUSE if capability in found)
+
+
+def _add_carried(part: MessagePart, found: set[Capability]) -> None:
+    if isinstance(part, ImagePart):
+        found.add(Capability.IMAGE_INPUT)
+    elif isinstance(part, AudioPart):
+        found.add(Capability.AUDIO)
+    elif isinstance(part, ResourcePart):
+        if part.media_type == PDF and part.data is not None:
+            found.add(Capability.PDF_INPUT)
+    elif isinstance(part, ToolResultPart):
+        for inner in part.content:
+            _add_carried(inner, found)
 
 
 def _stated(requirement: CapabilityRequirement, *, required: bool) -> Need:
@@ -56,27 +91,3 @@ def _stated(requirement: CapabilityRequirement, *, required: bool) -> Need:
         required=required,
         because="required" if required else "preferred",
     )
-
-
-def _carries(order: WorkOrder, is_such: Callable[[MessagePart], bool]) -> bool:
-    return any(is_such(part) for part in _parts(order.conversation))
-
-
-def _parts(conversation: Conversation) -> Iterator[MessagePart]:
-    for message in conversation.messages:
-        for part in message.content:
-            yield part
-            if isinstance(part, ToolResultPart):
-                yield from part.content
-
-
-def _is_image(part: MessagePart) -> bool:
-    return isinstance(part, ImagePart)
-
-
-def _is_audio(part: MessagePart) -> bool:
-    return isinstance(part, AudioPart)
-
-
-def _is_pdf(part: MessagePart) -> bool:
-    return isinstance(part, ResourcePart) and part.media_type == PDF and part.data is not None

@@ -9,25 +9,30 @@ a backend that this refuses is never chosen. Pure: it knows no backend, only wha
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
-from accord.core.derive import derive_needs
-from accord.core.emulate.choose import EmulationSettings, emulation_for
+from accord.core.derive import derive_needs, follows_from
+from accord.core.emulate.choose import DEFAULT_SETTINGS, emulation_for
 from accord.core.emulate.engine import EmulationEngine
-from accord.core.negotiate import declared_level, negotiate
+from accord.core.negotiate import compare, declared_level
+from accord.core.recall import Recall
 from accord.core.remedy import find_remedies
 from accord.core.validate import ContentValidator
 from accord.core.validate.declaration import Declared
 from accord.errors import ErrorCode
+from accord.wire.capability import ALIASES
 from accord.wire.emulation import EmulationConfig
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.negotiation import NegotiationResult
 from accord.wire.plan import Defeat, Need, Offer, Plan, Refusal, Rescue, Shortfall, UnknownPolicy, WorkPolicy
-from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
+from accord.wire.requirement import CapabilityRequirement
 from accord.wire.support import MinSupport
 from accord.wire.work import WorkOrder
 
 REFUSED_BEFORE: Final = "refused by the endpoint before"
+
+MAX_RECALLED: Final = 64
+"""Work that states more than this is planned anew each time: what is remembered stays small, whatever a peer sends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +56,39 @@ class PlanConfig:
 def plan(
     order: WorkOrder, declared: Declared | ContentValidator, candidates: Sequence[Candidate], config: PlanConfig
 ) -> Plan | Refusal:
-    """Who should do this work, and how; or why nobody can. `candidates` are in the operator's order."""
-    if refusal := _refuse_content(order, declared):
+    """Who should do this work, and how; or why nobody can. `candidates` are in the operator's order.
+
+    Asking again for work with the same needs is quick, whatever it says, and may give the very same outcome.
+    """
+    if order.prompt and (refusal := _refuse_content(order, declared)):
         return refusal
+    stated = order.requirements
+    if len(stated.required) + len(stated.preferred) > MAX_RECALLED:
+        return _decide(order, candidates, config)
+    return _PLANNED.answer(
+        (config.emulation,),
+        (config.emulation.strategies,),
+        lambda: _decide(order, candidates, config),
+        said=(_essence(order, candidates), config.policy, config.unknown),
+    )
+
+
+def _essence(order: WorkOrder, candidates: Sequence[Candidate]) -> tuple[Any, ...]:
+    """All that the outcome depends on, by value: what is needed, and what each candidate says of just that."""
+    follow = follows_from(order)
+    required = tuple((need.capability, need.min_support) for need in order.requirements.required)
+    preferred = tuple((need.capability, need.min_support) for need in order.requirements.preferred)
+    names = [*follow, *(name for name, _ in required), *(name for name, _ in preferred)]
+    names += [ALIASES[name] for name in names if name in ALIASES]
+    return follow, required, preferred, tuple((one.name, one.refused, _said_of(names, one)) for one in candidates)
+
+
+def _said_of(names: Sequence[str], candidate: Candidate) -> tuple[Any, ...]:
+    levels = map(candidate.manifest.root.get, names)
+    return tuple([None if level is None else level.root for level in levels])
+
+
+def _decide(order: WorkOrder, candidates: Sequence[Candidate], config: PlanConfig) -> Plan | Refusal:
     needs = _under_policy(derive_needs(order), config.policy)
     offers = [_offer(candidate, needs, config) for candidate in candidates]
     acceptable = sorted((offer for offer in offers if offer.is_acceptable), key=_compromise)
@@ -79,8 +114,9 @@ def _under_policy(needs: list[Need], policy: WorkPolicy) -> list[Need]:
 
 
 def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> Offer:
-    negotiated = negotiate(_seen(candidate), _requirements(needs, required=True))
-    preferred = negotiate(_seen(candidate), _requirements(needs, required=False))
+    seen = _seen(candidate)
+    negotiated = compare(seen, _requirements(needs, required=True))
+    preferred = compare(seen, _requirements(needs, required=False))
     required = _Settlement(candidate, config).settle(negotiated, needs, required=True)
     welcome = _Settlement(candidate, config).settle(preferred, needs, required=False)
     permissive = config.policy is WorkPolicy.PERMISSIVE
@@ -95,14 +131,12 @@ def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> O
     )
 
 
-def _requirements(needs: Sequence[Need], *, required: bool) -> CapabilityRequirements:
-    return CapabilityRequirements(
-        required=[
-            CapabilityRequirement(capability=need.capability, min_support=need.min_support)
-            for need in needs
-            if need.required is required
-        ]
-    )
+def _requirements(needs: Sequence[Need], *, required: bool) -> list[CapabilityRequirement]:
+    return [
+        CapabilityRequirement.trusted(capability=need.capability, min_support=need.min_support)
+        for need in needs
+        if need.required is required
+    ]
 
 
 def _seen(candidate: Candidate) -> CapabilityManifest:
@@ -136,7 +170,7 @@ class _Settlement:
         refused = name in self._candidate.refused
         silent = declared_level(self._candidate.manifest, name) is None
         strategy = self._engine.resolve(name)
-        performer = emulation_for(name, strategy, EmulationSettings()) if accepts_emulation else None
+        performer = emulation_for(name, strategy, DEFAULT_SETTINGS) if accepts_emulation else None
         if silent and not refused and self._may_try():
             self.tried.append(name)
         elif performer is not None:
@@ -181,3 +215,6 @@ def _refuse_work(needs: list[Need], offers: list[Offer], config: PlanConfig) -> 
 
 def _told(shortfalls: Sequence[Shortfall]) -> str:
     return ", ".join(f"{shortfall.capability} ({shortfall.reason})" for shortfall in shortfalls)
+
+
+_PLANNED: Final = Recall[Plan | Refusal]()

@@ -20,6 +20,8 @@ class EffectKind(StrEnum):
     SYSTEM_FOLDED = "system_folded"
     TOOLS_DESCRIBED = "tools_described"
     TOOL_HISTORY_WRITTEN_OUT = "tool_history_written_out"
+    IMAGE_SHOWN = "image_shown"
+    DESCRIPTION_FAILED = "description_failed"
     IMAGE_DESCRIBED = "image_described"
     IMAGE_NOT_SEEN = "image_not_seen"
     THOUGHTS_SEPARATED = "thoughts_separated"
@@ -44,11 +46,18 @@ LOSSES: Final = frozenset(
 
 
 class Effect(Message, frozen=True):
-    """One thing done, and how much of it: characters of text, or the number of whatever the kind names."""
+    """One thing done, and how much of it: characters of text, or the number of whatever the kind names.
+
+    Where another backend had a part in it, `by` names that backend, `usage` is what it took there, and `why` says what
+    came in between.
+    """
 
     capability: CapabilityName
     kind: Annotated[EffectKind, WrittenAsText()]
     count: int = 1
+    by: str | None = None
+    why: str | None = None
+    usage: FreeObject | None = None
 
     @property
     def lost(self) -> bool:

@@ -6,9 +6,10 @@ raises pydantic's error for pydantic's users, and `parse`, which raises ours for
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from math import isfinite
-from typing import Annotated, Any, ClassVar, Final, Self, Union, cast
+from typing import Annotated, Any, ClassVar, Final, Self, Union, cast, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, PydanticSerializationError, core_schema
@@ -63,6 +64,27 @@ class Message(BaseModel, frozen=True):
         except ValidationError as error:
             raise invalid_message(cls.__name__, error) from None
 
+    @classmethod
+    def trusted(cls, **fields: Any) -> Self:
+        """The message of these fields, unchecked: for values that our own code made, never for what a peer sent.
+
+        Only the names are looked at, and of a union it is called on the kind. It costs a fraction of checking, and of
+        pydantic's `model_construct`.
+        """
+        blank, required, factories = _blank(cls)
+        held = {**blank, **fields}
+        if len(held) != len(blank) or not required <= fields.keys():
+            raise TypeError(f"A {cls.__name__} has the fields {', '.join(blank)}, not {', '.join(fields)}")
+        made = object.__new__(cls)
+        for name, factory in factories:
+            if name not in fields:
+                held[name] = factory()
+        _set(made, "__dict__", held)
+        _set(made, "__pydantic_fields_set__", set(fields))
+        _set(made, "__pydantic_extra__", None)
+        _set(made, "__pydantic_private__", None)
+        return made
+
     def to_json(self) -> str:
         """The message as JSON text, without its absent optional fields."""
         try:
@@ -73,6 +95,20 @@ class Message(BaseModel, frozen=True):
     def dump(self) -> dict[str, Any]:
         """The message as plain JSON values, without its absent optional fields."""
         return self.model_dump(mode="json", exclude_none=True)
+
+
+_set: Final = object.__setattr__
+
+
+@cache
+def _blank(kind: type[Message]) -> tuple[dict[str, Any], frozenset[str], tuple[tuple[str, Callable[[], Any]], ...]]:
+    """The fields of a message in their order with their defaults, which have none, and what makes those not shared."""
+    fields = kind.model_fields.items()
+    made = [(name, cast("Callable[[], Any]", field.default_factory)) for name, field in fields if field.default_factory]
+    # A bare `list` makes the same list as `list[Part]`, in a tenth of the time.
+    factories = tuple((name, cast("Callable[[], Any]", get_origin(factory) or factory)) for name, factory in made)
+    required = frozenset(name for name, field in fields if field.is_required())
+    return {name: field.default for name, field in fields}, required, factories
 
 
 class WrittenAsText:

@@ -134,7 +134,14 @@ def test_without_emulations_the_turn_is_the_backends_own():
     answer = saying("a", "b")
     backend, orders = scripted(answer)
     assert list(run(Emulated(ORDER, []), backend)) == answer
-    assert orders == [ORDER]
+    assert orders[0] is ORDER
+
+
+def test_two_turns_keep_two_records():
+    first, second = Emulated(ORDER, []), Emulated(ORDER, [])
+    list(run(first, scripted(saying("a"))[0]))
+    assert [attempt.ok for attempt in first.record.attempts] == [True]
+    assert second.record == EmulationRecord()
 
 
 def test_the_whole_preset_performs_together():

@@ -19,6 +19,7 @@ from accord.core.emulate.streaming import PIECE_CHARS, Streaming
 from accord.core.emulate.structured_output import JsonMode, StructuredOutput
 from accord.core.emulate.system_message import SystemMessage
 from accord.core.emulate.tool_use import ToolUse
+from accord.wire.attempt import Effect
 from accord.wire.capability import ALIASES, Capability
 from accord.wire.emulation import (
     AnyStrategy,
@@ -36,12 +37,19 @@ NOT_PERFORMED: Final = "Nothing performs this post-processing"
 
 @dataclass(frozen=True, slots=True)
 class EmulationSettings:
-    """What an operator can set, and the words for images that a caller has got from elsewhere."""
+    """What an operator can set, and the words for images that a caller has got from elsewhere, with how.
+
+    `describe_images_with` names the backend that images may be shown to; `describe_images.py` gets the words there.
+    """
 
     max_retries: int = DEFAULT_RETRIES
     piece_chars: int = PIECE_CHARS
+    describe_images_with: str | None = None
     image_words: Mapping[int, ImageWords] = field(default_factory=lambda: MappingProxyType(dict[int, ImageWords]()))
+    image_effects: tuple[Effect, ...] = ()
 
+
+DEFAULT_SETTINGS: Final = EmulationSettings()
 
 PERFORMERS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = MappingProxyType(
     {
@@ -51,14 +59,14 @@ PERFORMERS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = Mapp
         Capability.STOP_SEQUENCES: lambda _: StopSequences(),
         Capability.SYSTEM_MESSAGE: lambda _: SystemMessage(),
         Capability.STREAMING: lambda settings: Streaming(settings.piece_chars),
-        Capability.IMAGE_INPUT: lambda settings: ImageInput(settings.image_words),
+        Capability.IMAGE_INPUT: lambda settings: ImageInput(settings.image_words, settings.image_effects),
         Capability.EXTENDED_THINKING: lambda _: ExtendedThinking(),
     }
 )
 """Who performs what. An alias is performed under its other name."""
 
 PRESET: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
-    {name: perform(EmulationSettings()).strategy for name, perform in PERFORMERS.items()}
+    {name: perform(DEFAULT_SETTINGS).strategy for name, perform in PERFORMERS.items()}
 )
 """Every emulation that Accord performs, with its label; an operator opts in."""
 
@@ -73,7 +81,7 @@ class Chosen:
 
 def preset_config(names: Iterable[str] = tuple(PRESET)) -> EmulationConfig:
     """A configuration with the preset's strategies for these capabilities, or for all of them."""
-    return EmulationConfig(strategies={str(name): PRESET[_performed_name(name)] for name in names})
+    return EmulationConfig(strategies={str(name): PRESET[performed_name(name)] for name in names})
 
 
 def choose(
@@ -82,13 +90,13 @@ def choose(
     settings: EmulationSettings | None = None,
 ) -> Chosen:
     """Who stands in for these capabilities, each once, and a warning for every one that nobody stands in for."""
-    engine = EmulationEngine(config)
+    engine, settings = EmulationEngine(config), settings or DEFAULT_SETTINGS
     chosen: dict[str, Emulation] = {}
-    report = EmulationReport()
+    report = EmulationReport.trusted()
     for name in map(str, capabilities):
         strategy = cast("AnyStrategy", engine.resolve(name))
-        if emulation := emulation_for(name, strategy, settings or EmulationSettings()):
-            chosen.setdefault(_performed_name(name), emulation)
+        if emulation := emulation_for(name, strategy, settings):
+            chosen.setdefault(performed_name(name), emulation)
             report.applied.append(EmulationEntry(capability=name, strategy=strategy))
         else:
             reason = strategy.reason if isinstance(strategy, Disabled) else NOT_PERFORMED
@@ -98,7 +106,7 @@ def choose(
 
 def emulation_for(capability: str, strategy: EmulationStrategy, settings: EmulationSettings) -> Emulation | None:
     """Who performs this strategy for this capability, if anyone does."""
-    name = _performed_name(capability)
+    name = performed_name(capability)
     strategy = cast("AnyStrategy", strategy)
     match strategy:
         case SystemPromptInjection():
@@ -113,7 +121,7 @@ def emulation_for(capability: str, strategy: EmulationStrategy, settings: Emulat
             assert_never(strategy)
 
 
-def _performed_name(capability: str) -> str:
+def performed_name(capability: str) -> str:
     """The name under which a capability is performed: its own, or its alias's."""
     alias = ALIASES.get(capability)
     return str(alias) if alias in PERFORMERS and capability not in PERFORMERS else str(capability)

@@ -46,6 +46,9 @@ READ_ORDER: Final[Mapping[str, str]] = MappingProxyType(
 
 def in_order(emulations: Iterable[Emulation], table: Mapping[str, str]) -> tuple[Emulation, ...]:
     """The emulations as the table orders them."""
+    emulations = tuple(emulations)
+    if len(emulations) < 2:
+        return emulations
     places = {name: place for place, name in enumerate(table)}
     return tuple(sorted(emulations, key=lambda emulation: places.get(emulation.capability, -1)))
 
@@ -79,7 +82,7 @@ class ReaderChain:
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
         """The pieces that all readers let go on."""
-        return self._feed_from(0, [piece])
+        return self._feed_from(0, [piece]) if self._links else [piece]
 
     def finish(self, end: EndPiece) -> Closing:
         """Ends every reader in turn; what one still holds goes through those after it. The first objection stands."""

@@ -12,7 +12,6 @@ That loop is all a caller needs, whatever is emulated. It knows no particular em
 than all emulations together may retry. The end piece comes last and once, with the usage of all attempts added up.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,6 +28,7 @@ from accord.wire.conversation import ConversationMessage, TextPart
 from accord.wire.emulation import EmulationEntry
 from accord.wire.work import WorkOrder
 
+NO_READERS: Final = ReaderChain((), WorkOrder())
 NOTHING_SAID: Final = "(nothing)"
 """Stands for an empty answer when the model is asked again: many APIs refuse an empty message."""
 
@@ -59,12 +59,14 @@ class Emulated:
         self._emulations: Final = in_order(emulations, PREPARE_ORDER)
         self._asked: Final = order
         self._to_send, effects = prepare_all(order, self._emulations)
-        entries = [EmulationEntry(capability=each.capability, strategy=each.strategy) for each in self._emulations]
-        self.record: Final = EmulationRecord(emulated=entries, effects=effects)
+        entries = [
+            EmulationEntry.trusted(capability=each.capability, strategy=each.strategy) for each in self._emulations
+        ]
+        self.record: Final = EmulationRecord.trusted(emulated=entries, effects=effects)
         self.stage = Stage.TO_SEND
         self.failure: Failed | None = None
-        self._chain = ReaderChain((), order)
-        self._retries: Counter[str] = Counter()
+        self._chain = NO_READERS
+        self._retries: Final[dict[str, int]] = {}
         self._usage: dict[str, Any] | None = None
 
     def next_order(self) -> WorkOrder | None:
@@ -72,7 +74,7 @@ class Emulated:
         if self.stage in (Stage.DONE, Stage.FAILED):
             return None
         self.stage = Stage.READING
-        self._chain = ReaderChain(self._emulations, self._asked)
+        self._chain = ReaderChain(self._emulations, self._asked) if self._emulations else NO_READERS
         return self._to_send
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
@@ -98,18 +100,21 @@ class Emulated:
         self._note(None, (), usage=end.usage)
         self.record.effects.extend(closing.verdict.effects)
         self.stage = Stage.DONE
-        return [*closing.pieces, closing.verdict.end.model_copy(update={"usage": self._usage})]
+        told = closing.verdict.end
+        whole = told if told.usage == self._usage else told.model_copy(update={"usage": self._usage})
+        return [*closing.pieces, whole]
 
     def _object(self, closing: Closing, asking: AskAgain, end: EndPiece) -> None:
         by = cast("Emulation", closing.by)
         self._note(by.capability, asking.problems, usage=end.usage)
-        if self._retries[by.capability] >= by.max_retries:
+        retries = self._retries.get(by.capability, 0)
+        if retries >= by.max_retries:
             told = (
                 f"{by.capability} could not be emulated in {len(self.record.attempts)} attempts: {asking.problems[0]}"
             )
             self._fail(ErrorCode.EMULATION_FAILED, told, asking.problems)
             return
-        self._retries[by.capability] += 1
+        self._retries[by.capability] = retries + 1
         said = ConversationMessage(role=Role.ASSISTANT, content=[TextPart(text=asking.answer or NOTHING_SAID)])
         told = ConversationMessage(role=Role.USER, content=[TextPart(text=asking.correction)])
         self._to_send = saying(self._to_send, [*self._to_send.conversation.messages, said, told])
@@ -118,7 +123,7 @@ class Emulated:
     def _note(self, capability: str | None, problems: tuple[str, ...], *, usage: dict[str, Any] | None) -> None:
         number = len(self.record.attempts) + 1
         self.record.attempts.append(
-            Attempt(number=number, ok=not problems, capability=capability, problems=list(problems), usage=usage)
+            Attempt.trusted(number=number, ok=not problems, capability=capability, problems=list(problems), usage=usage)
         )
 
     def _fail(self, code: ErrorCode, message: str, problems: tuple[str, ...]) -> None:

@@ -92,6 +92,8 @@ def apply_emulation(
 
 
 def _config(given: EmulationConfig | Mapping[str, Any]) -> EmulationConfig:
+    if isinstance(given, EmulationConfig):
+        return given
     try:
         return EmulationConfig.model_validate(given)
     except ValidationError as error:

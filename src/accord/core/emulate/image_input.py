@@ -1,8 +1,8 @@
 """Replaces images by words, for a backend that cannot see, and never claims what did not happen.
 
-The words are handed in: a description from a backend that may see the images, or alternative text. Asking for them is
-the caller's business (`images_of` says which image has which number). Failing that the image's own file name is told,
-and failing that, that an image was sent which cannot be seen. All but a description count as a loss.
+The words are handed in: a description from a backend that may see the images, or alternative text. `describe_images.py`
+asks for them (`images_of` says which image has which number). Failing that the image's own file name is told, and
+failing that, that an image was sent which cannot be seen. All but a description count as a loss.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +35,13 @@ class ImageWords:
 
 @dataclass(frozen=True, slots=True)
 class ImageInput:
-    """Says in words what was sent as images; `words` goes by each image's number, which `images_of` tells."""
+    """Says in words what was sent as images; `words` goes by each image's number, which `images_of` tells.
+
+    `before` is what was done to get the words, and goes on the record ahead of what is done with them.
+    """
 
     words: Mapping[int, ImageWords] = field(default_factory=lambda: MappingProxyType(dict[int, ImageWords]()))
+    before: tuple[Effect, ...] = ()
     capability: str = Capability.IMAGE_INPUT
     strategy: EmulationStrategy = _LABEL
     max_retries: int = 0
@@ -49,7 +53,7 @@ class ImageInput:
         prompt = [told.block(block) for block in order.prompt]
         if not told.numbers:
             return Prepared(order)
-        return Prepared(saying(order, messages).model_copy(update={"prompt": prompt}), tuple(told.effects()))
+        return Prepared(saying(order, messages).model_copy(update={"prompt": prompt}), (*self.before, *told.effects()))
 
     def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
         """The answer needs nothing."""
