@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, Protocol
-from uuid import uuid5
+from uuid import UUID, uuid5
 
 from pydantic_core import from_json
 
@@ -28,10 +28,12 @@ from accord.wire.acp.content import ContentBlock
 from accord.wire.answer import AnyPiece, TextPiece, ToolCallPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.event import PresentationEvent, PresentationEventType
-from accord.wire.packet import StreamPacket
+from accord.wire.packet import EventPacket, StreamPacket
 from accord.wire.request import ServiceRequest
 from accord.wire.requirement import CapabilityRequirements
 from accord.wire.work import ToolSpec
+
+_Kind = PresentationEventType
 
 Yielded = str | PresentationEvent | StreamPacket
 Run = Callable[["Turn"], AsyncIterator[Yielded]]
@@ -73,10 +75,14 @@ class Answer:
     def __init__(self, pieces: AsyncIterator[AnyPiece]) -> None:
         self._pieces: Final = pieces
 
-    async def __aiter__(self) -> AsyncIterator[str]:
-        async for piece in self._pieces:
+    def __aiter__(self) -> "Answer":
+        return self
+
+    async def __anext__(self) -> str:
+        while True:
+            piece = await anext(self._pieces)
             if isinstance(piece, TextPiece):
-                yield piece.text
+                return piece.text
 
     def pieces(self) -> AsyncIterator[AnyPiece]:
         """Everything as it comes: text, thoughts, calls of tools, the end."""
@@ -122,33 +128,40 @@ class Turn:
 
     def progress(self, label: str, share: float | None = None, *, status: str = "running") -> PresentationEvent:
         """How far a piece of work has come."""
-        return self.event("progress_indicator", {"label": label, "status": status, "progress_percent": share})
+        return self._shown(_Kind.PROGRESS_INDICATOR, {"label": label, "status": status, "progress_percent": share})
 
     def citation(self, *items: Mapping[str, Any]) -> PresentationEvent:
         """Sources: `source_id`, `uri`, `title` and perhaps a `snippet` each."""
-        return self.event("citation_block", {"items": [dict(item) for item in items]})
+        return self._shown(_Kind.CITATION_BLOCK, {"items": [dict(item) for item in items]})
 
     def media(self, *items: Mapping[str, Any]) -> PresentationEvent:
         """Media: `url`, `mime_type` and perhaps an `alt_text` each."""
-        return self.event("media_carousel", {"items": [dict(item) for item in items]})
+        return self._shown(_Kind.MEDIA_CAROUSEL, {"items": [dict(item) for item in items]})
 
     def markdown(self, content: str) -> PresentationEvent:
         """A block of markdown."""
-        return self.event("markdown_block", {"content": content})
+        return self._shown(_Kind.MARKDOWN_BLOCK, {"content": content})
 
     def thought(self, thought: str, **more: Any) -> PresentationEvent:
         """A step of reasoning; never part of the answer."""
-        return self.event("thought_trace", {"thought": thought, **more})
+        return self._shown(_Kind.THOUGHT_TRACE, {"thought": thought, **more})
 
     def user_error(self, message: str, **more: Any) -> PresentationEvent:
         """Something failed, and the user should know."""
-        return self.event("user_error", {"message": message, **more})
+        return self._shown(_Kind.USER_ERROR, {"message": message, **more})
 
-    def event(self, kind: PresentationEventType | str, data: Mapping[str, Any]) -> PresentationEvent:
-        """An event of this turn; its id follows from the request's, so that a repeated turn has the same ids."""
+    def event(self, kind: str, data: Mapping[str, Any]) -> EventPacket:
+        """An event of a type of the agent's own; a client that did not declare it is told that it is kept."""
+        own, now = self._next_id(), self._clock.now()
+        return EventPacket(p={"id": str(own), "type": kind, "timestamp": now.isoformat(), "data": dict(data)})
+
+    def _shown(self, kind: PresentationEventType, data: Mapping[str, Any]) -> PresentationEvent:
+        return PresentationEvent(type=kind, data=dict(data), id=self._next_id(), timestamp=self._clock.now())
+
+    def _next_id(self) -> UUID:
+        """Follows from the request's id, so that a repeated turn has the same ids."""
         self._events += 1
-        own = uuid5(self.request.request_id, f"event-{self._events}")
-        return PresentationEvent(type=kind, data=dict(data), id=own, timestamp=self._clock.now())
+        return uuid5(self.request.request_id, f"event-{self._events}")
 
 
 class Agent:

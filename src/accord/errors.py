@@ -117,6 +117,11 @@ class AccordError(Exception):
         """The row of the one table that belongs to this error."""
         return FACTS[self.code]
 
+    @property
+    def severity(self) -> ErrorSeverity:
+        """Whether trying the same thing again can help."""
+        return self.facts.severity
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -165,6 +170,11 @@ class BackendError(AccordError):
         super().__init__(message)
         self.retryable: Final = retryable
         self.refused: Final = refused
+
+    @property
+    def severity(self) -> ErrorSeverity:
+        """Transient only if the backend itself is worth another try."""
+        return ErrorSeverity.TRANSIENT if self.retryable else ErrorSeverity.FATAL
 
 
 class EmulationError(AccordError):

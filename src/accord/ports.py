@@ -1,6 +1,7 @@
 """What is plugged in: the shapes that the engine needs of its parts, and nothing about any of them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
 
@@ -49,6 +50,37 @@ class Clock(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A turn at its beginning: the turn already known by its request id, or what a new one has to know."""
+
+    session: SessionRecord
+    known: TurnRecord | None = None
+    history: Sequence[ChatMessage] = ()
+    last_receipt_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Packets that follow those that a turn has, numbered from `first_seq`, and items that they speak of."""
+
+    request_id: str
+    first_seq: int
+    packets: Sequence[str]
+    items: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a turn ends, and what it leaves behind."""
+
+    last: Append
+    state: TurnState
+    ended_at: datetime
+    messages: Sequence[ChatMessage] = ()
+    receipt: ReceiptRecord | None = None
+
+
 class SessionStore(Protocol):
     """What is remembered. When a writing call returns, what it wrote survives `kill -9` and a power cut.
 
@@ -70,10 +102,6 @@ class SessionStore(Protocol):
         """Return if the storage answers; raise `StoreError` if not."""
         ...
 
-    async def put_session(self, session: SessionRecord) -> None:
-        """Keep a session, or renew the one of that id; another owner's session is a conflict."""
-        ...
-
     async def session(self, session_id: str) -> SessionRecord | None:
         """The session of that id. Whether the asker may see it is for the caller to decide, by its owner."""
         ...
@@ -82,10 +110,12 @@ class SessionStore(Protocol):
         """A page of an owner's sessions, the newest first, beginning after the last one of the page before."""
         ...
 
-    async def begin_turn(self, turn: TurnRecord) -> TurnRecord | None:
-        """None if the turn is new and now the caller's to run; otherwise the turn already known by that request id.
+    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, *, history: int) -> Begun:
+        """Begin a turn in its session, which is kept if it is new and renewed if it is not, all or nothing.
 
-        Of several callers, in whatever process, exactly one is told None. The caller compares owner and digest.
+        Of several callers with one request id, in whatever process, exactly one begins the turn; the others are given
+        the turn already `known`, and then nothing is written. The caller compares owner and digest. A session keeps
+        its capabilities when `session` declares none. Another owner's session is a conflict.
         """
         ...
 
@@ -93,32 +123,32 @@ class SessionStore(Protocol):
         """The turn of that request id."""
         ...
 
-    async def unfinished(self, before: datetime, *, limit: int) -> list[TurnRecord]:
-        """Turns still running that began before then, the oldest first: what a killed process left behind."""
+    async def beat(self, runner: str, at: datetime) -> None:
+        """Keep that this runner of turns is alive."""
         ...
 
-    async def append_packets(self, request_id: str, first_seq: int, packets: Sequence[str]) -> None:
-        """Keep packets, numbered from `first_seq`; a gap, a repetition or a turn that is over is a conflict."""
+    async def abandoned(self, silent_since: datetime, *, limit: int) -> list[TurnRecord]:
+        """Turns still running whose runner has not been heard of since then, the oldest first."""
+        ...
+
+    async def append_packets(self, new: Append) -> None:
+        """Keep packets and items; a gap, a repetition or a turn that is over is a conflict."""
         ...
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
         """The packets that follow `after_seq`, in order; 0 is before the first."""
         ...
 
-    async def end_turn(
-        self,
-        request_id: str,
-        state: TurnState,
-        ended_at: datetime,
-        *,
-        messages: Sequence[ChatMessage] = (),
-        receipt: ReceiptRecord | None = None,
-    ) -> bool:
-        """End a running turn, with its messages and its receipt, all or nothing.
+    async def end_turn(self, ending: Ending) -> bool:
+        """End a running turn, with its last packets, its messages and its receipt, all or nothing.
 
         False, and nothing is written, if the receipt does not follow the session's last one: another turn ended in
         between, so read `last_receipt_hash` and seal the receipt again.
         """
+        ...
+
+    async def item(self, request_id: str, item_id: str) -> str | None:
+        """What was kept under this id of a turn, for a client to fetch later."""
         ...
 
     async def history(self, session_id: str, *, limit: int) -> list[ChatMessage]:

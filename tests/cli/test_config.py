@@ -17,6 +17,7 @@ kind = "openai"
 key_env = "LOCAL_KEY"
 [emulation]
 preset = true
+describe_images_with = "local"
 [store]
 kind = "postgres"
 """
@@ -52,6 +53,8 @@ def test_each_value_is_shown_with_where_it_came_from(folder: Path, monkeypatch: 
     assert origins["backends[0].kind"] == "accord.toml:4"
     assert origins["backends[0].model"] == "default"
     assert origins["emulation.preset.tool_use"] == "accord.toml:7"
+    assert told["config"]["emulation"]["describe_images_with"] == "local"
+    assert origins["emulation.describe_images_with"] == "accord.toml:8"
     assert origins["limits.gap_s"] == "env ACCORD_LIMITS_GAP_S"
     assert told["secrets"] == [
         {"key": "backends[0] key", "variable": "ACCORD_KEY_LOCAL", "set": False},

@@ -16,6 +16,7 @@ from accord.wire.request import ServiceRequest
 async def relay(turn: Turn) -> AsyncIterator[Yielded]:
     async for text in turn.ask():
         yield text
+        await asyncio.sleep(0)  # lets the store write in the middle of a turn
 
 
 async def main(path: Path, first: int) -> None:

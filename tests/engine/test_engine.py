@@ -1,69 +1,20 @@
 """Whole turns on a scripted backend: the stories, the failures, the limits."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from accord.agent import Agent, Turn, UserFacingError, Yielded
+from accord.agent import Turn, UserFacingError, Yielded
 from accord.backends.scripted import Fault, Pause, ScriptedBackend
 from accord.core.emulate.choose import preset_config
-from accord.core.plan import PlanConfig
-from accord.engine import Dispatcher, Engine, RunningTurn, TimeLimits
-from accord.engine.clock import SystemClock
+from accord.engine import TimeLimits
 from accord.errors import AccordError, AgentError, BackendError, ErrorCode, RefusedError, TimedOutError
 from accord.wire.client import ClientCapabilities
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.plan import Plan, Refusal, WorkPolicy
-from accord.wire.request import ServiceRequest
-
-SEES = {"streaming": "native", "image_input": "native"}
-STREAMS = {"streaming": "native"}
-IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-
-
-def asking(query: str = "hi", **payload: Any) -> ServiceRequest:
-    return ServiceRequest.model_validate(
-        {
-            "request_id": str(UUID(int=7)),
-            "context": {"session_id": "s", "user": {"id": "u", "name": "U"}},
-            "payload": {"query": query, **payload},
-        }
-    )
-
-
-def engine(run: Callable[[Turn], AsyncIterator[Yielded]], *backends: ScriptedBackend, **options: Any) -> Engine:
-    agent = Agent(run, accepts=options.pop("accepts", None))
-    limits = options.pop("limits", None)
-    dispatcher = Dispatcher(backends, config=PlanConfig(**options), limits=limits)
-    return Engine(agent, dispatcher, clock=SystemClock(), limits=limits)
-
-
-async def relay(turn: Turn) -> AsyncIterator[Yielded]:
-    async for text in turn.ask():
-        yield text
-
-
-async def collected(turn: RunningTurn) -> list[StreamPacket]:
-    return [packet async for packet in turn.packets()]
-
-
-def played(running: RunningTurn) -> list[StreamPacket]:
-    return asyncio.run(asyncio.wait_for(collected(running), 20))
-
-
-def within(task: Callable[[], Awaitable[Any]]) -> Any:
-    async def bounded() -> Any:
-        return await asyncio.wait_for(task(), 20)
-
-    return asyncio.run(bounded())
-
-
-def said(packets: list[StreamPacket]) -> str:
-    return "".join(packet.p for packet in packets if isinstance(packet, DeltaPacket))
-
+from tests.engine.playing import IMAGE, SEES, STREAMS, asking, engine, played, relay, said, within
 
 # --- stories ---
 
@@ -354,6 +305,32 @@ def test_errors_are_ours():
     for error in (BackendError("x"), AgentError("y"), TimedOutError("z")):
         assert isinstance(error, AccordError)
     assert RefusedError("m", ErrorCode.CAPABILITY_UNSUPPORTED, {}).facts.http == 422
+
+
+def test_an_error_that_an_agent_sends_itself_is_its_failure():
+    async def fail(_: Turn) -> AsyncIterator[Yielded]:
+        yield "so far"
+        yield StreamPacket(op="error", p={"code": "quota", "message": "Used up", "severity": "fatal"})
+
+    running = engine(fail).begin(asking())
+    assert [packet.op for packet in played(running)] == ["delta", "error", "close"]
+    assert running.failure is not None
+    assert running.failure.details["code"] == "quota"
+
+
+def test_the_requirements_of_a_request_hold_for_what_the_agent_asks():
+    plain, tools = (
+        ScriptedBackend("plain", [["no"]], STREAMS),
+        ScriptedBackend("tools", [["yes"]], STREAMS | {"tool_use": "native"}),
+    )
+    needs = {"required": [{"capability": "tool_use", "min_support": "native"}]}
+    assert said(played(engine(relay, plain, tools).begin(asking(requirements=needs)))) == "yes"
+
+
+@pytest.mark.parametrize(("retryable", "severity"), [(True, "transient"), (False, "fatal")])
+def test_a_stream_that_a_backend_broke_says_if_a_retry_makes_sense(retryable: bool, severity: str):
+    backend = ScriptedBackend("a", [["so far", Fault("gone", retryable=retryable)]], STREAMS)
+    assert played(engine(relay, backend).begin(asking()))[-2].p.severity == severity
 
 
 def test_an_event_has_the_same_id_when_the_turn_is_repeated():

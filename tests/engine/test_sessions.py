@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,16 +12,18 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Fault, Pause, ScriptedBackend
+from accord.core.record import record_request
 from accord.core.seal import verify
-from accord.engine import Dispatcher, Engine, Sessions
-from accord.engine.sessions import INTERRUPTED
+from accord.engine import Dispatcher, Engine, LiveTurn, Sessions
+from accord.engine.live import AHEAD
+from accord.engine.sessions import INTERRUPTED, SessionRules
 from accord.errors import RefusedError
-from accord.ports import SessionStore
+from accord.ports import Append, Ending, SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
-from accord.wire.packet import DeltaPacket, StreamPacket
+from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
 from accord.wire.request import ServiceRequest
-from accord.wire.session import PacketRecord, SessionRecord, TurnState
+from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
 
 STREAMS = {"streaming": "native"}
 
@@ -47,9 +49,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:
     return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "accord.db")
 
 
-def sessions(store: SessionStore, *script: Any) -> tuple[Sessions, ScriptedBackend]:
+def sessions(store: SessionStore, *script: Any, **rules: Any) -> tuple[Sessions, ScriptedBackend]:
     backend = ScriptedBackend("a", [list(script)], STREAMS)
-    return Sessions(Engine(Agent(relay), Dispatcher([backend])), store), backend
+    return Sessions(Engine(Agent(relay), Dispatcher([backend])), store, SessionRules(**rules)), backend
 
 
 def within(store: SessionStore, task: Callable[[], Awaitable[Any]]) -> Any:
@@ -160,17 +162,155 @@ def test_a_failed_turn_is_kept_with_its_reason(store: SessionStore):
     within(store, run)
 
 
-def test_a_reader_that_goes_away_leaves_an_ended_turn(store: SessionStore):
+@pytest.mark.parametrize(("goes_on", "state"), [(True, TurnState.DONE), (False, TurnState.CANCELLED)])
+def test_a_turn_that_nobody_reads_goes_on_or_stops_as_it_is_told(store: SessionStore, goes_on: bool, state: TurnState):
+    made, backend = sessions(store, "one", Pause(0.05), "two", goes_on_unread=goes_on)
+
+    async def run() -> None:
+        turn = await made.begin(request())
+        packets = turn.packets()
+        await anext(packets)
+        await packets.aclose()
+        await made.drain(20)
+        kept = await store.turn(turn.request_id)
+        assert kept is not None
+        assert kept.state is state
+        assert backend.closed == 1
+
+    within(store, run)
+
+
+def test_a_stream_is_resumed_after_any_packet_while_it_runs_and_afterwards(store: SessionStore):
+    made, backend = sessions(store, *["word ", Pause(0.001)] * 20)
+
+    async def run() -> None:
+        turn = await made.begin(request())
+        whole = [kept async for kept in turn.packets()]
+        for kept in whole:
+            again = await made.find(turn.request_id, "u")
+            assert again is not None
+            assert [rest async for rest in again.packets(kept.seq)] == whole[kept.seq :]
+        assert len(backend.orders) == 1
+
+    within(store, run)
+
+
+def test_several_read_one_running_turn_each_from_where_it_was(store: SessionStore):
+    made, _ = sessions(store, *["word ", Pause(0.001)] * 200)
+
+    async def run() -> None:
+        turn = await made.begin(request())
+
+        async def reading(after: int) -> list[PacketRecord]:
+            return [kept async for kept in turn.packets(after)]
+
+        whole, *rest = await asyncio.gather(*(reading(after) for after in (0, 3, 150, 201)))
+        assert len(whole) == 202
+        assert rest == [whole[3:], whole[150:], whole[201:]]
+
+    within(store, run)
+
+
+def test_a_reader_far_behind_is_given_the_rest_from_the_store(store: SessionStore):
+    made, _ = sessions(store, *["word ", Pause(0.0)] * 400)
+
+    async def run() -> None:
+        turn = await made.begin(request())
+        slow = turn.packets()
+        first = await anext(slow)
+        quick = [kept async for kept in turn.packets()]
+        assert [first] + [kept async for kept in slow] == quick
+
+    within(store, run)
+
+
+def test_a_turn_does_not_run_far_ahead_of_its_readers(store: SessionStore):
+    made, _ = sessions(store, *["word ", Pause(0.0)] * 1_000)
+
+    async def run() -> None:
+        turn = await made.begin(request())
+        assert isinstance(turn, LiveTurn)
+        packets = turn.packets()
+        await anext(packets)
+        await asyncio.wait([turn.task], timeout=0.2)
+        assert turn.last_seq <= 1 + AHEAD
+        assert len([kept async for kept in packets]) == 1_001
+
+    within(store, run)
+
+
+def test_a_turn_is_cancelled_for_all_its_readers_and_closed_properly(store: SessionStore):
     made, backend = sessions(store, "one", Pause(60))
 
     async def run() -> None:
-        packets = made.packets(request())
-        await anext(packets)
-        await packets.aclose()
-        turn = await store.turn(str(UUID(int=1)))
-        assert turn is not None
-        assert turn.state is TurnState.CANCELLED
+        turn = await made.begin(request())
+        assert isinstance(turn, LiveTurn)
+        packets = turn.packets()
+        seen = [await anext(packets)]
+        turn.cancel()
+        seen += [kept async for kept in packets]
+        assert [StreamPacket.parse(kept.body).op for kept in seen][-2:] == ["error", "close"]
         assert backend.closed == 1
+        assert await read(made, request()) == seen
+
+    within(store, run)
+
+
+def test_one_more_turn_than_may_run_at_once_is_refused_and_says_so(store: SessionStore):
+    made, _ = sessions(store, "one", Pause(60), at_once=1)
+
+    async def run() -> None:
+        first = await made.begin(request(1))
+        assert await made.begin(request(1)) is first
+        with pytest.raises(RefusedError, match="Too many turns are running") as caught:
+            await made.begin(request(2))
+        assert caught.value.code == "unavailable"
+        await made.drain(0)
+
+    within(store, run)
+
+
+def test_a_session_keeps_what_was_negotiated(store: SessionStore):
+    made, _ = sessions(store, "ok")
+
+    async def run() -> None:
+        await read(made, request(1, capabilities={"supported_events": ["CITATION_BLOCK"], "prefers_markdown": False}))
+        await read(made, request(2))
+        kept = await store.session("s")
+        assert kept is not None
+        assert kept.negotiated == {
+            "content": ["text", "resource_link"],
+            "client": {"events": ["citation_block"], "text": "plain", "images": None, "assumed": []},
+        }
+
+    within(store, run)
+
+
+def test_what_a_notice_says_is_kept_can_be_fetched_while_the_turn_runs_and_afterwards(store: SessionStore):
+    async def show(turn: Turn) -> AsyncIterator[Yielded]:
+        yield "Look.\n\n"
+        yield turn.event("floor_plan", {"rooms": 3})
+
+    made = Sessions(Engine(Agent(show), Dispatcher([])), store)
+
+    async def run() -> None:
+        turn = await made.begin(request(capabilities={"supported_events": [], "prefers_markdown": True}))
+        assert isinstance(turn, LiveTurn)
+        _ = [kept async for kept in turn.packets()]
+        (item_id,) = turn.running.adapter.deferred
+        assert turn.item(item_id) == await store.item(turn.request_id, item_id)
+        assert json.loads(turn.item(item_id) or "")["data"] == {"rooms": 3}
+
+    within(store, run)
+
+
+def test_one_answer_is_the_same_whenever_it_is_asked_for(store: SessionStore):
+    made, _ = sessions(store, "Hello")
+
+    async def run() -> None:
+        first, second = await made.respond(request()), await made.respond(request())
+        assert first == second
+        assert first.output == {"text": "0 before. Hello"}
 
     within(store, run)
 
@@ -187,20 +327,55 @@ def test_turns_of_one_session_that_end_at_once_make_one_chain(store: SessionStor
     within(store, run)
 
 
-def test_a_turn_that_a_killed_process_left_is_ended_and_its_packets_stay(store: SessionStore):
-    made, backend = sessions(store, "never")
+def test_a_turn_that_a_dead_process_left_is_ended_with_a_receipt_and_its_packets_stay(store: SessionStore):
+    made, backend = sessions(store, "never", lease_s=15)
 
     async def run() -> None:
         now = made.engine.clock.now()
-        await store.put_session(SessionRecord(session_id="s", owner="u", agent="relay", created_at=now, updated_at=now))
-        left = made.record(request()).model_copy(update={"created_at": now - timedelta(minutes=1)})
-        await store.begin_turn(left)
-        await store.append_packets(left.request_id, 1, [DeltaPacket(p="so far").to_json()])
+        left = await leave(store, now - timedelta(seconds=16))
+        alive = await leave(store, now - timedelta(seconds=16), number=2, runner="alive")
+        await store.beat("alive", now)
         assert await made.recover() == 1
         assert await made.recover() == 0
         packets = [StreamPacket.parse(kept.body) for kept in await read(made, request())]
         assert [packet.op for packet in packets] == ["delta", "error", "close"]
         assert (packets[1].p.message, packets[1].p.severity) == (INTERRUPTED, "transient")
+        assert (await made.receipt(left.request_id)).outcome.message == INTERRUPTED
+        running = await store.turn(alive.request_id)
+        assert running is not None
+        assert running.state is TurnState.RUNNING
         assert backend.orders == []
 
     within(store, run)
+
+
+def test_a_turn_of_another_process_is_read_along_to_its_end(store: SessionStore):
+    made, _ = sessions(store, "never")
+
+    async def run() -> None:
+        now = made.engine.clock.now()
+        left = await leave(store, now)
+        turn = await made.begin(request())
+        packets = turn.packets()
+        assert (await anext(packets)).seq == 1
+        await store.end_turn(Ending(Append(left.request_id, 2, [ClosePacket().to_json()]), TurnState.DONE, now))
+        assert [kept.seq async for kept in packets] == [2]
+
+    within(store, run)
+
+
+async def leave(store: SessionStore, when: datetime, *, number: int = 1, runner: str = "other") -> TurnRecord:
+    """A turn that another process has begun and said something in."""
+    asked = request(number)
+    session = SessionRecord(session_id="s", owner="u", agent="relay", created_at=when, updated_at=when)
+    left = TurnRecord(
+        request_id=str(asked.request_id),
+        session_id="s",
+        owner="u",
+        runner=runner,
+        request_digest=record_request(asked.payload).digest,
+        created_at=when,
+    )
+    await store.begin_turn(session, left, history=0)
+    await store.append_packets(Append(left.request_id, 1, [DeltaPacket(p="so far").to_json()]))
+    return left

@@ -4,9 +4,9 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from accord.ports import SessionStore
+from accord.ports import Append, Begun, Ending, SessionStore
 from accord.wire.chat import ChatMessage, Role
-from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord
+from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
 START = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)
 
@@ -20,10 +20,16 @@ def a_session(session_id: str = "s1", *, owner: str = "ada", seconds: float = 0,
     return SessionRecord(session_id=session_id, owner=owner, **{**usual, **fields})
 
 
-def a_turn(request_id: str = "r1", session_id: str = "s1", *, owner: str = "ada", seconds: float = 1) -> TurnRecord:
-    return TurnRecord(
-        request_id=request_id, session_id=session_id, owner=owner, request_digest="d", created_at=at(seconds)
-    )
+def a_turn(
+    request_id: str = "r1", session_id: str = "s1", *, owner: str = "ada", seconds: float = 1, **fields: Any
+) -> TurnRecord:
+    usual: dict[str, Any] = {"request_digest": "d", "runner": "p1", "created_at": at(seconds)}
+    return TurnRecord(request_id=request_id, session_id=session_id, owner=owner, **{**usual, **fields})
+
+
+def ending(last: str | Append = "r1", state: TurnState = TurnState.DONE, seconds: float = 2, **left: Any) -> Ending:
+    """The end of a turn, given by its name if it has no more packets."""
+    return Ending(Append(last, 1, []) if isinstance(last, str) else last, state, at(seconds), **left)
 
 
 def a_receipt(request_id: str, previous: str | None, session_id: str = "s1") -> ReceiptRecord:
@@ -38,6 +44,11 @@ def said(*texts: str) -> list[ChatMessage]:
 
 async def begun(store: SessionStore, request_id: str = "r1", session_id: str = "s1", *, owner: str = "ada") -> None:
     """A session with a turn that runs."""
-    if await store.session(session_id) is None:
-        await store.put_session(a_session(session_id, owner=owner))
-    assert await store.begin_turn(a_turn(request_id, session_id, owner=owner)) is None
+    session = a_session(session_id, owner=owner)
+    assert (await store.begin_turn(session, a_turn(request_id, session_id, owner=owner), history=0)).known is None
+
+
+async def put(store: SessionStore, session: SessionRecord, request_id: str | None = None) -> Begun:
+    """Have a session kept, by a turn in it that begins when the session was last used."""
+    its = a_turn(request_id or f"of {session.session_id}", session.session_id, owner=session.owner)
+    return await store.begin_turn(session, its.model_copy(update={"created_at": session.updated_at}), history=99)

@@ -14,15 +14,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, select
 
-from accord.errors import ErrorCode, StoreError
+from accord.errors import ErrorCode, StoreConflictError, StoreError
+from accord.ports import Append
 from accord.stores import sqlite
 from accord.stores.migrate import FOLDER, HEAD
-from accord.stores.schema import METADATA
+from accord.stores.schema import METADATA, runners
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import TurnState
-from tests.stores.records import a_session, at, begun, said
+from accord.stores.statements import FORGOTTEN_AFTER
+from tests.stores.records import a_receipt, a_session, a_turn, at, begun, ending, put, said
 
 
 @pytest.fixture
@@ -32,9 +33,9 @@ def file(tmp_path: Path) -> Path:
 
 async def test_sessions_survive_a_restart(file: Path):
     store = SqliteStore(file)
-    for _ in range(2):  # the second opening migrates nothing and finds everything
+    for request_id in ("r1", "r2"):  # the second opening migrates nothing and finds everything
         await store.open()
-        await store.put_session(a_session(negotiated={"streaming": "native"}))
+        await put(store, a_session(negotiated={"streaming": "native"}), request_id)
         await store.close()
     await store.open()
     assert await store.session("s1") == a_session(negotiated={"streaming": "native"})
@@ -116,6 +117,23 @@ async def test_a_file_that_cannot_be_used_is_told_in_one_line(
         HELD.pop().close()
 
 
+async def test_a_store_that_may_not_create_its_file_says_that_it_is_missing_and_leaves_no_trace(file: Path):
+    with pytest.raises(StoreError) as caught:
+        await SqliteStore(file, create=False).open()
+    assert str(caught.value) == f"{file}: there is no such file"
+    assert [*file.parent.iterdir()] == []
+
+
+async def test_a_store_that_may_not_create_its_file_opens_one_that_is_there(file: Path):
+    store, reader = SqliteStore(file), SqliteStore(file, create=False)
+    await store.open()
+    await begun(store)
+    await reader.open()
+    assert await reader.turn("r1") == a_turn()
+    await reader.close()
+    await store.close()
+
+
 async def test_a_file_held_by_another_process_fails_a_call_and_not_the_store(file: Path):
     store = SqliteStore(file, busy_timeout_s=0.05)
     await store.open()
@@ -123,9 +141,9 @@ async def test_a_file_held_by_another_process_fails_a_call_and_not_the_store(fil
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="another process has held it for too long"):
-            await store.append_packets("r1", 1, ["a"])
+            await store.append_packets(Append("r1", 1, ["a"]))
         assert await store.packets("r1", after_seq=0, limit=9) == []  # readers wait for nobody
-    await store.append_packets("r1", 1, ["a"])
+    await store.append_packets(Append("r1", 1, ["a"]))
     assert len(await store.packets("r1", after_seq=0, limit=9)) == 1
     await store.close()
 
@@ -136,9 +154,9 @@ async def test_a_full_disk_is_told_and_when_there_is_room_again_work_goes_on(fil
     await begun(store)
     await store.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=40").all())
     with pytest.raises(StoreError, match="the disk is full"):
-        await store.append_packets("r1", 1, ["x" * 1_000_000])
+        await store.append_packets(Append("r1", 1, ["x" * 1_000_000]))
     await store.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=4000").all())
-    await store.append_packets("r1", 1, ["x" * 1_000_000])
+    await store.append_packets(Append("r1", 1, ["x" * 1_000_000]))
     await store.close()
 
 
@@ -146,8 +164,9 @@ async def test_what_is_deleted_is_nowhere_in_the_files(file: Path):
     store = SqliteStore(file)
     await store.open()
     await begun(store)
-    await store.append_packets("r1", 1, ["a secret packet", "x" * 9000])
-    await store.end_turn("r1", TurnState.DONE, at(2), messages=said("a secret message"))
+    await store.append_packets(Append("r1", 1, ["a secret packet", "x" * 9000], {"i1": "a secret item" * 900}))
+    receipt = a_receipt("r1", None).model_copy(update={"body": "a secret receipt"})
+    await store.end_turn(ending(messages=said("a secret message"), receipt=receipt))
     assert b"a secret" in everything(file)
     await store.delete_user("ada")
     assert b"a secret" not in everything(file)
@@ -160,7 +179,7 @@ async def test_the_log_is_moved_into_the_file_when_it_has_grown(file: Path, monk
     await store.open()
     await begun(store)
     for seq in range(1, 41):
-        await store.append_packets("r1", seq, ["x" * 20_000])
+        await store.append_packets(Append("r1", seq, ["x" * 20_000]))
     assert size(log_of(file)) < 300_000
     assert size(file) > 500_000
     assert len(await store.packets("r1", after_seq=0, limit=99)) == 40
@@ -190,6 +209,35 @@ def test_a_commit_is_flushed_and_reads_cannot_write(file: Path, runner: asyncio.
     assert found == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
     assert runner.run(store.read(pragma, "query_only")) == 1
     runner.run(store.close())
+
+
+async def test_runners_that_were_long_silent_are_forgotten_unless_a_turn_of_theirs_still_runs(file: Path):
+    store = SqliteStore(file)
+    await store.open()
+    await begun(store)  # run by p1
+    day = FORGOTTEN_AFTER.total_seconds()
+    for runner, seconds in [("p1", 0), ("gone", 0), ("silent", 1), ("p2", day + 1)]:
+        await store.beat(runner, at(seconds))
+
+    def kept(connection: Connection) -> list[str]:
+        return [*connection.scalars(select(runners.c.runner).order_by(runners.c.runner))]
+
+    assert await store.read(kept) == ["p1", "p2", "silent"]
+    await store.end_turn(ending())
+    await store.beat("p2", at(day + 2))
+    assert await store.read(kept) == ["p2"]
+    await store.close()
+
+
+async def test_a_turn_whose_session_somebody_deleted_by_hand_is_a_conflict(file: Path):
+    store = SqliteStore(file)
+    await store.open()
+    await begun(store)
+    with closing(sqlite3.connect(file, isolation_level=None)) as shell:  # foreign keys are off there
+        shell.execute("DELETE FROM sessions")
+    with pytest.raises(StoreConflictError, match="session is gone"):
+        await put(store, a_session(), "r1")
+    await store.close()
 
 
 def test_the_store_of_one_file_loads_no_driver_of_another():

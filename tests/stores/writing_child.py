@@ -8,29 +8,36 @@ import sys
 from pathlib import Path
 
 from accord.errors import StoreConflictError
+from accord.ports import Append
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import TurnState
-from tests.stores.records import a_receipt, a_session, a_turn, at, said
+from tests.stores.records import a_receipt, a_session, a_turn, ending, said
 
 TURN_LENGTH = 25
 
 
 async def stream(store: SqliteStore, name: str) -> None:
     """Turn after turn in one session, each with packets, a message and a receipt."""
-    await store.put_session(a_session(name))
     number = 0
     while True:
         number += 1
         request_id = f"{name}-{number}"
-        assert await store.begin_turn(a_turn(request_id, name)) is None
+        started = await store.begin_turn(a_session(name), a_turn(request_id, name), history=0)
+        assert started.known is None
         tell(request_id, "begun")
         for seq in range(1, TURN_LENGTH, 2):
-            await store.append_packets(request_id, seq, [f"{request_id}:{seq}", f"{request_id}:{seq + 1}"])
+            await store.append_packets(two(request_id, seq))
             tell(request_id, str(seq + 1))
-        receipt = a_receipt(request_id, await store.last_receipt_hash(name), name)
-        if not await store.end_turn(request_id, TurnState.DONE, at(5), messages=said(request_id), receipt=receipt):
+        receipt = a_receipt(request_id, started.last_receipt_hash, name)
+        last = two(request_id, TURN_LENGTH)
+        if not await store.end_turn(ending(last, messages=said(request_id), receipt=receipt)):
             raise StoreConflictError("nobody else writes to this session")
+        tell(request_id, str(TURN_LENGTH + 1))
         tell(request_id, "ended")
+
+
+def two(request_id: str, seq: int) -> Append:
+    packets = [f"{request_id}:{number}" for number in (seq, seq + 1)]
+    return Append(request_id, seq, packets, {f"{request_id}:{seq}": "an item"})
 
 
 def tell(request_id: str, what: str) -> None:

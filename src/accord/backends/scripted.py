@@ -45,11 +45,10 @@ class ScriptedBackend:
     declared: CapabilityManifest | Mapping[str, Any] = field(default_factory=dict[str, Any])
     orders: list[WorkOrder] = field(default_factory=list[WorkOrder])
     closed: int = 0
+    manifest: CapabilityManifest = field(init=False)
 
-    @property
-    def manifest(self) -> CapabilityManifest:
-        """What it says it can do."""
-        return CapabilityManifest.model_validate(self.declared)
+    def __post_init__(self) -> None:
+        self.manifest = CapabilityManifest.model_validate(self.declared)
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
         """The pieces of the next script; a string is a piece of text, and the end is added if it is not scripted."""
@@ -91,11 +90,7 @@ class EchoBackend:
     """Answers with what it was told last; needs no key, no network and no script."""
 
     name: str = "echo"
-
-    @property
-    def manifest(self) -> CapabilityManifest:
-        """It streams, and nothing else."""
-        return CapabilityManifest.model_validate(ECHO_MANIFEST)
+    manifest: CapabilityManifest = field(default_factory=lambda: CapabilityManifest.model_validate(ECHO_MANIFEST))
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
         """The last text of the conversation, a word at a time."""

@@ -19,8 +19,9 @@ from accord.config import (
     emulation_settings,
     plan_config,
 )
-from accord.engine import Dispatcher, Engine, TimeLimits
+from accord.engine import Dispatcher, Engine, SessionRules, Sessions, TimeLimits
 from accord.errors import UsageError
+from accord.images import PillowImages, has_pillow
 from accord.ports import Backend, SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
@@ -56,7 +57,8 @@ def build_engine(loaded: Loaded, *, agent: str | None = None) -> Engine:
     limits = _time_limits(config)
     dispatcher = Dispatcher(backends, config=plan_config(config), settings=emulation_settings(config), limits=limits)
     chosen = find_agent(agent or config.default_agent, config)
-    return Engine(chosen, dispatcher, limits=limits, content_limits=content_limits(config))
+    images = PillowImages() if has_pillow() else None
+    return Engine(chosen, dispatcher, limits=limits, content_limits=content_limits(config), images=images)
 
 
 def find_agent(name: str, config: Config) -> Agent:
@@ -66,13 +68,18 @@ def find_agent(name: str, config: Config) -> Agent:
     return BUILT_IN.get(name) or load_agent(name)
 
 
-def open_store(loaded: Loaded) -> SessionStore:
-    """The store that this configuration names, not opened yet."""
+def build_sessions(loaded: Loaded, engine: Engine, store: SessionStore) -> Sessions:
+    """The engine's turns, remembered in this store."""
+    return Sessions(engine, store, SessionRules(at_once=loaded.config.limits.concurrent_turns))
+
+
+def open_store(loaded: Loaded, *, create: bool = True) -> SessionStore:
+    """The store that this configuration names, not opened yet; a file that is not there is made only if asked."""
     store = loaded.config.store
     if store.kind is StoreKind.MEMORY:
         return MemoryStore()
     if store.kind is StoreKind.SQLITE:
-        return SqliteStore(loaded.path_of(store.path))
+        return SqliteStore(loaded.path_of(store.path), create=create)
     address = os.environ.get(store.url_env)
     if not address:
         raise UsageError(f"The store is postgres: set {store.url_env} to its address")

@@ -80,7 +80,7 @@ def _with_store(config: str | None, ask: Callable[[SessionStore], Awaitable[Resu
     loaded = load_config(config, environ=os.environ)
 
     async def asked() -> ResultT:
-        store = open_store(loaded)
+        store = open_store(loaded, create=False)
         await store.open()
         try:
             return await ask(store)

@@ -11,10 +11,10 @@ from accord.wire.request import AgentRequest
 def record_request(request: AgentRequest) -> RequestShape:
     """The request's digest and shape, without its words."""
     needs = request.requirements
-    return RequestShape(
+    return RequestShape.trusted(
         digest=digest_object(request.dump()),
         text_chars=len(request.query),
-        blocks=dict(sorted(Counter(str(block.type) for block in request.content or []).items())),
+        blocks=dict(sorted(Counter(str(block.type) for block in request.content).items())) if request.content else {},
         files=len(request.files),
         requirements=len(needs.required) + len(needs.preferred) if needs else 0,
     )

@@ -8,9 +8,10 @@ they were read, as plain values, so that a member which this version does not kn
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from typing import Any, Final, cast
 
-from accord.core.canonicalise import digest, digest_object
+from accord.core.canonicalise import canonical_object, digest
 from accord.errors import NotSerialisableError
 from accord.wire.receipt import Receipt, ReceiptBody
 
@@ -18,10 +19,31 @@ SHOWN_CHARS: Final = 12
 """How much of a hash is told to people."""
 
 
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A receipt's content with its hash, and the JSON text that it is kept as."""
+
+    body: ReceiptBody
+    hash: str
+    json: str
+
+    @property
+    def receipt(self) -> Receipt:
+        """The receipt itself."""
+        fields = {name: getattr(self.body, name) for name in ReceiptBody.model_fields}
+        return Receipt.trusted(**fields, hash=self.hash)
+
+
 def seal(body: ReceiptBody) -> Receipt:
     """The receipt with this content. The same content always has the same hash."""
-    fields = {name: getattr(body, name) for name in ReceiptBody.model_fields}
-    return Receipt.model_construct(body.model_fields_set | {"hash"}, **fields, hash=digest_object(body.hashed()))
+    return seal_as_json(body).receipt
+
+
+def seal_as_json(body: ReceiptBody) -> Sealed:
+    """The content, sealed and written once: the text that is hashed is the text that is kept."""
+    written = canonical_object(body.hashed())
+    own_hash = sha256(written).hexdigest()
+    return Sealed(body, own_hash, f'{written[:-1].decode()},"hash":"{own_hash}"}}')
 
 
 class State(StrEnum):

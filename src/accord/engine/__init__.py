@@ -3,6 +3,7 @@
 from accord.engine.dispatch import Dispatcher
 from accord.engine.engine import Engine, RunningTurn
 from accord.engine.limits import TimeLimits
-from accord.engine.sessions import Sessions
+from accord.engine.live import LiveTurn
+from accord.engine.sessions import KeptTurn, SessionRules, Sessions
 
-__all__ = ["Dispatcher", "Engine", "RunningTurn", "Sessions", "TimeLimits"]
+__all__ = ["Dispatcher", "Engine", "KeptTurn", "LiveTurn", "RunningTurn", "SessionRules", "Sessions", "TimeLimits"]

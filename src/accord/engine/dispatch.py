@@ -4,12 +4,13 @@ A failure before the first piece goes to the next backend that the plan accepts;
 back and the failure is the caller's. What an endpoint refuses is remembered, so that it is not planned with again.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from accord.core.emulate.choose import EmulationSettings, choose
+from accord.core.emulate.describe_images import Describing
 from accord.core.emulate.drive import Emulated
 from accord.core.forgo import forgo
 from accord.core.plan import Candidate, PlanConfig, plan
@@ -33,6 +34,7 @@ class Account:
     emulation: EmulationRecord | None = None
     usage: dict[str, Any] | None = None
     plan_ms: float = 0.0
+    described: EmulationSettings | None = None
 
 
 class Dispatcher:
@@ -65,7 +67,7 @@ class Dispatcher:
         """What this backend was seen to refuse."""
         return sorted(self._refused.get(name, ()))
 
-    async def answer(self, order: WorkOrder, account: Account, patience: Patience) -> AsyncIterator[AnyPiece]:
+    async def answer(self, order: WorkOrder, account: Account, patience: Patience) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
         account.outcome = plan(order, None, self.candidates(), self._config)
@@ -90,14 +92,22 @@ class Dispatcher:
     async def _from(
         self, offer: Offer, order: WorkOrder, account: Account, patience: Patience
     ) -> AsyncGenerator[AnyPiece, None]:
-        chosen = choose(self._config.emulation, [rescue.capability for rescue in offer.rescues], self._settings)
+        settings = await self._described(offer, order, account, patience)
+        chosen = choose(self._config.emulation, [rescue.capability for rescue in offer.rescues], settings)
         turn = Emulated(forgo(order, [loss.capability for loss in offer.losses]), chosen.emulations)
         account.backend, backend = offer.backend, self.backends[offer.backend]
+        waited = patience.wait(backend.name)
         try:
             while to_send := turn.next_order():
-                async with aclosing(self._pieces(backend, to_send, patience)) as pieces:
-                    async for piece in pieces:
-                        for passed in turn.feed(piece):
+                seconds = self._limits.backend_first_s
+                async with aclosing(cast("Any", backend.answer(to_send))) as pieces:
+                    while True:
+                        with waited(seconds):
+                            piece = await anext(pieces, NOTHING_MORE)
+                        if piece is NOTHING_MORE:
+                            break
+                        seconds = self._limits.backend_gap_s
+                        for passed in turn.feed(cast("AnyPiece", piece)):
                             yield passed
                 for passed in turn.finish():
                     if isinstance(passed, EndPiece):
@@ -108,12 +118,35 @@ class Dispatcher:
         if turn.failure is not None:
             raise EmulationError(turn.failure.message, details={"attempts": turn.failure.attempts})
 
-    async def _pieces(self, backend: Backend, order: WorkOrder, patience: Patience) -> AsyncGenerator[AnyPiece, None]:
-        async with aclosing(cast("Any", backend.answer(order))) as pieces:
-            seconds = self._limits.backend_first_s
-            while (piece := await patience.next(pieces, seconds, backend.name)) is not NOTHING_MORE:
-                seconds = self._limits.backend_gap_s
-                yield cast("AnyPiece", piece)
+    async def _described(
+        self, offer: Offer, order: WorkOrder, account: Account, patience: Patience
+    ) -> EmulationSettings:
+        """The settings, with words for images if the operator lets a backend see them; images are shown once only."""
+        if self._settings.describe_images_with is None or not offer.rescues:
+            return self._settings
+        if account.described is None:
+            showing = Describing(order, offer.rescues, self._settings, self.candidates())
+            try:
+                await self._show(showing, patience)
+            finally:  # a turn that is cancelled meanwhile has shown images all the same
+                account.emulation = EmulationRecord(effects=list(showing.settings().image_effects))
+            account.described = showing.settings() if showing.settings().image_effects else None
+        return account.described or self._settings
+
+    async def _show(self, showing: Describing, patience: Patience) -> None:
+        waited = patience.wait(showing.by)
+        while to_send := showing.next_order():
+            try:
+                async with aclosing(cast("Any", self.backends[showing.by].answer(to_send))) as pieces:
+                    while True:
+                        with waited(self._limits.backend_first_s):
+                            piece = await anext(pieces, NOTHING_MORE)
+                        if piece is NOTHING_MORE:
+                            break
+                        showing.feed(cast("AnyPiece", piece))
+            except (BackendError, TimedOutError) as error:
+                self._remember(showing.by, error)
+                showing.give_up(error.message)
 
     def _remember(self, backend: str, error: AccordError) -> None:
         if isinstance(error, BackendError) and error.refused is not None:

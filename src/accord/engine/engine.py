@@ -4,15 +4,18 @@ One path for streaming and one-shot: a one-shot answer is the stream, collected.
 slows its own agent and backend, nothing is queued, and other turns do not notice. It knows only Protocols.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Final, cast
 
-from accord.agent import Agent, Question, Turn, UserFacingError, Yielded
-from accord.core.adapt import ClientAdapter
+from accord.agent import Agent, Question, Turn, UserFacingError
+from accord.core.adapt import ClientAdapter, Shrinks
+from accord.core.collect import Collected
 from accord.core.converse import converse
 from accord.core.order import PacketOrder, Stage
 from accord.core.validate import ContentValidator, Limits
+from accord.core.validate.declaration import read_declaration
 from accord.engine.clock import SystemClock
 from accord.engine.dispatch import Account, Dispatcher
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
@@ -21,9 +24,10 @@ from accord.ports import Clock
 from accord.wire.answer import AnyPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.event import PresentationEvent
+from accord.wire.message import Message
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
-from accord.wire.problem import stream_error
-from accord.wire.receipt import Receipt
+from accord.wire.problem import failure_of, stream_error
+from accord.wire.receipt import AgentParty
 from accord.wire.request import ServiceRequest
 from accord.wire.response import ServiceResponse
 
@@ -31,7 +35,7 @@ from accord.wire.response import ServiceResponse
 class Engine:
     """An agent, the backends it may ask, and the clock."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
         agent: Agent,
         dispatcher: Dispatcher,
@@ -39,12 +43,15 @@ class Engine:
         clock: Clock | None = None,
         limits: TimeLimits | None = None,
         content_limits: Limits | None = None,
+        images: Shrinks | None = None,
     ) -> None:
         self.agent: Final = agent
         self.dispatcher: Final = dispatcher
         self.clock: Final = clock or SystemClock()
         self.limits: Final = limits or TimeLimits()
+        self.images: Final = images
         self.protocol_version: Final = 1
+        self.party: Final = _party(agent, self.protocol_version)
         self._validator: Final = ContentValidator(
             agent.accepts, protocol_version=self.protocol_version, limits=content_limits or Limits()
         )
@@ -55,26 +62,24 @@ class Engine:
 
     async def respond(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> ServiceResponse:
         """The whole answer at once; raises our error if the stream would have ended in one."""
-        turn = self.begin(request, history)
-        text: list[str] = []
-        events: list[dict[str, Any]] = []
+        turn, collected = self.begin(request, history), Collected()
         async for packet in turn.packets():
-            if isinstance(packet, DeltaPacket):
-                text.append(packet.p)
-            elif isinstance(packet, EventPacket):
-                events.append(packet.p)
+            collected.feed(packet)
         if turn.failure is not None:
             raise turn.failure
-        output: dict[str, Any] = {"text": "".join(text)} | ({"events": events} if events else {})
+        if collected.error is not None:
+            raise failure_of(collected.error)
         totals = {str(rung): count for rung, count in turn.adapter.report.totals.items()}
         metrics = {"duration_ms": turn.duration_ms, "adaptation": totals}
         return ServiceResponse(
-            request_id=request.request_id, created_at=self.clock.now(), output=output, metrics=metrics
+            request_id=request.request_id, created_at=self.clock.now(), output=collected.output, metrics=metrics
         )
 
     def check_content(self, request: ServiceRequest) -> None:
         """Refuse what the agent did not declare, before anything of it is processed."""
-        verdict = self._validator.validate(request.payload.content or [])
+        if not request.payload.content:
+            return
+        verdict = self._validator.validate(request.payload.content)
         if verdict.error is not None and verdict.code is not None:
             raise RefusedError(verdict.error["message"], verdict.code, verdict.error["data"])
 
@@ -84,13 +89,13 @@ class RunningTurn:
 
     def __init__(self, engine: Engine, request: ServiceRequest, history: Sequence[ChatMessage]) -> None:
         self.request: Final = request
-        self.adapter: Final = ClientAdapter(request.payload.capabilities)
+        self.adapter: Final = ClientAdapter(request.payload.capabilities, images=engine.images)
         self.questions: Final[list[Account]] = []
         self.failure: AccordError | None = None
-        self.receipt: Receipt | None = None
         self.first_packet_ms: float | None = None
-        self.said: str = ""
         self.is_complete = False
+        self._said: Final[list[str]] = []
+        self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []
         self._engine: Final = engine
         self._order: Final = PacketOrder()
         self._patience: Final = Patience()
@@ -102,15 +107,27 @@ class RunningTurn:
         """How long it has been running."""
         return round((self._engine.clock.monotonic() - self._began_at) * 1_000, 3)
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was told to stop."""
+        return self._patience.is_cancelled
+
+    @property
+    def said(self) -> str:
+        """The text of the agent's answer so far, as it said it."""
+        return "".join(self._said)
+
     def cancel(self) -> None:
         """Stop the agent and its backend at once; the stream is then closed properly."""
         self._patience.cancel()
 
     async def packets(self) -> AsyncGenerator[StreamPacket, None]:
         """What the client gets, ending with exactly one close."""
+        feed, is_heavy = self.adapter.feed, self.adapter.is_heavy
         async with aclosing(self._sent()) as sent:
             async for packet in sent:
-                for adapted in self.adapter.feed(packet):
+                # Pictures are re-encoded in a thread: other turns must not wait for pixels.
+                for adapted in await asyncio.to_thread(feed, packet) if is_heavy(packet) else feed(packet):
                     if self.first_packet_ms is None:
                         self.first_packet_ms = self.duration_ms
                     yield adapted
@@ -118,10 +135,17 @@ class RunningTurn:
 
     async def _sent(self) -> AsyncGenerator[StreamPacket, None]:
         """What the agent says, kept in order; a failure becomes an error packet, and the close always comes."""
+        waited, limits = self._patience.wait("the agent"), self._engine.limits
+        seconds = limits.first_packet_s
         try:
             self._engine.check_content(self.request)
             async with aclosing(cast("Any", self._engine.agent.run(self._turn))) as items:
-                async for packet in self._taken(items):
+                while True:
+                    with waited(self._within(seconds)):
+                        item = await anext(items, NOTHING_MORE)
+                    if item is NOTHING_MORE or isinstance(packet := self._taken(item), ClosePacket):
+                        break
+                    seconds = limits.gap_s
                     yield packet
         except AccordError as error:
             self.failure = error
@@ -130,29 +154,36 @@ class RunningTurn:
             yield EventPacket(p=told.dump())
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
             self.failure = _agent_failed(error)
+        finally:
+            await self._stop_asking()
         if self._order.stage is Stage.OPEN and self.failure is not None:
             yield ErrorPacket(p=stream_error(self.failure))
         yield ClosePacket()
 
-    async def _taken(self, items: AsyncIterator[Yielded]) -> AsyncGenerator[StreamPacket, None]:
-        limits = self._engine.limits
-        seconds = limits.first_packet_s
-        while (item := await self._patience.next(items, self._within(seconds), "the agent")) is not NOTHING_MORE:
-            seconds = limits.gap_s
-            packet = _packet(item)
-            if isinstance(packet, ClosePacket):
-                return
-            if problem := self._order.take(packet.op):
-                raise AgentError(f"The agent sent {problem}")
-            if isinstance(packet, DeltaPacket):
-                self.said += packet.p
-            yield packet
+    def _taken(self, item: Any) -> StreamPacket:
+        """What the agent yielded, as a packet that may come now."""
+        packet = _packet(item)
+        if isinstance(packet, ClosePacket):
+            return packet
+        if problem := self._order.take(packet.op):
+            raise AgentError(f"The agent sent {problem}")
+        if isinstance(packet, DeltaPacket):
+            self._said.append(packet.p)
+        elif isinstance(packet, ErrorPacket):
+            self.failure = failure_of(packet.p)
+        return packet
+
+    async def _stop_asking(self) -> None:
+        """Close every question that the agent left open, and with it the backend's work."""
+        for answer in self._answers:
+            await answer.aclose()
+        self._patience.close()
 
     def _within(self, seconds: float) -> float:
         left = self._engine.limits.turn_s - (self._engine.clock.monotonic() - self._began_at)
         return max(0.0, min(seconds, left))
 
-    async def _ask(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
+    def _ask(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
         account = Account()
         self.questions.append(account)
         order = converse(
@@ -160,20 +191,25 @@ class RunningTurn:
             content=turn.content if question.prompt is None else (),
             history=turn.history,
             system=question.system or self._engine.agent.system,
-        ).model_copy(
-            update={
-                "tools": list(question.tools),
-                "response_schema": dict(question.schema) if question.schema is not None else None,
-                "stop_sequences": list(question.stop),
-                "thinking": question.thinking,
-                "stream": True,
-                "parameters": dict(question.parameters),
-                **({"requirements": question.requirements} if question.requirements else {}),
-            }
+            tools=question.tools,
+            response_schema=question.schema,
+            stop_sequences=question.stop,
+            thinking=question.thinking,
+            stream=True,
+            parameters=question.parameters,
+            requirements=question.requirements or self.request.payload.requirements,
         )
-        async with aclosing(cast("Any", self._engine.dispatcher.answer(order, account, self._patience))) as pieces:
-            async for piece in pieces:
-                yield piece
+        answer = self._engine.dispatcher.answer(order, account, self._patience)
+        self._answers.append(answer)
+        return answer
+
+
+def _party(agent: Agent, protocol_version: int) -> AgentParty:
+    """The agent as every receipt names it."""
+    declared = agent.accepts
+    told = declared.dump() if isinstance(declared, Message) else dict(declared) if declared is not None else None
+    accepts = read_declaration(declared, protocol_version).accepted
+    return AgentParty(name=agent.name, declared=told, accepts=list(accepts))
 
 
 def _packet(item: Any) -> StreamPacket:

@@ -1,16 +1,15 @@
-"""Waits for the next thing of a stream, for so long and no longer, and not at all once the turn is cancelled.
+"""Waits for so long and no longer, and not at all once the turn is cancelled.
 
-A limit is held only while something is awaited, never across a `yield`: a slow reader costs its own turn no time.
+A limit is held only while something is awaited, never across a `yield`: a slow reader costs its own turn no time. One
+timer serves all waits of a turn, since most of them are over long before it would ring.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final
 
-from accord.errors import TimedOutError, TurnCancelledError
+from accord.errors import AccordError, TimedOutError, TurnCancelledError
 
-ItemT = TypeVar("ItemT")
 NOTHING_MORE: Final = object()
 
 
@@ -29,32 +28,90 @@ class Patience:
     """One turn's patience: it ends when a limit is reached, and at once when the turn is cancelled."""
 
     def __init__(self) -> None:
-        self._scope: asyncio.Timeout | None = None
         self.is_cancelled = False
+        self._waits: Final[list[Wait]] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def cancel(self) -> None:
         """Stop waiting, now and from now on."""
         self.is_cancelled = True
-        if self._scope is not None and not self._scope.expired():
-            self._scope.reschedule(asyncio.get_running_loop().time())
+        if self._waits:
+            # An agent waits for its backend inside of the engine waiting for the agent; ending the outer ends both.
+            self._waits[0].end(TurnCancelledError("The turn was cancelled"))
 
-    async def next(self, items: AsyncIterator[ItemT], seconds: float, what: str) -> ItemT | object:
-        """The next item, or `NOTHING_MORE`; raises our error if it takes too long or is not wanted any more."""
+    def wait(self, what: str) -> "Wait":
+        """What to hold while this is awaited, again and again: `with waited(seconds): await …`."""
+        return Wait(self, what)
+
+    def close(self) -> None:
+        """Nothing will be waited for any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def begin(self, wait: "Wait") -> None:
+        """Watch this wait, too."""
         if self.is_cancelled:
             raise TurnCancelledError("The turn was cancelled")
-        is_outermost = self._scope is None
-        scope = asyncio.timeout(seconds)
-        try:
-            async with scope:
-                # An agent waits for its backend inside of the engine waiting for the agent; cancelling ends the whole.
-                self._scope = self._scope or scope
-                return await anext(items, NOTHING_MORE)
-        except TimeoutError:
-            if not scope.expired():
-                raise
-            if self.is_cancelled:
-                raise TurnCancelledError("The turn was cancelled") from None
-            raise TimedOutError(f"Nothing came from {what} for {seconds:g} seconds") from None
-        finally:
-            if is_outermost:
-                self._scope = None
+        self._waits.append(wait)
+        timer = self._timer
+        if timer is None or wait.until < timer.when():
+            self._ring_at(wait.until)
+
+    def end(self, wait: "Wait") -> None:
+        """It came, or it does not matter any more."""
+        self._waits.remove(wait)
+
+    def _ring_at(self, when: float) -> None:
+        self.close()
+        self._timer = asyncio.get_running_loop().call_at(when, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = asyncio.get_running_loop().time()
+        for wait in self._waits:
+            if wait.until <= now:
+                wait.end(TimedOutError(f"Nothing came from {wait.what} for {wait.seconds:g} seconds"))
+        if left := [wait.until for wait in self._waits if wait.until > now]:
+            self._ring_at(min(left))
+
+
+class Wait:
+    """Waiting for one thing after another of the same kind. Used by one task at a time."""
+
+    __slots__ = ("_cancelled_before", "_ended", "_patience", "_task", "seconds", "until", "what")
+
+    def __init__(self, patience: Patience, what: str) -> None:
+        self.what: Final = what
+        self.seconds = 0.0
+        self.until = 0.0
+        self._patience: Final = patience
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled_before = 0
+        self._ended: AccordError | None = None
+
+    def __call__(self, seconds: float) -> "Wait":
+        """For so many seconds from now on."""
+        self.seconds = seconds
+        return self
+
+    def __enter__(self) -> None:
+        task = self._task = asyncio.current_task()
+        self._cancelled_before = task.cancelling() if task else 0
+        self.until = asyncio.get_running_loop().time() + self.seconds
+        self._patience.begin(self)
+
+    def __exit__(self, kind: type[BaseException] | None, raised: object, trace: object) -> None:
+        self._patience.end(self)
+        ended, self._ended = self._ended, None
+        # As in asyncio.timeout: if somebody else cancelled the task as well, theirs is the one that counts.
+        if ended is None or self._task is None or self._task.uncancel() > self._cancelled_before:
+            return
+        if kind is asyncio.CancelledError:
+            raise ended from None
+
+    def end(self, error: AccordError) -> None:
+        """Stop waiting; whoever waits is told this."""
+        if self._ended is None and self._task is not None:
+            self._ended = error
+            self._task.cancel()

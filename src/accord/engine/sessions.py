@@ -1,210 +1,278 @@
 """Turns that are remembered: begun once, kept packet by packet, ended with their messages and their receipt.
 
-What a client has seen is on disk: a packet goes out only after the store has it. A turn makes packets while the store
-is still writing the ones before, so that many of them share one write; how many may be made ahead is bounded, and so a
-client that does not read still stops its own backend. It knows the store only as a Protocol.
+The same request id is the same turn, for ever and in every process: it runs once, and whoever asks again reads along or
+reads again. A process that runs turns is heard of while it does; the turns of one that has gone silent are ended by
+whoever notices. It knows the store only as a Protocol.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
+from uuid import uuid4
 
-from accord.core.canonicalise import digest
-from accord.core.seal import seal
-from accord.engine.account import receipt_body, turn_state
-from accord.engine.engine import Engine, RunningTurn
-from accord.errors import ErrorCode, RefusedError, StoreError
-from accord.ports import SessionStore
+from accord.core.collect import Collected
+from accord.core.record import record_request
+from accord.core.seal import Sealed, seal_as_json
+from accord.engine.account import STATES, interrupted_body, negotiated_by, outcome_of, receipt_body
+from accord.engine.engine import Engine
+from accord.engine.live import PAGE, LiveTurn
+from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
+from accord.ports import Append, Begun, Ending, SessionStore
 from accord.wire.chat import ChatMessage, Role
-from accord.wire.packet import ClosePacket, ErrorPacket
-from accord.wire.problem import stream_error
-from accord.wire.receipt import Receipt
+from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
+from accord.wire.problem import failure_of, stream_error
+from accord.wire.receipt import Receipt, ReceiptBody, RequestShape
 from accord.wire.request import ServiceRequest
+from accord.wire.response import ServiceResponse
 from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
-AHEAD: Final = 64
-HISTORY: Final = 200
-PAGE: Final = 500
 SEALINGS: Final = 100
-REMEMBERED: Final = 10_000
+FIRST_LOOK_S: Final = 0.05
+LAST_LOOK_S: Final = 1.0
 
 INTERRUPTED: Final = "The service was stopped in the middle of this turn"
-
-_NO_MORE: Final = object()
+TOO_MANY: Final = "Too many turns are running"
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
-    """A session as it holds for a turn, and whether the store has it so."""
+class SessionRules:
+    """How many messages a turn is told of, how many turns may run at once, and what becomes of one nobody reads.
 
-    record: SessionRecord
-    is_new: bool = False
-    is_changed: bool = False
+    A process that has been silent for `lease_s` is taken to be dead, and its turns are ended.
+    """
+
+    history: int = 200
+    at_once: int | None = None
+    goes_on_unread: bool = True
+    lease_s: float = 15.0
+
+
+class KeptTurn:
+    """A turn that is over, or that another process runs: it is read from the store."""
+
+    def __init__(self, sessions: "Sessions", record: TurnRecord) -> None:
+        self.request_id: Final = record.request_id
+        self._record = record
+        self._sessions: Final = sessions
+
+    async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
+        """The packets that follow this number, to the end of the turn; looks again and again if it still runs."""
+        store, look_s = self._sessions.store, FIRST_LOOK_S
+        while True:
+            while page := await store.packets(self.request_id, after_seq=after, limit=PAGE):
+                for kept in page:
+                    yield kept
+                after, look_s = page[-1].seq, FIRST_LOOK_S
+            if self._record.state is not TurnState.RUNNING:
+                return
+            await asyncio.sleep(look_s)
+            if look_s == LAST_LOOK_S:
+                await self._sessions.recover()
+            look_s = min(2 * look_s, LAST_LOOK_S)
+            found = await store.turn(self.request_id)
+            if found is None:
+                return
+            self._record = found
 
 
 class Sessions:
     """An engine whose turns are remembered."""
 
-    def __init__(self, engine: Engine, store: SessionStore, *, history: int = HISTORY) -> None:
+    def __init__(self, engine: Engine, store: SessionStore, rules: SessionRules | None = None) -> None:
         self.engine: Final = engine
         self.store: Final = store
-        self._history: Final = history
-        self._chain_ends: Final[dict[str, str]] = {}
+        self._rules: Final = rules or SessionRules()
+        self._runner: Final = uuid4().hex
+        self._live: Final[dict[str, LiveTurn]] = {}
+        self._beat: asyncio.TimerHandle | None = None
+        self._beating: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> int:
+        """How many turns run in this process."""
+        return len(self._live)
+
+    async def begin(self, request: ServiceRequest) -> LiveTurn | KeptTurn:
+        """The turn of this request, begun now unless it was before; raises our error if it may not begin."""
+        shape = record_request(request.payload)
+        if live := self._live.get(str(request.request_id)):
+            _same_request(live.record, self._record(request, shape))
+            return live
+        if self._rules.at_once is not None and len(self._live) >= self._rules.at_once:
+            raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": self._rules.at_once})
+        record = self._record(request, shape)
+        begun = await self._begun(request, record)
+        if begun.known is not None:
+            _same_request(begun.known, record)
+            return self._live.get(record.request_id) or KeptTurn(self, begun.known)
+        return self._run(request, shape, record, begun)
+
+    async def find(self, request_id: str, owner: str) -> LiveTurn | KeptTurn | None:
+        """The turn of this id, if it is this owner's."""
+        live = self._live.get(request_id)
+        if live is not None:
+            return live if live.record.owner == owner else None
+        record = await self.store.turn(request_id)
+        return KeptTurn(self, record) if record is not None and record.owner == owner else None
 
     async def packets(self, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
         """The packets of this request, numbered from 1: run now, or given again if it was run before."""
-        session, record = await self._session(request), self.record(request)
-        known = await self._begin(session, record)
-        if known is not None:
-            _same_request(known, record)
-            async for kept in self._kept(known.request_id):
-                yield kept
-            return
-        async with aclosing(self._run(request, session)) as fresh:
-            async for kept in fresh:
+        turn = await self.begin(request)
+        async with aclosing(turn.packets()) as packets:
+            async for kept in packets:
                 yield kept
 
+    async def respond(self, request: ServiceRequest) -> ServiceResponse:
+        """The whole answer at once; raises our error if the stream would have ended in one."""
+        collected = Collected()
+        async with aclosing(self.packets(request)) as packets:
+            async for kept in packets:
+                collected.feed(StreamPacket.parse(kept.body))
+        if collected.error is not None:
+            raise failure_of(collected.error)
+        receipt = await self.receipt(str(request.request_id))
+        return ServiceResponse(
+            request_id=request.request_id,
+            created_at=receipt.created_at,
+            output=collected.output,
+            metrics=response_metrics(receipt),
+        )
+
+    async def receipt(self, request_id: str) -> Receipt:
+        """The receipt of a turn that is over."""
+        kept = await self.store.receipt(request_id)
+        if kept is None:
+            raise RefusedError("This turn has no receipt yet", ErrorCode.NOT_FOUND, {})
+        return Receipt.parse(kept.body)
+
+    async def drain(self, seconds: float) -> None:
+        """Let the turns of this process end, for so long; then cancel them, which ends them properly."""
+        if self._live:
+            await asyncio.wait([turn.task for turn in self._live.values()], timeout=seconds)
+        left = list(self._live.values())
+        for turn in left:
+            turn.cancel()
+        if left:
+            await asyncio.wait([turn.task for turn in left])
+        if self._beat is not None:
+            self._beat.cancel()
+            self._beat = None
+
     async def recover(self) -> int:
-        """End the turns that a killed process left running; gives how many. For the start, before any turn is begun.
+        """End the turns whose process has gone silent; gives how many. Safe to be done by several at once.
 
         Their packets stay. An error and a close are added, so that whoever asks again gets a stream that ends.
         """
         now = self.engine.clock.now()
         ended = 0
-        while left := await self.store.unfinished(now, limit=PAGE):
+        while left := await self.store.abandoned(now - timedelta(seconds=self._rules.lease_s), limit=PAGE):
             for turn in left:
-                told = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
-                await self.store.append_packets(
-                    turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in told]
-                )
-                await self.store.end_turn(turn.request_id, TurnState.FAILED, now)
-                ended += 1
+                ended += await self._recovered(turn, now)
         return ended
 
-    async def _session(self, request: ServiceRequest) -> Settled:
-        """The session as it will be, with the capabilities that hold for its life."""
-        context, declared, now = request.context, request.payload.capabilities, self.engine.clock.now()
-        found = await self.store.session(context.session_id)
-        if found is None:
-            fresh = SessionRecord(
-                session_id=context.session_id,
-                owner=context.user.id,
-                agent=self.engine.agent.name,
-                capabilities=declared,
-                created_at=now,
-                updated_at=now,
-            )
-            return Settled(fresh, is_new=True, is_changed=True)
-        if found.owner != context.user.id:
-            raise RefusedError("This session belongs to somebody else", ErrorCode.FORBIDDEN, {})
-        if declared in (None, found.capabilities):
-            return Settled(found)
-        renewed = found.model_copy(update={"capabilities": declared, "updated_at": now})
-        return Settled(renewed, is_changed=True)
+    async def _begun(self, request: ServiceRequest, record: TurnRecord) -> Begun:
+        declared = request.payload.capabilities
+        session = SessionRecord.trusted(
+            session_id=record.session_id,
+            owner=record.owner,
+            agent=self.engine.agent.name,
+            capabilities=declared,
+            negotiated=negotiated_by(self.engine, declared),
+            created_at=record.created_at,
+            updated_at=record.created_at,
+        )
+        try:
+            return await self.store.begin_turn(session, record, history=self._rules.history)
+        except StoreConflictError:
+            raise RefusedError("This session belongs to somebody else", ErrorCode.FORBIDDEN, {}) from None
 
-    async def _begin(self, session: Settled, record: TurnRecord) -> TurnRecord | None:
-        """Begin the turn; a session that is new or changed is written together with it, in one flush."""
-        if not session.is_changed:
-            return await self.store.begin_turn(record)
-        _, known = await asyncio.gather(self.store.put_session(session.record), self.store.begin_turn(record))
-        return known
+    def _run(self, request: ServiceRequest, shape: RequestShape, record: TurnRecord, begun: Begun) -> LiveTurn:
+        running = self.engine.begin(_with_capabilities(request, begun.session.capabilities), begun.history)
+        end = partial(self._end, shape, begun.last_receipt_hash)
+        live = self._live[record.request_id] = LiveTurn(
+            running, record, self.store, end, goes_on=self._rules.goes_on_unread
+        )
+        live.task.add_done_callback(lambda _: self._live.pop(record.request_id, None))
+        if self._beat is None:
+            self._beat_later()
+        return live
 
-    def record(self, request: ServiceRequest) -> TurnRecord:
+    def _record(self, request: ServiceRequest, shape: RequestShape) -> TurnRecord:
         """What is kept of this request from its beginning."""
         return TurnRecord(
             request_id=str(request.request_id),
             session_id=request.context.session_id,
             owner=request.context.user.id,
-            request_digest=digest(request.dump()),
+            runner=self._runner,
+            request_digest=shape.digest,
             created_at=self.engine.clock.now(),
         )
 
-    async def _kept(self, request_id: str) -> AsyncIterator[PacketRecord]:
-        after = 0
-        while page := await self.store.packets(request_id, after_seq=after, limit=PAGE):
-            for kept in page:
-                yield kept
-            after = page[-1].seq
+    async def _end(self, shape: RequestShape, previous: str | None, live: LiveTurn, last: Append) -> None:
+        running, now = live.running, self.engine.clock.now()
+        said = [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
+        if answer := running.said:
+            said.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
+        body = partial(receipt_body, running, self.engine, shape, now)
+        live.sealed = await self._close(Ending(last, STATES[outcome_of(running).status], now, said), body, previous)
 
-    async def _run(self, request: ServiceRequest, session: Settled) -> AsyncGenerator[PacketRecord, None]:
-        session_id = session.record.session_id
-        history = [] if session.is_new else await self.store.history(session_id, limit=self._history)
-        running = self.engine.begin(_with_capabilities(request, session.record.capabilities), history)
-        try:
-            async for kept in self._written(running):
-                yield kept
-        finally:
-            # Also when the reader went away: what was begun is ended, and its receipt says how.
-            await asyncio.shield(self._end(running))
-
-    async def _written(self, running: RunningTurn) -> AsyncIterator[PacketRecord]:
-        """The packets, each only after it is on disk."""
-        ahead: asyncio.Queue[Any] = asyncio.Queue(AHEAD)
-        making = asyncio.create_task(_make(running, ahead))
-        seq = 0
-        try:
-            while (batch := await _next_batch(ahead)) and batch[0] is not _NO_MORE:
-                packets = [packet.to_json() for packet in batch if packet is not _NO_MORE]
-                await self.store.append_packets(str(running.request.request_id), seq + 1, packets)
-                for body in packets:
-                    seq += 1
-                    yield PacketRecord(seq=seq, body=body)
-                if batch[-1] is _NO_MORE:
-                    break
-            await making
-        finally:
-            making.cancel()
-            await asyncio.gather(making, return_exceptions=True)
-
-    async def _end(self, running: RunningTurn) -> None:
-        request, state, now = running.request, turn_state(running), self.engine.clock.now()
-        said = [
-            ChatMessage(role=Role.USER, content=request.payload.query, timestamp=now),
-            *([ChatMessage(role=Role.ASSISTANT, content=running.said, timestamp=now)] if running.said else []),
-        ]
-        session_id = request.context.session_id
-        previous = self._chain_ends.pop(session_id, None) or await self.store.last_receipt_hash(session_id)
+    async def _close(self, ending: Ending, body: Callable[[str | None], ReceiptBody], previous: str | None) -> Sealed:
+        """End a turn in the store, with a receipt that follows the session's last one."""
         for _ in range(SEALINGS):
-            receipt = seal(receipt_body(running, self.engine, previous=previous, now=now))
-            running.receipt = receipt
-            if await self.store.end_turn(
-                str(request.request_id), state, now, messages=said, receipt=_receipt_record(receipt)
-            ):
-                self._remember_end(session_id, receipt.hash)
-                return
-            previous = await self.store.last_receipt_hash(session_id)
-        raise RefusedError("Too many turns of this session end at once", ErrorCode.UNAVAILABLE, {})
+            sealed = seal_as_json(body(previous))
+            if await self.store.end_turn(replace(ending, receipt=_receipt_record(sealed))):
+                return sealed
+            previous = await self.store.last_receipt_hash(sealed.body.session_id)
+        raise StoreError("Too many turns of this session end at once")
 
-    def _remember_end(self, session_id: str, receipt_hash: str) -> None:
-        """Where the session's chain ends now; the store says so if another process went on with it."""
-        self._chain_ends[session_id] = receipt_hash
-        if len(self._chain_ends) > REMEMBERED:
-            self._chain_ends.pop(next(iter(self._chain_ends)))
+    async def _recovered(self, turn: TurnRecord, now: datetime) -> int:
+        told = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
+        last = Append(turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in told])
+        session = await self.store.session(turn.session_id)
+        if session is None:
+            return 0
+        body = partial(interrupted_body, turn, session, INTERRUPTED, now)
+        previous = await self.store.last_receipt_hash(turn.session_id)
+        try:
+            await self._close(Ending(last, TurnState.FAILED, now), body, previous)
+        except StoreConflictError:  # somebody else was quicker
+            return 0
+        return 1
+
+    def _beat_later(self) -> None:
+        self._beat = asyncio.get_running_loop().call_later(self._rules.lease_s / 3, self._beat_now)
+
+    def _beat_now(self) -> None:
+        """While turns run, let it be known that this process is alive; a turn's beginning is a sign of life, too."""
+        self._beat = None
+        if self._live:
+            self._beating = asyncio.create_task(self._send_beat())
+            self._beat_later()
+
+    async def _send_beat(self) -> None:
+        try:
+            await self.store.beat(self._runner, self.engine.clock.now())
+        except StoreError:
+            # The turns themselves will find out; the next beat tries again.
+            return
 
 
-async def _make(running: RunningTurn, ahead: "asyncio.Queue[Any]") -> None:
-    """Run the turn into the queue. Nothing more is put once it is cancelled: nobody reads then."""
-    try:
-        async with aclosing(running.packets()) as packets:
-            async for packet in packets:
-                await ahead.put(packet)
-    except Exception:
-        await ahead.put(_NO_MORE)
-        raise
-    await ahead.put(_NO_MORE)
-
-
-async def _next_batch(ahead: "asyncio.Queue[Any]") -> list[Any]:
-    """What is there now, at least one."""
-    batch = [await ahead.get()]
-    while not ahead.empty():
-        batch.append(ahead.get_nowait())
-    return batch
+def response_metrics(receipt: Receipt) -> dict[str, Any]:
+    """What a `ServiceResponse` says of how it came about; the same whenever it is asked for."""
+    totals = receipt.adaptation.totals if receipt.adaptation else {}
+    return {
+        "duration_ms": receipt.timings.total_ms,
+        "adaptation": {str(rung): count for rung, count in totals.items()},
+    }
 
 
 def _with_capabilities(request: ServiceRequest, capabilities: Any) -> ServiceRequest:
+    if request.payload.capabilities == capabilities:
+        return request
     payload = request.payload.model_copy(update={"capabilities": capabilities})
     return request.model_copy(update={"payload": payload})
 
@@ -212,16 +280,17 @@ def _with_capabilities(request: ServiceRequest, capabilities: Any) -> ServiceReq
 def _same_request(known: TurnRecord, record: TurnRecord) -> None:
     if known.owner != record.owner:
         raise RefusedError("This request belongs to somebody else", ErrorCode.FORBIDDEN, {})
-    if known.request_digest != record.request_digest:
+    if (known.session_id, known.request_digest) != (record.session_id, record.request_digest):
         told = "This request id was used before, for another request"
         raise RefusedError(told, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
 
 
-def _receipt_record(receipt: Receipt) -> ReceiptRecord:
-    return ReceiptRecord(
-        request_id=receipt.request_id,
-        session_id=receipt.session_id,
-        body=receipt.to_json(),
-        hash=receipt.hash,
-        previous_hash=receipt.previous,
+def _receipt_record(sealed: Sealed) -> ReceiptRecord:
+    body = sealed.body
+    return ReceiptRecord.trusted(
+        request_id=body.request_id,
+        session_id=body.session_id,
+        body=sealed.json,
+        hash=sealed.hash,
+        previous_hash=body.previous,
     )

@@ -1,6 +1,7 @@
 """What is deleted, and counted: a user's data, and sessions that nobody has used for long. Whole sessions only.
 
-A receipt names the one before it, so a session is kept with all of its receipts or not at all.
+A receipt names the one before it, so a session is kept with all of its receipts or not at all. Items are not counted:
+the schema has them go with their turns.
 """
 
 from datetime import datetime

@@ -3,13 +3,14 @@
 It keeps the same contract as the others, but for the one thing it cannot: what it acknowledged survives nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from accord.errors import StoreConflictError, StoreError
-from accord.stores.told import CLOSED, NO_SESSION, NOT_ITS_RECEIPT, NOT_NEXT, NOT_RUNNING, NOT_YOURS
+from accord.ports import Append, Begun, Ending
+from accord.stores.told import CLOSED, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEXT, NOT_RUNNING, NOT_YOURS
 from accord.wire.chat import ChatMessage
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
@@ -27,6 +28,13 @@ class _Kept:
     def chain(self) -> str | None:
         return self.receipts[-1].hash if self.receipts else None
 
+    def renew(self, session: SessionRecord) -> None:
+        """The session as it is said to be now; what it does not say again stays as it was."""
+        kept = {"created_at": self.session.created_at, "updated_at": max(self.session.updated_at, session.updated_at)}
+        if session.capabilities is None:
+            kept |= {"capabilities": self.session.capabilities, "negotiated": self.session.negotiated}
+        self.session = session.model_copy(update=kept)
+
     def touch(self, at: datetime) -> None:
         if at > self.session.updated_at:
             self.session = self.session.model_copy(update={"updated_at": at})
@@ -40,7 +48,9 @@ class MemoryStore:
         self._kept: Final[dict[str, _Kept]] = {}
         self._turns: Final[dict[str, TurnRecord]] = {}
         self._packets: Final[dict[str, list[str]]] = {}
+        self._items: Final[dict[str, dict[str, str]]] = {}
         self._receipts: Final[dict[str, ReceiptRecord]] = {}
+        self._beats: Final[dict[str, datetime]] = {}
 
     async def open(self) -> None:
         """Be ready."""
@@ -53,17 +63,6 @@ class MemoryStore:
     async def probe(self) -> None:
         """Return if the store is open."""
         self._check()
-
-    async def put_session(self, session: SessionRecord) -> None:
-        """Keep a session, or renew the one of that id."""
-        self._check()
-        kept = self._kept.get(session.session_id)
-        if kept is None:
-            self._kept[session.session_id] = _Kept(session)
-        elif kept.session.owner != session.owner:
-            raise StoreConflictError(NOT_YOURS)
-        else:
-            kept.session = session.model_copy(update={"created_at": kept.session.created_at})
 
     async def session(self, session_id: str) -> SessionRecord | None:
         """The session of that id."""
@@ -78,40 +77,47 @@ class MemoryStore:
         older = theirs if after is None else [session for session in theirs if _place(session) < _place(after)]
         return older[::-1][:limit]
 
-    async def begin_turn(self, turn: TurnRecord) -> TurnRecord | None:
-        """None if the turn is new, else the turn that has its request id."""
+    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, *, history: int) -> Begun:
+        """Begin a turn in its session, unless a turn of that request id is known."""
         self._check()
-        kept = self._kept.get(turn.session_id)
-        if kept is None or kept.session.owner != turn.owner:
-            raise StoreConflictError(NO_SESSION)
-        kept.touch(turn.created_at)
+        if (turn.session_id, turn.owner) != (session.session_id, session.owner):
+            raise StoreConflictError(NOT_ITS_SESSION)
         if known := self._turns.get(turn.request_id):
-            return known
+            return Begun(self._kept[known.session_id].session, known)
+        kept = self._kept.get(session.session_id)
+        if kept is None:
+            kept = self._kept[session.session_id] = _Kept(session)
+        elif kept.session.owner != session.owner:
+            raise StoreConflictError(NOT_YOURS)
+        else:
+            kept.renew(session)
         self._turns[turn.request_id] = turn
         self._packets[turn.request_id] = []
         kept.turns.add(turn.request_id)
-        return None
+        return Begun(kept.session, None, kept.messages[-history:] if history else (), kept.chain)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
         self._check()
         return self._turns.get(request_id)
 
-    async def unfinished(self, before: datetime, *, limit: int) -> list[TurnRecord]:
-        """Turns still running that began before then."""
+    async def beat(self, runner: str, at: datetime) -> None:
+        """Keep that this runner of turns is alive."""
+        self._check()
+        self._beats[runner] = at
+
+    async def abandoned(self, silent_since: datetime, *, limit: int) -> list[TurnRecord]:
+        """Turns still running whose runner has not been heard of since then."""
         self._check()
         running = (turn for turn in self._turns.values() if turn.state is TurnState.RUNNING)
-        left = [turn for turn in running if turn.created_at < before]
+        left = [turn for turn in running if self._last_sign(turn) < silent_since]
         return sorted(left, key=lambda turn: (turn.created_at, turn.request_id))[:limit]
 
-    async def append_packets(self, request_id: str, first_seq: int, packets: Sequence[str]) -> None:
-        """Keep packets, numbered from `first_seq`."""
+    async def append_packets(self, new: Append) -> None:
+        """Keep packets and items."""
         self._check()
-        turn = self._turns.get(request_id)
-        if turn is None or turn.state is not TurnState.RUNNING or first_seq != turn.last_seq + 1:
-            raise StoreConflictError(NOT_NEXT)
-        self._packets[request_id].extend(packets)
-        self._turns[request_id] = turn.model_copy(update={"last_seq": turn.last_seq + len(packets)})
+        turn = self._running(new.request_id, NOT_NEXT)
+        self._turns[new.request_id] = self._appended(turn, new)
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
         """The packets that follow `after_seq`."""
@@ -119,32 +125,28 @@ class MemoryStore:
         rest = self._packets.get(request_id, [])[after_seq : after_seq + limit]
         return [PacketRecord(seq=seq, body=body) for seq, body in enumerate(rest, start=after_seq + 1)]
 
-    async def end_turn(
-        self,
-        request_id: str,
-        state: TurnState,
-        ended_at: datetime,
-        *,
-        messages: Sequence[ChatMessage] = (),
-        receipt: ReceiptRecord | None = None,
-    ) -> bool:
+    async def end_turn(self, ending: Ending) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
         self._check()
-        turn = self._turns.get(request_id)
-        if turn is None or turn.state is not TurnState.RUNNING:
-            raise StoreConflictError(NOT_RUNNING)
+        turn, receipt = self._running(ending.last.request_id, NOT_RUNNING), ending.receipt
         if receipt and (receipt.request_id, receipt.session_id) != (turn.request_id, turn.session_id):
             raise StoreConflictError(NOT_ITS_RECEIPT)
         kept = self._kept[turn.session_id]
         if receipt and receipt.previous_hash != kept.chain:
             return False
-        self._turns[request_id] = turn.model_copy(update={"state": state, "ended_at": ended_at})
-        kept.touch(ended_at)
-        kept.messages.extend(messages)
+        over = {"state": ending.state, "ended_at": ending.ended_at}
+        self._turns[turn.request_id] = self._appended(turn, ending.last, **over)
+        kept.touch(ending.ended_at)
+        kept.messages.extend(ending.messages)
         if receipt:
             kept.receipts.append(receipt)
-            self._receipts[request_id] = receipt
+            self._receipts[turn.request_id] = receipt
         return True
+
+    async def item(self, request_id: str, item_id: str) -> str | None:
+        """What was kept under this id of a turn."""
+        self._check()
+        return self._items.get(request_id, {}).get(item_id)
 
     async def history(self, session_id: str, *, limit: int) -> list[ChatMessage]:
         """The last messages of a session, the oldest of them first."""
@@ -181,6 +183,24 @@ class MemoryStore:
         if not self._is_open:
             raise StoreError(CLOSED)
 
+    def _last_sign(self, turn: TurnRecord) -> datetime:
+        """When this turn's runner was last known to be alive; beginning a turn is a sign of life, too."""
+        return max(self._beats.get(turn.runner, turn.created_at), turn.created_at)
+
+    def _running(self, request_id: str, otherwise: str) -> TurnRecord:
+        turn = self._turns.get(request_id)
+        if turn is None or turn.state is not TurnState.RUNNING:
+            raise StoreConflictError(otherwise)
+        return turn
+
+    def _appended(self, turn: TurnRecord, new: Append, **more: Any) -> TurnRecord:
+        if new.packets and new.first_seq != turn.last_seq + 1:
+            raise StoreConflictError(NOT_NEXT)
+        if new.items:
+            self._items.setdefault(turn.request_id, {}).update(new.items)
+        self._packets[turn.request_id].extend(new.packets)
+        return turn.model_copy(update={"last_seq": turn.last_seq + len(new.packets), **more})
+
     def _erase(self, chosen: Callable[[SessionRecord], bool]) -> Erased:
         self._check()
         doomed = [kept for kept in self._kept.values() if chosen(kept.session)]
@@ -192,6 +212,7 @@ class MemoryStore:
         for request_id in kept.turns:
             del self._turns[request_id]
             packets += len(self._packets.pop(request_id))
+            self._items.pop(request_id, None)
             self._receipts.pop(request_id, None)
         return Erased(
             sessions=1,

@@ -13,8 +13,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from accord.errors import StoreError, UsageError
 from accord.stores.failure import told_as_ours
+from accord.stores.finished import finished
 from accord.stores.migrate import migrate
-from accord.stores.sql import P, SqlStore, Statement, T, finished
+from accord.stores.sql import P, SqlStore, Statement, T
 from accord.stores.told import CLOSED
 
 DRIVER: Final = "postgresql+asyncpg"

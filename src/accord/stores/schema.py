@@ -3,8 +3,9 @@
 Times are whole microseconds since 1970 and JSON is text: both engines then keep exactly what they were given.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -18,7 +19,10 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    literal_column,
 )
+
+from accord.wire.session import TurnState
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -44,6 +48,9 @@ ID: Final = Text().with_variant(Text(collation="C"), "postgresql")
 
 METADATA: Final = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s"})
 
+# A turn is written before its session: its id says whether anything is to be written at all.
+_LATER: Final[Mapping[str, Any]] = {"ondelete": "CASCADE", "deferrable": True, "initially": "DEFERRED"}
+
 sessions: Final = Table(
     "sessions",
     METADATA,
@@ -60,21 +67,35 @@ sessions: Final = Table(
     # No second unique key here: PostgreSQL's "insert, or renew" can then fail when two put the same new session.
     Index("ix_sessions_page", "owner", "created_at", "session_id"),
     Index("ix_sessions_updated", "updated_at"),
+    sqlite_with_rowid=False,
 )
 
 turns: Final = Table(
     "turns",
     METADATA,
     Column("request_id", ID, primary_key=True),
-    Column("session_id", ID, ForeignKey("sessions.session_id", ondelete="CASCADE"), nullable=False),
+    Column("session_id", ID, ForeignKey("sessions.session_id", **_LATER), nullable=False),
     Column("owner", ID, nullable=False),
     Column("request_digest", Text, nullable=False),
+    Column("runner", ID, nullable=False),
     Column("state", Text, nullable=False),
     Column("last_seq", Integer, nullable=False, server_default="0"),
     Column("created_at", Instant, nullable=False),
     Column("ended_at", Instant),
     Index("ix_turns_session", "session_id"),
-    Index("ix_turns_state", "state", "created_at"),
+    sqlite_with_rowid=False,
+)
+# A word of the statement, not a value handed over: only so does a database see that the small index will do.
+IS_RUNNING: Final = turns.c.state == literal_column(f"'{TurnState.RUNNING.value}'")
+Index("ix_turns_running", turns.c.created_at, sqlite_where=IS_RUNNING, postgresql_where=IS_RUNNING)
+
+# When each runner of turns was last heard of.
+runners: Final = Table(
+    "runners",
+    METADATA,
+    Column("runner", ID, primary_key=True),
+    Column("seen_at", Instant, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 packets: Final = Table(
@@ -84,6 +105,14 @@ packets: Final = Table(
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
     sqlite_with_rowid=False,
+)
+
+items: Final = Table(
+    "items",
+    METADATA,
+    Column("request_id", ID, ForeignKey("turns.request_id", ondelete="CASCADE"), primary_key=True),
+    Column("item_id", ID, primary_key=True),
+    Column("body", Text, nullable=False),
 )
 
 messages: Final = Table(

@@ -3,18 +3,17 @@
 How a statement gets its connection and its transaction, and on which thread, is each engine's own affair.
 """
 
-import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
+from accord.ports import Append, Begun, Ending
 from accord.stores import erase, statements
-from accord.stores.statements import Append, Ending
 from accord.wire.chat import ChatMessage
-from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord
 
 # Deleting much is done in steps, so that a running turn never waits for all of it.
 ERASE_STEP: Final = 100
@@ -39,54 +38,49 @@ class SqlStore(ABC):
         """Return if the storage answers."""
         await self.read(statements.probe)
 
-    async def put_session(self, session: SessionRecord) -> None:
-        """Keep a session, or renew the one of that id."""
-        await self.write(statements.put_session, session)
-
     async def session(self, session_id: str) -> SessionRecord | None:
         """The session of that id."""
-        return await self.read(statements.session, session_id)
+        return await self.read(statements.session_of, session_id)
 
     async def sessions(self, owner: str, *, limit: int, after: SessionRecord | None = None) -> list[SessionRecord]:
         """A page of an owner's sessions, the newest first."""
         return await self.read(statements.sessions_of, owner, limit, after)
 
-    async def begin_turn(self, turn: TurnRecord) -> TurnRecord | None:
-        """None if the turn is new, else the turn that has its request id."""
-        return await self.write(statements.begin_turn, turn)
+    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, *, history: int) -> Begun:
+        """Begin a turn in its session, unless a turn of that request id is known."""
+        return await self.write(statements.begin_turn, session, turn, history)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
         return await self.read(statements.turn_of, request_id)
 
-    async def unfinished(self, before: datetime, *, limit: int) -> list[TurnRecord]:
-        """Turns still running that began before then."""
-        return await self.read(statements.unfinished, before, limit)
+    async def beat(self, runner: str, at: datetime) -> None:
+        """Keep that this runner of turns is alive."""
+        await self.write(statements.beat, runner, at)
 
-    async def append_packets(self, request_id: str, first_seq: int, packets: Sequence[str]) -> None:
-        """Keep packets, numbered from `first_seq`."""
-        await self.write(statements.append_packets, [Append(request_id, first_seq, packets)])
+    async def abandoned(self, silent_since: datetime, *, limit: int) -> list[TurnRecord]:
+        """Turns still running whose runner has not been heard of since then."""
+        return await self.read(statements.abandoned, silent_since, limit)
+
+    async def append_packets(self, new: Append) -> None:
+        """Keep packets and items."""
+        await self.write(statements.append_packets, new)
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
         """The packets that follow `after_seq`."""
         return await self.read(statements.packets_of, request_id, after_seq, limit)
 
-    async def end_turn(
-        self,
-        request_id: str,
-        state: TurnState,
-        ended_at: datetime,
-        *,
-        messages: Sequence[ChatMessage] = (),
-        receipt: ReceiptRecord | None = None,
-    ) -> bool:
+    async def end_turn(self, ending: Ending) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
-        ending = Ending(request_id, state, ended_at, messages, receipt)
         return await self.write(statements.end_turn, ending)
+
+    async def item(self, request_id: str, item_id: str) -> str | None:
+        """What was kept under this id of a turn."""
+        return await self.read(statements.item, request_id, item_id)
 
     async def history(self, session_id: str, *, limit: int) -> list[ChatMessage]:
         """The last messages of a session, the oldest of them first."""
-        return await self.read(statements.history, session_id, limit)
+        return await self.read(statements.history_of, session_id, limit)
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
         """The hash that the session's next receipt has to name."""
@@ -115,17 +109,3 @@ class SqlStore(ABC):
             total += step
             if step.sessions < ERASE_STEP:
                 return total
-
-
-async def finished(work: Awaitable[T]) -> T:
-    """What the work gives. It goes on if its caller is cancelled, who is told so only when it is done.
-
-    Otherwise a cancelled turn could not know how many of its packets are kept, and so not close its stream.
-    """
-    going_on = asyncio.ensure_future(work)
-    try:
-        return await asyncio.shield(going_on)
-    except asyncio.CancelledError:
-        await asyncio.wait([going_on])
-        _ = going_on.cancelled() or going_on.exception()  # looked at, so that asyncio does not call it forgotten
-        raise

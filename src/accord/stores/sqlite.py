@@ -11,19 +11,23 @@ then written again from its beginning: flushing a file that does not grow takes 
 
 import asyncio
 import sqlite3
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event
+from sqlalchemy import Connection, NullPool, create_engine
 
 from accord.errors import StoreError
 from accord.stores import statements
+from accord.stores.compiled import driver_of
 from accord.stores.failure import told_as_ours
 from accord.stores.migrate import migrate
-from accord.stores.sql import P, SqlStore, Statement, T, finished
+from accord.stores.sql import P, SqlStore, Statement, T
 from accord.stores.told import CLOSED
 from accord.stores.writer import Writer
 from accord.wire.session import Erased
@@ -33,32 +37,43 @@ CHECKPOINT_TIMEOUT_MS: Final = 250
 CHECKPOINT_ROWS: Final = 2_000
 LOG_BYTES: Final = 16 * 1024 * 1024
 READERS: Final = 2
+NO_FILE: Final = "there is no such file"
 NO_LOG: Final = "this file system cannot hold a write-ahead log"
 
 # `fullfsync` is macOS's word for a flush that reaches the disk; elsewhere it changes nothing.
 _FOR_ALL: Final = ("foreign_keys=ON", "synchronous=FULL", "fullfsync=ON")
 # What is deleted is overwritten: a user's words do not stay behind in free pages.
-_FOR_WRITING: Final = ("wal_autocheckpoint=0", f"journal_size_limit={LOG_BYTES}", "secure_delete=ON")
-_FOR_READING: Final = ("query_only=ON",)
+_FOR_WRITING: Final = (*_FOR_ALL, "wal_autocheckpoint=0", f"journal_size_limit={LOG_BYTES}", "secure_delete=ON")
+_FOR_READING: Final = (*_FOR_ALL, "query_only=ON")
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What an open store holds. There is a connection for each thread that reads, so that one is always left."""
+
+    writer: Writer
+    readers: ThreadPoolExecutor
+    reading: deque[Connection]
 
 
 class SqliteStore(SqlStore):
-    """Sessions in one file, which is made if it is not there; its folder must be."""
+    """Sessions in one file; its folder must be there, and the file too unless the store may `create` it."""
 
-    def __init__(self, path: Path, *, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
+    def __init__(self, path: Path, *, create: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self._path: Final = path
+        self._create: Final = create
         self._busy_timeout_s: Final = busy_timeout_s
         self._checkpoint_at = CHECKPOINT_ROWS
         self._has_erased = False
-        self._opened: tuple[Writer, Engine, ThreadPoolExecutor] | None = None
+        self._opened: _Opened | None = None
 
     @property
     def commits(self) -> int:
         """How many transactions were written since the store was opened."""
-        return self._parts[0].commits
+        return self._parts.writer.commits
 
     @property
-    def _parts(self) -> tuple[Writer, Engine, ThreadPoolExecutor]:
+    def _parts(self) -> _Opened:
         if self._opened is None:
             raise StoreError(CLOSED)
         return self._opened
@@ -67,36 +82,42 @@ class SqliteStore(SqlStore):
         """Open the file and bring its schema up to date."""
         if self._opened is not None:
             return
-        with told_as_ours(str(self._path)):
-            connection = await asyncio.to_thread(self._prepare)
-        writer = Writer(connection, joined=statements.append_packets, tidy=self._tidy)
+        with self._told():
+            writing, reading = await asyncio.to_thread(self._connections)
+        self._checkpoint_at = CHECKPOINT_ROWS
+        writer = Writer(writing, driver_of(writing), tidy=self._tidy)
         readers = ThreadPoolExecutor(READERS, thread_name_prefix="accord-store-reader")
-        self._opened = writer, self._engine("BEGIN", _FOR_READING, pool_size=READERS), readers
+        self._opened = _Opened(writer, readers, deque(reading))
 
     async def close(self) -> None:
         """Finish what was handed over and let go of the file."""
         if self._opened is None:
             return
-        (writer, engine, readers), self._opened = self._opened, None
-        await asyncio.to_thread(readers.shutdown)
-        engine.dispose()
-        await writer.close()
+        parts, self._opened = self._opened, None
+        await asyncio.to_thread(parts.readers.shutdown)
+        for connection in parts.reading:
+            connection.close()
+        await parts.writer.close()
 
     async def read(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the statement finds among everything committed so far."""
-        _, engine, readers = self._parts
+        parts = self._parts
 
         def on_thread() -> T:
-            with engine.connect() as connection:
+            connection = parts.reading.pop()
+            try:
                 return statement(connection, *args, **kwargs)
+            finally:
+                connection.rollback()  # SQLAlchemy believes that a transaction began, if it was asked itself
+                parts.reading.append(connection)
 
-        with told_as_ours(str(self._path)):
-            return await asyncio.get_running_loop().run_in_executor(readers, on_thread)
+        with self._told():
+            return await asyncio.get_running_loop().run_in_executor(parts.readers, on_thread)
 
     async def write(self, statement: Statement[P, T], *args: P.args, **_: P.kwargs) -> T:
         """What the statement returns, after its transaction was flushed to the disk."""
-        with told_as_ours(str(self._path)):
-            return await finished(self._parts[0].submit(statement, *args))
+        with self._told():
+            return await self._parts.writer.submit(statement, *args)
 
     async def _in_steps(self, statement: Callable[[Connection, T, int], Erased], which: T) -> Erased:
         erased = await super()._in_steps(statement, which)
@@ -106,43 +127,37 @@ class SqliteStore(SqlStore):
         await self.write(statements.probe)  # begins when what follows the first one is done
         return erased
 
-    def _prepare(self) -> Connection:
-        """The writing connection to a file that is ready."""
-        engine = self._engine("BEGIN IMMEDIATE", _FOR_WRITING, pool_size=1)
-        connection = engine.connect()
-        try:
-            if self._use_log(connection) != "wal":
-                raise StoreError(f"{self._path}: {NO_LOG}")
-            with connection.begin():
-                migrate(connection)
-        except BaseException:
-            connection.close()
-            engine.dispose()
-            raise
-        return connection
+    def _told(self) -> AbstractContextManager[None]:
+        return told_as_ours(str(self._path), sqlite3.Error)
 
-    def _engine(self, begin: str, pragmas: tuple[str, ...], *, pool_size: int) -> Engine:
-        def connect() -> sqlite3.Connection:
-            # Without a level the driver begins nothing by itself; the "begin" event below does, and says how.
-            opened = sqlite3.connect(
-                self._path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False
-            )
-            for pragma in (*_FOR_ALL, *pragmas):
-                opened.execute(f"PRAGMA {pragma}")
-            return opened
+    def _connections(self) -> tuple[Connection, list[Connection]]:
+        """One connection for writing to a file that is ready, and some for reading."""
+        if not self._create and not self._path.exists():
+            raise StoreError(f"{self._path}: {NO_FILE}")
+        engine = create_engine("sqlite+pysqlite://", creator=self._connect, poolclass=NullPool)
+        with ExitStack() as opened:
+            writing = opened.enter_context(engine.connect())
+            self._prepare(writing)
+            reading = [opened.enter_context(engine.connect()) for _ in range(READERS)]
+            for connection in reading:
+                _set(connection, _FOR_READING)
+            opened.pop_all()
+        return writing, reading
 
-        def begun(connection: Connection) -> None:
-            connection.exec_driver_sql(begin)
+    def _connect(self) -> sqlite3.Connection:
+        # Without a level the driver begins nothing by itself: whoever writes says when, and how.
+        return sqlite3.connect(self._path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False)
 
-        engine = create_engine(
-            "sqlite+pysqlite://", creator=connect, poolclass=QueuePool, pool_size=pool_size, max_overflow=0
-        )
-        event.listen(engine, "begin", begun)
-        return engine
+    def _prepare(self, connection: Connection) -> None:
+        _set(connection, _FOR_WRITING)
+        if self._use_log(driver_of(connection)) != "wal":
+            raise StoreError(f"{self._path}: {NO_LOG}")
+        with connection.begin():  # ends the transaction, but begins none
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            migrate(connection)
 
-    def _tidy(self, connection: Connection) -> None:
+    def _tidy(self, driver: sqlite3.Connection) -> None:
         """Move the log into the file when much was written; if somebody is in the way, try after as much again."""
-        driver: Any = connection.connection.driver_connection
         if driver.total_changes < self._checkpoint_at and not self._has_erased:
             return
         self._checkpoint_at = driver.total_changes + CHECKPOINT_ROWS
@@ -154,9 +169,8 @@ class SqliteStore(SqlStore):
             driver.execute(f"PRAGMA busy_timeout={int(self._busy_timeout_s * 1000)}")
         self._has_erased = self._has_erased and bool(is_busy)
 
-    def _use_log(self, connection: Connection) -> str:
+    def _use_log(self, driver: sqlite3.Connection) -> str:
         """The journal mode after asking for a log. SQLite does not wait here, even if told to, so we do."""
-        driver: Any = connection.connection.driver_connection
         give_up = monotonic() + self._busy_timeout_s
         while True:
             try:
@@ -165,3 +179,8 @@ class SqliteStore(SqlStore):
                 if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or monotonic() > give_up:
                     raise
                 sleep(0.01)
+
+
+def _set(connection: Connection, pragmas: tuple[str, ...]) -> None:
+    for pragma in pragmas:
+        driver_of(connection).execute(f"PRAGMA {pragma}")

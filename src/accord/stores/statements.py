@@ -3,79 +3,65 @@
 They neither begin nor end a transaction: whoever calls them does, and a conflict that is raised here means that the
 caller rolls back. They know nothing of threads, loops or files. Deleting is told by `erase.py`.
 
-What every turn asks is built once, above the function that asks it: building costs more than SQLite's answer.
+Where several transactions meet, as they do on PostgreSQL, whoever needs both a session's row and a row of a turn that
+others can see holds the session's first. `erase.py` does so too: nobody waits in a circle.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Connection, RowMapping, bindparam, case, insert, literal, select, tuple_, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import (
+    Connection,
+    Integer,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from accord.errors import StoreConflictError
-from accord.stores.schema import messages, packets, receipts, sessions, turns
-from accord.stores.told import NO_SESSION, NOT_ITS_RECEIPT, NOT_NEXT, NOT_RUNNING, NOT_YOURS
+from accord.ports import Append, Begun, Ending
+from accord.stores.compiled import Prepared, Row, by_engine, overwriting, values_of
+from accord.stores.schema import IS_RUNNING, items, messages, packets, receipts, runners, sessions, turns
+from accord.stores.told import NO_SESSION, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEXT, NOT_RUNNING, NOT_YOURS
 from accord.wire.chat import ChatMessage
 from accord.wire.client import ClientCapabilities
 from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
-# One word apart, and SQLAlchemy has no common one: "insert, unless it is there".
-_INSERT: Final[Mapping[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
-_NEW_TURN: Final[Mapping[str, Any]] = {
-    name: new(turns).on_conflict_do_nothing(index_elements=["request_id"]) for name, new in _INSERT.items()
-}
+# A runner that has been silent for so long, and left nothing running, is forgotten.
+FORGOTTEN_AFTER: Final = timedelta(days=1)
 
 _SESSION: Final = [sessions.c[name] for name in SessionRecord.model_fields]
 _TURN: Final = [turns.c[name] for name in TurnRecord.model_fields]
 _RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.model_fields]
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Packets to be added to one turn."""
-
-    request_id: str
-    first_seq: int
-    bodies: Sequence[str]
+_PROBE: Final = Prepared(select(literal(1)))
 
 
 def probe(connection: Connection) -> None:
     """Ask for nothing, and get it."""
-    connection.execute(select(literal(1)))
+    _PROBE.rows(connection, {})
 
 
-def _put(new: Any) -> Any:
-    return new.on_conflict_do_update(
-        index_elements=["session_id"],
-        set_={name: new.excluded[name] for name in ("agent", "capabilities", "negotiated", "updated_at")},
-        where=sessions.c.owner == new.excluded.owner,
-    )
+# Sessions
 
 
-_PUT: Final[Mapping[str, Any]] = {name: _put(new(sessions)) for name, new in _INSERT.items()}
+_SESSION_OF: Final = Prepared(select(*_SESSION).where(sessions.c.session_id == bindparam("of")))
 
 
-def put_session(connection: Connection, session: SessionRecord) -> None:
-    """Insert or renew a session, unless it is another owner's."""
-    declared = session.capabilities
-    row = {
-        **{name: getattr(session, name) for name in ("session_id", "owner", "agent", "created_at", "updated_at")},
-        "capabilities": None if declared is None else declared.to_json(),
-        "negotiated": json.dumps(session.negotiated),
-    }
-    if connection.execute(_PUT[connection.dialect.name], row).rowcount != 1:
-        raise StoreConflictError(NOT_YOURS)
-
-
-_SESSION_OF: Final = select(*_SESSION).where(sessions.c.session_id == bindparam("of"))
-
-
-def session(connection: Connection, session_id: str) -> SessionRecord | None:
+def session_of(connection: Connection, session_id: str) -> SessionRecord | None:
     """The session of that id."""
-    row = connection.execute(_SESSION_OF, {"of": session_id}).mappings().first()
+    row = _SESSION_OF.row(connection, {"of": session_id})
     return None if row is None else _session(row)
 
 
@@ -86,188 +72,310 @@ def sessions_of(connection: Connection, owner: str, limit: int, after: SessionRe
     if after is not None:
         asked = asked.where(tuple_(*page) < tuple_(literal(after.created_at, page[0].type), after.session_id))
     asked = asked.order_by(*(column.desc() for column in page)).limit(limit)
-    return [_session(row) for row in connection.execute(asked).mappings()]
+    return [_session(row) for row in connection.execute(asked)]
 
 
-def begin_turn(connection: Connection, turn: TurnRecord) -> TurnRecord | None:
-    """Insert a turn whose request id is new, else the turn that has it. A turn is always of its session's owner."""
-    if not _touch(connection, turn.session_id, turn.owner, turn.created_at):
+def _session(row: Row) -> SessionRecord:
+    fields: dict[str, Any] = dict(zip(SessionRecord.model_fields, row, strict=True))
+    fields["negotiated"] = json.loads(fields["negotiated"])
+    fields["capabilities"] = _declared(fields["capabilities"])
+    return SessionRecord(**fields)
+
+
+def _declared(body: str | None) -> ClientCapabilities | None:
+    return None if body is None else ClientCapabilities.parse(body)
+
+
+# The beginning of a turn
+
+
+def _renew(new: Any) -> Any:
+    said = new.excluded
+    return new.on_conflict_do_update(
+        index_elements=["session_id"],
+        set_={
+            "agent": said.agent,
+            "capabilities": func.coalesce(said.capabilities, sessions.c.capabilities),
+            "negotiated": case((said.capabilities.is_(None), sessions.c.negotiated), else_=said.negotiated),
+            "updated_at": case((said.updated_at > sessions.c.updated_at, said.updated_at), else_=sessions.c.updated_at),
+        },
+        where=sessions.c.owner == said.owner,
+    )
+
+
+_NEW_TURN: Final = by_engine(
+    lambda new: new(turns).values(values_of(turns)).on_conflict_do_nothing(index_elements=["request_id"])
+)
+_KEPT: Final = [sessions.c[name] for name in ("created_at", "updated_at", "capabilities", "negotiated")]
+_PUT: Final = by_engine(
+    lambda new: _renew(new(sessions).values(values_of(sessions, *SessionRecord.model_fields))).returning(
+        *_KEPT, sessions.c.message_count, sessions.c.receipt_hash
+    )
+)
+
+
+def begin_turn(connection: Connection, session: SessionRecord, turn: TurnRecord, history: int) -> Begun:
+    """Insert a turn whose request id is new, and insert or renew its session; else the turn that has that id."""
+    if (turn.session_id, turn.owner) != (session.session_id, session.owner):
+        raise StoreConflictError(NOT_ITS_SESSION)
+    row = {**vars(turn), "state": turn.state.value}
+    # One that is deleted between the two questions is new after all.
+    for _ in range(2):
+        if _NEW_TURN.met(connection, row):
+            return _begun(connection, session, history)
+        if known := turn_of(connection, turn.request_id):
+            return Begun(_must_be(session_of(connection, known.session_id)), known)
+    raise StoreConflictError(NO_SESSION)
+
+
+def _begun(connection: Connection, session: SessionRecord, history: int) -> Begun:
+    """Insert or renew the session of a turn that was just inserted; what a new turn has to know."""
+    row = _PUT.row(connection, {**vars(session), **_as_text(session)})
+    if row is None:
+        raise StoreConflictError(NOT_YOURS)
+    *kept, said, chain = row
+    return Begun(_renewed(session, *kept), None, history_of(connection, session.session_id, min(history, said)), chain)
+
+
+def _must_be(found: SessionRecord | None) -> SessionRecord:
+    if found is None:
         raise StoreConflictError(NO_SESSION)
-    if connection.execute(_NEW_TURN[connection.dialect.name], turn.model_dump()).rowcount == 1:
-        return None
-    return turn_of(connection, turn.request_id)
+    return found
 
 
-_TURN_OF: Final = select(*_TURN).where(turns.c.request_id == bindparam("of"))
+def _renewed(
+    session: SessionRecord, created_at: datetime, updated_at: datetime, capabilities: str | None, negotiated: str
+) -> SessionRecord:
+    """The session as it is kept: what was said of it now, and what it was before where nothing was said."""
+    kept: dict[str, Any] = {"created_at": created_at, "updated_at": updated_at}
+    if session.capabilities is None:
+        kept |= {"capabilities": _declared(capabilities), "negotiated": json.loads(negotiated)}
+    return session.model_copy(update=kept)
+
+
+def _as_text(session: SessionRecord) -> dict[str, str | None]:
+    declared = session.capabilities
+    return {
+        "capabilities": None if declared is None else declared.to_json(),
+        "negotiated": json.dumps(session.negotiated),
+    }
+
+
+# Turns and who runs them
+
+
+_TURN_OF: Final = Prepared(select(*_TURN).where(turns.c.request_id == bindparam("of")))
 
 
 def turn_of(connection: Connection, request_id: str) -> TurnRecord | None:
     """The turn of that request id."""
-    row = connection.execute(_TURN_OF, {"of": request_id}).mappings().first()
-    return None if row is None else TurnRecord(**row)
+    row = _TURN_OF.row(connection, {"of": request_id})
+    return None if row is None else _turn(row)
 
 
-def unfinished(connection: Connection, before: datetime, limit: int) -> list[TurnRecord]:
-    """Turns still running that began before then."""
-    left = (turns.c.state == TurnState.RUNNING.value) & (turns.c.created_at < before)
-    asked = select(*_TURN).where(left).order_by(turns.c.created_at, turns.c.request_id).limit(limit)
-    return [TurnRecord(**row) for row in connection.execute(asked).mappings()]
+def _turn(row: Row) -> TurnRecord:
+    return TurnRecord(**dict(zip(TurnRecord.model_fields, row, strict=True)))
 
 
-_ADVANCE: Final = (
-    update(turns)
-    .where(turns.c.request_id == bindparam("of"), turns.c.state == TurnState.RUNNING.value)
-    .where(turns.c.last_seq == bindparam("before"))
-    .values(last_seq=bindparam("last"))
+_BEAT: Final = overwriting(runners)
+_FORGET: Final = Prepared(
+    delete(runners)
+    .where(runners.c.seen_at < bindparam("before"))
+    .where(~exists().where(turns.c.runner == runners.c.runner, IS_RUNNING))
 )
-_KEEP: Final = insert(packets)
 
 
-def append_packets(connection: Connection, appends: Sequence[Append]) -> None:
-    """Add packets, where every append follows what its turn already has; one that does not makes all of them fail."""
-    advances = [
-        {"of": new.request_id, "before": new.first_seq - 1, "last": new.first_seq - 1 + len(new.bodies)}
-        for new in appends
-    ]
-    # With several, only SQLite says how many rows were met; PostgreSQL is given one append at a time.
-    if connection.execute(_ADVANCE, advances if len(advances) > 1 else advances[0]).rowcount != len(appends):
+def beat(connection: Connection, runner: str, at: datetime) -> None:
+    """Keep that a runner is alive, and forget those that have long been gone."""
+    _BEAT.met(connection, {"runner": runner, "seen_at": at})
+    _FORGET.met(connection, {"before": at - FORGOTTEN_AFTER})
+
+
+# A runner that was never heard of, is heard of in its turn.
+_ABANDONED: Final = Prepared(
+    select(*_TURN)
+    .join_from(turns, runners, turns.c.runner == runners.c.runner, isouter=True)
+    .where(IS_RUNNING)
+    .where(func.coalesce(runners.c.seen_at, turns.c.created_at) < bindparam("since", type_=turns.c.created_at.type))
+    .order_by(turns.c.created_at, turns.c.request_id)
+    .limit(bindparam("limit", type_=Integer))
+)
+
+
+def abandoned(connection: Connection, silent_since: datetime, limit: int) -> list[TurnRecord]:
+    """Turns still running whose runner has not been heard of since then."""
+    return [_turn(row) for row in _ABANDONED.rows(connection, {"since": silent_since, "limit": limit})]
+
+
+# Packets and items
+
+
+_ADDED: Final = bindparam("added", type_=Integer)
+_ADVANCE: Final = Prepared(
+    update(turns)
+    .where(turns.c.request_id == bindparam("of"), IS_RUNNING)
+    .where(or_(literal_column("0") == _ADDED, turns.c.last_seq == bindparam("before")))
+    .values(last_seq=turns.c.last_seq + _ADDED)
+)
+_KEEP: Final = Prepared(insert(packets).values(values_of(packets)))
+_KEEP_ITEM: Final = overwriting(items)
+
+
+def append_packets(connection: Connection, new: Append) -> None:
+    """Add packets that follow what their turn already has, and items."""
+    if not _ADVANCE.met(connection, {"of": new.request_id, "before": new.first_seq - 1, "added": len(new.packets)}):
         raise StoreConflictError(NOT_NEXT)
-    rows = [
-        {"request_id": new.request_id, "seq": new.first_seq + number, "body": body}
-        for new in appends
-        for number, body in enumerate(new.bodies)
-    ]
-    if rows:
-        connection.execute(_KEEP, rows)
+    _keep(connection, new)
 
 
-_PACKETS_OF: Final = (
+def _keep(connection: Connection, new: Append) -> None:
+    numbered = enumerate(new.packets, start=new.first_seq)
+    of = new.request_id
+    _KEEP.each(connection, [{"request_id": of, "seq": seq, "body": body} for seq, body in numbered])
+    kept = [{"request_id": of, "item_id": item_id, "body": body} for item_id, body in new.items.items()]
+    _KEEP_ITEM.each(connection, kept)
+
+
+_PACKETS_OF: Final = Prepared(
     select(packets.c.seq, packets.c.body)
     .where(packets.c.request_id == bindparam("of"), packets.c.seq > bindparam("after"))
     .order_by(packets.c.seq)
-    .limit(bindparam("limit"))
+    .limit(bindparam("limit", type_=Integer))
 )
 
 
 def packets_of(connection: Connection, request_id: str, after_seq: int, limit: int) -> list[PacketRecord]:
     """The packets of a turn that follow a number."""
-    found = connection.execute(_PACKETS_OF, {"of": request_id, "after": after_seq, "limit": limit})
+    found = _PACKETS_OF.rows(connection, {"of": request_id, "after": after_seq, "limit": limit})
     return [PacketRecord(seq=seq, body=body) for seq, body in found]
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """How a turn ends, and what it leaves behind."""
-
-    request_id: str
-    state: TurnState
-    ended_at: datetime
-    messages: Sequence[ChatMessage]
-    receipt: ReceiptRecord | None
+_ITEM: Final = Prepared(
+    select(items.c.body).where(items.c.request_id == bindparam("of"), items.c.item_id == bindparam("item"))
+)
 
 
-# Held until the transaction ends; on SQLite the whole file is, anyway.
-_HOLD: Final = select(sessions).where(sessions.c.session_id == bindparam("of")).with_for_update()
-_END: Final = (
+def item(connection: Connection, request_id: str, item_id: str) -> str | None:
+    """What was kept under this id of a turn."""
+    row = _ITEM.row(connection, {"of": request_id, "item": item_id})
+    return row[0] if row else None
+
+
+# The end of a turn
+
+
+# The session is held until the transaction ends; on SQLite the whole file is, anyway.
+_HOLD: Final = Prepared(
+    select(
+        turns.c.state,
+        turns.c.last_seq,
+        sessions.c.session_id,
+        sessions.c.message_count,
+        sessions.c.receipt_count,
+        sessions.c.receipt_hash,
+    )
+    .join_from(turns, sessions, turns.c.session_id == sessions.c.session_id)
+    .where(turns.c.request_id == bindparam("of"))
+    .with_for_update(of=sessions)
+)
+_END: Final = Prepared(
     update(turns)
-    .where(turns.c.request_id == bindparam("of"), turns.c.state == TurnState.RUNNING.value)
-    .values(state=bindparam("new_state"), ended_at=bindparam("at"))
+    .where(turns.c.request_id == bindparam("of"), IS_RUNNING, turns.c.last_seq == bindparam("before"))
+    .values(state=bindparam("new_state"), ended_at=bindparam("at"), last_seq=bindparam("last"))
 )
 
 
 def end_turn(connection: Connection, ending: Ending) -> bool:
     """End a running turn and add what it leaves; False, with nothing written, if its receipt comes too late."""
-    turn, receipt = turn_of(connection, ending.request_id), ending.receipt
-    if turn is None or turn.state is not TurnState.RUNNING:
+    last, receipt = ending.last, ending.receipt
+    row = _HOLD.row(connection, {"of": last.request_id})
+    if row is None or row[0] != TurnState.RUNNING.value:
         raise StoreConflictError(NOT_RUNNING)
-    if receipt and (receipt.request_id, receipt.session_id) != (turn.request_id, turn.session_id):
+    _, last_seq, session_id, said, sealed, chain = row
+    if receipt and (receipt.request_id, receipt.session_id) != (last.request_id, session_id):
         raise StoreConflictError(NOT_ITS_RECEIPT)
-    row = connection.execute(_HOLD, {"of": turn.session_id}).mappings().one()
-    if receipt and receipt.previous_hash != row["receipt_hash"]:
+    if receipt and receipt.previous_hash != chain:
         return False
-    over = {"of": turn.request_id, "new_state": ending.state.value, "at": ending.ended_at}
-    if connection.execute(_END, over).rowcount != 1:
-        raise StoreConflictError(NOT_RUNNING)
-    _leave(connection, row, ending)
+    if last.packets and last.first_seq != last_seq + 1:
+        raise StoreConflictError(NOT_NEXT)
+    over = {"of": last.request_id, "before": last_seq, "last": last_seq + len(last.packets)}
+    if not _END.met(connection, {**over, "new_state": ending.state.value, "at": ending.ended_at}):
+        raise StoreConflictError(NOT_RUNNING)  # another process was faster
+    _keep(connection, last)
+    _leave(connection, session_id, ending, said, sealed)
     return True
 
 
-_SAY: Final = insert(messages)
-_SEAL: Final = insert(receipts)
-_GROWN: Final = ("updated_at", "message_count", "receipt_count", "receipt_hash")
-_GROW: Final = (
+_SAY: Final = Prepared(insert(messages).values(values_of(messages)))
+_SEAL: Final = Prepared(insert(receipts).values(values_of(receipts)))
+_AT: Final = bindparam("at", type_=sessions.c.updated_at.type)
+_GROW: Final = Prepared(
     update(sessions)
     .where(sessions.c.session_id == bindparam("of"))
-    .values({name: bindparam(f"new_{name}") for name in _GROWN})
+    .values(
+        updated_at=case((sessions.c.updated_at < _AT, _AT), else_=sessions.c.updated_at),
+        message_count=sessions.c.message_count + bindparam("said", type_=Integer),
+        receipt_count=sessions.c.receipt_count + bindparam("sealed", type_=Integer),
+        receipt_hash=func.coalesce(bindparam("chain", type_=sessions.c.receipt_hash.type), sessions.c.receipt_hash),
+    )
 )
 
 
-def _leave(connection: Connection, session: RowMapping, ending: Ending) -> None:
-    """Add a turn's messages and receipt to its session, whose row is held."""
-    session_id, grown = session["session_id"], {name: session[name] for name in _GROWN}
-    grown["updated_at"] = max(grown["updated_at"], ending.ended_at)
-    if ending.messages:
-        bodies = enumerate((message.to_json() for message in ending.messages), start=grown["message_count"] + 1)
-        connection.execute(
-            _SAY, [{"session_id": session_id, "position": place, "body": body} for place, body in bodies]
-        )
-        grown["message_count"] += len(ending.messages)
-    if ending.receipt:
-        grown["receipt_count"] += 1
-        grown["receipt_hash"] = ending.receipt.hash
-        connection.execute(_SEAL, {**ending.receipt.model_dump(), "position": grown["receipt_count"]})
-    connection.execute(_GROW, {"of": session_id, **{f"new_{name}": value for name, value in grown.items()}})
+def _leave(connection: Connection, session_id: str, ending: Ending, said: int, sealed: int) -> None:
+    """Add a turn's messages and receipt to those that its session, whose row is held, already has."""
+    bodies = enumerate((message.to_json() for message in ending.messages), start=said + 1)
+    _SAY.each(connection, [{"session_id": session_id, "position": place, "body": body} for place, body in bodies])
+    receipt = ending.receipt
+    if receipt:
+        _SEAL.met(connection, {**vars(receipt), "position": sealed + 1})
+    grown = {"said": len(ending.messages), "sealed": int(receipt is not None), "chain": receipt and receipt.hash}
+    _GROW.met(connection, {"of": session_id, "at": ending.ended_at, **grown})
 
 
-_SAID: Final = (
+# What a session has said and sealed
+
+
+_SAID: Final = Prepared(
     select(messages.c.body)
     .where(messages.c.session_id == bindparam("of"))
     .order_by(messages.c.position.desc())
-    .limit(bindparam("limit"))
+    .limit(bindparam("limit", type_=Integer))
 )
 
 
-def history(connection: Connection, session_id: str, limit: int) -> list[ChatMessage]:
+def history_of(connection: Connection, session_id: str, limit: int) -> list[ChatMessage]:
     """The last messages of a session, the oldest of them first."""
-    last = connection.execute(_SAID, {"of": session_id, "limit": limit}).scalars().all()
-    return [ChatMessage.parse(body) for body in reversed(last)]
+    if not limit:
+        return []
+    last = _SAID.rows(connection, {"of": session_id, "limit": limit})
+    return [ChatMessage.parse(body) for (body,) in reversed(last)]
 
 
-_CHAIN: Final = select(sessions.c.receipt_hash).where(sessions.c.session_id == bindparam("of"))
+_CHAIN: Final = Prepared(select(sessions.c.receipt_hash).where(sessions.c.session_id == bindparam("of")))
 
 
 def last_receipt_hash(connection: Connection, session_id: str) -> str | None:
     """The hash at the end of a session's chain."""
-    return connection.execute(_CHAIN, {"of": session_id}).scalar_one_or_none()
+    row = _CHAIN.row(connection, {"of": session_id})
+    return row[0] if row else None
+
+
+_RECEIPTS_OF: Final = Prepared(
+    select(*_RECEIPT).where(receipts.c.session_id == bindparam("of")).order_by(receipts.c.position)
+)
+_RECEIPT_OF: Final = Prepared(select(*_RECEIPT).where(receipts.c.request_id == bindparam("of")))
 
 
 def receipts_of(connection: Connection, session_id: str) -> list[ReceiptRecord]:
     """A session's receipts in the order of their chain."""
-    asked = select(*_RECEIPT).where(receipts.c.session_id == session_id).order_by(receipts.c.position)
-    return [ReceiptRecord(**row) for row in connection.execute(asked).mappings()]
+    return [_receipt(row) for row in _RECEIPTS_OF.rows(connection, {"of": session_id})]
 
 
 def receipt_of(connection: Connection, request_id: str) -> ReceiptRecord | None:
     """The receipt of one turn."""
-    row = connection.execute(select(*_RECEIPT).where(receipts.c.request_id == request_id)).mappings().first()
-    return None if row is None else ReceiptRecord(**row)
+    row = _RECEIPT_OF.row(connection, {"of": request_id})
+    return None if row is None else _receipt(row)
 
 
-_AT: Final = bindparam("at", type_=sessions.c.updated_at.type)
-_TOUCH: Final = (
-    update(sessions)
-    .where(sessions.c.session_id == bindparam("of"), sessions.c.owner == bindparam("by"))
-    .values(updated_at=case((sessions.c.updated_at < _AT, _AT), else_=sessions.c.updated_at))
-)
-
-
-def _touch(connection: Connection, session_id: str, owner: str, at: datetime) -> bool:
-    """Whether the owner has such a session; it is then no older than this moment, and held until the end."""
-    return connection.execute(_TOUCH, {"of": session_id, "by": owner, "at": at}).rowcount == 1
-
-
-def _session(row: RowMapping) -> SessionRecord:
-    fields: dict[str, Any] = {**row, "negotiated": json.loads(row["negotiated"])}
-    if row["capabilities"] is not None:
-        fields["capabilities"] = ClientCapabilities.parse(row["capabilities"])
-    return SessionRecord(**fields)
+def _receipt(row: Row) -> ReceiptRecord:
+    return ReceiptRecord(**dict(zip(ReceiptRecord.model_fields, row, strict=True)))

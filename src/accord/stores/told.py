@@ -4,7 +4,8 @@ from typing import Final
 
 CLOSED: Final = "The session store is not open"
 NOT_YOURS: Final = "The session belongs to another owner"
-NO_SESSION: Final = "There is no such session of that owner"
+NO_SESSION: Final = "The turn's session is gone"
+NOT_ITS_SESSION: Final = "The turn is not of this session and its owner"
 NOT_NEXT: Final = "The packets do not follow the last one of a running turn"
 NOT_RUNNING: Final = "The turn is not running"
 NOT_ITS_RECEIPT: Final = "The receipt is not of this turn and its session"

@@ -5,16 +5,18 @@ function over a connection. Waiting for company is never needed, since a commit 
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
 from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import Any, Final
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import DBAPIError
+
+from accord.stores.finished import Certain
 
 MAX_GROUP: Final = 512
 
@@ -25,7 +27,7 @@ class Job:
 
     statement: Callable[..., Any]
     args: tuple[Any, ...]
-    waiting: "asyncio.Future[Any]"
+    waiting: Certain
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +42,24 @@ class Outcome:
 class Writer:
     """Writes jobs in the order they were handed over. Those of one group are safe together, or fail one by one.
 
-    Jobs next to each other whose statement is `joined` become one call: it takes a list, and the lists are joined.
     `tidy` is called after each commit, outside of any transaction.
     """
 
     def __init__(
-        self, connection: Connection, *, joined: Callable[..., None], tidy: Callable[[Connection], None]
+        self, connection: Connection, driver: sqlite3.Connection, *, tidy: Callable[[sqlite3.Connection], None]
     ) -> None:
         self.commits = 0
         self._connection: Final = connection
-        self._joined: Final = joined
+        self._driver: Final = driver
         self._tidy: Final = tidy
         self._jobs: Final[SimpleQueue[Job | None]] = SimpleQueue()
         self._loop: Final = asyncio.get_running_loop()
         self._thread: Final = Thread(target=self._work, name="accord-store-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, statement: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
+    def submit(self, statement: Callable[..., Any], *args: Any) -> Certain:
         """Hand over a job; the future is done when the job is safe. It is done even if nobody waits any more."""
-        waiting: asyncio.Future[Any] = self._loop.create_future()
+        waiting = Certain(loop=self._loop)
         self._jobs.put(Job(statement, args, waiting))
         return waiting
 
@@ -78,8 +79,8 @@ class Writer:
                 # A loop that is gone has nobody left who could be told.
                 with suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(_deliver, outcomes)
-                with suppress(DatabaseError):
-                    self._tidy(self._connection)
+                with suppress(sqlite3.DatabaseError):
+                    self._tidy(self._driver)
 
     def _next_group(self) -> tuple[list[Job], bool]:
         """The jobs that wait now, at least one; and whether more may come."""
@@ -105,28 +106,25 @@ class Writer:
         return [outcome for job in group for outcome in self._write([job])]
 
     def _together(self, group: Sequence[Job]) -> list[Outcome]:
-        outcomes: list[Outcome] = []
-        with self._connection.begin():
-            for statement, alike in groupby(group, key=lambda job: job.statement):
-                jobs = list(alike)
-                if statement is self._joined:
-                    statement(self._connection, [item for job in jobs for item in job.args[0]])
-                    outcomes += [Outcome(job) for job in jobs]
-                else:
-                    outcomes += [Outcome(job, statement(self._connection, *job.args)) for job in jobs]
+        self._driver.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = [Outcome(job, job.statement(self._connection, *job.args)) for job in group]
+            self._driver.execute("COMMIT")
+        finally:
+            self._driver.rollback()  # does nothing after a commit
+            self._connection.rollback()  # a job that went through SQLAlchemy had it begin one of its own
         self.commits += 1
         return outcomes
 
 
 def _storage_failed(error: Exception) -> bool:
     """Whether it is the file that failed, not a job: trying each alone would only take longer."""
-    return type(error) in (OperationalError, DatabaseError)
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    return type(cause) in (sqlite3.OperationalError, sqlite3.DatabaseError)
 
 
 def _deliver(outcomes: Sequence[Outcome]) -> None:
     for outcome in outcomes:
-        if outcome.job.waiting.done():  # cancelled while it was being written
-            continue
         if outcome.error is None:
             outcome.job.waiting.set_result(outcome.result)
         else:

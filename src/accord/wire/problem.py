@@ -1,10 +1,13 @@
 """How an error travels over HTTP: a problem body (RFC 9457) with the one table's code in it."""
 
-from accord.errors import FACTS, AccordError, ErrorCode
+from typing import Final
+
+from accord.errors import FACTS, AccordError, AgentError, ErrorCode, RefusedError
 from accord.wire.message import FreeObject, Message
 from accord.wire.packet import StreamError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
+_CODES: Final = frozenset(map(str, ErrorCode))
 
 
 class ProblemBody(Message, frozen=True):
@@ -33,7 +36,13 @@ def problem_body(error: AccordError, *, request_id: str | None = None) -> Proble
 
 def stream_error(error: AccordError) -> StreamError:
     """This error as the payload of an error packet."""
-    facts = FACTS[error.code]
     return StreamError(
-        code=error.code, message=error.message, severity=facts.severity, details=dict(error.details) or None
+        code=error.code, message=error.message, severity=error.severity, details=dict(error.details) or None
     )
+
+
+def failure_of(told: StreamError) -> AccordError:
+    """The error that ended a stream, as whoever reads the stream raises it."""
+    if told.code not in _CODES:
+        return AgentError(told.message, details={**(told.details or {}), "code": told.code})
+    return RefusedError(told.message, ErrorCode(told.code), told.details or {})

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, mo
 from pydantic_core import PydanticCustomError
 
 from accord.errors import ErrorCode
+from accord.wire.adaptation import AdaptationReport
 from accord.wire.attempt import EmulationRecord
 from accord.wire.capability import CapabilityName
 from accord.wire.client import ClientCapabilities
@@ -160,13 +161,15 @@ class ReceiptBody(Message, frozen=True):
     request: RequestShape
     parties: Parties
     work: list[Work] = Field(default_factory=list[Work], description="Every question that the agent put to a backend.")
-    adaptation: FreeObject | None = None
+    adaptation: AdaptationReport | None = None
     timings: Timings
     outcome: Outcome
 
     def hashed(self) -> dict[str, Any]:
         """The part that the hash is made of, as plain JSON values."""
-        return {name: value for name, value in self.dump().items() if name != "hash"}
+        members = self.dump()
+        members.pop("hash", None)
+        return members
 
 
 class Receipt(ReceiptBody, frozen=True):

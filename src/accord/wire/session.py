@@ -47,6 +47,7 @@ class TurnRecord(Message, frozen=True):
     session_id: Id
     owner: Id
     request_digest: str = Field(description="Tells a repeated request from another one under the same id.")
+    runner: Id = Field(description="The process that runs it, by a name that no other process ever had.")
     state: TurnState = TurnState.RUNNING
     last_seq: int = Field(default=0, ge=0, description="The number of the last packet kept; the first is 1.")
     created_at: AwareDatetime

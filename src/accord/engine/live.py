@@ -1,0 +1,179 @@
+"""A turn while it runs in this process: it makes packets, has them kept, and hands them to whoever reads along.
+
+What a client has seen is on disk: a packet goes out only after the store has it. Packets are made while the store still
+writes the ones before, so that many share one write; the last ones are written together with the end of the turn and
+its receipt, so that nobody sees a close whose receipt is not there. How far a turn may run ahead of its readers is
+bounded: a client that does not read stops its own backend. Without any reader it goes on, or stops, as it is told.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from accord.core.canonicalise import canonical_object
+from accord.core.seal import Sealed
+from accord.engine.engine import RunningTurn
+from accord.errors import AccordError, StoreError
+from accord.ports import Append, SessionStore
+from accord.wire.packet import ClosePacket
+from accord.wire.session import PacketRecord, TurnRecord
+
+AHEAD: Final = 64
+"""How many packets may be made before they are kept, and before the quickest reader has them."""
+
+REMEMBERED: Final = 2 * AHEAD
+PAGE: Final = 500
+
+End = Callable[["LiveTurn", Append], Awaitable[None]]
+
+
+class _Reader:
+    __slots__ = ("seq",)
+
+    def __init__(self, seq: int) -> None:
+        self.seq = seq
+
+
+class LiveTurn:
+    """One running turn and everyone who reads it."""
+
+    def __init__(
+        self, running: RunningTurn, record: TurnRecord, store: SessionStore, end: End, *, goes_on: bool
+    ) -> None:
+        self.running: Final = running
+        self.record: Final = record
+        self.request_id: Final = record.request_id
+        self.last_seq = 0
+        self.is_over = False
+        self.sealed: Sealed | None = None
+        self._store: Final = store
+        self._end: Final = end
+        self._goes_on: Final = goes_on
+        self._broken: AccordError | None = None
+        self._readers: Final[list[_Reader]] = []
+        self._recent: Final[deque[PacketRecord]] = deque(maxlen=REMEMBERED)
+        self._pending: list[str] = []
+        self._made = 0
+        self._items_kept = 0
+        self._is_write_due = False
+        self._writing: asyncio.Task[None] | None = None
+        self._news: Final = asyncio.Event()
+        self._room: Final = asyncio.Event()
+        self.task: Final = asyncio.create_task(self._run())
+
+    def cancel(self) -> None:
+        """Stop the agent and its backend at once; the stream is closed properly, for every reader."""
+        self.running.cancel()
+        self._room.set()
+
+    def item(self, item_id: str) -> str | None:
+        """What a notice of this turn says is kept."""
+        kept = self.running.adapter.deferred.get(item_id)
+        return None if kept is None else canonical_object(kept).decode()
+
+    async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
+        """The packets that follow this number, as they are kept, to the end of the turn."""
+        reader = _Reader(after)
+        self._readers.append(reader)
+        try:
+            while True:
+                for kept in await self._kept_after(reader.seq):
+                    reader.seq = kept.seq
+                    self._room.set()
+                    yield kept
+                if reader.seq >= self.last_seq:
+                    if self.is_over:
+                        break
+                    await self._news.wait()
+        finally:
+            self._readers.remove(reader)
+            self._room.set()
+            if not self._readers and not self._goes_on and not self.is_over:
+                self.cancel()
+        if self._broken is not None:
+            raise self._broken
+
+    async def _kept_after(self, seq: int) -> Sequence[PacketRecord]:
+        if seq >= self.last_seq:
+            return ()
+        if self._recent[0].seq <= seq + 1:
+            return [kept for kept in self._recent if kept.seq > seq]
+        return await self._store.packets(self.request_id, after_seq=seq, limit=PAGE)
+
+    async def _run(self) -> None:
+        last: list[str] = []
+        try:
+            async with aclosing(self.running.packets()) as packets:
+                async for packet in packets:
+                    if isinstance(packet, ClosePacket):
+                        last.append(packet.to_json())
+                        continue
+                    self._pending.append(packet.to_json())
+                    self._made += 1
+                    self._write_soon()
+                    while self._is_far_ahead():
+                        self._room.clear()
+                        await self._room.wait()
+            if self._writing is not None:
+                await self._writing
+            rest = [*self._pending, *last]
+            await self._end(self, self._appending(rest))
+            self._publish(rest)
+        except StoreError as error:
+            self._broken = error
+        finally:
+            self.is_over = True
+            self._tell()
+
+    def _is_far_ahead(self) -> bool:
+        if self._broken is not None or self.running.is_cancelled:
+            return False
+        if self._made - self.last_seq >= AHEAD:
+            return True
+        return bool(self._readers) and self._made - max(reader.seq for reader in self._readers) >= AHEAD
+
+    def _write_soon(self) -> None:
+        # Not at once: a turn that ends before anything else happens is written once, with its end.
+        if self._writing is None and not self._is_write_due:
+            self._is_write_due = True
+            asyncio.get_running_loop().call_soon(self._begin_writing)
+
+    def _begin_writing(self) -> None:
+        self._is_write_due = False
+        if self._pending and self._writing is None and not self.running.is_complete:
+            self._writing = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        try:
+            while self._pending:
+                bodies, self._pending = self._pending, []
+                await self._store.append_packets(self._appending(bodies))
+                self._publish(bodies)
+        except StoreError as error:
+            self._broken = error
+            self.running.cancel()
+        finally:
+            self._writing = None
+            self._room.set()
+
+    def _appending(self, bodies: Sequence[str]) -> Append:
+        deferred = self.running.adapter.deferred
+        if len(deferred) == self._items_kept:
+            return Append(self.request_id, self.last_seq + 1, bodies)
+        fresh = list(deferred.items())[self._items_kept :]
+        self._items_kept = len(deferred)
+        items = {item_id: canonical_object(event).decode() for item_id, event in fresh}
+        return Append(self.request_id, self.last_seq + 1, bodies, items)
+
+    def _publish(self, bodies: Sequence[str]) -> None:
+        for body in bodies:
+            self.last_seq += 1
+            self._recent.append(PacketRecord.trusted(seq=self.last_seq, body=body))
+        self._tell()
+
+    def _tell(self) -> None:
+        """Wake everyone who waits for more."""
+        self._news.set()
+        self._news.clear()

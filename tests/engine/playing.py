@@ -1,0 +1,59 @@
+"""What the tests of whole turns share: a question, an engine on scripted backends, and the packets of a turn."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+from accord.agent import Agent, Turn, Yielded
+from accord.backends.scripted import ScriptedBackend
+from accord.core.plan import PlanConfig
+from accord.engine import Dispatcher, Engine, RunningTurn
+from accord.engine.clock import SystemClock
+from accord.wire.packet import DeltaPacket, StreamPacket
+from accord.wire.request import ServiceRequest
+
+SEES = {"streaming": "native", "image_input": "native"}
+STREAMS = {"streaming": "native"}
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+
+
+def asking(query: str = "hi", **payload: Any) -> ServiceRequest:
+    return ServiceRequest.model_validate(
+        {
+            "request_id": str(UUID(int=7)),
+            "context": {"session_id": "s", "user": {"id": "u", "name": "U"}},
+            "payload": {"query": query, **payload},
+        }
+    )
+
+
+def engine(run: Callable[[Turn], AsyncIterator[Yielded]], *backends: ScriptedBackend, **options: Any) -> Engine:
+    agent = Agent(run, accepts=options.pop("accepts", None))
+    limits = options.pop("limits", None)
+    dispatcher = Dispatcher(backends, config=PlanConfig(**options), limits=limits)
+    return Engine(agent, dispatcher, clock=SystemClock(), limits=limits)
+
+
+async def relay(turn: Turn) -> AsyncIterator[Yielded]:
+    async for text in turn.ask():
+        yield text
+
+
+async def collected(turn: RunningTurn) -> list[StreamPacket]:
+    return [packet async for packet in turn.packets()]
+
+
+def played(running: RunningTurn) -> list[StreamPacket]:
+    return asyncio.run(asyncio.wait_for(collected(running), 20))
+
+
+def within(task: Callable[[], Awaitable[Any]]) -> Any:
+    async def bounded() -> Any:
+        return await asyncio.wait_for(task(), 20)
+
+    return asyncio.run(bounded())
+
+
+def said(packets: list[StreamPacket]) -> str:
+    return "".join(packet.p for packet in packets if isinstance(packet, DeltaPacket))

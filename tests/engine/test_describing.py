@@ -1,0 +1,52 @@
+"""Images that a backend cannot see are described to it by one that can, if the operator says so."""
+
+from accord.agent import Agent
+from accord.backends.scripted import Fault, ScriptedBackend
+from accord.core.emulate.choose import EmulationSettings, preset_config
+from accord.core.plan import PlanConfig
+from accord.engine import Dispatcher, Engine, RunningTurn
+from tests.engine.playing import IMAGE, STREAMS, asking, played, relay, said
+
+
+def describing(seer: ScriptedBackend) -> tuple[RunningTurn, ScriptedBackend]:
+    blind = ScriptedBackend("blind", [["A cat, you say."]], STREAMS)
+    settings = EmulationSettings(describe_images_with="seer")
+    dispatcher = Dispatcher(
+        [blind, seer], config=PlanConfig(emulation=preset_config(["image_input"])), settings=settings
+    )
+    asked = asking(content=[IMAGE])
+    return Engine(Agent(relay, accepts={"image": True}), dispatcher).begin(asked), blind
+
+
+def test_an_image_is_described_to_a_blind_backend_by_one_that_sees_if_the_operator_says_so():
+    # It is declared to see but not to stream, so the conversation itself goes to the blind one.
+    seer = ScriptedBackend("seer", [["A black cat."]], {"image_input": "native"})
+    running, blind = describing(seer)
+    assert said(played(running)) == "A cat, you say."
+    told = blind.orders[0].conversation.to_json()
+    assert "A black cat." in told
+    assert IMAGE["data"] not in told
+    record = running.questions[0].emulation
+    assert record is not None
+    assert {(effect.kind, effect.by) for effect in record.effects} >= {("image_shown", "seer")}
+
+
+def test_a_describer_that_fails_costs_the_description_and_not_the_turn():
+    running, blind = describing(ScriptedBackend("seer", [[Fault("overloaded")]], {"image_input": "native"}))
+    assert said(played(running)) == "A cat, you say."
+    record = running.questions[0].emulation
+    assert record is not None
+    assert {(effect.kind, effect.why) for effect in record.effects} >= {("description_failed", "overloaded")}
+    assert IMAGE["data"] not in blind.orders[0].conversation.to_json()
+
+
+def test_images_are_shown_once_however_many_backends_fail_before_one_answers():
+    seer = ScriptedBackend("seer", [["A black cat."]], {"image_input": "native"})
+    first, second = ScriptedBackend("first", [[Fault("gone")]], STREAMS), ScriptedBackend("second", [["Ok."]], STREAMS)
+    settings = EmulationSettings(describe_images_with="seer")
+    config = PlanConfig(emulation=preset_config(["image_input"]))
+    dispatcher = Dispatcher([first, second, seer], config=config, settings=settings)
+    running = Engine(Agent(relay, accepts={"image": True}), dispatcher).begin(asking(content=[IMAGE]))
+    assert said(played(running)) == "Ok."
+    assert len(seer.orders) == 1
+    assert "A black cat." in second.orders[0].conversation.to_json()
