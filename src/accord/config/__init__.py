@@ -6,7 +6,17 @@ Only `find.py` touches the disk. Nothing here knows a concrete backend, store or
 """
 
 from accord.config.find import find_config, load_config
-from accord.config.model import BackendConfig, Config, EmulationChoices, LimitsConfig, StoreConfig, StoreKind
+from accord.config.model import (
+    BackendConfig,
+    Config,
+    EmulationChoices,
+    LimitsConfig,
+    OidcConfig,
+    ServerConfig,
+    StoreConfig,
+    StoreKind,
+    Unread,
+)
 from accord.config.origin import Loaded, Origin, OriginKind
 from accord.config.read import read_config
 from accord.config.translate import content_limits, emulation_settings, plan_config
@@ -17,10 +27,13 @@ __all__ = [
     "EmulationChoices",
     "LimitsConfig",
     "Loaded",
+    "OidcConfig",
     "Origin",
     "OriginKind",
+    "ServerConfig",
     "StoreConfig",
     "StoreKind",
+    "Unread",
     "content_limits",
     "emulation_settings",
     "find_config",

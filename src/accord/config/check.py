@@ -11,7 +11,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from accord.config.locate import Path
-from accord.config.model import BackendConfig, Config, EmulationChoices, LimitsConfig, StoreConfig
+from accord.config.model import (
+    BackendConfig,
+    Config,
+    EmulationChoices,
+    LimitsConfig,
+    OidcConfig,
+    ServerConfig,
+    StoreConfig,
+)
 from accord.wire.emulation import EmulationStrategy
 
 ANY: Final = "*"
@@ -21,6 +29,8 @@ TABLES: Final[Mapping[Path, type[BaseModel]]] = {
     ("backends", ANY): BackendConfig,
     ("emulation",): EmulationChoices,
     ("limits",): LimitsConfig,
+    ("server",): ServerConfig,
+    ("server", "oidc"): OidcConfig,
     ("store",): StoreConfig,
 }
 """Which keys are known in which table."""

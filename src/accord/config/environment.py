@@ -40,6 +40,8 @@ VARIABLES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], Any], str]]
     "ACCORD_LIMITS_GAP_S": (("limits", "gap_s"), float, "a number"),
     "ACCORD_LIMITS_TURN_S": (("limits", "turn_s"), float, "a number"),
     "ACCORD_LIMITS_CONCURRENT_TURNS": (("limits", "concurrent_turns"), int, "a whole number"),
+    "ACCORD_SERVER_HOST": (("server", "host"), _text, "text"),
+    "ACCORD_SERVER_PORT": (("server", "port"), int, "a whole number"),
     "ACCORD_STORE_KIND": (("store", "kind"), _text, "text"),
     "ACCORD_STORE_PATH": (("store", "path"), _text, "text"),
 }

@@ -21,7 +21,7 @@ from accord.core.validate.rules import Limits
 from accord.wire.capability import ALIASES, CapabilityName
 from accord.wire.emulation import EmulationStrategy
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.message import FreeObject
+from accord.wire.message import MAX_DEPTH, FreeObject
 from accord.wire.plan import UnknownPolicy, WorkPolicy
 
 BUILT_IN_AGENTS: Final = ("demo", "relay")
@@ -33,6 +33,8 @@ DESCRIBER: Final = "emulation.describe_images_with"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RATE: Final = re.compile(r"[1-9]\d{0,8}/(?:[1-9]\d{0,5})?(?:second|minute|hour|day)s?")
+_ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 _TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -97,6 +99,8 @@ def _in_preset(chosen: dict[str, bool]) -> dict[str, bool]:
 Name = Annotated[str, _matching(_NAME, "a name of letters, digits, dots, dashes and underscores")]
 Variable = Annotated[str, _matching(_VARIABLE, "the name of an environment variable, such as OPENAI_API_KEY")]
 Target = Annotated[str, _matching(_TARGET, "module:name, such as my_agents:helper")]
+Rate = Annotated[str, _matching(_RATE, "a rate such as 60/minute")]
+Origin = Annotated[str, _matching(_ORIGIN, "an origin such as https://app.example.com, without a path")]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Seconds = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 
@@ -185,6 +189,41 @@ class StoreConfig(Table, frozen=True):
         return self
 
 
+class Unread(StrEnum):
+    """What becomes of a turn that nobody reads any more."""
+
+    CONTINUE = "continue"
+    STOP = "stop"
+
+
+class OidcConfig(Table, frozen=True):
+    """Whose tokens are believed besides Accord's own. The keys come from the issuer's own discovery unless named."""
+
+    issuer: Annotated[str, AfterValidator(_web_address)]
+    audience: Annotated[str, Field(min_length=1)]
+    jwks_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    user_claim: Annotated[str, Field(min_length=1)] = "sub"
+
+
+class ServerConfig(Table, frozen=True):
+    """How the service is reached, and how much a stranger may ask of it."""
+
+    host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8000
+    max_body_bytes: Count = 64 * 1024 * 1024
+    max_header_bytes: Count = 64 * 1024
+    max_depth: Annotated[int, Strict(), Field(ge=1, le=MAX_DEPTH)] = 100
+    header_timeout_s: Seconds = 10.0
+    body_timeout_s: Seconds = 30.0
+    write_timeout_s: Seconds = 30.0
+    heartbeat_s: Seconds = 15.0
+    drain_s: Seconds = 30.0
+    unread: Unread = Unread.CONTINUE
+    rates: list[Rate] = Field(default_factory=list[str])
+    allow_origins: list[Origin] = Field(default_factory=list[str])
+    oidc: OidcConfig | None = None
+
+
 class Config(Table, frozen=True):
     """Everything the operator can choose, with its defaults."""
 
@@ -197,6 +236,7 @@ class Config(Table, frozen=True):
     emulation: EmulationChoices = Field(default_factory=EmulationChoices)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
+    server: ServerConfig = Field(default_factory=ServerConfig)
 
     @model_validator(mode="after")
     def _names_fit(self) -> Self:

@@ -21,6 +21,8 @@ STARTER: Final = """\
 #   ACCORD_LIMITS_GAP_S                    limits.gap_s
 #   ACCORD_LIMITS_TURN_S                   limits.turn_s
 #   ACCORD_LIMITS_CONCURRENT_TURNS         limits.concurrent_turns
+#   ACCORD_SERVER_HOST                     server.host
+#   ACCORD_SERVER_PORT                     server.port
 #   ACCORD_STORE_KIND                      store.kind
 #   ACCORD_STORE_PATH                      store.path
 # ACCORD_KEY_<BACKEND> holds the key of a backend, before the variable that its `key_env` names.
@@ -90,4 +92,30 @@ STARTER: Final = """\
 [store]
 #kind = "sqlite"
 #path = "accord.db"
+
+# How the service is reached. Anything but loopback needs tokens (`accord tokens add`), an issuer below, or --insecure.
+[server]
+#host = "127.0.0.1"
+#port = 8000
+#max_body_bytes = 67108864
+#max_header_bytes = 65536
+#max_depth = 100
+#header_timeout_s = 10.0
+#body_timeout_s = 30.0
+#write_timeout_s = 30.0
+#heartbeat_s = 15.0
+# How long running turns may go on after the service was told to stop.
+#drain_s = 30.0
+# A turn that nobody reads any more: "continue" (it can be read again later) or "stop".
+#unread = "continue"
+# How often each identity may ask.
+#rates = ["60/minute"]
+# Web pages that may call the service from a browser.
+#allow_origins = ["https://app.example.com"]
+
+# An OpenID Connect provider whose tokens are accepted.
+#[server.oidc]
+#issuer = "https://login.example.com"
+#audience = "accord"
+#user_claim = "sub"
 """

@@ -56,7 +56,7 @@ class KeptTurn:
 
     def __init__(self, sessions: "Sessions", record: TurnRecord) -> None:
         self.request_id: Final = record.request_id
-        self._record = record
+        self.record = record
         self._sessions: Final = sessions
 
     async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
@@ -67,7 +67,7 @@ class KeptTurn:
                 for kept in page:
                     yield kept
                 after, look_s = page[-1].seq, FIRST_LOOK_S
-            if self._record.state is not TurnState.RUNNING:
+            if self.record.state is not TurnState.RUNNING:
                 return
             await asyncio.sleep(look_s)
             if look_s == LAST_LOOK_S:
@@ -76,16 +76,24 @@ class KeptTurn:
             found = await store.turn(self.request_id)
             if found is None:
                 return
-            self._record = found
+            self.record = found
 
 
 class Sessions:
-    """An engine whose turns are remembered."""
+    """An engine whose turns are remembered. `ended` is told what the receipt of each turn says, once it is kept."""
 
-    def __init__(self, engine: Engine, store: SessionStore, rules: SessionRules | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        store: SessionStore,
+        rules: SessionRules | None = None,
+        *,
+        ended: Callable[[ReceiptBody], None] | None = None,
+    ) -> None:
         self.engine: Final = engine
         self.store: Final = store
         self._rules: Final = rules or SessionRules()
+        self._ended: Final = ended
         self._runner: Final = uuid4().hex
         self._live: Final[dict[str, LiveTurn]] = {}
         self._beat: asyncio.TimerHandle | None = None
@@ -111,13 +119,15 @@ class Sessions:
             return self._live.get(record.request_id) or KeptTurn(self, begun.known)
         return self._run(request, shape, record, begun)
 
-    async def find(self, request_id: str, owner: str) -> LiveTurn | KeptTurn | None:
-        """The turn of this id, if it is this owner's."""
-        live = self._live.get(request_id)
-        if live is not None:
-            return live if live.record.owner == owner else None
-        record = await self.store.turn(request_id)
-        return KeptTurn(self, record) if record is not None and record.owner == owner else None
+    async def find(self, request_id: str, owner: str | None) -> LiveTurn | KeptTurn | None:
+        """The turn of this id, if it is this owner's; None as owner is for whoever may see everything."""
+        found = self._live.get(request_id)
+        if found is None:
+            record = await self.store.turn(request_id)
+            if record is None:
+                return None
+            found = self._live.get(request_id) or KeptTurn(self, record)
+        return found if owner in (None, found.record.owner) else None
 
     async def packets(self, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
         """The packets of this request, numbered from 1: run now, or given again if it was run before."""
@@ -225,6 +235,8 @@ class Sessions:
         for _ in range(SEALINGS):
             sealed = seal_as_json(body(previous))
             if await self.store.end_turn(replace(ending, receipt=_receipt_record(sealed))):
+                if self._ended is not None:
+                    self._ended(sealed.body)
                 return sealed
             previous = await self.store.last_receipt_hash(sealed.body.session_id)
         raise StoreError("Too many turns of this session end at once")

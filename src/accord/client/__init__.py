@@ -1,0 +1,1 @@
+"""How Python programs call a service."""

@@ -1,0 +1,4 @@
+"""How it is reached: doors that turn bytes into requests and packets into bytes. They pump, they do not decide.
+
+No door knows another one, a concrete backend or a concrete store; what they share stands in `service.py`.
+"""

@@ -1,0 +1,109 @@
+"""What every door shares: sessions, settings, who is let in, who watches, and whether the service is leaving."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from accord.config import ServerConfig
+from accord.engine import Sessions
+from accord.errors import ErrorCode, RefusedError
+from accord.wire.receipt import ReceiptBody
+
+Headers = Mapping[bytes, bytes]
+"""A request's headers: lower-case names, one value each; what came several times is joined by commas."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. Without an id nobody was asked who they are: the service is open, as on loopback."""
+
+    id: str | None = None
+
+
+class Gate(Protocol):
+    """Someone who lets callers in."""
+
+    async def admit(self, headers: Headers) -> Caller:
+        """Who this is; raises `RefusedError` with `UNAUTHENTICATED` for nobody we know."""
+        ...
+
+    async def take(self, caller: Caller, address: str) -> None:
+        """Count one more request of this caller, by address if nobody knows who it is.
+
+        Raises `RefusedError` with `RATE_LIMIT_EXCEEDED`, `retry_after` in its details, when there were too many.
+        """
+        ...
+
+
+class Observer(Protocol):
+    """Someone who watches: metrics, logs, traces. It never fails the one it watches."""
+
+    def turn_ended(self, body: ReceiptBody) -> None:
+        """A turn is over and its receipt is kept."""
+        ...
+
+    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
+        """An HTTP request was answered; `route` is the pattern, never the path itself."""
+        ...
+
+    def stream_opened(self, door: str) -> None:
+        """A client reads a stream by this door: `sse` or `websocket`."""
+        ...
+
+    def stream_closed(self, door: str) -> None:
+        """It does not any more."""
+        ...
+
+
+class NobodyWatches:
+    """The observer of a service that nobody watches."""
+
+    def turn_ended(self, body: ReceiptBody) -> None:
+        """Say nothing."""
+
+    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Say nothing."""
+
+    def stream_opened(self, door: str) -> None:
+        """Say nothing."""
+
+    def stream_closed(self, door: str) -> None:
+        """Say nothing."""
+
+
+class OpenGate:
+    """Lets everybody in, unnamed."""
+
+    async def admit(self, headers: Headers) -> Caller:  # noqa: ARG002 - nobody is asked
+        """Whoever it is."""
+        return Caller()
+
+    async def take(self, caller: Caller, address: str) -> None:
+        """As often as they like."""
+
+
+@dataclass(slots=True)
+class Service:
+    """One agent, served."""
+
+    sessions: Sessions
+    settings: ServerConfig
+    gate: Gate
+    observer: Observer
+    version: str
+    is_draining: bool = False
+
+    @property
+    def agent_id(self) -> UUID:
+        """The agent's id, the same in every process: it follows from its name."""
+        return uuid5(NAMESPACE_URL, f"accord:agent:{self.sessions.engine.agent.name}")
+
+    def check_is_open(self) -> None:
+        """Refuse new work while the service is leaving."""
+        if self.is_draining:
+            raise RefusedError(LEAVING, ErrorCode.UNAVAILABLE, {"retry_after": RETRY_AFTER_S})
+
+
+LEAVING: Final = "The service is being stopped and takes no new work"
+RETRY_AFTER_S: Final = 5

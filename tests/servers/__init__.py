@@ -1,0 +1,1 @@
+"""The doors, tested over every transport they have."""
