@@ -45,6 +45,7 @@ class ErrorCode(StrEnum):
     NOT_FOUND = "not_found"
     METHOD_NOT_FOUND = "method_not_found"
     NOT_ACCEPTABLE = "not_acceptable"
+    REQUEST_TIMED_OUT = "request_timed_out"
     REQUEST_CONFLICT = "request_conflict"
     TOO_LARGE = "too_large"
     UNSUPPORTED_MEDIA_TYPE = "unsupported_media_type"
@@ -83,6 +84,7 @@ FACTS: Final[Mapping[ErrorCode, Facts]] = MappingProxyType(
         ErrorCode.NOT_FOUND: Facts(404, -32002, _FATAL, "There is no such thing here"),
         ErrorCode.METHOD_NOT_FOUND: Facts(405, -32601, _FATAL, "There is no such method here"),
         ErrorCode.NOT_ACCEPTABLE: Facts(406, -32006, _FATAL, "None of the accepted formats is offered"),
+        ErrorCode.REQUEST_TIMED_OUT: Facts(408, -32008, _TRANSIENT, "The message did not arrive in time"),
         ErrorCode.REQUEST_CONFLICT: Facts(409, -32009, _FATAL, "The request id was used for another request"),
         ErrorCode.TOO_LARGE: Facts(413, -32602, _FATAL, "The message is larger than the limit"),
         ErrorCode.UNSUPPORTED_MEDIA_TYPE: Facts(415, -32600, _FATAL, "The body's format is not understood"),

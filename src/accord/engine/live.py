@@ -75,17 +75,25 @@ class LiveTurn:
 
     async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
         """The packets that follow this number, as they are kept, to the end of the turn."""
+        async with aclosing(self.batches(after)) as batches:
+            async for batch in batches:
+                for kept in batch:
+                    yield kept
+
+    async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
+        """The same, as many at a time as are there."""
         reader = _Reader(after)
         self._readers.append(reader)
         try:
             while True:
-                for kept in await self._kept_after(reader.seq):
-                    reader.seq = kept.seq
+                if batch := await self._kept_after(reader.seq):
+                    yield batch
+                    # Asked for more, so all of these are read.
+                    reader.seq = batch[-1].seq
                     self._room.set()
-                    yield kept
-                if reader.seq >= self.last_seq:
-                    if self.is_over:
-                        break
+                elif self.is_over:
+                    break
+                else:
                     await self._news.wait()
         finally:
             self._readers.remove(reader)

@@ -6,13 +6,13 @@ whoever notices. It knows the store only as a Protocol.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from accord.core.collect import Collected
 from accord.core.record import record_request
@@ -60,12 +60,18 @@ class KeptTurn:
         self._sessions: Final = sessions
 
     async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
-        """The packets that follow this number, to the end of the turn; looks again and again if it still runs."""
+        """The packets that follow this number, to the end of the turn."""
+        async with aclosing(self.batches(after)) as batches:
+            async for batch in batches:
+                for kept in batch:
+                    yield kept
+
+    async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
+        """The same, page by page; looks again and again while the turn still runs elsewhere."""
         store, look_s = self._sessions.store, FIRST_LOOK_S
         while True:
             while page := await store.packets(self.request_id, after_seq=after, limit=PAGE):
-                for kept in page:
-                    yield kept
+                yield page
                 after, look_s = page[-1].seq, FIRST_LOOK_S
             if self.record.state is not TurnState.RUNNING:
                 return
@@ -104,6 +110,10 @@ class Sessions:
         """How many turns run in this process."""
         return len(self._live)
 
+    def is_running(self, request_id: str) -> bool:
+        """Whether this process runs this turn."""
+        return request_id in self._live
+
     async def begin(self, request: ServiceRequest) -> LiveTurn | KeptTurn:
         """The turn of this request, begun now unless it was before; raises our error if it may not begin."""
         shape = record_request(request.payload)
@@ -138,15 +148,21 @@ class Sessions:
 
     async def respond(self, request: ServiceRequest) -> ServiceResponse:
         """The whole answer at once; raises our error if the stream would have ended in one."""
+        return await self.collect(await self.begin(request))
+
+    async def collect(self, turn: LiveTurn | KeptTurn) -> ServiceResponse:
+        """The whole answer of a turn; raises our error if its stream ends in one."""
         collected = Collected()
-        async with aclosing(self.packets(request)) as packets:
-            async for kept in packets:
-                collected.feed(StreamPacket.parse(kept.body))
+        async with aclosing(turn.batches()) as batches:
+            async for batch in batches:
+                for kept in batch:
+                    collected.feed(StreamPacket.parse(kept.body))
         if collected.error is not None:
             raise failure_of(collected.error)
-        receipt = await self.receipt(str(request.request_id))
+        sealed = turn.sealed if isinstance(turn, LiveTurn) else None
+        receipt = sealed.body if sealed else await self.receipt(turn.request_id)
         return ServiceResponse(
-            request_id=request.request_id,
+            request_id=UUID(turn.request_id),
             created_at=receipt.created_at,
             output=collected.output,
             metrics=response_metrics(receipt),
@@ -273,7 +289,7 @@ class Sessions:
             return
 
 
-def response_metrics(receipt: Receipt) -> dict[str, Any]:
+def response_metrics(receipt: ReceiptBody) -> dict[str, Any]:
     """What a `ServiceResponse` says of how it came about; the same whenever it is asked for."""
     totals = receipt.adaptation.totals if receipt.adaptation else {}
     return {

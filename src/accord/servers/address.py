@@ -1,0 +1,104 @@
+"""One address of the service over HTTP: the method, who asks, every failure in one form. Not what is asked."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, Final
+
+from accord.errors import ErrorCode, RefusedError
+from accord.servers.accept import OFFERED, choose_format
+from accord.servers.failing import ClientGoneError, Receive, Scope, Send, as_ours, send_problem, send_whole
+from accord.servers.service import Caller, Headers, Service
+from accord.wire.message import Message
+
+JSON_HEADERS: Final = [(b"content-type", b"application/json"), (b"vary", b"Accept"), (b"cache-control", b"no-store")]
+NOBODY_LEFT: Final = 499
+"""The status that the log has for a client who hung up before an answer."""
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One HTTP request and the way to answer it. `request_id` is told in whatever goes wrong."""
+
+    scope: Scope
+    receive: Receive
+    send: Send
+    headers: Headers
+    caller: Caller
+    request_id: str | None = None
+
+    def named(self, name: str) -> str:
+        """The part of the path that has this name."""
+        return str(self.scope["path_params"][name])
+
+    def wanted_format(self) -> str:
+        """What the client wants to be answered with; raises our error if it is not offered."""
+        accept = self.headers.get(b"accept")
+        chosen = choose_format(None if accept is None else accept.decode("latin-1"))
+        if chosen is None:
+            told = f"Offered are {' and '.join(OFFERED)}"
+            raise RefusedError(told, ErrorCode.NOT_ACCEPTABLE, {"offered": list(OFFERED)})
+        return chosen
+
+    async def answer(self, body: Message | str, status: int = 200) -> int:
+        """Answer with this message, whole."""
+        text = body if isinstance(body, str) else body.to_json()
+        await send_whole(self.send, status, JSON_HEADERS, text.encode())
+        return status
+
+
+Handler = Callable[[Exchange], Awaitable[int]]
+"""Answers a request and gives the status."""
+
+
+class Address:
+    """One address and what it does for each method."""
+
+    def __init__(self, service: Service, route: str, methods: Mapping[str, Handler]) -> None:
+        self.route: Final = route
+        self._service: Final = service
+        self._methods: Final = {**methods, **({"HEAD": methods["GET"]} if "GET" in methods else {})}
+        self._allowed: Final = ", ".join(methods)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request."""
+        began_at, method = perf_counter(), str(scope["method"])
+        exchange = Exchange(scope, receive, send, read_headers(scope), Caller())
+        status = NOBODY_LEFT
+        try:
+            handler = self._methods.get(method)
+            if handler is None:
+                raise RefusedError(f"This address takes {self._allowed}", ErrorCode.METHOD_NOT_FOUND, {})
+            exchange.caller = await let_in(self._service, scope, exchange.headers)
+            status = await handler(exchange)
+        except ClientGoneError:
+            cut_off(scope)
+        except Exception as error:  # noqa: BLE001 - whatever happens is told in one form, and never ends the server
+            told = as_ours(error)
+            allow = self._allowed if told.code is ErrorCode.METHOD_NOT_FOUND else ""
+            status = await send_problem(send, told, request_id=exchange.request_id, allow=allow)
+        finally:
+            self._service.observer.request_done(method, self.route, status, perf_counter() - began_at)
+
+
+def read_headers(scope: Scope) -> Headers:
+    """The headers by name; what came several times is joined, so that nothing hides behind a second one."""
+    headers: dict[bytes, bytes] = {}
+    for name, value in scope["headers"]:
+        headers[name] = headers[name] + b"," + value if name in headers else value
+    return headers
+
+
+async def let_in(service: Service, scope: Scope, headers: Headers) -> Caller:
+    """Who asks, if they are known and have not asked too often."""
+    caller = await service.gate.admit(headers)
+    client: Any = scope.get("client")
+    await service.gate.take(caller, str(client[0]) if client else "")
+    return caller
+
+
+def cut_off(scope: Scope) -> None:
+    """End the connection of a client that does not read, at once, where the server lets us."""
+    abort: Any = (scope.get("extensions") or dict[str, Any]()).get("accord.abort")
+    if abort is not None:
+        abort()

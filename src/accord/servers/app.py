@@ -1,0 +1,136 @@
+"""The service as one ASGI application: which door is behind which address, and what happens at start and stop.
+
+It runs under any ASGI server. The hot route is looked at first; everything else goes through Starlette's router.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.middleware.cors import CORSMiddleware
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+
+from accord.errors import ErrorCode, RefusedError, StoreError
+from accord.servers.address import Address, read_headers
+from accord.servers.assist import ROUTE as ASSIST
+from accord.servers.assist import assist
+from accord.servers.failing import LOGGER, App, Receive, Scope, Send, send_problem
+from accord.servers.lookups import Lookups, missing
+from accord.servers.service import Service
+from accord.servers.websocket import ROUTE as WEBSOCKET
+from accord.servers.websocket import WebSocketDoor, refuse
+
+EXPOSED_HEADERS: Final = ("Retry-After", "ETag")
+ALLOWED_HEADERS: Final = ("Authorization", "Content-Type", "Last-Event-ID", "Accept", "traceparent")
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+TIDY_EVERY_S: Final = 10.0
+
+
+class Application:
+    """The service, ready to be served."""
+
+    def __init__(
+        self,
+        service: Service,
+        addresses: Sequence[Address | tuple[str, App]] = (),
+        *,
+        retention: timedelta | None = None,
+        loopback_only: bool = False,
+    ) -> None:
+        self.service: Final = service
+        self._retention: Final = retention
+        self._loopback_only: Final = loopback_only
+        self._assist: Final = assist(service)
+        given = [(each.route, each) if isinstance(each, Address) else each for each in addresses]
+        found = [(each.route, each) for each in Lookups(service).addresses()]
+        routes: list[BaseRoute] = [
+            Route(route, endpoint) for route, endpoint in (*given, *found, (ASSIST, self._assist))
+        ]
+        routes.append(WebSocketRoute(WEBSOCKET, WebSocketDoor(service)))
+        starlette = Starlette(routes=routes, lifespan=self._life)
+        starlette.router.default = _nowhere
+        self._rest: Final[Any] = self._with_cors(starlette)
+        self._hot: Final[Any] = self._with_cors(self._assist)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or live through one life."""
+        if scope["type"] != "lifespan" and self._loopback_only and not _asks_for_loopback(scope):
+            await _turn_away(scope, receive, send)
+        elif scope["type"] == "http" and scope["path"] == ASSIST:
+            await self._hot(scope, receive, send)
+        else:
+            await self._rest(scope, receive, send)
+
+    def _with_cors(self, app: Any) -> Any:
+        origins = self.service.settings.allow_origins
+        if not origins:
+            return app
+        return CORSMiddleware(
+            app,
+            allow_origins=origins,
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=ALLOWED_HEADERS,
+            expose_headers=EXPOSED_HEADERS,
+        )
+
+    @asynccontextmanager
+    async def _life(self, app: Any) -> AsyncGenerator[None]:
+        del app
+        store = self.service.sessions.store
+        await store.open()
+        tidying = asyncio.create_task(self._tidy())
+        try:
+            yield
+        finally:
+            self.service.is_draining = True
+            tidying.cancel()
+            with suppress(asyncio.CancelledError):
+                await tidying
+            await self.service.sessions.drain(self.service.settings.drain_s)
+            await store.close()
+
+    async def _tidy(self) -> None:
+        """End the turns that dead processes left, and forget what is older than is kept; now and again and again."""
+        sessions = self.service.sessions
+        while True:
+            try:
+                ended = await sessions.recover()
+                if ended:
+                    LOGGER.warning("Ended turns that another process left", extra={"turns": ended})
+                if self._retention is not None:
+                    await sessions.store.expire(sessions.engine.clock.now() - self._retention)
+            except StoreError as error:
+                LOGGER.error("The store cannot be tidied", extra={"why": error.message})
+            await asyncio.sleep(TIDY_EVERY_S)
+
+
+async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+    """Whoever comes here is lost."""
+    error = missing("There is nothing at this address")
+    if scope["type"] == "websocket":
+        await receive()
+        await refuse(scope, send, error)
+    else:
+        await send_problem(send, error)
+
+
+def _asks_for_loopback(scope: Scope) -> bool:
+    """Whether the client asked for this machine by its own name.
+
+    A page of another site can make its own name point here; the browser then still sends that name.
+    """
+    host = read_headers(scope).get(b"host", b"").decode("latin-1").lower()
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    return name in LOOPBACK_NAMES
+
+
+async def _turn_away(scope: Scope, receive: Receive, send: Send) -> None:
+    error = RefusedError("This service answers to localhost only", ErrorCode.FORBIDDEN, {})
+    if scope["type"] == "websocket":
+        await receive()
+        await refuse(scope, send, error)
+    else:
+        await send_problem(send, error)

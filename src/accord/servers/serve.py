@@ -1,0 +1,106 @@
+"""Runs the application on uvicorn until it is told to stop, and lets running turns finish first.
+
+At the first signal the service takes no new work, says so, and waits for its turns; at the second it goes at once.
+"""
+
+import asyncio
+import gc
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Final
+
+import uvicorn
+
+from accord.servers.app import Application
+from accord.servers.connection import limited
+from accord.servers.failing import LOGGER
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, with signals left to us."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+async def serve(application: Application, *, started: Callable[[str], None] = lambda _: None) -> None:
+    """Serve until a signal comes; `started` is told the address once it is listened at."""
+    server = make_server(application)
+    leaving = _Leaving(application, server)
+    leaving.listen()
+    announcing = asyncio.create_task(_announce(server, started))
+    # What was loaded so far stays; looking at all of it again and again costs every turn.
+    gc.freeze()
+    try:
+        await server.serve()
+    finally:
+        announcing.cancel()
+        leaving.stop_listening()
+
+
+def make_server(application: Application) -> uvicorn.Server:
+    """The server that serves this application as its settings say."""
+    settings = application.service.settings
+    config = uvicorn.Config(
+        application,
+        host=settings.host,
+        port=settings.port,
+        http=limited(max_header_bytes=settings.max_header_bytes, header_timeout_s=settings.header_timeout_s),
+        ws="websockets-sansio",
+        ws_max_size=settings.max_body_bytes,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+    )
+    return _Server(config)
+
+
+async def address_of(server: uvicorn.Server) -> str:
+    """Where the server listens, once it does."""
+    while not server.started:  # noqa: ASYNC110 - uvicorn tells nobody
+        await asyncio.sleep(0.01)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def _announce(server: uvicorn.Server, started: Callable[[str], None]) -> None:
+    started(await address_of(server))
+
+
+class _Leaving:
+    """What is done when a signal comes."""
+
+    def __init__(self, application: Application, server: uvicorn.Server) -> None:
+        self._service: Final = application.service
+        self._server: Final = server
+        self._task: asyncio.Task[None] | None = None
+
+    def listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for each in SIGNALS:
+            loop.add_signal_handler(each, self._called)
+
+    def stop_listening(self) -> None:
+        loop = asyncio.get_running_loop()
+        for each in SIGNALS:
+            loop.remove_signal_handler(each)
+
+    def _called(self) -> None:
+        if self._task is not None:
+            LOGGER.warning("Told twice to stop: stopping at once")
+            self._server.should_exit = self._server.force_exit = True
+            return
+        self._service.is_draining = True
+        self._task = asyncio.create_task(self._leave())
+
+    async def _leave(self) -> None:
+        running = self._service.sessions.running
+        LOGGER.info("Stopping", extra={"running_turns": running})
+        await self._service.sessions.drain(self._service.settings.drain_s)
+        self._server.should_exit = True

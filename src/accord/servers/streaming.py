@@ -1,0 +1,128 @@
+"""Answers one client with a turn: whole, or as server-sent events for as long as it listens.
+
+Whatever is ready goes out together. A comment keeps an idle stream open. A client that hangs up is noticed; one that
+does not read is cut off, and costs no more memory than its connection's buffer until then.
+"""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
+
+from accord.engine import KeptTurn, LiveTurn
+from accord.errors import StoreError
+from accord.servers.address import Exchange
+from accord.servers.events import HEARTBEAT, as_events
+from accord.servers.failing import ClientGoneError, Receive, Send, as_ours
+from accord.servers.service import Service
+from accord.wire.packet import ClosePacket, ErrorPacket
+from accord.wire.problem import stream_error
+
+ResultT = TypeVar("ResultT")
+
+STREAM_HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"vary", b"Accept"),
+    (b"x-accel-buffering", b"no"),
+    (b"x-content-type-options", b"nosniff"),
+]
+
+
+async def answer_turn(service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn, after: int | None) -> int:
+    """Answer with the packets after this number, as they come; or, without a number, with all of it at once."""
+    if after is None:
+        answer = await while_connected(exchange.receive, service.sessions.collect(turn))
+        return await exchange.answer(answer)
+    service.observer.stream_opened("sse")
+    try:
+        await while_connected(exchange.receive, _Stream(service, turn, exchange.send).run(after))
+    except ClientGoneError:
+        raise
+    except Exception as error:  # noqa: BLE001
+        # The answer has begun, so its status cannot be taken back; a client sees a stream that broke off, and resumes.
+        as_ours(error)
+        raise ClientGoneError from None
+    finally:
+        service.observer.stream_closed("sse")
+    return 200
+
+
+class _Stream:
+    def __init__(self, service: Service, turn: LiveTurn | KeptTurn, send: Send) -> None:
+        self._settings: Final = service.settings
+        self._turn: Final = turn
+        self._send: Final = send
+        self._loop: Final = asyncio.get_running_loop()
+        self._sent_at = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        self._beating: asyncio.Task[None] | None = None
+
+    async def run(self, after: int) -> None:
+        await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+        self._beat_later(self._settings.heartbeat_s)
+        try:
+            try:
+                async with aclosing(self._turn.batches(after)) as batches:
+                    async for batch in batches:
+                        await self._write(as_events(batch))
+            except StoreError as error:
+                # The stream breaks and says so, without an id: it can be resumed after the last packet that had one.
+                told = [ErrorPacket(p=stream_error(error)), ClosePacket()]
+                await self._write("".join(f"data: {packet.to_json()}\n\n" for packet in told).encode())
+            await self._write(b"", more=False)
+        finally:
+            self._stop_beating()
+
+    async def _write(self, data: bytes, *, more: bool = True) -> None:
+        try:
+            async with asyncio.timeout(self._settings.write_timeout_s):
+                await self._send({"type": "http.response.body", "body": data, "more_body": more})
+        except TimeoutError:
+            raise ClientGoneError from None
+        self._sent_at = self._loop.time()
+
+    def _beat_later(self, seconds: float) -> None:
+        self._timer = self._loop.call_later(seconds, self._beat)
+
+    def _beat(self) -> None:
+        """One timer, however many packets go by: it looks when the last of them went."""
+        quiet_s = self._loop.time() - self._sent_at
+        if quiet_s < self._settings.heartbeat_s:
+            self._beat_later(self._settings.heartbeat_s - quiet_s)
+            return
+        self._beating = self._loop.create_task(self._write(HEARTBEAT))
+        self._beating.add_done_callback(_looked_at)
+        self._beat_later(self._settings.heartbeat_s)
+
+    def _stop_beating(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
+
+
+def _looked_at(task: asyncio.Task[None]) -> None:
+    """A heartbeat that nobody takes is the stream's to notice, not the log's."""
+    if not task.cancelled():
+        task.exception()
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """What the work gives, if the client waits for it; when it hangs up, the work is stopped."""
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(_until_gone(receive))
+    try:
+        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientGoneError
+    finally:
+        watching.cancel()
+        working.cancel()
+        await asyncio.gather(watching, working, return_exceptions=True)
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

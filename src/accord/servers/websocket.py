@@ -1,0 +1,199 @@
+"""`GET /v1/ws`: the same turns over one connection, several at once, each cancellable and resumable.
+
+A client sends a `ServiceRequest` to begin a turn, `{"resume": request_id, "after": n}` to read one along, and
+`{"cancel": request_id}` to stop one. It is sent packets with two members more: `request_id`, and `id`, their number.
+A frame that is no good costs one error packet, never the connection.
+"""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import Field
+
+from accord.engine import KeptTurn, LiveTurn
+from accord.errors import AccordError, ErrorCode, InvalidMessageError, RefusedError
+from accord.servers.address import let_in, read_headers
+from accord.servers.assist import check_identity
+from accord.servers.body import read_request, too_large
+from accord.servers.failing import Receive, Scope, Send, as_ours, close_code, send_problem
+from accord.servers.lookups import missing
+from accord.servers.service import Caller, Headers, Service
+from accord.wire.message import Message
+from accord.wire.packet import ErrorPacket
+from accord.wire.problem import stream_error
+from accord.wire.request import ServiceRequest
+from accord.wire.session import PacketRecord
+
+ROUTE: Final = "/v1/ws"
+PROTOCOL: Final = "accord"
+BEARER: Final = "accord.bearer."
+"""A browser cannot set headers on a WebSocket; it may offer its token as a subprotocol with this prefix."""
+MAX_TURNS: Final = 64
+"""How many turns one connection may read at once."""
+
+
+class Control(Message, frozen=True):
+    """A frame that is not a request."""
+
+    cancel: str | None = None
+    resume: str | None = None
+    after: int = Field(default=0, ge=0)
+
+
+class WebSocketDoor:
+    """The door for many turns on one connection."""
+
+    def __init__(self, service: Service) -> None:
+        self._service: Final = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection."""
+        headers = with_offered_token(scope, read_headers(scope))
+        await receive()  # websocket.connect
+        try:
+            check_origin(headers, self._service.settings.allow_origins)
+            caller = await let_in(self._service, scope, headers)
+            self._service.check_is_open()
+        except AccordError as error:
+            await refuse(scope, send, error)
+            return
+        accepted = PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None
+        await send({"type": "websocket.accept", "subprotocol": accepted})
+        await _Connection(self._service, caller, send).serve(receive)
+
+
+class _Connection:
+    def __init__(self, service: Service, caller: Caller, send: Send) -> None:
+        self._service: Final = service
+        self._caller: Final = caller
+        self._send: Final = send
+        self._reading: Final[dict[str, asyncio.Task[None]]] = {}
+
+    async def serve(self, receive: Receive) -> None:
+        """Take frames until the client is gone."""
+        self._service.observer.stream_opened("websocket")
+        try:
+            while (message := await receive())["type"] != "websocket.disconnect":
+                await self._take(message)
+        finally:
+            self._service.observer.stream_closed("websocket")
+            for task in self._reading.values():
+                task.cancel()
+            await asyncio.gather(*self._reading.values(), return_exceptions=True)
+
+    async def _take(self, message: Any) -> None:
+        request_id: str | None = None
+        try:
+            frame = self._frame(message)
+            if (control := _control(frame)) is not None:
+                request_id = control.cancel or control.resume
+                await self._obey(control)
+            else:
+                request = read_request(frame, self._service.settings)
+                request_id = str(request.request_id)
+                await self._begin(request)
+        except Exception as error:  # noqa: BLE001 - one bad frame costs one reply
+            await self._tell(as_ours(error), request_id)
+
+    def _frame(self, message: Any) -> bytes:
+        text = message.get("text")
+        frame = text.encode() if text is not None else message.get("bytes") or b""
+        if len(frame) > (most := self._service.settings.max_body_bytes):
+            raise too_large(most)
+        return frame
+
+    async def _begin(self, request: ServiceRequest) -> None:
+        check_identity(self._caller, request)
+        if not self._service.sessions.is_running(str(request.request_id)):
+            self._service.check_is_open()
+        self._check_room()
+        self._read(await self._service.sessions.begin(request), 0)
+
+    async def _obey(self, control: Control) -> None:
+        asked = (control.cancel or control.resume or "").lower()
+        turn = await self._service.sessions.find(asked, self._caller.id)
+        if turn is None:
+            raise missing("There is no such request here")
+        if control.cancel is None:
+            self._check_room()
+            self._read(turn, control.after)
+        elif isinstance(turn, LiveTurn):
+            turn.cancel()
+        else:
+            raise RefusedError("This turn is over, or runs elsewhere", ErrorCode.REQUEST_CONFLICT, {})
+
+    def _check_room(self) -> None:
+        if len(self._reading) >= MAX_TURNS:
+            raise RefusedError(f"One connection reads {MAX_TURNS} turns at most", ErrorCode.UNAVAILABLE, {})
+
+    def _read(self, turn: LiveTurn | KeptTurn, after: int) -> None:
+        """Send this turn's packets from now on; whoever asks again while it is being sent is sent nothing twice."""
+        if turn.request_id in self._reading:
+            return
+        task = asyncio.create_task(self._pump(turn, after))
+        self._reading[turn.request_id] = task
+        task.add_done_callback(lambda _: self._reading.pop(turn.request_id, None))
+
+    async def _pump(self, turn: LiveTurn | KeptTurn, after: int) -> None:
+        try:
+            async with aclosing(turn.batches(after)) as batches:
+                async for batch in batches:
+                    for kept in batch:
+                        await self._write(_packet_frame(turn.request_id, kept))
+        except Exception as error:  # noqa: BLE001 - a turn that cannot be read is told on its own connection
+            await self._tell(as_ours(error), turn.request_id)
+
+    async def _tell(self, error: AccordError, request_id: str | None) -> None:
+        frame = ErrorPacket(p=stream_error(error)).to_json()
+        await self._write(f'{{"request_id":"{request_id}",{frame[1:]}' if request_id else frame)
+
+    async def _write(self, frame: str) -> None:
+        async with asyncio.timeout(self._service.settings.write_timeout_s):
+            await self._send({"type": "websocket.send", "text": frame})
+
+
+def _control(frame: bytes) -> Control | None:
+    """The frame, if it asks for something other than a new turn."""
+    try:
+        control = Control.parse(frame)
+    except InvalidMessageError:
+        return None
+    return control if (control.cancel is None) is not (control.resume is None) else None
+
+
+def _packet_frame(request_id: str, kept: PacketRecord) -> str:
+    """A packet as it was kept, with its place; it is not parsed again."""
+    return f'{{"request_id":"{request_id}","id":{kept.seq},{kept.body[1:]}'
+
+
+def with_offered_token(scope: Scope, headers: Headers) -> Headers:
+    """The headers, with the token that a browser offered as a subprotocol where they have none."""
+    if b"authorization" in headers:
+        return headers
+    offered = next((each for each in scope.get("subprotocols", ()) if each.startswith(BEARER)), None)
+    if offered is None:
+        return headers
+    return {**headers, b"authorization": f"Bearer {offered.removeprefix(BEARER)}".encode("latin-1", "replace")}
+
+
+def check_origin(headers: Headers, allowed: list[str]) -> None:
+    """Refuse pages of other sites: a browser asks nobody before it opens a WebSocket."""
+    origin = headers.get(b"origin", b"").decode("latin-1")
+    if not origin or origin in allowed:
+        return
+    if urlsplit(origin).netloc.lower() != headers.get(b"host", b"").decode("latin-1").lower():
+        raise RefusedError("This origin may not connect", ErrorCode.FORBIDDEN, {})
+
+
+async def refuse(scope: Scope, send: Send, error: AccordError) -> None:
+    """Turn a connection away before it is one: as an HTTP answer where the server can, else with a close code."""
+    if "websocket.http.response" not in (scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": close_code(error), "reason": error.message[:100]})
+        return
+
+    async def renamed(message: Any) -> None:
+        await send({**message, "type": f"websocket.{message['type']}"})
+
+    await send_problem(renamed, error)
