@@ -6,12 +6,14 @@ At the first signal the service takes no new work, says so, and waits for its tu
 import asyncio
 import gc
 import signal
+import socket
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final
 
 import uvicorn
 
+from accord.errors import UsageError
 from accord.servers.app import Application
 from accord.servers.connection import limited
 from accord.servers.failing import LOGGER
@@ -36,7 +38,7 @@ async def serve(application: Application, *, started: Callable[[str], None] = la
     # What was loaded so far stays; looking at all of it again and again costs every turn.
     gc.freeze()
     try:
-        await server.serve()
+        await server.serve(sockets=[listen_at(server.config.host, server.config.port)])
     finally:
         announcing.cancel()
         leaving.stop_listening()
@@ -59,6 +61,15 @@ def make_server(application: Application) -> uvicorn.Server:
         timeout_graceful_shutdown=5,
     )
     return _Server(config)
+
+
+def listen_at(host: str, port: int) -> socket.socket:
+    """A socket that listens there; a port that is taken is the operator's to know, in one line."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise UsageError(f"Cannot listen at {host} port {port}: {error.strerror or error}; try --port 0") from error
 
 
 async def address_of(server: uvicorn.Server) -> str:
