@@ -9,6 +9,7 @@ from accord.wire.answer import AnyPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.token import TokenRecord
 from accord.wire.work import WorkOrder
 
 
@@ -168,9 +169,37 @@ class SessionStore(Protocol):
         ...
 
     async def delete_user(self, owner: str) -> Erased:
-        """Delete everything of one owner."""
+        """Delete everything of one owner, tokens included."""
         ...
 
     async def expire(self, before: datetime) -> Erased:
         """Delete the sessions that nothing has happened in since then, whole, so that no chain is cut."""
         ...
+
+
+class TokenStore(Protocol):
+    """Whose tokens are good. It keeps hashes, never a token; what was revoked is not found again."""
+
+    async def put_token(self, token: TokenRecord) -> None:
+        """Keep a new token; one with the same id or hash is a conflict."""
+        ...
+
+    async def token_by_digest(self, digest: str) -> TokenRecord | None:
+        """The token of that hash. Whether it is expired is for the caller to decide."""
+        ...
+
+    async def tokens(self) -> list[TokenRecord]:
+        """Every token, the oldest first, the expired ones too."""
+        ...
+
+    async def revoke_token(self, token_id: str) -> bool:
+        """Forget a token; False if there is none of that id."""
+        ...
+
+    async def has_tokens(self) -> bool:
+        """Whether there is any token at all, expired or not."""
+        ...
+
+
+class Store(SessionStore, TokenStore, Protocol):
+    """Everything that one place remembers."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from accord.ports import SessionStore
+from accord.ports import Store
 from accord.stores.memory import MemoryStore
 from accord.stores.postgres import PostgresStore
 from accord.stores.sqlite import SqliteStore
@@ -48,7 +48,7 @@ def postgres() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])
-def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], SessionStore]:
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Store]:
     """Makes a store; of the ones that last, another over the same data each time."""
     match request.param:
         case "memory":
@@ -62,7 +62,7 @@ def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Se
 
 
 @pytest.fixture
-def store(new_store: Callable[[], SessionStore], runner: asyncio.Runner) -> Iterator[SessionStore]:
+def store(new_store: Callable[[], Store], runner: asyncio.Runner) -> Iterator[Store]:
     store = new_store()
     runner.run(store.open())
     yield store

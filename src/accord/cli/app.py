@@ -19,6 +19,7 @@ from accord.cli.receipts import receipts_app
 from accord.cli.render import render_command
 from accord.cli.schemas import schemas_command
 from accord.cli.sessions import sessions_app
+from accord.cli.tokens import tokens_app
 from accord.cli.validate import validate_command
 from accord.errors import AccordError
 
@@ -41,6 +42,7 @@ app.command("schemas")(schemas_command)
 app.add_typer(config_app, name="config")
 app.add_typer(receipts_app, name="receipts")
 app.add_typer(sessions_app, name="sessions")
+app.add_typer(tokens_app, name="tokens")
 
 
 def _print_version(wanted: bool) -> None:

@@ -22,7 +22,7 @@ from accord.config import (
 from accord.engine import Dispatcher, Engine, SessionRules, Sessions, TimeLimits
 from accord.errors import UsageError
 from accord.images import PillowImages, has_pillow
-from accord.ports import Backend, SessionStore
+from accord.ports import Backend, SessionStore, Store
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.manifest import CapabilityManifest
@@ -73,7 +73,7 @@ def build_sessions(loaded: Loaded, engine: Engine, store: SessionStore) -> Sessi
     return Sessions(engine, store, SessionRules(at_once=loaded.config.limits.concurrent_turns))
 
 
-def open_store(loaded: Loaded, *, create: bool = True) -> SessionStore:
+def open_store(loaded: Loaded, *, create: bool = True) -> Store:
     """The store that this configuration names, not opened yet; a file that is not there is made only if asked."""
     store = loaded.config.store
     if store.kind is StoreKind.MEMORY:

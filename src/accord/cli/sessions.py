@@ -1,22 +1,17 @@
 """`accord sessions`: what is remembered, and how it is forgotten. The store is the configuration's."""
 
-import asyncio
 import json
 import os
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
-from accord.cli.assemble import open_store
 from accord.cli.config import ConfigOption
+from accord.cli.store import with_store
 from accord.config import load_config
 from accord.errors import UsageError
-from accord.ports import SessionStore
 from accord.wire.session import Erased
-
-ResultT = TypeVar("ResultT")
 
 PAGE = 100
 
@@ -31,7 +26,7 @@ def list_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the records for a program.")] = False,
 ) -> None:
     """List the sessions of a user, the newest first."""
-    found = _with_store(config, lambda store: store.sessions(owner, limit=PAGE))
+    found = with_store(config, lambda store: store.sessions(owner, limit=PAGE))
     if as_json:
         print(json.dumps([session.dump() for session in found], indent=2, ensure_ascii=False))
         return
@@ -45,7 +40,7 @@ def receipts_command(
     session: Annotated[str, typer.Argument(help="The session.")], *, config: ConfigOption = None
 ) -> None:
     """Write the receipts of a session, one a line, as `accord receipts verify` reads them."""
-    for record in _with_store(config, lambda store: store.receipts(session)):
+    for record in with_store(config, lambda store: store.receipts(session)):
         print(record.body)
 
 
@@ -56,10 +51,10 @@ def delete_user_command(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """Delete everything of one user: sessions, turns, packets, messages, receipts."""
+    """Delete everything of one user: sessions, turns, packets, messages, receipts, tokens."""
     if not yes:
         typer.confirm(f"Delete everything of {owner}?", abort=True)
-    print(_told(_with_store(config, lambda store: store.delete_user(owner))))
+    print(_told(with_store(config, lambda store: store.delete_user(owner))))
 
 
 @sessions_app.command("expire")
@@ -73,21 +68,7 @@ def expire_command(
     if kept_days is None:
         raise UsageError("How old? Give --days, or set retention_days in the configuration")
     before = datetime.now(UTC) - timedelta(days=kept_days)
-    print(_told(_with_store(config, lambda store: store.expire(before))))
-
-
-def _with_store(config: str | None, ask: Callable[[SessionStore], Awaitable[ResultT]]) -> ResultT:
-    loaded = load_config(config, environ=os.environ)
-
-    async def asked() -> ResultT:
-        store = open_store(loaded, create=False)
-        await store.open()
-        try:
-            return await ask(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(asked())
+    print(_told(with_store(config, lambda store: store.expire(before))))
 
 
 def _told(erased: Erased) -> str:

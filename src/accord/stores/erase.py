@@ -1,20 +1,21 @@
 """What is deleted, and counted: a user's data, and sessions that nobody has used for long. Whole sessions only.
 
 A receipt names the one before it, so a session is kept with all of its receipts or not at all. Items are not counted:
-the schema has them go with their turns.
+the schema has them go with their turns. Tokens go with their user, never by age.
 """
 
 from datetime import datetime
 
 from sqlalchemy import ColumnElement, Connection, Delete, delete, select
 
-from accord.stores.schema import messages, packets, receipts, sessions, turns
+from accord.stores.schema import messages, packets, receipts, sessions, tokens, turns
 from accord.wire.session import Erased
 
 
 def delete_user(connection: Connection, owner: str, limit: int) -> Erased:
-    """Delete up to `limit` sessions of an owner, with everything in them."""
-    return _erase(connection, sessions.c.owner == owner, limit)
+    """Delete the tokens of an owner and up to `limit` sessions, with everything in them."""
+    revoked = connection.execute(delete(tokens).where(tokens.c.user == owner)).rowcount
+    return _erase(connection, sessions.c.owner == owner, limit) + Erased(tokens=revoked)
 
 
 def expire(connection: Connection, before: datetime, limit: int) -> Erased:

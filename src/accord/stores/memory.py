@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import Append, Begun, Ending
-from accord.stores.told import CLOSED, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEXT, NOT_RUNNING, NOT_YOURS
+from accord.stores.told import CLOSED, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEW, NOT_NEXT, NOT_RUNNING, NOT_YOURS
 from accord.wire.chat import ChatMessage
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.token import TokenRecord
 
 
 @dataclass(slots=True)
@@ -51,6 +52,7 @@ class MemoryStore:
         self._items: Final[dict[str, dict[str, str]]] = {}
         self._receipts: Final[dict[str, ReceiptRecord]] = {}
         self._beats: Final[dict[str, datetime]] = {}
+        self._tokens: Final[dict[str, TokenRecord]] = {}
 
     async def open(self) -> None:
         """Be ready."""
@@ -173,11 +175,45 @@ class MemoryStore:
 
     async def delete_user(self, owner: str) -> Erased:
         """Delete everything of one owner."""
-        return self._erase(lambda session: session.owner == owner)
+        erased = self._erase(lambda session: session.owner == owner)
+        theirs = [digest for digest, token in self._tokens.items() if token.user == owner]
+        for digest in theirs:
+            del self._tokens[digest]
+        return erased + Erased(tokens=len(theirs))
 
     async def expire(self, before: datetime) -> Erased:
         """Delete the sessions that nothing has happened in since then."""
         return self._erase(lambda session: session.updated_at < before)
+
+    async def put_token(self, token: TokenRecord) -> None:
+        """Keep a new token."""
+        self._check()
+        if token.digest in self._tokens or any(kept.token_id == token.token_id for kept in self._tokens.values()):
+            raise StoreConflictError(NOT_NEW)
+        self._tokens[token.digest] = token
+
+    async def token_by_digest(self, digest: str) -> TokenRecord | None:
+        """The token of that hash."""
+        self._check()
+        return self._tokens.get(digest)
+
+    async def tokens(self) -> list[TokenRecord]:
+        """Every token, the oldest first."""
+        self._check()
+        return sorted(self._tokens.values(), key=lambda token: (token.created_at, token.token_id))
+
+    async def revoke_token(self, token_id: str) -> bool:
+        """Forget a token; False if there is none of that id."""
+        self._check()
+        found = [digest for digest, token in self._tokens.items() if token.token_id == token_id]
+        for digest in found:
+            del self._tokens[digest]
+        return bool(found)
+
+    async def has_tokens(self) -> bool:
+        """Whether there is any token at all."""
+        self._check()
+        return bool(self._tokens)
 
     def _check(self) -> None:
         if not self._is_open:

@@ -135,3 +135,15 @@ receipts: Final = Table(
     Column("previous_hash", Text),
     UniqueConstraint("request_id", name="uq_receipts_request"),
 )
+
+tokens: Final = Table(
+    "tokens",
+    METADATA,
+    Column("token_id", ID, primary_key=True),
+    Column("user", ID, nullable=False),
+    Column("label", Text, nullable=False),
+    Column("digest", ID, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant),
+    UniqueConstraint("digest", name="uq_tokens_digest"),
+)

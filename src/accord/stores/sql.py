@@ -11,9 +11,10 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 from sqlalchemy import Connection
 
 from accord.ports import Append, Begun, Ending
-from accord.stores import erase, statements
+from accord.stores import erase, statements, tokens
 from accord.wire.chat import ChatMessage
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord
+from accord.wire.token import TokenRecord
 
 # Deleting much is done in steps, so that a running turn never waits for all of it.
 ERASE_STEP: Final = 100
@@ -101,6 +102,26 @@ class SqlStore(ABC):
     async def expire(self, before: datetime) -> Erased:
         """Delete the sessions that nothing has happened in since then."""
         return await self._in_steps(erase.expire, before)
+
+    async def put_token(self, token: TokenRecord) -> None:
+        """Keep a new token."""
+        await self.write(tokens.put_token, token)
+
+    async def token_by_digest(self, digest: str) -> TokenRecord | None:
+        """The token of that hash."""
+        return await self.read(tokens.token_by_digest, digest)
+
+    async def tokens(self) -> list[TokenRecord]:
+        """Every token, the oldest first."""
+        return await self.read(tokens.all_tokens)
+
+    async def revoke_token(self, token_id: str) -> bool:
+        """Forget a token; False if there is none of that id."""
+        return await self.write(tokens.revoke_token, token_id)
+
+    async def has_tokens(self) -> bool:
+        """Whether there is any token at all."""
+        return await self.read(tokens.has_tokens)
 
     async def _in_steps(self, statement: Callable[[Connection, T, int], Erased], which: T) -> Erased:
         total = Erased()

@@ -79,6 +79,7 @@ class Erased(Message, frozen=True):
     packets: int = 0
     messages: int = 0
     receipts: int = 0
+    tokens: int = 0
 
     def __add__(self, other: "Erased") -> "Erased":
         return Erased(**{name: getattr(self, name) + getattr(other, name) for name in Erased.model_fields})

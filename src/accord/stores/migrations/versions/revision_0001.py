@@ -1,4 +1,4 @@
-"""Sessions, their turns, and what belongs to those."""
+"""Sessions, their turns, what belongs to those, and tokens."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,7 +10,7 @@ ID = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
 
 def upgrade() -> None:
-    """Make the first seven tables."""
+    """Make the first eight tables."""
     op.create_table(
         "sessions",
         sa.Column("session_id", ID, nullable=False),
@@ -97,4 +97,15 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("session_id", "position", name="pk_receipts"),
         sa.ForeignKeyConstraint(["session_id"], ["sessions.session_id"], name="fk_receipts", ondelete="CASCADE"),
         sa.UniqueConstraint("request_id", name="uq_receipts_request"),
+    )
+    op.create_table(
+        "tokens",
+        sa.Column("token_id", ID, nullable=False),
+        sa.Column("user", ID, nullable=False),
+        sa.Column("label", sa.Text, nullable=False),
+        sa.Column("digest", ID, nullable=False),
+        sa.Column("created_at", sa.BigInteger, nullable=False),
+        sa.Column("expires_at", sa.BigInteger),
+        sa.PrimaryKeyConstraint("token_id", name="pk_tokens"),
+        sa.UniqueConstraint("digest", name="uq_tokens_digest"),
     )

@@ -1,0 +1,112 @@
+"""`accord tokens`: who may come in. The token is shown once, when it is made; the store has its hash only."""
+
+import json
+import os
+import secrets
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accord.cli.config import ConfigOption
+from accord.cli.reading import as_message
+from accord.cli.store import with_store
+from accord.config import StoreKind, load_config
+from accord.errors import UsageError
+from accord.wire.token import PREFIX, SECRET_BYTES, TokenRecord, digest_of
+
+tokens_app = typer.Typer(help="Who may come in.", no_args_is_help=True)
+
+
+@tokens_app.command("add")
+def add_command(
+    user: Annotated[str, typer.Argument(help="Who its bearer is: the `user` of their requests.")],
+    *,
+    label: Annotated[str, typer.Option(help="What it is for, to know it by in the list.")] = "",
+    days: Annotated[int | None, typer.Option(min=1, max=36_500, help="Good for so long; else until revoked.")] = None,
+    config: ConfigOption = None,
+) -> None:
+    """Make a token and print it. It is not shown again."""
+    if load_config(config, environ=os.environ).config.store.kind is StoreKind.MEMORY:
+        raise UsageError("The store is memory: it would forget the token at once. Choose sqlite or postgres")
+    now = datetime.now(UTC)
+    token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
+    fields = {
+        "token_id": secrets.token_hex(6),
+        "user": user,
+        "label": label,
+        "digest": digest_of(token),
+        "created_at": now,
+        "expires_at": None if days is None else now + timedelta(days=days),
+    }
+    record = as_message(fields, TokenRecord, "tokens add")
+    with_store(config, lambda store: store.put_token(record), create=True)
+    print(token)
+    print(_advice(record), file=sys.stderr)
+
+
+@tokens_app.command("list")
+def list_command(
+    *,
+    config: ConfigOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the records for a program.")] = False,
+) -> None:
+    """List the tokens, the oldest first. None of them can be read from here."""
+    found, now = with_store(config, lambda store: store.tokens()), datetime.now(UTC)
+    if as_json:
+        print(json.dumps([_shown(token, now) for token in found], indent=2, ensure_ascii=False))
+        return
+    if found:
+        Console(highlight=False).print(_table(found, now))
+    print(f"{len(found)} tokens")
+
+
+@tokens_app.command("revoke")
+def revoke_command(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, as the list has it.")],
+    *,
+    config: ConfigOption = None,
+) -> None:
+    """Let nobody in with this token any more; a running server notices within seconds."""
+    if not with_store(config, lambda store: store.revoke_token(token_id)):
+        print(f"accord: there is no token {token_id}; `accord tokens list` has them all", file=sys.stderr)
+        raise typer.Exit(1)
+    print(f"Revoked {token_id}")
+
+
+def _advice(token: TokenRecord) -> str:
+    good = f"good until {_day(token.expires_at)}" if token.expires_at else "good until it is revoked"
+    return (
+        f"This is token {token.token_id} of {token.user}, {good}. Keep it now: it is not shown again.\n"
+        f"Send it as `Authorization: Bearer <token>`; end it with `accord tokens revoke {token.token_id}`."
+    )
+
+
+def _shown(token: TokenRecord, now: datetime) -> dict[str, Any]:
+    fields = {name: value for name, value in token.dump().items() if name != "digest"}
+    return {**fields, "expired": token.is_expired(now)}
+
+
+def _table(tokens: list[TokenRecord], now: datetime) -> Table:
+    table = Table()
+    table.add_column("id", no_wrap=True)
+    for column in ("user", "label", "created", "expires"):
+        table.add_column(column, overflow="fold")
+    for token in tokens:
+        table.add_row(token.token_id, Text(token.user), Text(token.label), _day(token.created_at), _expiry(token, now))
+    return table
+
+
+def _expiry(token: TokenRecord, now: datetime) -> Text:
+    if token.expires_at is None:
+        return Text("never")
+    day = _day(token.expires_at)
+    return Text(f"expired {day}", "red") if token.is_expired(now) else Text(day)
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M}"

@@ -1,0 +1,62 @@
+"""What is asked of the table of tokens: plain functions over a connection, the same on every engine.
+
+As in `statements.py`, none of them begins or ends a transaction. Knows hashes only: no token ever comes here.
+"""
+
+from typing import Any, Final
+
+from sqlalchemy import Connection, bindparam, delete, literal, select
+
+from accord.errors import StoreConflictError
+from accord.stores.compiled import Prepared, Row, by_engine, values_of
+from accord.stores.schema import tokens
+from accord.stores.told import NOT_NEW
+from accord.wire.token import TokenRecord
+
+_TOKEN: Final = [tokens.c[name] for name in TokenRecord.model_fields]
+
+_PUT: Final = by_engine(lambda new: new(tokens).values(values_of(tokens)).on_conflict_do_nothing())
+
+
+def put_token(connection: Connection, token: TokenRecord) -> None:
+    """Keep a token whose id and hash nobody has."""
+    if not _PUT.met(connection, vars(token)):
+        raise StoreConflictError(NOT_NEW)
+
+
+_BY_DIGEST: Final = Prepared(select(*_TOKEN).where(tokens.c.digest == bindparam("of")))
+
+
+def token_by_digest(connection: Connection, digest: str) -> TokenRecord | None:
+    """The token of that hash."""
+    row = _BY_DIGEST.row(connection, {"of": digest})
+    return None if row is None else _token(row)
+
+
+_ALL: Final = Prepared(select(*_TOKEN).order_by(tokens.c.created_at, tokens.c.token_id))
+
+
+def all_tokens(connection: Connection) -> list[TokenRecord]:
+    """Every token, the oldest first."""
+    return [_token(row) for row in _ALL.rows(connection, {})]
+
+
+_REVOKE: Final = Prepared(delete(tokens).where(tokens.c.token_id == bindparam("of")))
+
+
+def revoke_token(connection: Connection, token_id: str) -> bool:
+    """Whether there was such a token; there is none any more."""
+    return _REVOKE.met(connection, {"of": token_id}) > 0
+
+
+_ANY: Final = Prepared(select(literal(1)).select_from(tokens).limit(1))
+
+
+def has_tokens(connection: Connection) -> bool:
+    """Whether there is any token at all."""
+    return _ANY.row(connection, {}) is not None
+
+
+def _token(row: Row) -> TokenRecord:
+    fields: dict[str, Any] = dict(zip(TokenRecord.model_fields, row, strict=True))
+    return TokenRecord(**fields)

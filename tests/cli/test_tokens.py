@@ -1,0 +1,100 @@
+"""`accord tokens`: made once, listed without its secret, revoked by its id."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from accord.wire.token import digest_of, looks_like_token
+from tests.cli.test_app import Done, accord
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "accord.toml"
+    path.write_text("")
+    return path
+
+
+def tokens(config: Path, *arguments: str) -> Done:
+    return accord("tokens", *arguments, "--config", str(config))
+
+
+def listed(config: Path) -> list[dict[str, object]]:
+    return json.loads(tokens(config, "list", "--json").stdout)
+
+
+def test_the_token_stands_alone_on_standard_output_so_that_it_can_be_piped(config: Path):
+    done = tokens(config, "add", "ada", "--label", "laptop")
+    token = done.stdout.removesuffix("\n")
+    assert done.returncode == 0
+    assert looks_like_token(token)
+    assert "of ada, good until it is revoked" in done.stderr
+    assert token not in done.stderr
+
+
+def test_no_secret_is_in_the_store_or_in_a_list(config: Path):
+    token = tokens(config, "add", "ada").stdout.strip()
+    kept = b"".join(path.read_bytes() for path in config.parent.glob("accord.db*"))
+    assert digest_of(token).encode() in kept
+    assert token.encode() not in kept
+    for arguments in (["list"], ["list", "--json"]):
+        told = tokens(config, *arguments).stdout
+        assert token not in told
+        assert digest_of(token) not in told
+
+
+def test_a_list_says_whose_tokens_there_are_and_for_how_long(config: Path):
+    tokens(config, "add", "ada", "--label", "laptop", "--days", "7")
+    tokens(config, "add", "eve")
+    first, second = listed(config)
+    assert (first["user"], first["label"], first["expired"]) == ("ada", "laptop", False)
+    assert str(first["expires_at"]) > str(first["created_at"])
+    assert "expires_at" not in second
+    table = tokens(config, "list").stdout
+    for told in ("ada", "laptop", str(first["token_id"]), "eve", "never", "2 tokens"):
+        assert told in table
+
+
+def test_an_empty_list_is_told_as_one(config: Path):
+    token_id = (tokens(config, "add", "ada"), listed(config))[1][0]["token_id"]
+    assert tokens(config, "revoke", str(token_id)).stdout == f"Revoked {token_id}\n"
+    assert tokens(config, "list").stdout == "0 tokens\n"
+
+
+def test_revoking_what_is_not_there_is_a_no(config: Path):
+    tokens(config, "add", "ada")
+    done = tokens(config, "revoke", "nonsense")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "accord: there is no token nonsense; `accord tokens list` has them all\n"
+
+
+def test_deleting_a_user_says_that_tokens_went_too(config: Path):
+    tokens(config, "add", "ada")
+    done = accord("sessions", "delete-user", "ada", "--yes", "--config", str(config))
+    assert done.stdout == "Deleted 1 tokens\n"
+    assert listed(config) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["add", ""], "accord: tokens add: expected TokenRecord: user: "),
+        (["add", "ada", "--label", "x" * 201], "accord: tokens add: expected TokenRecord: label: "),
+        (["add", "ada", "--days", "0"], "Invalid value for '--days'"),
+        (["list"], "accord.db: there is no such file"),
+        (["revoke", "t"], "accord.db: there is no such file"),
+    ],
+)
+def test_a_mistake_is_told_and_no_token_is_made(config: Path, arguments: list[str], sentence: str):
+    done = tokens(config, *arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert sentence in done.stderr
+    assert not (config.parent / "accord.db").exists()
+
+
+def test_a_store_that_forgets_takes_no_tokens(config: Path):
+    config.write_text('[store]\nkind = "memory"\n')
+    done = tokens(config, "add", "ada")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "The store is memory" in done.stderr

@@ -1,0 +1,88 @@
+"""What every store keeps to with tokens: one test body for all of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from accord.errors import StoreConflictError, StoreError
+from accord.ports import Store
+from accord.wire.session import Erased
+from accord.wire.token import TokenRecord, digest_of
+from tests.stores.records import at, begun
+
+
+def a_token(name: str = "t1", *, user: str = "ada", seconds: float = 0, **fields: Any) -> TokenRecord:
+    usual: dict[str, Any] = {"digest": digest_of(name), "created_at": at(seconds)}
+    return TokenRecord(token_id=name, user=user, **{**usual, **fields})
+
+
+async def test_a_token_is_found_by_its_hash_as_it_was_put(store: Store):
+    for token in (a_token(), a_token("t2", label="für den Bau 🏗", expires_at=at(60))):
+        await store.put_token(token)
+        assert await store.token_by_digest(token.digest) == token
+
+
+async def test_an_unknown_hash_finds_nothing(store: Store):
+    await store.put_token(a_token())
+    assert await store.token_by_digest(digest_of("another")) is None
+    assert await store.token_by_digest(digest_of("t1").upper()) is None
+
+
+async def test_tokens_are_listed_oldest_first_the_expired_too(store: Store):
+    tokens = [a_token("t2"), a_token("t3"), a_token("t1", seconds=1, expires_at=at(2))]
+    for token in reversed(tokens):
+        await store.put_token(token)
+    assert await store.tokens() == tokens
+
+
+async def test_a_revoked_token_is_gone_and_the_others_are_not(store: Store):
+    for token_id in ("t1", "t2"):
+        await store.put_token(a_token(token_id))
+    assert await store.revoke_token("t1")
+    assert not await store.revoke_token("t1")
+    assert await store.token_by_digest(digest_of("t1")) is None
+    assert await store.tokens() == [a_token("t2")]
+
+
+async def test_a_store_knows_whether_it_has_any_token(store: Store):
+    assert not await store.has_tokens()
+    await store.put_token(a_token(expires_at=at(0)))
+    assert await store.has_tokens()
+    await store.revoke_token("t1")
+    assert not await store.has_tokens()
+
+
+@pytest.mark.parametrize("second", [a_token(digest=digest_of("x")), a_token("t2", digest=digest_of("t1"))])
+async def test_neither_id_nor_hash_can_be_given_twice(store: Store, second: TokenRecord):
+    await store.put_token(a_token())
+    with pytest.raises(StoreConflictError, match="There is already a token of this id or hash"):
+        await store.put_token(second)
+    assert await store.tokens() == [a_token()]
+
+
+async def test_deleting_a_user_revokes_their_tokens_and_nobody_elses(store: Store):
+    await begun(store)
+    for token_id, user in [("t1", "ada"), ("t2", "ada"), ("t3", "eve")]:
+        await store.put_token(a_token(token_id, user=user))
+    assert await store.delete_user("ada") == Erased(sessions=1, turns=1, tokens=2)
+    assert await store.tokens() == [a_token("t3", user="eve")]
+
+
+async def test_old_tokens_do_not_expire_with_old_sessions(store: Store):
+    await store.put_token(a_token())
+    assert await store.expire(at(1000)) == Erased()
+    assert await store.has_tokens()
+
+
+async def test_a_store_that_is_not_open_has_no_tokens_to_tell_of(new_store: Callable[[], Store]):
+    store = new_store()
+    for call in (
+        store.put_token(a_token()),
+        store.token_by_digest(""),
+        store.tokens(),
+        store.revoke_token("t1"),
+        store.has_tokens(),
+    ):
+        with pytest.raises(StoreError, match="not open"):
+            await call
