@@ -1,0 +1,145 @@
+"""How often one caller may ask: several rates at once, each a window that moves with the clock. In this process only.
+
+The rules are those of `limits`; what it would keep in memory is kept here instead. Its own storage has no bound, and as
+long as anyone asks it walks over all callers, each by way of a thread. Knows neither tokens nor HTTP.
+"""
+
+import math
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from limits import RateLimitItem, parse
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import MovingWindowRateLimiter
+
+from accord.errors import ErrorCode, RefusedError, UsageError
+from accord.ports import Clock
+
+TOO_MANY: Final = "Too many requests"
+MAX_KEYS: Final = 10_000
+"""As many windows are remembered; then the one that was asked for the longest ago is forgotten."""
+MAX_MARKS: Final = 100
+"""So many moments are kept of a window. A rate of more requests than that is counted in steps of 1 % of its window."""
+
+
+@dataclass(slots=True)
+class _Mark:
+    """Requests that came at about the same time, counted as if all came with the last of them."""
+
+    first: float
+    last: float
+    count: int
+
+
+@dataclass(slots=True)
+class _Window:
+    """The requests of one caller under one rate, the oldest first."""
+
+    marks: list[_Mark] = field(default_factory=list[_Mark])
+    count: int = 0
+
+    def move(self, since: float) -> None:
+        """Forget what came before."""
+        gone = next((place for place, mark in enumerate(self.marks) if mark.last > since), len(self.marks))
+        self.count -= sum(mark.count for mark in self.marks[:gone])
+        del self.marks[:gone]
+
+    def add(self, at: float, step_s: float) -> None:
+        """One more request."""
+        self.count += 1
+        newest = self.marks[-1] if self.marks else None
+        if newest is not None and at - newest.first < step_s:
+            newest.last, newest.count = at, newest.count + 1
+        else:
+            self.marks.append(_Mark(at, at, 1))
+
+
+class BoundedStorage(MemoryStorage):
+    """Moving windows in bounded memory, on the clock that is handed in. No call of it ever waits."""
+
+    def __init__(self, clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
+        super().__init__()
+        self._clock: Final = clock
+        self._max_keys: Final = max_keys
+        self._windows: Final[OrderedDict[str, _Window]] = OrderedDict()
+
+    @property
+    def size(self) -> int:
+        """How many windows are remembered."""
+        return len(self._windows)
+
+    async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
+        """Count a request, if the window has room for it."""
+        now = self._clock.monotonic()
+        window = self._moved(key, now - expiry)
+        if window.count + amount > limit:
+            return False
+        self._windows[key] = window
+        if len(self._windows) > self._max_keys:
+            self._windows.popitem(last=False)
+        for _ in range(amount):
+            window.add(now, expiry / MAX_MARKS if limit > MAX_MARKS else 0.0)
+        return True
+
+    async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:  # noqa: ARG002
+        """When the oldest requests of the window came, and how many it has."""
+        now = self._clock.monotonic()
+        window = self._moved(key, now - expiry)
+        return (window.marks[0].last, window.count) if window.marks else (now, 0)
+
+    def _moved(self, key: str, since: float) -> _Window:
+        window = self._windows.get(key)
+        if window is None:
+            return _Window()
+        # Whoever is refused asks too: else strangers could have their window forgotten.
+        self._windows.move_to_end(key)
+        window.move(since)
+        return window
+
+
+class Rates:
+    """Counts requests, and refuses those above any of the rates. What was refused is not counted."""
+
+    def __init__(self, rates: Sequence[str], clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
+        self._clock: Final = clock
+        # A rate that is listed twice has one window, in which a request must not be counted twice.
+        self._rates: Final = {_parsed(rate): rate for rate in rates}
+        self.storage: Final = BoundedStorage(clock, max_keys=max_keys)
+        self._limiter: Final = MovingWindowRateLimiter(self.storage)
+
+    async def take(self, user: str | None, address: str) -> None:
+        """Count one request of this user, or of this address if nobody knows who it is."""
+        key = f"address:{_place(address)}" if user is None else f"user:{user}"
+        waits = [(await self._wait_s(item, key), rate) for item, rate in self._rates.items()]
+        if waits and (longest := max(waits, key=lambda wait: wait[0]))[0] > 0:
+            wait_s, rate = longest
+            details = {"retry_after": math.ceil(wait_s), "limit": rate}
+            raise RefusedError(TOO_MANY, ErrorCode.RATE_LIMIT_EXCEEDED, details)
+        for item in self._rates:
+            await self._limiter.hit(item, key)
+
+    async def _wait_s(self, item: RateLimitItem, key: str) -> float:
+        """How long until this rate has room again."""
+        stats = await self._limiter.get_window_stats(item, key)
+        return 0.0 if stats.remaining > 0 else stats.reset_time - self._clock.monotonic()
+
+
+def _parsed(rate: str) -> RateLimitItem:
+    try:
+        return parse(rate)
+    except ValueError:
+        raise UsageError(f"{rate}: expected a rate such as 60/minute") from None
+
+
+def _place(address: str) -> str:
+    """The address, or of an IPv6 address its network: one customer has all the addresses of a /64."""
+    try:
+        known = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address  # a socket's path, or nothing
+    if not isinstance(known, IPv6Address):
+        return address
+    return str(known.ipv4_mapped) if known.ipv4_mapped else str(IPv6Address(int(known) >> 64 << 64))

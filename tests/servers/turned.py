@@ -1,0 +1,27 @@
+"""A clock that the tests turn by hand, and a way to run async code that never waits without end."""
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+LIMIT_S = 30
+
+
+class TurnedClock:
+    """Stands still until it is turned."""
+
+    def __init__(self) -> None:
+        self.elapsed_s = 0.0
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.elapsed_s)
+
+    def monotonic(self) -> float:
+        return self.elapsed_s
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(work, LIMIT_S))
