@@ -1,11 +1,13 @@
 """`accord tokens`: made once, listed without its secret, revoked by its id."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from accord.wire.token import digest_of, looks_like_token
+from accord.cli.store import with_store
+from accord.wire.token import TokenRecord, digest_of, looks_like_token
 from tests.cli.test_app import Done, accord
 
 
@@ -54,6 +56,14 @@ def test_a_list_says_whose_tokens_there_are_and_for_how_long(config: Path):
     table = tokens(config, "list").stdout
     for told in ("ada", "laptop", str(first["token_id"]), "eve", "never", "2 tokens"):
         assert told in table
+
+
+def test_an_expired_token_is_listed_as_such(config: Path):
+    made = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
+    old = TokenRecord(token_id="old", user="ada", digest=digest_of("x"), created_at=made, expires_at=made)  # noqa: S106
+    with_store(str(config), lambda store: store.put_token(old), create=True)
+    assert listed(config)[0]["expired"] is True
+    assert "expired 2026-01-31" in tokens(config, "list").stdout
 
 
 def test_an_empty_list_is_told_as_one(config: Path):
