@@ -1,15 +1,15 @@
 """The service as OpenAPI 3.1 and as JSON Schemas, written from the models and the table of errors.
 
-Nothing is described twice: shapes come from the messages, failures from `errors.FACTS`.
+Nothing is described twice: shapes come from the messages, routes from `operation.py`, failures from `errors.FACTS`.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any, Final, cast
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from accord.errors import FACTS, ErrorCode
 from accord.wire.acp.content import ContentBlock
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.chat import ChatMessage
@@ -20,16 +20,14 @@ from accord.wire.event import PresentationEvent
 from accord.wire.health import HealthCheckResponse
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.negotiation import CompatibilityReport, NegotiationResult
+from accord.wire.operation import OPTIONAL_BEARER, SECURITY_SCHEMES, Json, assist_path, paths
 from accord.wire.packet import StreamPacket
-from accord.wire.problem import PROBLEM_MEDIA_TYPE, ProblemBody
+from accord.wire.problem import ProblemBody
+from accord.wire.receipt import Receipt
 from accord.wire.request import AgentRequest, ServiceRequest
 from accord.wire.requirement import CapabilityRequirements
 from accord.wire.response import ServiceResponse
-
-Json = dict[str, Any]
-
-ASSIST_PATH: Final = "/v1/assist"
-HEALTH_PATH: Final = "/health"
+from accord.wire.service import ServiceCapabilities
 
 _COMPONENT_REF: Final = "#/components/schemas/{model}"
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -41,6 +39,9 @@ SERVED: Final[tuple[type[BaseModel], ...]] = (
     PresentationEvent,
     HealthCheckResponse,
     ProblemBody,
+    ServiceCapabilities,
+    Receipt,
+    AdaptationReport,
 )
 """The messages that the HTTP contract speaks of."""
 
@@ -57,12 +58,8 @@ MESSAGES: Final[tuple[type[BaseModel], ...]] = (
     EmulationReport,
     Conversation,
     ContentBlock,
-    AdaptationReport,
 )
 """Every message that has a schema of its own."""
-
-
-SchemaOf = Callable[[type[BaseModel]], Json]
 
 
 class ServiceContract:
@@ -71,7 +68,7 @@ class ServiceContract:
     @staticmethod
     def generate_openapi() -> Json:
         """The Path Item of the POST operation, complete in itself: it can be placed in any document."""
-        return _assist_path(_inlined)
+        return assist_path(_inlined)
 
     @staticmethod
     def document(*, title: str = "Accord", version: str = "1.0.0") -> Json:
@@ -86,8 +83,9 @@ class ServiceContract:
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/"}],
-            "paths": {ASSIST_PATH: _assist_path(_referred), HEALTH_PATH: _health_path(_referred)},
-            "components": {"schemas": _components()},
+            "security": deepcopy(OPTIONAL_BEARER),
+            "paths": deepcopy(paths(_referred)),  # what is shared among routes stays ours
+            "components": {"schemas": _components(), "securitySchemes": deepcopy(dict(SECURITY_SCHEMES))},
         }
 
 
@@ -96,60 +94,6 @@ def schemas_of(messages: Iterable[type[BaseModel]]) -> dict[str, Json]:
     return {
         message.__name__: {"$schema": _DIALECT, **message.model_json_schema(mode="validation")} for message in messages
     }
-
-
-def _assist_path(schema_of: SchemaOf) -> Json:
-    return {
-        "post": {
-            "operationId": "assist",
-            "summary": "Ask the agent",
-            "description": "The Accept header chooses between one answer and a stream of packets.",
-            "requestBody": {"required": True, "content": _json_content(schema_of(ServiceRequest))},
-            "responses": {
-                "200": {
-                    "description": "The answer: whole, or as server-sent events with one packet each",
-                    "content": _json_content(schema_of(ServiceResponse)) | _stream_content(schema_of(StreamPacket)),
-                },
-                **_error_responses(schema_of(ProblemBody)),
-            },
-        }
-    }
-
-
-def _health_path(schema_of: SchemaOf) -> Json:
-    answer = _json_content(schema_of(HealthCheckResponse))
-    return {
-        "get": {
-            "operationId": "health",
-            "summary": "Ask whether the service is well",
-            "responses": {
-                "200": {"description": "ok or degraded", "content": answer},
-                "503": {"description": "maintenance", "content": answer},
-            },
-        }
-    }
-
-
-def _error_responses(problem: Json) -> Json:
-    by_status: dict[int, list[ErrorCode]] = {}
-    for code, facts in FACTS.items():
-        by_status.setdefault(facts.http, []).append(code)
-    return {
-        str(status): {
-            "description": "; ".join(f"{FACTS[code].title} (`{code}`)" for code in codes),
-            "content": {PROBLEM_MEDIA_TYPE: {"schema": problem}},
-        }
-        for status, codes in sorted(by_status.items())
-    }
-
-
-def _json_content(schema: Json) -> Json:
-    return {"application/json": {"schema": schema}}
-
-
-def _stream_content(packet: Json) -> Json:
-    # OpenAPI 3.1 cannot type a stream's items; the packet of one `data:` line is named beside it.
-    return {"text/event-stream": {"schema": {"type": "string"}, "x-event-data": packet}}
 
 
 def _components() -> Json:
