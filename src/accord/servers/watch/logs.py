@@ -1,0 +1,142 @@
+"""Log lines: one a turn, one an HTTP request, as JSON for machines or as text for terminals.
+
+They hold names, counts and times, never what a user or a model said, never a token or the value of a header. For that
+reason an exception is told by its kind and its place: its text may quote anybody. Only the logger `accord` is touched.
+"""
+
+import json
+import logging
+import traceback
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+
+from pydantic_core import to_json
+
+from accord.errors import UsageError
+from accord.wire.adaptation import Rung
+from accord.wire.receipt import OutcomeStatus, ReceiptBody
+
+LOGGER: Final = "accord"
+LEVELS: Final = ("debug", "info", "warning", "error")
+
+REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("accord_request_id", default=None)
+"""The request that is being served, for every line that is written meanwhile."""
+USER: Final[ContextVar[str | None]] = ContextVar("accord_user", default=None)
+"""Who asks, if anybody was asked who they are."""
+
+
+def set_up_logging(level: str = "info", *, as_json: bool = True) -> None:
+    """Write the lines of `accord` to standard error from this level on; doing so again replaces how it was."""
+    if level.lower() not in LEVELS:
+        raise UsageError(f"The log level should be one of {', '.join(LEVELS)}")
+    logger = logging.getLogger(LOGGER)
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if as_json else TextLines())
+    logger.handlers = [handler]
+    logger.setLevel(level.upper())
+    logger.propagate = False
+
+
+def told(record: logging.LogRecord) -> dict[str, Any]:
+    """Everything a line says, in the order in which it is said."""
+    line: dict[str, Any] = {
+        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        "message": record.getMessage(),
+        "request_id": getattr(record, "request_id", None) or REQUEST_ID.get(),
+        "user": USER.get(),
+        "fields": cast("dict[str, Any] | None", getattr(record, "fields", None)),
+        "error": _failure(record.exc_info[1]) if record.exc_info else None,
+    }
+    return {name: value for name, value in line.items() if value is not None}
+
+
+def _failure(error: BaseException | None) -> dict[str, Any] | None:
+    if error is None:
+        return None
+    frames = traceback.extract_tb(error.__traceback__)
+    kind = type(error)
+    return {
+        "kind": f"{kind.__module__}.{kind.__qualname__}",
+        "at": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    }
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        # Whatever cannot be JSON is told by its kind: a log line must not fail, and text may be anybody's.
+        return to_json(told(record), fallback=_kind, inf_nan_mode="null").decode()
+
+
+class TextLines(logging.Formatter):
+    """One line for a reader: time, level, message, then the fields as `name=value`.
+
+    Values are written as JSON in ASCII: a name that a peer chose can neither begin a line of its own nor move a cursor.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = told(record)
+        head = f"{line.pop('time')} {line.pop('level'):<7} {line.pop('message')}"
+        del line["logger"]
+        fields = line.pop("fields", {})
+        return " ".join([head, *(f"{name}={_shown(value)}" for name, value in (line | fields).items())])
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value, default=_kind).replace("\x7f", "\\u007f")
+
+
+class Log:
+    """Writes a line for every turn and every request."""
+
+    def __init__(self) -> None:
+        self._turns: Final = logging.getLogger(f"{LOGGER}.turn")
+        self._requests: Final = logging.getLogger(f"{LOGGER}.http")
+
+    def turn_ended(self, body: ReceiptBody) -> None:
+        """One line of what the receipt says."""
+        level = logging.WARNING if body.outcome.status is OutcomeStatus.FAILED else logging.INFO
+        if self._turns.isEnabledFor(level):
+            extra = {"request_id": body.request_id, "fields": turn_fields(body)}
+            self._turns.log(level, "turn %s", body.outcome.status, extra=extra)
+
+    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
+        """One line of what was asked for, by its pattern, and how it was answered."""
+        level = logging.WARNING if status >= 500 else logging.INFO
+        if self._requests.isEnabledFor(level):
+            fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1_000, 3)}
+            self._requests.log(level, "request", extra={"fields": fields})
+
+    def stream_opened(self, door: str) -> None:
+        """Say nothing: its request has a line."""
+
+    def stream_closed(self, door: str) -> None:
+        """Say nothing."""
+
+
+def turn_fields(body: ReceiptBody) -> dict[str, Any]:
+    """What a line says of a turn; what did not happen is left out."""
+    backends = [work.backend.name for work in body.work if work.backend is not None]
+    emulated = {entry.capability for work in body.work if work.emulations for entry in work.emulations.emulated}
+    totals = body.adaptation.totals if body.adaptation else {}
+    fields: dict[str, Any] = {
+        "session": body.session_id,
+        "outcome": body.outcome.status,
+        "code": body.outcome.code,
+        "backend": ",".join(dict.fromkeys(backends)),
+        "ms": body.timings.total_ms,
+        "first_packet_ms": body.timings.first_packet_ms,
+        "emulated": sorted(emulated),
+        "adapted": {rung: count for rung, count in totals.items() if count and rung != Rung.NATIVE},
+    }
+    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}

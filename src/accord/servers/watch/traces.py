@@ -1,0 +1,181 @@
+"""OpenTelemetry spans, made of a receipt when its turn is over: one for the turn, one for each question to a backend.
+
+An extra: without `opentelemetry` nothing happens, and without an SDK the API itself does nothing. The names are those
+of the generative-AI conventions (`gen_ai.*`), Accord's own begin with `accord.`. No span carries what anybody said.
+"""
+
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, Final
+
+from accord.errors import ErrorCode
+from accord.wire.receipt import OutcomeStatus, ReceiptBody, Work
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.trace import Span, TracerProvider
+
+Attributes = dict[str, str | int | list[str]]
+
+CARRIED: Final = frozenset({b"traceparent", b"tracestate"})
+
+TOKENS: Final[Mapping[str, tuple[str, ...]]] = {
+    "gen_ai.usage.input_tokens": ("input_tokens", "prompt_tokens"),
+    "gen_ai.usage.output_tokens": ("output_tokens", "completion_tokens"),
+}
+"""Under which names backends tell how much they read and wrote."""
+
+_FAILED: Final = frozenset({OutcomeStatus.FAILED, OutcomeStatus.REFUSED})
+
+
+class Traces:
+    """Makes spans, if there is anything to make them with; `provider` is OpenTelemetry's own unless one is given."""
+
+    def __init__(self, provider: "TracerProvider | None" = None) -> None:
+        try:
+            from opentelemetry import trace  # noqa: PLC0415 - an extra
+        except ImportError:
+            self._trace = None
+            return
+        self._trace = trace
+        self._tracer = trace.get_tracer("accord", version("accord-agents"), tracer_provider=provider)
+
+    def turn_ended(self, body: ReceiptBody) -> None:
+        """One span for the turn and one for each of its questions that reached a backend."""
+        if self._trace is None:
+            return
+        began, ended = _window(body)
+        span = self._tracer.start_span(
+            f"invoke_agent {body.parties.agent.name}",
+            kind=self._trace.SpanKind.INTERNAL,
+            attributes=turn_attributes(body),
+            start_time=began,
+        )
+        if span.is_recording():
+            if body.outcome.status in _FAILED:
+                self._mark_failed(span, body.outcome.code)
+            for work in body.work:
+                self._question(work, span, began, ended)
+        span.end(ended)
+
+    def _question(self, work: Work, turn: "Span", began: int, ended: int) -> None:
+        if self._trace is None or work.backend is None:
+            return
+        # A receipt does not say when each question was put, so that all of them span their turn.
+        span = self._tracer.start_span(
+            f"chat {work.backend.model}" if work.backend.model else "chat",
+            context=self._trace.set_span_in_context(turn),
+            kind=self._trace.SpanKind.CLIENT,
+            attributes=work_attributes(work),
+            start_time=began,
+        )
+        if code := failure_of_work(work):
+            self._mark_failed(span, code)
+        span.end(ended)
+
+    def _mark_failed(self, span: "Span", code: ErrorCode | None) -> None:
+        if self._trace is not None:
+            span.set_status(self._trace.StatusCode.ERROR, str(code))
+
+    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Nothing: spans of HTTP itself are what OpenTelemetry's ASGI instrumentation is for."""
+
+    def stream_opened(self, door: str) -> None:
+        """Nothing."""
+
+    def stream_closed(self, door: str) -> None:
+        """Nothing."""
+
+
+def turn_attributes(body: ReceiptBody) -> Attributes:
+    """What the span of a turn says."""
+    outcome, totals = body.outcome, body.adaptation.totals if body.adaptation else {}
+    attributes: Attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": body.parties.agent.name,
+        "gen_ai.conversation.id": body.session_id,
+        "accord.request_id": body.request_id,
+        "accord.outcome": str(outcome.status),
+        **{f"accord.adaptation.{rung}": count for rung, count in totals.items() if count},
+    }
+    if outcome.code is not None:
+        attributes["error.type"] = str(outcome.code)
+    return attributes
+
+
+def work_attributes(work: Work) -> Attributes:
+    """What the span of a question says."""
+    attributes: Attributes = {"gen_ai.operation.name": "chat", "accord.policy": str(work.policy)}
+    if work.backend is not None:
+        # The operator's own name: which company answers is not known here.
+        attributes["gen_ai.provider.name"] = work.backend.name
+        if work.backend.model:
+            attributes["gen_ai.request.model"] = work.backend.model
+    if work.emulations and work.emulations.emulated:
+        attributes["accord.emulations"] = [entry.capability for entry in work.emulations.emulated]
+    if work.fallbacks:
+        attributes["accord.fallbacks"] = [fallback.backend for fallback in work.fallbacks]
+    if code := failure_of_work(work):
+        attributes["error.type"] = str(code)
+    return attributes | _tokens(work.usage or {})
+
+
+def failure_of_work(work: Work) -> ErrorCode | None:
+    """Why the backend that was asked last did not answer, if it did not."""
+    if work.backend is not None and work.fallbacks and work.fallbacks[-1].backend == work.backend.name:
+        return work.fallbacks[-1].code
+    if work.emulations and work.emulations.attempts and not work.emulations.attempts[-1].ok:
+        return ErrorCode.EMULATION_FAILED
+    return None
+
+
+def _tokens(usage: Mapping[str, Any]) -> Attributes:
+    found: Attributes = {}
+    for attribute, names in TOKENS.items():
+        told = next((usage[name] for name in names if type(usage.get(name)) is int), None)
+        if told is not None:
+            found[attribute] = told
+    return found
+
+
+def _window(body: ReceiptBody) -> tuple[int, int]:
+    """When the turn began and ended, in nanoseconds: a receipt is written at the end."""
+    ended = _nanoseconds(body.created_at)
+    return ended - round(body.timings.total_ms * 1_000_000), ended
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return round(moment.timestamp() * 1_000_000) * 1_000
+
+
+def incoming_context(headers: Iterable[tuple[bytes, bytes]]) -> "Context | None":
+    """The trace that a request belongs to, as its `traceparent` says; None without one, or without OpenTelemetry."""
+    carried = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name in CARRIED}
+    if "traceparent" not in carried:
+        return None
+    try:
+        from opentelemetry.trace.propagation.tracecontext import (  # noqa: PLC0415 - an extra
+            TraceContextTextMapPropagator,
+        )
+    except ImportError:
+        return None
+    # Not the propagator that is set globally: it may carry baggage, which is a stranger's words.
+    return TraceContextTextMapPropagator().extract(carried)
+
+
+@contextmanager
+def continuing_trace(headers: Iterable[tuple[bytes, bytes]]) -> Generator[None]:
+    """Within it, spans belong to the trace of this request. Turns that are begun within it remember it."""
+    found = incoming_context(headers)
+    if found is None:
+        yield
+        return
+    from opentelemetry import context  # noqa: PLC0415 - an extra
+
+    token = context.attach(found)
+    try:
+        yield
+    finally:
+        context.detach(token)
