@@ -55,6 +55,77 @@ def test_the_operation_offers_json_and_a_stream_and_every_error():
     assert set(operation["responses"]) == {"200", *(str(facts.http) for facts in FACTS.values())}
 
 
+ROUTES = {
+    ("/v1/assist", "post"): {"200", *(str(facts.http) for facts in FACTS.values())},
+    ("/v1/requests/{request_id}", "get"): {"200", *(str(facts.http) for facts in FACTS.values())},
+    ("/v1/requests/{request_id}", "delete"): set("202 400 401 403 404 405 409 429 500 503".split()),
+    ("/v1/requests/{request_id}/receipt", "get"): set("200 400 401 403 404 405 429 500 503".split()),
+    ("/v1/requests/{request_id}/adaptation", "get"): set("200 400 401 403 404 405 429 500 503".split()),
+    ("/v1/requests/{request_id}/items/{item_id}", "get"): set("200 400 401 403 404 405 429 500 503".split()),
+    ("/v1/capabilities", "get"): set("200 401 405 429 500 503".split()),
+    ("/health", "get"): set("200 405 500 503".split()),
+    ("/metrics", "get"): set("200 405 500".split()),
+    ("/openapi.json", "get"): set("200 405 500".split()),
+    ("/docs", "get"): set("200 405 500".split()),
+}
+
+
+def operations(document: dict[str, Any]) -> dict[tuple[str, str], Any]:
+    return {
+        (path, method): operation
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method != "parameters"
+    }
+
+
+def test_every_route_is_described_with_every_status_it_can_have():
+    found = {route: set(operation["responses"]) for route, operation in operations(ServiceContract.document()).items()}
+    assert found == ROUTES
+
+
+def test_every_answer_that_says_later_says_when():
+    for route, operation in operations(ServiceContract.document()).items():
+        for status, answer in operation["responses"].items():
+            assert ("Retry-After" in answer.get("headers", {})) is (status in {"429", "503"}), (route, status)
+
+
+def test_every_operation_has_a_name_of_its_own():
+    names = [operation["operationId"] for operation in operations(ServiceContract.document()).values()]
+    assert len(names) == len(set(names))
+
+
+def test_a_token_is_optional_and_what_everybody_may_read_asks_for_none():
+    document = ServiceContract.document()
+    assert document["security"] == [{}, {"bearer": []}]
+    assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    is_open = {path for (path, _), operation in operations(document).items() if operation.get("security") == []}
+    assert is_open == {"/health", "/metrics", "/openapi.json", "/docs"}
+
+
+@pytest.mark.parametrize("route", [("/v1/assist", "post"), ("/v1/requests/{request_id}", "get")])
+def test_a_stream_can_be_resumed_where_it_is_offered(route: tuple[str, str]):
+    operation = operations(ServiceContract.document())[route]
+    assert [parameter["name"] for parameter in operation["parameters"]] == ["Last-Event-ID"]
+    assert not operation["parameters"][0]["required"]
+    assert "text/event-stream" in operation["responses"]["200"]["content"]
+
+
+def test_the_path_item_that_stands_alone_takes_nothing_but_a_body():
+    operation = ServiceContract.generate_openapi()["post"]
+    assert set(operation) == {"operationId", "summary", "description", "requestBody", "responses"}
+    assert not any("headers" in answer for answer in operation["responses"].values())
+
+
+def test_whoever_changes_a_document_changes_no_other():
+    ServiceContract.document()["paths"]["/v1/assist"]["post"]["parameters"].clear()
+    changed = ServiceContract.document()
+    changed["paths"]["/v1/assist"]["post"]["parameters"][0]["name"] = "other"
+    changed["components"]["securitySchemes"]["bearer"].clear()
+    OpenAPIV31SpecValidator(ServiceContract.document()).validate()
+    assert ServiceContract.document()["paths"]["/v1/assist"]["post"]["parameters"][0]["name"] == "Last-Event-ID"
+
+
 def test_the_document_can_be_written_as_json():
     assert json.loads(json.dumps(ServiceContract.document())) == ServiceContract.document()
 

@@ -19,6 +19,7 @@ from accord.wire.problem import ProblemBody
 from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
 from accord.wire.requirement import CapabilityRequirements
 from accord.wire.response import ServiceResponse
+from accord.wire.service import ServiceCapabilities
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -50,6 +51,7 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "packet_error": StreamPacket,
     "packet_event": StreamPacket,
     "problem_body": ProblemBody,
+    "service_capabilities": ServiceCapabilities,
     "service_request": ServiceRequest,
     "service_request_full": ServiceRequest,
     "service_response": ServiceResponse,

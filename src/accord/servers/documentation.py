@@ -106,9 +106,10 @@ def _schema(name: str, schema: Json) -> str:
     return _fold(f"schema-{name}", f"<code>{escape(name)}</code>", _paragraph(schema.get("description")) + shown)
 
 
-def _field(name: str, schema: Json, is_required: bool) -> tuple[str, ...]:
+def _field(name: str, schema: Json | bool, is_required: bool) -> tuple[str, ...]:
     need = "" if is_required else ' <span class="soft">optional</span>'
-    return f"<code>{escape(name)}</code>{need}", _type(schema), escape(schema.get("description", ""))
+    meaning = schema.get("description", "") if isinstance(schema, Mapping) else ""
+    return f"<code>{escape(name)}</code>{need}", _type(schema), escape(meaning)
 
 
 def _type(schema: Any) -> str:

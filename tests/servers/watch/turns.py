@@ -45,4 +45,5 @@ def an_eventful_turn(**fields: Any) -> ReceiptBody:
         fallbacks=[fallback("far")],
         usage={"input_tokens": 7, "output_tokens": 9},
     )
-    return a_body(**({"work": [work], "adaptation": adapted(native=5, described=2, dropped=1)} | fields))
+    told: dict[str, Any] = {"work": [work], "adaptation": adapted(native=5, described=2, dropped=1)}
+    return a_body(**(told | fields))
