@@ -10,8 +10,8 @@ READY := $(VENV)/.ready
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(READY) ## Print the compatibility report of the built-in example
-	@$(BIN)/accord negotiate --example
+run: $(READY) ## Serve the demo agent at http://127.0.0.1:8000 and print a line that asks it (ARGS="--port 0")
+	@$(BIN)/accord serve $(ARGS)
 
 test: $(READY) $(VENV)/commonmark.json ## Run the whole test suite (ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(ARGS)

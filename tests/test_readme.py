@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ COMMANDS = [
     if line.strip() and not line.startswith("#")
 ]
 RUN_BY_CI = {"make test", "make check"}
+SERVES = "make run"
 
 
 def test_the_readme_is_short():
@@ -36,7 +38,7 @@ def test_every_python_block_runs(code: str):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if command not in RUN_BY_CI])
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in {*RUN_BY_CI, SERVES}])
 def test_every_command_runs(command: str):
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path}
@@ -44,6 +46,21 @@ def test_every_command_runs(command: str):
         ["sh", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_make_run_serves_and_the_line_it_prints_works(tmp_path: Path):
+    assert SERVES in COMMANDS
+    environment = {**os.environ, "ACCORD_STORE_PATH": str(tmp_path / "accord.db")}
+    with subprocess.Popen(
+        ["make", "run", "ARGS=--port 0"], cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, process_group=0
+    ) as serving:
+        assert serving.stdout is not None
+        line = next(line for line in serving.stdout if line.startswith("curl "))
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+        os.killpg(serving.pid, signal.SIGINT)
+        serving.wait(60)
+    assert done.returncode == 0, done.stderr
+    assert '"op":"close"' in done.stdout
 
 
 def test_the_commands_of_the_readme_are_what_ci_runs():

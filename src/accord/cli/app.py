@@ -18,6 +18,7 @@ from accord.cli.negotiate import negotiate_command
 from accord.cli.receipts import receipts_app
 from accord.cli.render import render_command
 from accord.cli.schemas import schemas_command
+from accord.cli.serve import serve_command
 from accord.cli.sessions import sessions_app
 from accord.cli.tokens import tokens_app
 from accord.cli.validate import validate_command
@@ -34,6 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
+app.command("serve")(serve_command)
 app.command("negotiate")(negotiate_command)
 app.command("models")(models_command)
 app.command("validate")(validate_command)

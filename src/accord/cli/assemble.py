@@ -19,10 +19,10 @@ from accord.config import (
     emulation_settings,
     plan_config,
 )
-from accord.engine import Dispatcher, Engine, SessionRules, Sessions, TimeLimits
+from accord.engine import Dispatcher, Engine, TimeLimits
 from accord.errors import UsageError
 from accord.images import PillowImages, has_pillow
-from accord.ports import Backend, SessionStore, Store
+from accord.ports import Backend, Store
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.manifest import CapabilityManifest
@@ -66,11 +66,6 @@ def find_agent(name: str, config: Config) -> Agent:
     if name in config.agents:
         return load_agent(config.agents[name])
     return BUILT_IN.get(name) or load_agent(name)
-
-
-def build_sessions(loaded: Loaded, engine: Engine, store: SessionStore) -> Sessions:
-    """The engine's turns, remembered in this store."""
-    return Sessions(engine, store, SessionRules(at_once=loaded.config.limits.concurrent_turns))
 
 
 def open_store(loaded: Loaded, *, create: bool = True) -> Store:

@@ -4,7 +4,7 @@ It runs under any ASGI server. The hot route is looked at first; everything else
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final
@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from accord.errors import ErrorCode, RefusedError, StoreError
-from accord.servers.address import Address, read_headers
+from accord.servers.address import read_headers
 from accord.servers.assist import ROUTE as ASSIST
 from accord.servers.assist import assist
 from accord.servers.failing import LOGGER, App, Receive, Scope, Send, send_problem
@@ -35,7 +35,7 @@ class Application:
     def __init__(
         self,
         service: Service,
-        addresses: Sequence[Address | tuple[str, App]] = (),
+        more: Mapping[str, App] | None = None,
         *,
         retention: timedelta | None = None,
         loopback_only: bool = False,
@@ -44,11 +44,8 @@ class Application:
         self._retention: Final = retention
         self._loopback_only: Final = loopback_only
         self._assist: Final = assist(service)
-        given = [(each.route, each) if isinstance(each, Address) else each for each in addresses]
-        found = [(each.route, each) for each in Lookups(service).addresses()]
-        routes: list[BaseRoute] = [
-            Route(route, endpoint) for route, endpoint in (*given, *found, (ASSIST, self._assist))
-        ]
+        routes: list[BaseRoute] = [Route(route, _Endpoint(app)) for route, app in (more or {}).items()]
+        routes += [Route(address.route, address) for address in (*Lookups(service).addresses(), self._assist)]
         routes.append(WebSocketRoute(WEBSOCKET, WebSocketDoor(service)))
         starlette = Starlette(routes=routes, lifespan=self._life)
         starlette.router.default = _nowhere
@@ -105,6 +102,16 @@ class Application:
             except StoreError as error:
                 LOGGER.error("The store cannot be tidied", extra={"why": error.message})
             await asyncio.sleep(TIDY_EVERY_S)
+
+
+class _Endpoint:
+    """An application at one address; Starlette would take a plain function for something else."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
 
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:

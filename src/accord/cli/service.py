@@ -1,0 +1,118 @@
+"""Puts a served agent together: engine, store, gate, observers, addresses; and runs it."""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from importlib.metadata import version
+from ipaddress import ip_address
+from typing import Any, Final
+from uuid import uuid4
+
+from accord.cli.assemble import build_engine, open_store
+from accord.config import Loaded, ServerConfig, Unread, plan_config
+from accord.engine import Engine, SessionRules, Sessions
+from accord.engine.clock import SystemClock
+from accord.errors import UsageError
+from accord.ports import Store
+from accord.servers.app import Application
+from accord.servers.guarded import Guarded
+from accord.servers.identity import Doorkeeper
+from accord.servers.information import information_routes
+from accord.servers.oidc import OidcKeys
+from accord.servers.serve import serve
+from accord.servers.service import Gate, Service
+from accord.servers.watch import Log, Metrics, Traces, Watch
+from accord.wire.operation import CAPABILITIES_PATH, METRICS_PATH
+
+NOT_OPEN: Final = (
+    "Anybody who can reach {host} could use this service. Add a token with `accord tokens add USER`, configure "
+    "[server.oidc], or say --insecure"
+)
+FOR_CALLERS: Final = (CAPABILITIES_PATH, METRICS_PATH)
+"""What only callers who are let in are told; whether the service is well, and its contract, anybody may know."""
+
+
+def run_service(loaded: Loaded, settings: ServerConfig, agent: str | None, *, insecure: bool) -> None:
+    """Serve until a signal comes."""
+    engine = build_engine(loaded, agent=agent)
+    _runner()(_serve(loaded, settings, engine, insecure=insecure))
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """The quickest loop that this machine has."""
+    try:
+        import uvloop  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
+
+
+async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, *, insecure: bool) -> None:
+    store = open_store(loaded)
+    await store.open()
+    try:
+        knows_callers = settings.oidc is not None or await store.has_tokens()
+        is_open = insecure or not knows_callers
+        if is_open and not insecure and not is_loopback(settings.host):
+            raise UsageError(NOT_OPEN.format(host=settings.host))
+        gate = make_gate(settings, None if is_open else store)
+        service, metrics = make_service(loaded, settings, engine, store, gate)
+        application = make_application(loaded, service, metrics, loopback_only=is_open and not insecure)
+        await serve(application, started=lambda address: announce(engine.agent.name, address, is_open=is_open))
+    finally:
+        await store.close()
+
+
+def make_gate(settings: ServerConfig, tokens: Store | None) -> Gate:
+    """Who is let in: those with a token of this store or of the configured issuer; everybody, if there is no store."""
+    clock = SystemClock()
+    oidc = OidcKeys(settings.oidc, clock) if tokens is not None and settings.oidc is not None else None
+    return Doorkeeper(tokens, oidc, settings.rates, clock)
+
+
+def make_service(
+    loaded: Loaded, settings: ServerConfig, engine: Engine, store: Store, gate: Gate
+) -> tuple[Service, Metrics]:
+    """What the doors share, with everybody who watches."""
+    metrics = Metrics(version=version("accord-agents"))
+    watch = Watch(metrics, Log(), Traces())
+    at_once = loaded.config.limits.concurrent_turns
+    rules = SessionRules(at_once=at_once, goes_on_unread=settings.unread is Unread.CONTINUE)
+    sessions = Sessions(engine, store, rules, ended=watch.turn_ended)
+    metrics.count_running(lambda: sessions.running)
+    return Service(sessions, settings, gate, watch, version("accord-agents")), metrics
+
+
+def make_application(loaded: Loaded, service: Service, metrics: Metrics, *, loopback_only: bool) -> Application:
+    """The service as an ASGI application, with everything that can be asked about it."""
+    routes = information_routes(service, metrics, emulation=plan_config(loaded.config).emulation)
+    doors = {path: Guarded(service, app) if path in FOR_CALLERS else app for path, app in routes.items()}
+    days = loaded.config.retention_days
+    retention = None if days is None else timedelta(days=days)
+    return Application(service, doors, retention=retention, loopback_only=loopback_only)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it there."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def announce(agent: str, address: str, *, is_open: bool) -> None:
+    """Say where it is, and print a line that asks it something."""
+    asked = {
+        "request_id": str(uuid4()),
+        "context": {"session_id": "first", "user": {"id": "me", "name": "Me"}},
+        "payload": {"query": "Hello"},
+    }
+    token = "" if is_open else ' -H "authorization: Bearer $TOKEN"'
+    print(f"Accord serves {agent} at {address} (Ctrl-C stops it, {address}/docs tells more). Try:\n", file=sys.stderr)
+    print(
+        f"curl -N {address}/v1/assist -H 'content-type: application/json' -H 'accept: text/event-stream'{token}"
+        f" -d '{json.dumps(asked)}'",
+        flush=True,
+    )
