@@ -11,7 +11,7 @@ from accord.wire.contract import ServiceContract
 
 PAGE = documentation_page(ServiceContract.document(title="Accord: demo", version="1.2.3"))
 VOID = {"meta", "br"}
-EVIL = "<script>alert('x')</script>\"'&"
+EVIL = "<script>alert('x')</script>\"'&`<b>"
 
 
 class Reading(HTMLParser):
@@ -106,6 +106,8 @@ def test_no_word_of_a_document_becomes_markup():
         ({"type": "array"}, "list of any value"),
         ({"type": "object", "additionalProperties": {"type": "integer"}}, "object of integer"),
         ({"type": "object", "additionalProperties": True}, "object"),
+        ({"type": "object", "patternProperties": {"^a": {"type": "null"}}}, "object of null"),
+        ({"type": "string", "description": "as `told`"}, "stringas told"),
         ({"enum": ["a", 1]}, '"a" or 1'),
         ({"const": None}, "null"),
     ],

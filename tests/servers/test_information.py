@@ -1,6 +1,7 @@
 """What a service says of itself, asked over ASGI as any server would ask."""
 
 import asyncio
+import gc
 import json
 import logging
 from collections.abc import Awaitable, Callable
@@ -67,6 +68,13 @@ async def fail() -> None:
 
 async def hang() -> None:
     await asyncio.Event().wait()
+
+
+async def fail_when_stopped() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await fail()
 
 
 async def cling() -> None:
@@ -175,6 +183,15 @@ def test_a_backend_that_does_not_answer_degrades_and_only_the_log_says_which(
     assert (given.status, given.json["status"]) == (200, "degraded")
     assert b"secret-name" not in given.body
     assert [vars(record)["fields"] for record in caplog.records] == [{"part": "backend secret-name", "why": why}]
+
+
+def test_a_probe_that_fails_after_its_time_says_nothing_anywhere(caplog: pytest.LogCaptureFixture):
+    house = a_house(Probed("a", [], does=fail_when_stopped))
+    given = house.run(lambda: ask(health_endpoint(Health(house.service, probe_s=0.01))))
+    del house
+    gc.collect()
+    assert given.json["status"] == "degraded"
+    assert [record.name for record in caplog.records] == ["accord.health"]
 
 
 def test_a_store_that_is_closed_degrades(house: House):

@@ -4,6 +4,7 @@ Pure: a document comes in, HTML goes out. It trusts no word of the document; eve
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from typing import Any, Final, cast
@@ -13,6 +14,8 @@ Json = Mapping[str, Any]
 
 METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 """The members of a path item that are operations, in the specification's order."""
+
+_CODE: Final = re.compile(r"`([^`]+)`")
 
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --soft: #59636e; --line: #d1d9e0; --paper: #fff; --box: #f6f8fa;
@@ -82,12 +85,12 @@ def _access(operation: Json) -> str:
 def _parameter(parameter: Json) -> tuple[str, ...]:
     need = "" if parameter.get("required") else ' <span class="soft">optional</span>'
     name = f"<code>{escape(parameter['name'])}</code>{need}"
-    return name, escape(parameter["in"]), _type(parameter["schema"]), escape(parameter.get("description", ""))
+    return name, escape(parameter["in"]), _type(parameter["schema"]), _words(parameter.get("description", ""))
 
 
 def _answer(status: str, answer: Json) -> Iterator[tuple[str, ...]]:
     headers = "".join(f"<br>with <code>{escape(name)}</code>" for name in answer.get("headers", {}))
-    meaning = escape(answer.get("description", "")) + headers
+    meaning = _words(answer.get("description", "")) + headers
     for kind, schema in _contents(answer.get("content", {})) or [("", "")]:
         yield f"<code>{escape(status)}</code>", meaning, kind, schema
 
@@ -109,7 +112,7 @@ def _schema(name: str, schema: Json) -> str:
 def _field(name: str, schema: Json | bool, is_required: bool) -> tuple[str, ...]:
     need = "" if is_required else ' <span class="soft">optional</span>'
     meaning = schema.get("description", "") if isinstance(schema, Mapping) else ""
-    return f"<code>{escape(name)}</code>{need}", _type(schema), escape(meaning)
+    return f"<code>{escape(name)}</code>{need}", _type(schema), _words(meaning)
 
 
 def _type(schema: Any) -> str:
@@ -133,8 +136,10 @@ def _plain_type(node: Json) -> str:
     kind = node.get("type", "any value")
     if kind == "array":
         return f"list of {_type(node.get('items', True))}"
-    if kind == "object" and isinstance(node.get("additionalProperties"), Mapping):
-        return f"object of {_type(node['additionalProperties'])}"
+    if kind == "object":
+        held = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
+        if told := " or ".join(_type(one) for one in held if isinstance(one, Mapping)):
+            return f"object of {told}"
     told = " or ".join(map(str, cast("list[Any]", kind))) if isinstance(kind, list) else str(kind)
     return escape(f"{told} ({node['format']})" if "format" in node else told)
 
@@ -154,7 +159,12 @@ def _fold(name: str, summary: str, inside: str) -> str:
 
 
 def _paragraph(text: str | None) -> str:
-    return f"<p>{escape(text)}</p>" if text else ""
+    return f"<p>{_words(text)}</p>" if text else ""
+
+
+def _words(text: str) -> str:
+    """Words of the document; of its markdown only code is shown as such."""
+    return _CODE.sub(r"<code>\1</code>", escape(text))
 
 
 def _table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> str:

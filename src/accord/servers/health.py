@@ -76,6 +76,8 @@ class Health:
         task = self._probing.get(name)
         if task is None or task.done():
             task = self._probing[name] = asyncio.create_task(_run(probe))
+            # One that fails after its time is nobody's news; asyncio would print what it said.
+            task.add_done_callback(_failure)
         return task
 
 

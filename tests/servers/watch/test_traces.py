@@ -10,9 +10,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
+from accord.backends.scripted import ScriptedBackend
+from accord.engine import Sessions
 from accord.errors import ErrorCode
 from accord.servers.watch.traces import Traces, continuing_trace, failure_of_work, incoming_context
+from accord.stores.memory import MemoryStore
 from accord.wire.receipt import ReceiptBody, Work
+from tests.engine.playing import STREAMS, asking, engine, relay, within
 from tests.receipts import NOON, a_body
 from tests.servers.watch.turns import CANCELLED, FAILED, REFUSED, SAID, an_eventful_turn, backend, emulating, fallback
 
@@ -20,11 +24,16 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = [(b"traceparent", f"00-{TRACE}-00f067aa0ba902b7-01".encode()), (b"authorization", b"Bearer secret")]
 
 
-def spans(body: ReceiptBody) -> tuple[ReadableSpan, ...]:
-    """The spans of this turn: its questions, then the turn itself."""
+def watching() -> tuple[Traces, InMemorySpanExporter]:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    Traces(provider).turn_ended(body)
+    return Traces(provider), exporter
+
+
+def spans(body: ReceiptBody) -> tuple[ReadableSpan, ...]:
+    """The spans of this turn: its questions, then the turn itself."""
+    traces, exporter = watching()
+    traces.turn_ended(body)
     return exporter.get_finished_spans()
 
 
@@ -129,6 +138,23 @@ def test_a_turn_belongs_to_the_trace_of_whoever_asked():
     assert format(turn.parent.span_id, "016x") == "00f067aa0ba902b7"
     (*_, later) = spans(a_body())
     assert later.parent is None
+
+
+def test_a_turn_remembers_the_trace_in_which_it_was_begun():
+    traces, exporter = watching()
+    backend = ScriptedBackend("local", [["hello"]], STREAMS)
+
+    async def one_turn() -> None:
+        store = MemoryStore()
+        await store.open()
+        sessions = Sessions(engine(relay, backend), store, ended=traces.turn_ended)
+        with continuing_trace(PARENT):
+            turn = await sessions.begin(asking())
+        assert [packet async for packet in turn.packets()]
+
+    within(one_turn)
+    question, turn = exporter.get_finished_spans()
+    assert [format(span.context.trace_id, "032x") for span in (question, turn) if span.context] == [TRACE, TRACE]
 
 
 @pytest.mark.parametrize(

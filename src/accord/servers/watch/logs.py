@@ -7,6 +7,7 @@ reason an exception is told by its kind and its place: its text may quote anybod
 import json
 import logging
 import traceback
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, Final, cast
@@ -108,20 +109,28 @@ class Log:
         level = logging.WARNING if body.outcome.status is OutcomeStatus.FAILED else logging.INFO
         if self._turns.isEnabledFor(level):
             extra = {"request_id": body.request_id, "fields": turn_fields(body)}
-            self._turns.log(level, "turn %s", body.outcome.status, extra=extra)
+            _write(self._turns, level, TURN_LINES[body.outcome.status], extra)
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         """One line of what was asked for, by its pattern, and how it was answered."""
         level = logging.WARNING if status >= 500 else logging.INFO
         if self._requests.isEnabledFor(level):
             fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1_000, 3)}
-            self._requests.log(level, "request", extra={"fields": fields})
+            _write(self._requests, level, "request", {"fields": fields})
 
     def stream_opened(self, door: str) -> None:
         """Say nothing: its request has a line."""
 
     def stream_closed(self, door: str) -> None:
         """Say nothing."""
+
+
+def _write(logger: logging.Logger, level: int, message: str, extra: dict[str, Any]) -> None:
+    """Log this as from nowhere: these lines are many, and looking for their caller takes as long as writing them."""
+    logger.handle(logger.makeRecord(logger.name, level, "", 0, message, (), None, extra=extra))
+
+
+TURN_LINES: Final[Mapping[OutcomeStatus, str]] = {status: f"turn {status}" for status in OutcomeStatus}
 
 
 def turn_fields(body: ReceiptBody) -> dict[str, Any]:

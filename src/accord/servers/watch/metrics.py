@@ -61,12 +61,12 @@ class Metrics:
 
     def _of_turns(self) -> None:
         own = self.registry
-        self._turns = Counter("accord_turns", "Turns that ended, by how.", ["outcome"], registry=own)
+        turns = Counter("accord_turns", "Turns that ended, by how.", ["outcome"], registry=own)
         self._refusals = Counter("accord_refusals", "Turns that were refused, by why.", ["code"], registry=own)
         self._emulations = Counter(
             "accord_emulations", "Capabilities that Accord stood in for.", ["capability"], registry=own
         )
-        self._adaptations = Counter(
+        adaptations = Counter(
             "accord_adaptations", "Packets by the rung on which they reached their client.", ["rung"], registry=own
         )
         self._fallbacks = Counter(
@@ -82,13 +82,11 @@ class Metrics:
             "accord_turn_seconds", "How long turns took.", buckets=(*_QUICK_S, *_SLOW_S), registry=own
         )
         self._running = Gauge("accord_running_turns", "Turns that run in this process.", registry=own)
-        # A series that is there before anything happened can be told from one that is missing.
-        for outcome in OutcomeStatus:
-            self._turns.labels(outcome)
+        # A series that is there before anything happened can be told from one that is missing; and it is found quicker.
+        self._by_outcome = {outcome: turns.labels(outcome) for outcome in OutcomeStatus}
+        self._by_rung = {rung: adaptations.labels(rung) for rung in Rung}
         for code in ErrorCode:
             self._refusals.labels(code)
-        for rung in Rung:
-            self._adaptations.labels(rung)
 
     def _of_requests(self) -> None:
         own = self.registry
@@ -103,6 +101,7 @@ class Metrics:
             buckets=(*_QUICK_S, *_SLOW_S),
             registry=own,
         )
+        self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         for door in DOORS:
             self._streams.labels(door)
 
@@ -113,7 +112,7 @@ class Metrics:
     def turn_ended(self, body: ReceiptBody) -> None:
         """Count what the receipt says."""
         outcome, timings = body.outcome, body.timings
-        self._turns.labels(outcome.status).inc()
+        self._by_outcome[outcome.status].inc()
         if outcome.status is OutcomeStatus.REFUSED:
             self._refusals.labels(outcome.code).inc()
         if timings.first_packet_ms is not None:
@@ -123,7 +122,8 @@ class Metrics:
             self._count_work(work)
         if body.adaptation is not None:
             for rung, count in body.adaptation.totals.items():
-                self._adaptations.labels(rung).inc(count)
+                if count:
+                    self._by_rung[rung].inc(count)
 
     def _count_work(self, work: Work) -> None:
         for fallback in work.fallbacks:
@@ -133,9 +133,13 @@ class Metrics:
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request."""
-        pattern = self._routes.label(route)
-        self._requests.labels(self._methods.label(method), pattern, str(status)).inc()
-        self._seconds.labels(pattern).observe(seconds)
+        series = self._methods.label(method), self._routes.label(route), status
+        found = self._answered.get(series)
+        if found is None:
+            found = self._requests.labels(series[0], series[1], str(status)), self._seconds.labels(series[1])
+            self._answered[series] = found
+        found[0].inc()
+        found[1].observe(seconds)
 
     def stream_opened(self, door: str) -> None:
         """One more reads."""

@@ -50,10 +50,11 @@ class Traces:
         span = self._tracer.start_span(
             f"invoke_agent {body.parties.agent.name}",
             kind=self._trace.SpanKind.INTERNAL,
-            attributes=turn_attributes(body),
+            attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": body.parties.agent.name},
             start_time=began,
         )
-        if span.is_recording():
+        if span.is_recording():  # most services have no SDK, and all the rest would be for nobody
+            span.set_attributes(turn_attributes(body))
             if body.outcome.status in _FAILED:
                 self._mark_failed(span, body.outcome.code)
             for work in body.work:
@@ -90,11 +91,9 @@ class Traces:
 
 
 def turn_attributes(body: ReceiptBody) -> Attributes:
-    """What the span of a turn says."""
+    """What the span of a turn says, besides which agent it was."""
     outcome, totals = body.outcome, body.adaptation.totals if body.adaptation else {}
     attributes: Attributes = {
-        "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": body.parties.agent.name,
         "gen_ai.conversation.id": body.session_id,
         "accord.request_id": body.request_id,
         "accord.outcome": str(outcome.status),
