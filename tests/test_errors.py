@@ -11,6 +11,7 @@ from accord.errors import (
     AgentError,
     BackendError,
     ConfigError,
+    ConnectionFailedError,
     EmulationError,
     ErrorCode,
     InvalidMessageError,
@@ -30,6 +31,7 @@ TREE: list[type[AccordError]] = [
     AgentError,
     BackendError,
     ConfigError,
+    ConnectionFailedError,
     EmulationError,
     InvalidMessageError,
     NotSerialisableError,
@@ -54,6 +56,7 @@ SENTENCES = [
     (EmulationError("No JSON came"), "No JSON came"),
     (TimedOutError("Nothing came"), "Nothing came"),
     (StoreError("The file is gone"), "The file is gone"),
+    (ConnectionFailedError("The service cannot be reached: refused"), "The service cannot be reached: refused"),
     (StoreConflictError("Packet 3 is there already"), "Packet 3 is there already"),
     (TurnCancelledError("The turn was cancelled"), "The turn was cancelled"),
 ]

@@ -11,6 +11,7 @@
     ├── TurnCancelledError       the turn was cancelled
     ├── StoreError               the session store cannot be reached, read or written
     │   └── StoreConflictError   what was to be stored contradicts what is stored
+    ├── ConnectionFailedError    a service cannot be reached, or the connection to it keeps breaking
     └── UsageError               a call, a flag or a file that the user has to put right
         └── ConfigError          everything that is wrong with a configuration, each with its place
 
@@ -168,8 +169,15 @@ class BackendError(AccordError):
 
     code = ErrorCode.BACKEND_FAILED
 
-    def __init__(self, message: str, *, retryable: bool = True, refused: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = True,
+        refused: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message, details=details)
         self.retryable: Final = retryable
         self.refused: Final = refused
 
@@ -207,6 +215,12 @@ class StoreConflictError(StoreError):
     """What was to be stored contradicts what is stored; nothing was written."""
 
     code = ErrorCode.REQUEST_CONFLICT
+
+
+class ConnectionFailedError(AccordError):
+    """A service cannot be reached, or the connection to it keeps breaking; `details` says how often it was tried."""
+
+    code = ErrorCode.UNAVAILABLE
 
 
 class UsageError(AccordError):

@@ -1,9 +1,23 @@
 """Errors as they travel: a problem body over HTTP, an error packet in a stream (decision 9)."""
 
-from accord.errors import FACTS, ErrorSeverity, InvalidMessageError, Problem
+import pytest
+
+from accord.errors import (
+    FACTS,
+    AgentError,
+    BackendError,
+    EmulationError,
+    ErrorCode,
+    ErrorSeverity,
+    InvalidMessageError,
+    Problem,
+    RefusedError,
+    TimedOutError,
+    TurnCancelledError,
+)
 from accord.wire.event import PresentationEvent
-from accord.wire.packet import StreamPacket
-from accord.wire.problem import problem_body, stream_error
+from accord.wire.packet import StreamError, StreamPacket
+from accord.wire.problem import ProblemBody, failure_of, failure_of_problem, problem_body, stream_error
 
 ERROR = InvalidMessageError("AgentRequest", [Problem("query", "Field required")])
 
@@ -24,3 +38,33 @@ def test_decision_9_a_failed_protocol_is_an_error_packet_and_a_failed_task_is_an
     assert broken.p.severity is ErrorSeverity.FATAL
     failed = StreamPacket(op="event", p=PresentationEvent(type="user_error", data={"message": "No such file"}))
     assert failed.p["data"]["message"] == "No such file"
+
+
+RAISED = {
+    ErrorCode.AGENT_FAILED: AgentError,
+    ErrorCode.BACKEND_FAILED: BackendError,
+    ErrorCode.EMULATION_FAILED: EmulationError,
+    ErrorCode.TIMED_OUT: TimedOutError,
+    ErrorCode.CANCELLED: TurnCancelledError,
+}
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_an_error_that_travelled_is_raised_as_the_class_of_its_code_with_everything_it_said(code: ErrorCode):
+    body = ProblemBody(title="t", status=FACTS[code].http, code=code, detail="It broke", details={"a": 1})
+    told = StreamError(code=code, message="It broke", severity=FACTS[code].severity, details={"a": 1})
+    for raised in (failure_of_problem(body), failure_of(told)):
+        assert type(raised) is RAISED.get(code, RefusedError)
+        assert (raised.code, raised.message, raised.details) == (code, "It broke", {"a": 1})
+        assert raised.severity is FACTS[code].severity
+
+
+def test_a_backend_that_is_not_worth_another_try_stays_so():
+    told = StreamError(code="backend_failed", message="No such model", severity=ErrorSeverity.FATAL)
+    assert failure_of(told).severity is ErrorSeverity.FATAL
+
+
+def test_a_code_that_nobody_knows_is_the_agents_own():
+    raised = failure_of(StreamError(code="out_of_coffee", message="No coffee", severity=ErrorSeverity.FATAL))
+    assert isinstance(raised, AgentError)
+    assert raised.details == {"code": "out_of_coffee"}

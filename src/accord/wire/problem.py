@@ -1,13 +1,31 @@
 """How an error travels over HTTP: a problem body (RFC 9457) with the one table's code in it."""
 
-from typing import Final
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
-from accord.errors import FACTS, AccordError, AgentError, ErrorCode, RefusedError
+from accord.errors import (
+    FACTS,
+    AccordError,
+    AgentError,
+    BackendError,
+    EmulationError,
+    ErrorCode,
+    ErrorSeverity,
+    RefusedError,
+    TimedOutError,
+    TurnCancelledError,
+)
 from accord.wire.message import FreeObject, Message
 from accord.wire.packet import StreamError
 
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 _CODES: Final = frozenset(map(str, ErrorCode))
+
+RAISED: Final[Mapping[ErrorCode, type[AccordError]]] = MappingProxyType(
+    {kind.code: kind for kind in (AgentError, BackendError, EmulationError, TimedOutError, TurnCancelledError)}
+)
+"""Which exception a peer's error code is raised as; every other code is a `RefusedError` that carries it."""
 
 
 class ProblemBody(Message, frozen=True):
@@ -45,4 +63,18 @@ def failure_of(told: StreamError) -> AccordError:
     """The error that ended a stream, as whoever reads the stream raises it."""
     if told.code not in _CODES:
         return AgentError(told.message, details={**(told.details or {}), "code": told.code})
-    return RefusedError(told.message, ErrorCode(told.code), told.details or {})
+    return _raised(ErrorCode(told.code), told.message, told.details or {}, told.severity)
+
+
+def failure_of_problem(told: ProblemBody) -> AccordError:
+    """The error in an HTTP answer, as whoever asked raises it."""
+    return _raised(told.code, told.detail, told.details or {}, FACTS[told.code].severity)
+
+
+def _raised(code: ErrorCode, message: str, details: Mapping[str, Any], severity: ErrorSeverity) -> AccordError:
+    kind = RAISED.get(code)
+    if kind is None:
+        return RefusedError(message, code, details)
+    if kind is BackendError:
+        return BackendError(message, retryable=severity is ErrorSeverity.TRANSIENT, details=details)
+    return kind(message, details=details)
