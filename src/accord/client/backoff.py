@@ -1,0 +1,21 @@
+"""How long to wait before the next attempt. Pure: the dice are handed in, and somebody else does the waiting."""
+
+from collections.abc import Callable
+from typing import Final
+
+FIRST_S: Final = 0.5
+LONGEST_S: Final = 30.0
+
+Dice = Callable[[], float]
+"""Gives a number from 0 to 1, as `random.random` does."""
+
+
+def delay_s(failures: int, *, told_s: float | None = None, dice: Dice | None = None) -> float:
+    """The seconds to wait after this many failures in a row: doubling, up to a limit; what the service told if longer.
+
+    With dice it is any time up to that (full jitter), so that many clients of one service do not come back at once; but
+    never less than the service told.
+    """
+    # Past a few doublings only the limit counts, and a huge power of two is not even a float.
+    doubled = min(LONGEST_S, FIRST_S * 2 ** min(failures - 1, 16))
+    return max(doubled * dice() if dice else doubled, told_s or 0.0)

@@ -1,0 +1,84 @@
+"""What became of an attempt that did not work: the error that it means, and whether another attempt can help.
+
+Knows HTTP's numbers and the wire's problem body; which exception a code is raised as stands in `wire/problem.py`. Knows
+nothing of sockets: whoever holds the connection says what happened to it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final
+
+from accord.errors import AccordError, ConnectionFailedError, ErrorCode, InvalidMessageError, RefusedError
+from accord.wire.problem import ProblemBody, failure_of_problem
+
+PASSING: Final = frozenset({429, 502, 503, 504})
+"""Statuses that another attempt may get past: the request's id makes repeating it safe."""
+
+SETTLED: Final = frozenset({502, 504})
+"""Of these the ones that, with the service's own word in them, are how the turn ended: it would end so again."""
+
+_BARE_CODES: Final[Mapping[int, ErrorCode]] = MappingProxyType(
+    {
+        401: ErrorCode.UNAUTHENTICATED,
+        403: ErrorCode.FORBIDDEN,
+        404: ErrorCode.NOT_FOUND,
+        405: ErrorCode.METHOD_NOT_FOUND,
+        406: ErrorCode.NOT_ACCEPTABLE,
+        407: ErrorCode.UNAUTHENTICATED,
+        409: ErrorCode.REQUEST_CONFLICT,
+        413: ErrorCode.TOO_LARGE,
+        415: ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+        429: ErrorCode.RATE_LIMIT_EXCEEDED,
+        502: ErrorCode.UNAVAILABLE,
+        503: ErrorCode.UNAVAILABLE,
+        504: ErrorCode.TIMED_OUT,
+    }
+)
+"""What a status means that comes without the service's own word, from something that stands between."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setback:
+    """An attempt that did not work: what to raise in the end, whether to try again, how long one was told to wait."""
+
+    error: AccordError
+    is_passing: bool
+    told_s: float | None = None
+
+
+def setback_of_answer(status: int, retry_after: str | None, body: bytes) -> Setback:
+    """What an HTTP answer means that is not a success."""
+    told_s = seconds_of(retry_after)
+    try:
+        problem = ProblemBody.parse(body)
+    except InvalidMessageError:
+        return Setback(_bare_failure(status, told_s), status in PASSING, told_s)
+    return Setback(failure_of_problem(problem), status in PASSING - SETTLED, told_s)
+
+
+def setback_of_connection(why: str, *, is_passing: bool = True) -> Setback:
+    """What a connection means that could not be made, or broke."""
+    return Setback(ConnectionFailedError(f"The service cannot be reached: {why}"), is_passing)
+
+
+def seconds_of(retry_after: str | None) -> float | None:
+    """The seconds of a `Retry-After` header; its form with a date is not read, since clocks differ."""
+    # No service means more digits than these, and Python refuses to read thousands of them.
+    if retry_after is None or not retry_after.isascii() or not retry_after.isdigit() or len(retry_after) > 12:
+        return None
+    return float(retry_after)
+
+
+def _bare_failure(status: int, told_s: float | None) -> AccordError:
+    unknown = ErrorCode.INTERNAL if status >= 500 else ErrorCode.INVALID_MESSAGE
+    details = {"status": status} if told_s is None else {"status": status, "retry_after": told_s}
+    return RefusedError(f"The service answered {_named(status)}", _BARE_CODES.get(status, unknown), details)
+
+
+def _named(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)

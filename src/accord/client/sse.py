@@ -1,0 +1,112 @@
+"""Reads server-sent events: bytes in, events out, wherever the bytes were cut. No I/O, no clock, no idea of packets.
+
+It follows the WHATWG's rules for event streams, with two differences. An event has an id only if its own lines gave it
+one: who counts packets must see that one came without a number. And data stays bytes: mending broken text here would
+change what was said without a word; the one who reads the message refuses it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from accord.errors import InvalidMessageError, Problem
+
+MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
+
+_LINE_END: Final = re.compile(rb"\r\n?|\n")
+_BOM: Final = b"\xef\xbb\xbf"
+_LF: Final = 0x0A
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event as it came."""
+
+    data: bytes
+    id: str | None = None
+    name: str | None = None
+
+
+class EventDecoder:
+    """The events of one connection. After it has raised, the rest of the connection cannot be read."""
+
+    __slots__ = (
+        "_data",
+        "_data_bytes",
+        "_ended_in_cr",
+        "_id",
+        "_is_first_line",
+        "_line",
+        "_max_bytes",
+        "_name",
+        "beats",
+    )
+
+    def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
+        # How many comments came: they say nothing, but somebody is there.
+        self.beats = 0
+        self._max_bytes: Final = max_event_bytes
+        self._line: Final = bytearray()
+        self._ended_in_cr = False
+        self._is_first_line = True
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._id: str | None = None
+        self._name: str | None = None
+
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        """The events that these bytes complete; iterate to the end. Raises `InvalidMessageError` past the limit."""
+        start = 0
+        if chunk:
+            # A line that ended in CR at the last cut may have ended in CR LF.
+            start = int(self._ended_in_cr and chunk[0] == _LF)
+            self._ended_in_cr = chunk.endswith(b"\r")
+        for end in _LINE_END.finditer(chunk, start):
+            line = chunk[start : end.start()]
+            start = end.end()
+            if self._line:
+                line = bytes(self._line + line)
+                self._line.clear()
+            if event := self._take_line(line):
+                yield event
+        self._line.extend(chunk[start:])
+        self._check_size(len(self._line))
+
+    def _take_line(self, line: bytes) -> ServerEvent | None:
+        self._check_size(len(line))
+        if self._is_first_line:
+            self._is_first_line = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._event()
+        name, _, value = line.partition(b":")
+        self._take_field(name, value.removeprefix(b" "))
+        return None
+
+    def _take_field(self, name: bytes, value: bytes) -> None:
+        match name:
+            case b"":
+                self.beats += 1
+            case b"data":
+                # The line end between two pieces of data counts too, or a million empty ones would be free.
+                self._data_bytes += len(value) + 1
+                self._check_size(self._data_bytes - 1)
+                self._data.append(value)
+            case b"id" if b"\0" not in value:
+                self._id = value.decode(errors="replace")
+            case b"event":
+                self._name = value.decode(errors="replace")
+            case _:
+                # What is not known is skipped, so that it may be added; `retry` too: the backoff is the client's own.
+                pass
+
+    def _event(self) -> ServerEvent | None:
+        """What the lines before this blank one add up to; without data it is nothing."""
+        event = ServerEvent(b"\n".join(self._data), self._id, self._name) if self._data else None
+        self._data, self._data_bytes, self._id, self._name = [], 0, None, None
+        return event
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise InvalidMessageError("event stream", [Problem("event", f"at most {self._max_bytes} bytes")])

@@ -1,0 +1,1 @@
+"""The clients, against a server that misbehaves as it is told."""

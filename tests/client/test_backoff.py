@@ -1,0 +1,28 @@
+"""How long to wait: doubling from half a second to half a minute, longer if told, shorter by dice."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.client.backoff import FIRST_S, LONGEST_S, delay_s
+
+
+def test_the_waits_double_from_half_a_second_to_half_a_minute():
+    assert [delay_s(failures) for failures in range(1, 10)] == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+
+
+@pytest.mark.parametrize(
+    ("failures", "told_s", "waited"), [(1, 7, 7), (5, 7, 8), (1, 0, 0.5), (1, None, 0.5), (99, 100, 100)]
+)
+def test_what_the_service_told_wins_when_it_is_longer(failures: int, told_s: float | None, waited: float):
+    assert delay_s(failures, told_s=told_s) == waited
+
+
+@pytest.mark.parametrize(("thrown", "told_s", "waited"), [(0.0, None, 0.0), (0.25, None, 1.0), (0.25, 3, 3)])
+def test_dice_shorten_the_wait_but_never_below_what_was_told(thrown: float, told_s: float | None, waited: float):
+    assert delay_s(4, told_s=told_s, dice=lambda: thrown) == waited
+
+
+@given(st.integers(1, 10**9))
+def test_any_number_of_failures_waits_a_time_in_between_and_never_less_than_one_failure_fewer(failures: int):
+    assert FIRST_S <= delay_s(failures) <= delay_s(failures + 1) <= LONGEST_S

@@ -1,0 +1,82 @@
+"""What an answer that is no success means: the error to raise, and whether another attempt can help."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.client.failure import seconds_of, setback_of_answer, setback_of_connection
+from accord.errors import FACTS, AccordError, ConnectionFailedError, ErrorCode, RefusedError
+from accord.wire.problem import problem_body
+
+TRIED_AGAIN = {ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.UNAVAILABLE}
+
+
+@pytest.mark.parametrize("code", ErrorCode)
+def test_the_services_own_word_is_tried_again_only_where_the_turn_has_not_begun(code: ErrorCode):
+    body = problem_body(RefusedError("Told", code, {"a": 1})).to_json().encode()
+    setback = setback_of_answer(FACTS[code].http, "3", body)
+    assert (setback.error.code, setback.error.message, setback.error.details) == (code, "Told", {"a": 1})
+    assert setback.is_passing is (code in TRIED_AGAIN)
+    assert setback.told_s == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "is_passing", "sentence"),
+    [
+        (301, ErrorCode.INVALID_MESSAGE, False, "The service answered 301 Moved Permanently"),
+        (400, ErrorCode.INVALID_MESSAGE, False, "The service answered 400 Bad Request"),
+        (401, ErrorCode.UNAUTHENTICATED, False, "The service answered 401 Unauthorized"),
+        (404, ErrorCode.NOT_FOUND, False, "The service answered 404 Not Found"),
+        (429, ErrorCode.RATE_LIMIT_EXCEEDED, True, "The service answered 429 Too Many Requests"),
+        (500, ErrorCode.INTERNAL, False, "The service answered 500 Internal Server Error"),
+        (502, ErrorCode.UNAVAILABLE, True, "The service answered 502 Bad Gateway"),
+        (503, ErrorCode.UNAVAILABLE, True, "The service answered 503 Service Unavailable"),
+        (504, ErrorCode.TIMED_OUT, True, "The service answered 504 Gateway Timeout"),
+        (599, ErrorCode.INTERNAL, False, "The service answered 599"),
+    ],
+)
+def test_a_status_without_the_services_word_says_what_it_can(
+    status: int, code: ErrorCode, is_passing: bool, sentence: str
+):
+    setback = setback_of_answer(status, None, b"<html>")
+    assert isinstance(setback.error, RefusedError)
+    assert (setback.error.code, setback.is_passing, setback.error.message) == (code, is_passing, sentence)
+    assert setback.error.details == {"status": status}
+
+
+def test_a_code_that_this_client_does_not_know_is_told_by_its_status():
+    body = json.dumps({"title": "t", "status": 418, "code": "teapot", "detail": "short and stout"}).encode()
+    assert setback_of_answer(418, None, body).error.details == {"status": 418}
+
+
+@pytest.mark.parametrize(
+    ("told", "seconds"),
+    [
+        (None, None),
+        ("0", 0),
+        ("120", 120),
+        ("", None),
+        ("-1", None),
+        ("1.5", None),
+        ("soon", None),
+        ("²", None),
+        ("9" * 5000, None),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+    ],
+)
+def test_only_whole_seconds_are_read(told: str | None, seconds: float | None):
+    assert seconds_of(told) == seconds
+
+
+@given(st.integers(300, 999), st.none() | st.text(), st.binary(max_size=100))
+def test_any_answer_at_all_is_one_of_our_errors(status: int, retry_after: str | None, body: bytes):
+    assert isinstance(setback_of_answer(status, retry_after, body).error, AccordError)
+
+
+def test_a_broken_connection_is_worth_another_attempt():
+    setback = setback_of_connection("it was reset")
+    assert isinstance(setback.error, ConnectionFailedError)
+    assert setback.error.message == "The service cannot be reached: it was reset"
+    assert setback.is_passing
