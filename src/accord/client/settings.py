@@ -1,0 +1,76 @@
+"""What a client may be told: who asks and what it can show, how long it waits, how often it tries. No decisions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from ssl import SSLContext
+from typing import Final, TypedDict
+
+from aiohttp import Fingerprint
+
+from accord.client.backoff import Dice
+from accord.client.sse import MAX_EVENT_BYTES
+from accord.errors import UsageError
+from accord.wire.client import ClientCapabilities
+
+MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+
+Wait = Callable[[float], Awaitable[None]]
+"""Waits so many seconds, as `asyncio.sleep` does."""
+
+
+class Options(TypedDict, total=False):
+    """The settings as keywords of both clients; what each means and what it is by default stands in `Settings`."""
+
+    token: str | None
+    session_id: str | None
+    capabilities: ClientCapabilities | None
+    ssl: SSLContext | Fingerprint | bool
+    timeout_s: float
+    connect_s: float
+    idle_s: float
+    patience_s: float
+    max_attempts: int | None
+    max_answer_bytes: int
+    max_event_bytes: int
+    wait: Wait
+    dice: Dice | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a client behaves."""
+
+    token: str | None = None
+    """Sent as a bearer token."""
+    session_id: str | None = None
+    """The session of every request; a new one if none is named."""
+    capabilities: ClientCapabilities | None = None
+    """What this client can show; silence means the standard client."""
+    ssl: SSLContext | Fingerprint | bool = True
+    """How the service's certificate is checked, as aiohttp takes it."""
+    timeout_s: float = 600.0
+    """The longest that anything but a stream may take, with all its attempts."""
+    connect_s: float = 10.0
+    """The longest that one connection may take to be made."""
+    idle_s: float = 45.0
+    """A stream that is silent for so long, without even a heartbeat, is taken to be dead and opened again."""
+    patience_s: float = 300.0
+    """A service that asks for a longer wait than this is not waited for."""
+    max_attempts: int | None = 8
+    """How many attempts in a row may fail, which is about a minute; None for no end."""
+    max_answer_bytes: int = MAX_ANSWER_BYTES
+    max_event_bytes: int = MAX_EVENT_BYTES
+    wait: Wait = asyncio.sleep
+    """How the time between two attempts is spent."""
+    dice: Dice | None = None
+    """Spreads the attempts of many clients (full jitter): `random.random`."""
+
+    def __post_init__(self) -> None:
+        if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
+            raise UsageError("token: expected printable ASCII text")
+        if self.max_attempts is not None and self.max_attempts < 1:
+            raise UsageError("max_attempts: expected at least 1, or None for no end")
+        for name in ("timeout_s", "connect_s", "idle_s", "max_answer_bytes", "max_event_bytes"):
+            if not getattr(self, name) > 0:
+                raise UsageError(f"{name}: expected more than 0")

@@ -1,0 +1,197 @@
+"""The blocking client: the async one, run in an event loop of its own in one private thread. It decides nothing."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, Future
+from functools import partial
+from typing import Any, Final, Self, TypeVar, Unpack
+from uuid import UUID
+
+from accord.client.client import AsyncClient
+from accord.client.envelope import Payload
+from accord.client.settings import Options
+from accord.client.stream import Stream
+from accord.errors import UsageError
+from accord.wire.adaptation import AdaptationReport
+from accord.wire.health import HealthCheckResponse
+from accord.wire.packet import AnyPacket, DeltaPacket, ErrorPacket
+from accord.wire.receipt import Receipt
+from accord.wire.request import Identity
+from accord.wire.response import ServiceResponse
+
+CLOSED: Final = "This client is closed"
+
+Result = TypeVar("Result")
+Work = Callable[[], Coroutine[Any, Any, Result]]
+
+
+class _LoopThread:
+    """An event loop in a thread, from the first call to `stop`."""
+
+    def __init__(self, at_end: Work[None]) -> None:
+        self._at_end: Final = at_end
+        self._lock: Final = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: Final = asyncio.Event()
+        self.is_stopped = False
+
+    def run(self, work: Work[Result]) -> Result:
+        """What this comes to; whatever interrupts the wait, such as Ctrl-C, cancels the work."""
+        # Under the lock, so that nothing is handed to a loop that has ended: what is handed over before is cancelled.
+        future: Future[Result] | None = None
+        try:
+            with self._lock:
+                if self.is_stopped:
+                    raise UsageError(CLOSED)
+                future = asyncio.run_coroutine_threadsafe(work(), self._running())
+            return future.result()
+        except CancelledError:
+            raise UsageError(CLOSED) from None
+        finally:
+            if future is not None:
+                future.cancel()
+
+    def stop(self) -> None:
+        """End the loop and its thread, if there are any. Afterwards nothing can be run."""
+        with self._lock:
+            self.is_stopped = True
+            loop, self._loop = self._loop, None
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(self._end.set)
+            self._thread.join()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            started: Future[asyncio.AbstractEventLoop] = Future()
+            # A daemon: a client that nobody closed does not keep a program from ending.
+            self._thread = threading.Thread(
+                target=lambda: asyncio.run(self._live(started)), name="accord-client", daemon=True
+            )
+            self._thread.start()
+            self._loop = started.result()
+        return self._loop
+
+    async def _live(self, started: "Future[asyncio.AbstractEventLoop]") -> None:
+        started.set_result(asyncio.get_running_loop())
+        await self._end.wait()
+        await self._at_end()
+
+
+class SyncStream:
+    """One turn. `for` gives its packets and raises the error that ends it; see `Stream`."""
+
+    def __init__(self, stream: Stream, thread: _LoopThread) -> None:
+        self._stream: Final = stream
+        self._thread: Final = thread
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> AnyPacket:
+        packet = self._next()
+        if packet is None:
+            raise StopIteration
+        if isinstance(packet, ErrorPacket):
+            self._thread.run(partial(self._stream.fail, packet.p))
+        return packet
+
+    @property
+    def request_id(self) -> str:
+        """The request's id."""
+        return self._stream.request_id
+
+    def packets(self) -> Iterator[AnyPacket]:
+        """Every packet, also the error that ends the stream."""
+        while (packet := self._next()) is not None:
+            yield packet
+
+    def text(self) -> Iterator[str]:
+        """The words alone; raises the error that ends the stream."""
+        for packet in self:
+            if isinstance(packet, DeltaPacket):
+                yield packet.p
+
+    def cancel(self) -> None:
+        """Have the service stop this turn; its stream then ends with `TurnCancelledError`."""
+        self._thread.run(self._stream.cancel)
+
+    def close(self) -> None:
+        """Stop reading. Whether the turn goes on is the service's to decide."""
+        # The end of the client was the end of its streams.
+        if not self._thread.is_stopped:
+            self._thread.run(self._stream.aclose)
+
+    def _next(self) -> AnyPacket | None:
+        # What has come is taken from here: the loop's thread is visited only to wait, and an interrupt loses nothing.
+        packet = self._stream.taken()
+        if packet is None:
+            self._thread.run(self._stream.arrive)
+            packet = self._stream.taken()
+        return packet
+
+
+class Client:
+    """Asks one service, as one user in one session, blocking; see `AsyncClient`. May be used by several threads."""
+
+    def __init__(self, base_url: str, *, user: Identity | str, **options: Unpack[Options]) -> None:
+        self._client: Final = AsyncClient(base_url, user=user, **options)
+        self._thread: Final = _LoopThread(self._client.aclose)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def session_id(self) -> str:
+        """The session that every request belongs to."""
+        return self._client.session_id
+
+    def ask(self, query: str, **said: Unpack[Payload]) -> ServiceResponse:
+        """The whole answer to this question."""
+        return self._thread.run(lambda: self._client.ask(query, **said))
+
+    def stream(self, query: str, **said: Unpack[Payload]) -> SyncStream:
+        """The answer to this question as it is made; asked when the stream is first read."""
+        return SyncStream(self._client.stream(query, **said), self._thread)
+
+    def resume(self, request_id: UUID | str, *, after: int = 0) -> SyncStream:
+        """The packets of an earlier question that follow this number; all of them, unless told."""
+        return SyncStream(self._client.resume(request_id, after=after), self._thread)
+
+    def cancel(self, request_id: UUID | str) -> None:
+        """Have the service stop this turn."""
+        self._thread.run(lambda: self._client.cancel(request_id))
+
+    def receipt(self, request_id: UUID | str) -> Receipt:
+        """What the service wrote down of a turn that is over."""
+        return self._thread.run(lambda: self._client.receipt(request_id))
+
+    def adaptation(self, request_id: UUID | str) -> AdaptationReport:
+        """What became of everything the agent sent, for this client."""
+        return self._thread.run(lambda: self._client.adaptation(request_id))
+
+    def item(self, request_id: UUID | str, item_id: str) -> dict[str, Any]:
+        """What was kept back, as a notice in the stream told."""
+        return self._thread.run(lambda: self._client.item(request_id, item_id))
+
+    def capabilities(self) -> dict[str, Any]:
+        """What the agent accepts, and which backends can do what."""
+        return self._thread.run(self._client.capabilities)
+
+    def health(self) -> HealthCheckResponse:
+        """How the service is, asked once."""
+        return self._thread.run(self._client.health)
+
+    def close(self) -> None:
+        """Stop reading every stream, close every connection and end the thread."""
+        self._thread.stop()

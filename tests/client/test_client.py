@@ -1,0 +1,291 @@
+"""Whole answers: what is asked of the service, what comes back as a message, and what is raised."""
+
+import asyncio
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from accord.client import AsyncClient
+from accord.core.seal import seal
+from accord.errors import (
+    BackendError,
+    ConnectionFailedError,
+    ErrorCode,
+    InvalidMessageError,
+    RefusedError,
+    TimedOutError,
+    UsageError,
+)
+from accord.wire.adaptation import AdaptationReport
+from accord.wire.client import ClientCapabilities
+from accord.wire.health import HealthCheckStatus
+from accord.wire.request import Identity, ServiceRequest
+from tests.client.conftest import Drive
+from tests.client.driving import EVENTS, Waits
+from tests.client.faulty_server import (
+    STREAM_HEAD,
+    Do,
+    FaultyServer,
+    Seen,
+    Step,
+    as_json,
+    chunk,
+    in_turn,
+    problem,
+    whole,
+)
+from tests.receipts import a_body
+
+RECEIPT = seal(a_body())
+REQUEST_ID = UUID("6ba7b810-9dad-41d1-80b4-00c04fd430c8")
+HEALTH = {"status": "ok", "agent_id": str(REQUEST_ID), "version": "1", "uptime_seconds": 1.5}
+
+
+def answer(seen: Seen) -> list[Step]:
+    """The answer of a service that is well."""
+    asked = json.loads(seen.body)
+    output = {"text": asked["payload"]["query"].upper()}
+    return [as_json({"request_id": asked["request_id"], "created_at": "2026-01-01T00:00:00Z", "output": output})]
+
+
+def test_a_question_gets_its_whole_answer(drive: Drive):
+    with FaultyServer(answer) as server, drive(server.url + "/under/", capabilities=ClientCapabilities()) as driver:
+        response = driver.run("ask", "hi", request_id=REQUEST_ID, files=["a.txt"])
+    assert response.output == {"text": "HI"}
+    assert response.request_id == REQUEST_ID
+    (seen,) = server.seen
+    assert (seen.line, seen.headers["accept"]) == ("POST /under/v1/assist", "application/json")
+    assert "authorization" not in seen.headers
+    request = ServiceRequest.parse(seen.body)
+    assert request.context.session_id == driver.client.session_id
+    assert (request.payload.files, request.payload.capabilities) == (["a.txt"], ClientCapabilities())
+
+
+def test_capabilities_said_with_a_question_go_before_the_clients(drive: Drive):
+    spoken = ClientCapabilities(supported_events=[], prefers_markdown=False)
+    with FaultyServer(answer) as server, drive(server.url, user=Identity(id="a", name="Ann", role="chef")) as driver:
+        driver.run("ask", "hi", capabilities=spoken)
+        driver.run("ask", "hi")
+    first, second = (ServiceRequest.parse(seen.body) for seen in server.seen)
+    assert first.context.user == Identity(id="a", name="Ann", role="chef")
+    assert (first.payload.capabilities, second.payload.capabilities) == (spoken, None)
+    assert first.context.session_id == second.context.session_id
+    assert first.request_id != second.request_id
+
+
+def test_a_question_that_is_not_one_is_refused_before_it_is_sent(drive: Drive):
+    with FaultyServer(answer) as server, drive(server.url) as driver:
+        for wrong in (
+            {"files": 7},
+            {"meta": {"a": float("nan")}},
+            {"content": [{"type": "text"}]},
+            {"request_id": "x"},
+        ):
+            with pytest.raises(InvalidMessageError, match="Not a valid ServiceRequest"):
+                driver.run("ask", "hi", **wrong)
+    assert server.seen == []
+
+
+def test_a_large_question_arrives_whole(drive: Drive):
+    with FaultyServer(answer) as server, drive(server.url) as driver:
+        assert driver.run("ask", "ü" * 3_000_000).output == {"text": "Ü" * 3_000_000}
+
+
+def test_a_whole_answer_survives_what_passes(drive: Drive):
+    troubles: list[list[Step]] = [
+        [Do.RESET],
+        [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", Do.CLOSE],
+        [problem(503, "unavailable")],
+    ]
+    waits = Waits()
+
+    def in_the_end(seen: Seen) -> list[Step]:
+        return troubles[seen.number] if seen.number < len(troubles) else answer(seen)
+
+    with FaultyServer(in_the_end) as server, drive(server.url, wait=waits) as driver:
+        assert driver.run("ask", "hi").output == {"text": "HI"}
+    assert waits.asked == [0.5, 1, 2]
+    assert len({seen.body for seen in server.seen}) == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "error", "code"),
+    [
+        (problem(502, "backend_failed", attempt=1), BackendError, ErrorCode.BACKEND_FAILED),
+        (problem(504, "timed_out"), TimedOutError, ErrorCode.TIMED_OUT),
+        (problem(422, "CAPABILITY_UNSUPPORTED"), RefusedError, ErrorCode.CAPABILITY_UNSUPPORTED),
+        (as_json({"no": "answer"}), InvalidMessageError, ErrorCode.INVALID_MESSAGE),
+        (whole(200, b"<html>", kind="text/html"), InvalidMessageError, ErrorCode.INVALID_MESSAGE),
+        (as_json("x" * 1000), InvalidMessageError, ErrorCode.INVALID_MESSAGE),
+    ],
+    ids=["backend", "timed out", "refused", "another shape", "a page", "too large"],
+)
+def test_what_the_service_says_no_with_is_raised_at_once(
+    drive: Drive, told: bytes, error: type[Exception], code: ErrorCode
+):
+    with FaultyServer(in_turn([told])) as server, drive(server.url, max_answer_bytes=500) as driver:
+        with pytest.raises(error) as caught:
+            driver.run("ask", "hi")
+        assert vars(caught.value).get("code", code) == code
+    assert len(server.seen) == 1
+
+
+def test_a_service_that_never_answers_is_a_time_out(drive: Drive):
+    with FaultyServer(in_turn([Do.HOLD])) as server, drive(server.url, timeout_s=0.2) as driver:
+        for method in ("capabilities", "health"):
+            with pytest.raises(TimedOutError, match=r"The service did not answer within 0\.2 s"):
+                driver.run(method)
+        assert server.left.wait(10)
+
+
+def test_a_service_that_is_not_there_cannot_be_reached(drive: Drive):
+    with FaultyServer(answer) as server:
+        pass
+    waits = Waits()
+    with drive(server.url, wait=waits, max_attempts=3) as driver:
+        with pytest.raises(ConnectionFailedError, match="The service cannot be reached") as caught:
+            driver.run("ask", "hi")
+        assert caught.value.details == {"attempts": 3}
+        assert waits.asked == [0.5, 1]
+        with pytest.raises(ConnectionFailedError):
+            driver.run("health")
+        assert waits.asked == [0.5, 1]
+
+
+def test_what_was_written_down_of_a_turn_can_be_read(drive: Drive):
+    report = AdaptationReport(totals={}, entries=[])
+    told = {
+        f"/v1/requests/{REQUEST_ID}/receipt": whole(200, RECEIPT.to_json().encode()),
+        f"/v1/requests/{REQUEST_ID}/adaptation": whole(200, report.to_json().encode()),
+        f"/v1/requests/{REQUEST_ID}/items/a%2Fb": as_json({"type": "chart"}),
+        "/v1/capabilities": as_json({"agent": {"name": "demo"}}),
+        "/health": as_json(HEALTH),
+    }
+    with FaultyServer(lambda seen: [told[seen.target]]) as server, drive(server.url) as driver:
+        assert driver.run("receipt", REQUEST_ID) == RECEIPT
+        assert driver.run("adaptation", str(REQUEST_ID)) == report
+        assert driver.run("item", REQUEST_ID, "a/b") == {"type": "chart"}
+        assert driver.run("capabilities") == {"agent": {"name": "demo"}}
+        assert driver.run("health").status is HealthCheckStatus.OK
+    assert server.connections == 1
+
+
+def test_a_turn_is_stopped_by_its_id(drive: Drive):
+    with FaultyServer(in_turn([b"HTTP/1.1 204 No Content\r\n\r\n"])) as server, drive(server.url) as driver:
+        driver.run("cancel", REQUEST_ID)
+    assert server.lines == [f"DELETE /v1/requests/{REQUEST_ID}"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", b'{"a": NaN}', b"\xff", b""])
+def test_what_is_no_object_is_not_given_as_one(drive: Drive, body: bytes):
+    with FaultyServer(in_turn([whole(200, body)])) as server, drive(server.url) as driver:
+        with pytest.raises(InvalidMessageError, match="a JSON object"):
+            driver.run("capabilities")
+        with pytest.raises(InvalidMessageError, match="Not a valid HealthCheckResponse"):
+            driver.run("health")
+
+
+def test_a_service_in_maintenance_says_so_and_one_that_fails_is_an_error(drive: Drive):
+    resting = as_json({**HEALTH, "status": "maintenance"}, 503, "Retry-After: 9")
+    with FaultyServer(in_turn([resting], [problem(503, "unavailable")])) as server, drive(server.url) as driver:
+        assert driver.run("health").status is HealthCheckStatus.MAINTENANCE
+        with pytest.raises(RefusedError, match="Told unavailable"):
+            driver.run("health")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:1", "ftp://a", "http://", "http://a?b", "http://a#b", "http://[", "//a"]
+)
+def test_an_address_that_is_none_is_a_usage_error(url: str):
+    with pytest.raises(UsageError, match="base_url: expected an http or https address"):
+        AsyncClient(url, user="ann")
+
+
+# --- what only concerns tasks ---
+
+
+def within(work: Any) -> Any:
+    async def bounded() -> Any:
+        async with asyncio.timeout(20):
+            return await work
+
+    return asyncio.run(bounded())
+
+
+def held_open(seen: Seen) -> list[Step]:
+    return [STREAM_HEAD, chunk(EVENTS[0]), Do.HOLD] if seen.last_id == 0 else [STREAM_HEAD, Do.HOLD]
+
+
+def test_cancelling_the_task_that_reads_closes_the_connection_at_once():
+    async def read(url: str, server: FaultyServer) -> None:
+        async with AsyncClient(url, user="ann") as client:
+            stream = client.stream("Hi")
+            assert (await anext(stream)).p == "Grüße, "
+            reading = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+            assert await asyncio.to_thread(server.left.wait, 10)
+
+    with FaultyServer(held_open) as server:
+        within(read(server.url, server))
+
+
+def test_leaving_a_stream_closes_its_connection_and_the_client_lives_on():
+    async def read(url: str, server: FaultyServer) -> None:
+        async with AsyncClient(url, user="ann") as client:
+            async with client.stream("Hi") as stream:
+                await anext(stream)
+            assert await asyncio.to_thread(server.left.wait, 10)
+            with pytest.raises(UsageError, match="This stream is closed"):
+                await anext(stream)
+            assert (await anext(client.stream("Again"))).p == "Grüße, "
+
+    with FaultyServer(held_open) as server:
+        within(read(server.url, server))
+
+
+def test_a_stream_closed_under_its_reader_says_so():
+    async def read(url: str) -> None:
+        async with AsyncClient(url, user="ann") as client:
+            stream = client.stream("Hi")
+            await anext(stream)
+            reading = asyncio.ensure_future(anext(stream))
+            await asyncio.sleep(0)
+            with pytest.raises(UsageError, match="read by somebody else"):
+                await anext(stream)
+            await stream.aclose()
+            with pytest.raises(UsageError, match="This stream is closed"):
+                await reading
+
+    with FaultyServer(held_open) as server:
+        within(read(server.url))
+
+
+def test_reading_on_after_a_break_goes_on_where_it_was():
+    async def read(url: str) -> list[Any]:
+        async with AsyncClient(url, user="ann") as client:
+            stream = client.stream("Hi")
+            ops: list[Any] = []
+            async for packet in stream:
+                ops.append(packet.op)
+                break
+            return [*ops, *[packet.op async for packet in stream]]
+
+    with FaultyServer(in_turn([STREAM_HEAD, chunk(b"".join(EVENTS)), b"0\r\n\r\n"])) as server:
+        assert within(read(server.url)) == ["delta", "event", "delta", "close"]
+
+
+def test_many_streams_at_once_do_not_wait_for_each_other():
+    async def read(url: str) -> None:
+        async with AsyncClient(url, user="ann") as client:
+            streams = [client.stream("Hi") for _ in range(120)]
+            packets = await asyncio.gather(*(anext(stream) for stream in streams))
+            assert [packet.p for packet in packets] == ["Grüße, "] * 120
+
+    with FaultyServer(held_open) as server:
+        within(read(server.url))
+    assert server.connections == 120
