@@ -20,7 +20,6 @@ from accord.servers.app import Application
 from accord.servers.guarded import Guarded
 from accord.servers.identity import Doorkeeper
 from accord.servers.information import information_routes
-from accord.servers.oidc import OidcKeys
 from accord.servers.serve import serve
 from accord.servers.service import Gate, Service
 from accord.servers.watch import Log, Metrics, Traces, Watch
@@ -68,8 +67,11 @@ async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, *, inse
 def make_gate(settings: ServerConfig, tokens: Store | None) -> Gate:
     """Who is let in: those with a token of this store or of the configured issuer; everybody, if there is no store."""
     clock = SystemClock()
-    oidc = OidcKeys(settings.oidc, clock) if tokens is not None and settings.oidc is not None else None
-    return Doorkeeper(tokens, oidc, settings.rates, clock)
+    if tokens is None or settings.oidc is None:
+        return Doorkeeper(tokens, None, settings.rates, clock)
+    from accord.servers.oidc import OidcKeys  # noqa: PLC0415 - an extra
+
+    return Doorkeeper(tokens, OidcKeys(settings.oidc, clock), settings.rates, clock)
 
 
 def make_service(

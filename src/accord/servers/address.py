@@ -90,10 +90,15 @@ def read_headers(scope: Scope) -> Headers:
 
 
 async def let_in(service: Service, scope: Scope, headers: Headers) -> Caller:
-    """Who asks, if they are known and have not asked too often."""
-    caller = await service.gate.admit(headers)
+    """Who asks, if they are known and have not asked too often; whoever is not known is counted by address."""
     client: Any = scope.get("client")
-    await service.gate.take(caller, str(client[0]) if client else "")
+    address = str(client[0]) if client else ""
+    try:
+        caller = await service.gate.admit(headers)
+    except RefusedError:
+        await service.gate.take(Caller(), address)
+        raise
+    await service.gate.take(caller, address)
     return caller
 
 

@@ -96,11 +96,11 @@ class Application:
             try:
                 ended = await sessions.recover()
                 if ended:
-                    LOGGER.warning("Ended turns that another process left", extra={"turns": ended})
+                    LOGGER.warning("Ended turns that another process left", extra={"fields": {"turns": ended}})
                 if self._retention is not None:
                     await sessions.store.expire(sessions.engine.clock.now() - self._retention)
             except StoreError as error:
-                LOGGER.error("The store cannot be tidied", extra={"why": error.message})
+                LOGGER.error("The store cannot be tidied", extra={"fields": {"why": error.message}})
             await asyncio.sleep(TIDY_EVERY_S)
 
 

@@ -12,6 +12,7 @@ from accord.servers.body import read_body, read_request
 from accord.servers.events import last_event_id
 from accord.servers.service import Caller, Service
 from accord.servers.streaming import answer_turn
+from accord.servers.watch import REQUEST_ID, continuing_trace
 from accord.wire.request import ServiceRequest
 
 ROUTE: Final = "/v1/assist"
@@ -29,7 +30,9 @@ def assist(service: Service) -> Address:
         check_identity(exchange.caller, request)
         if not service.sessions.is_running(exchange.request_id):
             service.check_is_open()
-        turn = await service.sessions.begin(request)
+        REQUEST_ID.set(exchange.request_id)
+        with continuing_trace(exchange.scope["headers"]):
+            turn = await service.sessions.begin(request)
         return await answer_turn(service, exchange, turn, after if wanted == EVENT_STREAM else None)
 
     return Address(service, ROUTE, {"POST": post})

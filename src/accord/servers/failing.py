@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, Final
 from uuid import uuid4
 
-from accord.errors import FACTS, AccordError, ErrorCode
+from accord.errors import FACTS, AccordError, ErrorCode, RefusedError, StoreError
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
 
 Message = MutableMapping[str, Any]
@@ -28,7 +28,13 @@ class InternalError(AccordError):
 
 
 def as_ours(error: Exception) -> AccordError:
-    """What may be told of this error: our own as it is, of anything else only that it happened."""
+    """What may be told of this error: our own as it is, of anything else only that it happened.
+
+    What a store says names files and hosts, which are the operator's to know.
+    """
+    if isinstance(error, StoreError):
+        LOGGER.error("The store failed", extra={"fields": {"why": error.message}})
+        return RefusedError(error.facts.title, error.code, {})
     if isinstance(error, AccordError):
         return error
     LOGGER.error("A request failed", exc_info=error)

@@ -112,6 +112,6 @@ class _Leaving:
 
     async def _leave(self) -> None:
         running = self._service.sessions.running
-        LOGGER.info("Stopping", extra={"running_turns": running})
+        LOGGER.info("Stopping", extra={"fields": {"running_turns": running}})
         await self._service.sessions.drain(self._service.settings.drain_s)
         self._server.should_exit = True

@@ -68,7 +68,7 @@ class _Stream:
                         await self._write(as_events(batch))
             except StoreError as error:
                 # The stream breaks and says so, without an id: it can be resumed after the last packet that had one.
-                told = [ErrorPacket(p=stream_error(error)), ClosePacket()]
+                told = [ErrorPacket(p=stream_error(as_ours(error))), ClosePacket()]
                 await self._write("".join(f"data: {packet.to_json()}\n\n" for packet in told).encode())
             await self._write(b"", more=False)
         finally:

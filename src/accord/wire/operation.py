@@ -99,7 +99,7 @@ def paths(schema_of: SchemaOf) -> Json:
         ),
         CAPABILITIES_PATH: _capabilities(schema_of),
         HEALTH_PATH: _health(schema_of),
-        METRICS_PATH: _open("metrics", "Read the numbers for Prometheus", schema_of, "text/plain", {"type": "string"}),
+        METRICS_PATH: _metrics(schema_of),
         OPENAPI_PATH: _open("openapi", "Read this document", schema_of, "application/json", {"type": "object"}),
         DOCS_PATH: _open("docs", "Read this document as a page", schema_of, "text/html", {"type": "string"}),
     }
@@ -183,6 +183,17 @@ def _capabilities(schema_of: SchemaOf) -> Json:
         "get": {
             "operationId": "capabilities",
             "summary": "Ask what the agent takes and which backends can do what",
+            "responses": _with_headers({**given, **problems(_ANY_DOOR, schema_of(ProblemBody))}),
+        }
+    }
+
+
+def _metrics(schema_of: SchemaOf) -> Json:
+    given = {"200": {"description": "Here they are", "content": {"text/plain": {"schema": {"type": "string"}}}}}
+    return {
+        "get": {
+            "operationId": "metrics",
+            "summary": "Read the numbers for Prometheus",
             "responses": _with_headers({**given, **problems(_ANY_DOOR, schema_of(ProblemBody))}),
         }
     }
