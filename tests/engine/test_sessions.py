@@ -17,12 +17,12 @@ from accord.core.seal import verify
 from accord.engine import Dispatcher, Engine, LiveTurn, Sessions
 from accord.engine.live import AHEAD
 from accord.engine.sessions import INTERRUPTED, SessionRules
-from accord.errors import RefusedError
+from accord.errors import InvalidMessageError, RefusedError
 from accord.ports import Append, Ending, SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
-from accord.wire.request import ServiceRequest
+from accord.wire.request import Identity, ServiceRequest, SessionContext
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
 
 STREAMS = {"streaming": "native"}
@@ -120,6 +120,20 @@ def test_another_request_under_the_same_id_is_refused(store: SessionStore, other
         with pytest.raises(RefusedError) as caught:
             await read(made, other)
         assert caught.value.code == code
+
+    within(store, run)
+
+
+@pytest.mark.parametrize(("session", "user"), [("", "u"), ("s", ""), ("a\0b", "u"), ("s", "x" * 513)])
+def test_a_request_that_names_nobody_or_no_session_is_refused(store: SessionStore, session: str, user: str):
+    made, _ = sessions(store, "never")
+    asked = request().model_copy(
+        update={"context": SessionContext(session_id=session, user=Identity(id=user, name="U"))}
+    )
+
+    async def run() -> None:
+        with pytest.raises(InvalidMessageError, match="1 to 512 characters"):
+            await made.begin(asked)
 
     within(store, run)
 

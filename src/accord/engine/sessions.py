@@ -20,7 +20,7 @@ from accord.core.seal import Sealed, seal_as_json
 from accord.engine.account import STATES, interrupted_body, negotiated_by, outcome_of, receipt_body
 from accord.engine.engine import Engine
 from accord.engine.live import PAGE, LiveTurn
-from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
+from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
 from accord.ports import Append, Begun, Ending, SessionStore
 from accord.wire.chat import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
@@ -28,7 +28,7 @@ from accord.wire.problem import failure_of, stream_error
 from accord.wire.receipt import Receipt, ReceiptBody, RequestShape
 from accord.wire.request import ServiceRequest
 from accord.wire.response import ServiceResponse
-from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import MAX_ID_CHARS, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
 SEALINGS: Final = 100
 FIRST_LOOK_S: Final = 0.05
@@ -228,7 +228,8 @@ class Sessions:
         return live
 
     def _record(self, request: ServiceRequest, shape: RequestShape) -> TurnRecord:
-        """What is kept of this request from its beginning."""
+        """What is kept of this request from its beginning; raises our error if it names nobody, or no session."""
+        _check_names(request)
         return TurnRecord(
             request_id=str(request.request_id),
             session_id=request.context.session_id,
@@ -303,6 +304,14 @@ def _with_capabilities(request: ServiceRequest, capabilities: Any) -> ServiceReq
         return request
     payload = request.payload.model_copy(update={"capabilities": capabilities})
     return request.model_copy(update={"payload": payload})
+
+
+def _check_names(request: ServiceRequest) -> None:
+    named = {"context.session_id": request.context.session_id, "context.user.id": request.context.user.id}
+    wrong = [field for field, name in named.items() if not 0 < len(name) <= MAX_ID_CHARS or "\0" in name]
+    if wrong:
+        expected = f"1 to {MAX_ID_CHARS} characters, none of them U+0000"
+        raise InvalidMessageError("ServiceRequest", [Problem(field, expected) for field in wrong])
 
 
 def _same_request(known: TurnRecord, record: TurnRecord) -> None:
