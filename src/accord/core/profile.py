@@ -53,10 +53,14 @@ class ClientProfile:
         return event_type.lower() in self.events
 
 
+STANDARD_CLIENT: Final = ClientProfile(STANDARD_EVENTS, TextForm.MARKDOWN, None, (Assumption.STANDARD_CLIENT,))
+"""Who said nothing is taken for this one."""
+
+
 def profile_client(declared: ClientCapabilities | None) -> ClientProfile:
     """What this client can show."""
     if declared is None:
-        return ClientProfile(STANDARD_EVENTS, TextForm.MARKDOWN, None, (Assumption.STANDARD_CLIENT,))
+        return STANDARD_CLIENT
     assumed: list[Assumption] = []
     if declared.declares_events:
         events = frozenset(name.lower() for name in declared.supported_events)

@@ -21,7 +21,7 @@ from accord.core.adapt.boundary import Boundary
 from accord.core.adapt.channel import MAX_UNREAD, MAX_UNREAD_CHARS, TextChannel
 from accord.core.adapt.ledger import Ledger
 from accord.core.adapt.media import Shrinks
-from accord.core.adapt.messages import Catalogue
+from accord.core.adapt.messages import IN_ENGLISH, Catalogue
 from accord.core.adapt.pen import Pen
 from accord.core.adapt.place import Client, Outcome, is_heavy, place
 from accord.core.adapt.progress import ProgressGate
@@ -58,7 +58,8 @@ class ClientAdapter:
         self._profile: Final = profile_client(declared)
         ssml = declared is not None and declared.speech_format is SpeechFormat.SSML
         speaks = self._profile.text is TextForm.SPEECH
-        self._pen: Final = Pen(self._profile.text, Catalogue(messages), ssml=ssml and speaks)
+        catalogue = Catalogue(messages) if messages else IN_ENGLISH
+        self._pen: Final = Pen(self._profile.text, catalogue, ssml=ssml and speaks)
         self._client: Final = Client(self._profile, self._pen, images)
         self._channel: Final = TextChannel(self._pen)
         self._unread: Final = self._channel.unread

@@ -89,3 +89,7 @@ def _check(message: str, text: object, english: str) -> None:
         raise UsageError(f"The message '{message}' should be text; its parameters may be: {expected}")
     if set("{}") & set(_PARAMETER.sub("", text)):
         raise UsageError(f"The message '{message}' has a brace that is not part of a parameter")
+
+
+IN_ENGLISH: Final = Catalogue()
+"""What every client gets for whom no other language was handed in."""
