@@ -161,7 +161,7 @@ class Sessions:
             raise failure_of(collected.error)
         sealed = turn.sealed if isinstance(turn, LiveTurn) else None
         receipt = sealed.body if sealed else await self.receipt(turn.request_id)
-        return ServiceResponse(
+        return ServiceResponse.trusted(
             request_id=UUID(turn.request_id),
             created_at=receipt.created_at,
             output=collected.output,
