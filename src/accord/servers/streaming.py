@@ -20,6 +20,9 @@ from accord.wire.problem import stream_error
 
 ResultT = TypeVar("ResultT")
 
+ANSWERED_WITHIN_S: Final = 0.05
+"""Most whole answers are there before it would be worth a task to watch whether their client still waits."""
+
 STREAM_HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-store"),
@@ -32,7 +35,7 @@ STREAM_HEADERS: Final = [
 async def answer_turn(service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn, after: int | None) -> int:
     """Answer with the packets after this number, as they come; or, without a number, with all of it at once."""
     if after is None:
-        answer = await while_connected(exchange.receive, service.sessions.collect(turn))
+        answer = await while_connected(exchange.receive, service.sessions.collect(turn), ANSWERED_WITHIN_S)
         return await exchange.answer(answer)
     service.observer.stream_opened("sse")
     try:
@@ -108,19 +111,49 @@ def _looked_at(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, ResultT]) -> ResultT:
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, ResultT], watch_after_s: float = 0) -> ResultT:
     """What the work gives, if the client waits for it; when it hangs up, the work is stopped."""
-    working = asyncio.ensure_future(work)
-    watching = asyncio.ensure_future(_until_gone(receive))
+    watch = _Watch(receive, watch_after_s)
     try:
-        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
-        if working.done():
-            return working.result()
-        raise ClientGoneError
+        return await work
+    except asyncio.CancelledError:
+        if watch.has_stopped_work():
+            raise ClientGoneError from None
+        raise
     finally:
-        watching.cancel()
-        working.cancel()
-        await asyncio.gather(watching, working, return_exceptions=True)
+        watch.end()
+
+
+class _Watch:
+    """Looks out for a client that hangs up, and then stops the task that it was begun in."""
+
+    def __init__(self, receive: Receive, after_s: float) -> None:
+        self._receive: Final = receive
+        self._loop: Final = asyncio.get_running_loop()
+        self._working: Final = asyncio.current_task()
+        self._cancelled_before: Final = self._working.cancelling() if self._working else 0
+        self._timer: Final = self._loop.call_later(after_s, self._begin)
+        self._watching: asyncio.Task[None] | None = None
+        self._is_gone = False
+
+    def has_stopped_work(self) -> bool:
+        """Whether the work was cancelled from here, and by nobody else as well."""
+        return self._is_gone and self._working is not None and self._working.uncancel() <= self._cancelled_before
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._watching is not None:
+            self._watching.remove_done_callback(self._stop_work)
+            self._watching.cancel()
+
+    def _begin(self) -> None:
+        self._watching = self._loop.create_task(_until_gone(self._receive))
+        self._watching.add_done_callback(self._stop_work)
+
+    def _stop_work(self, _: asyncio.Task[None]) -> None:
+        if self._working is not None:
+            self._is_gone = True
+            self._working.cancel()
 
 
 async def _until_gone(receive: Receive) -> None:
