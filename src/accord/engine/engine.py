@@ -25,7 +25,7 @@ from accord.wire.answer import AnyPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.event import PresentationEvent
 from accord.wire.message import Message
-from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
+from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamOpCode, StreamPacket
 from accord.wire.problem import failure_of, stream_error
 from accord.wire.receipt import AgentParty
 from accord.wire.request import ServiceRequest
@@ -127,7 +127,8 @@ class RunningTurn:
         async with aclosing(self._sent()) as sent:
             async for packet in sent:
                 # Pictures are re-encoded in a thread: other turns must not wait for pixels.
-                for adapted in await asyncio.to_thread(feed, packet) if is_heavy(packet) else feed(packet):
+                heavy = type(packet) is not DeltaPacket and is_heavy(packet)
+                for adapted in await asyncio.to_thread(feed, packet) if heavy else feed(packet):
                     if self.first_packet_ms is None:
                         self.first_packet_ms = self.duration_ms
                     yield adapted
@@ -143,7 +144,7 @@ class RunningTurn:
                 while True:
                     with waited(self._within(seconds)):
                         item = await anext(items, NOTHING_MORE)
-                    if item is NOTHING_MORE or isinstance(packet := self._taken(item), ClosePacket):
+                    if item is NOTHING_MORE or (packet := self._taken(item)).op is StreamOpCode.CLOSE:
                         break
                     seconds = limits.gap_s
                     yield packet
@@ -163,11 +164,12 @@ class RunningTurn:
     def _taken(self, item: Any) -> StreamPacket:
         """What the agent yielded, as a packet that may come now."""
         packet = _packet(item)
-        if isinstance(packet, ClosePacket):
+        op = packet.op
+        if op is StreamOpCode.CLOSE:
             return packet
-        if problem := self._order.take(packet.op):
+        if problem := self._order.take(op):
             raise AgentError(f"The agent sent {problem}")
-        if isinstance(packet, DeltaPacket):
+        if op is StreamOpCode.DELTA:
             self._said.append(packet.p)
         elif isinstance(packet, ErrorPacket):
             self.failure = failure_of(packet.p)
@@ -181,7 +183,7 @@ class RunningTurn:
 
     def _within(self, seconds: float) -> float:
         left = self._engine.limits.turn_s - (self._engine.clock.monotonic() - self._began_at)
-        return max(0.0, min(seconds, left))
+        return seconds if seconds <= left else max(0.0, left)
 
     def _ask(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
         account = Account()

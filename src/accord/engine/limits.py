@@ -96,9 +96,10 @@ class Wait:
         return self
 
     def __enter__(self) -> None:
-        task = self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        task = self._task = asyncio.current_task(loop)
         self._cancelled_before = task.cancelling() if task else 0
-        self.until = asyncio.get_running_loop().time() + self.seconds
+        self.until = loop.time() + self.seconds
         self._patience.begin(self)
 
     def __exit__(self, kind: type[BaseException] | None, raised: object, trace: object) -> None:

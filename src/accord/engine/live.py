@@ -140,7 +140,10 @@ class LiveTurn:
             return False
         if self._made - self.last_seq >= AHEAD:
             return True
-        return bool(self._readers) and self._made - max(reader.seq for reader in self._readers) >= AHEAD
+        for reader in self._readers:
+            if self._made - reader.seq < AHEAD:
+                return False
+        return bool(self._readers)
 
     def _write_soon(self) -> None:
         # Not at once: a turn that ends before anything else happens is written once, with its end.
@@ -176,9 +179,9 @@ class LiveTurn:
         return Append(self.request_id, self.last_seq + 1, bodies, items)
 
     def _publish(self, bodies: Sequence[str]) -> None:
-        for body in bodies:
-            self.last_seq += 1
-            self._recent.append(PacketRecord.trusted(seq=self.last_seq, body=body))
+        # Of two fields only, a checked record is made faster than a trusted one.
+        self._recent.extend([PacketRecord(seq=seq, body=body) for seq, body in enumerate(bodies, self.last_seq + 1)])
+        self.last_seq += len(bodies)
         self._tell()
 
     def _tell(self) -> None:
