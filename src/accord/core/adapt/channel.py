@@ -95,7 +95,9 @@ class TextChannel:
     @property
     def notes(self) -> dict[str, int]:
         """What the stripper did besides taking markup off, by kind."""
-        now = [str(note.kind) for note in self._stripper.notes] if self._stripper else []
+        if self._stripper is None:
+            return {}
+        now = [str(note.kind) for note in self._stripper.notes]
         before = [kind for notes in self._notes for kind, count in notes.items() for _ in range(count)]
         return counted([*before, *now])
 

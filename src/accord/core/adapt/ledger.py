@@ -14,6 +14,7 @@ from accord.wire.adaptation import AdaptationEntry, AdaptationReason, Adaptation
 from accord.wire.client import ClientCapabilities
 
 TEXT_ID: Final = "text"
+_NOTHING: Final = dict.fromkeys(Rung, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class Ledger:
         self, declared: ClientCapabilities | None, profile: ClientProfile, channel: TextChannel
     ) -> AdaptationReport:
         """The account as it stands."""
-        totals = self._totals.copy()
+        totals = {**_NOTHING, **self._totals}
         entries = [line.entry() for line in self._lines]
         text = self._text_entries(channel)
         for entry in text:
@@ -102,7 +103,7 @@ class Ledger:
         return AdaptationReport.trusted(
             declared=declared,
             assumed=[str(assumption) for assumption in profile.assumed],
-            totals={rung: totals[rung] for rung in Rung},
+            totals=totals,
             entries=sorted([*text, *entries], key=lambda entry: entry.position),
             unlisted=self._others - len(self._lines),
         )
