@@ -129,8 +129,8 @@ class LiveTurn:
             rest = [*self._pending, *last]
             await self._end(self, self._appending(rest))
             self._publish(rest)
-        except StoreError as error:
-            self._broken = error
+        except Exception as error:  # noqa: BLE001 - whatever a store raises ends the stream of everyone, in our words
+            self._broken = _as_store_error(error)
         finally:
             self.is_over = True
             self._tell()
@@ -162,8 +162,8 @@ class LiveTurn:
                 bodies, self._pending = self._pending, []
                 await self._store.append_packets(self._appending(bodies))
                 self._publish(bodies)
-        except StoreError as error:
-            self._broken = error
+        except Exception as error:  # noqa: BLE001 - packets that were not kept must not be skipped
+            self._broken = _as_store_error(error)
             self.running.cancel()
         finally:
             self._writing = None
@@ -188,3 +188,12 @@ class LiveTurn:
         """Wake everyone who waits for more."""
         self._news.set()
         self._news.clear()
+
+
+def _as_store_error(error: Exception) -> StoreError:
+    """A store should raise nothing else; what it raises against its contract has the same consequences."""
+    if isinstance(error, StoreError):
+        return error
+    broken = StoreError(f"The store failed ({type(error).__name__})")
+    broken.__cause__ = error
+    return broken

@@ -66,19 +66,25 @@ class Address:
         exchange = Exchange(scope, receive, send, read_headers(scope), Caller())
         status = NOBODY_LEFT
         try:
+            status = await self._answer(method, exchange)
+        except ClientGoneError:
+            cut_off(scope)
+        finally:
+            self._service.observer.request_done(method, self.route, status, perf_counter() - began_at)
+
+    async def _answer(self, method: str, exchange: Exchange) -> int:
+        try:
             handler = self._methods.get(method)
             if handler is None:
                 raise RefusedError(f"This address takes {self._allowed}", ErrorCode.METHOD_NOT_FOUND, {})
-            exchange.caller = await let_in(self._service, scope, exchange.headers)
-            status = await handler(exchange)
+            exchange.caller = await let_in(self._service, exchange.scope, exchange.headers)
+            return await handler(exchange)
         except ClientGoneError:
-            cut_off(scope)
+            raise
         except Exception as error:  # noqa: BLE001 - whatever happens is told in one form, and never ends the server
             told = as_ours(error)
             allow = self._allowed if told.code is ErrorCode.METHOD_NOT_FOUND else ""
-            status = await send_problem(send, told, request_id=exchange.request_id, allow=allow)
-        finally:
-            self._service.observer.request_done(method, self.route, status, perf_counter() - began_at)
+            return await send_problem(exchange.send, told, request_id=exchange.request_id, allow=allow)
 
 
 def read_headers(scope: Scope) -> Headers:
@@ -91,15 +97,29 @@ def read_headers(scope: Scope) -> Headers:
 
 async def let_in(service: Service, scope: Scope, headers: Headers) -> Caller:
     """Who asks, if they are known and have not asked too often; whoever is not known is counted by address."""
-    client: Any = scope.get("client")
-    address = str(client[0]) if client else ""
     try:
         caller = await service.gate.admit(headers)
     except RefusedError:
-        await service.gate.take(Caller(), address)
+        await service.gate.take(Caller(), client_address(scope))
         raise
-    await service.gate.take(caller, address)
+    await service.gate.take(caller, client_address(scope))
     return caller
+
+
+def client_address(scope: Scope) -> str:
+    """Where the client is, as far as the server knows."""
+    client: Any = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def check_origin(headers: Headers, allowed: list[str]) -> None:
+    """Refuse pages of other sites: a browser asks nobody before it opens a WebSocket or posts bytes without a type."""
+    origin = headers.get(b"origin", b"").decode("latin-1").lower()
+    if not origin or origin in map(str.lower, allowed):
+        return
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    if origin not in (f"http://{host}", f"https://{host}"):
+        raise RefusedError("This origin may not connect", ErrorCode.FORBIDDEN, {})
 
 
 def cut_off(scope: Scope) -> None:

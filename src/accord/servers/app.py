@@ -13,13 +13,13 @@ from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from accord.errors import ErrorCode, RefusedError, StoreError
-from accord.servers.address import read_headers
+from accord.errors import AccordError, ErrorCode, RefusedError, StoreError
+from accord.servers.address import check_origin, read_headers
 from accord.servers.assist import ROUTE as ASSIST
 from accord.servers.assist import assist
-from accord.servers.failing import LOGGER, App, Receive, Scope, Send, send_problem
+from accord.servers.failing import LOGGER, App, ClientGoneError, Receive, Scope, Send, send_problem
 from accord.servers.lookups import Lookups, missing
-from accord.servers.service import Service
+from accord.servers.service import Headers, Service
 from accord.servers.websocket import ROUTE as WEBSOCKET
 from accord.servers.websocket import WebSocketDoor, refuse
 
@@ -49,17 +49,32 @@ class Application:
         routes.append(WebSocketRoute(WEBSOCKET, WebSocketDoor(service)))
         starlette = Starlette(routes=routes, lifespan=self._life)
         starlette.router.default = _nowhere
+        # It would send people to whatever host they name.
+        starlette.router.redirect_slashes = False
         self._rest: Final[Any] = self._with_cors(starlette)
         self._hot: Final[Any] = self._with_cors(self._assist)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or live through one life."""
-        if scope["type"] != "lifespan" and self._loopback_only and not _asks_for_loopback(scope):
-            await _turn_away(scope, receive, send)
+        if self._loopback_only and (error := self._stranger(scope)) is not None:
+            await _turn_away(scope, receive, send, error)
         elif scope["type"] == "http" and scope["path"] == ASSIST:
             await self._hot(scope, receive, send)
         else:
             await self._rest(scope, receive, send)
+
+    def _stranger(self, scope: Scope) -> AccordError | None:
+        """Why this request is not one of this machine's own, if it is not."""
+        if scope["type"] == "lifespan":
+            return None
+        headers = read_headers(scope)
+        if not _asks_for_loopback(headers):
+            return RefusedError("This service answers to localhost only", ErrorCode.FORBIDDEN, {})
+        try:
+            check_origin(headers, self.service.settings.allow_origins)
+        except RefusedError as error:
+            return error
+        return None
 
     def _with_cors(self, app: Any) -> Any:
         origins = self.service.settings.allow_origins
@@ -116,28 +131,23 @@ class _Endpoint:
 
 async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
     """Whoever comes here is lost."""
-    error = missing("There is nothing at this address")
-    if scope["type"] == "websocket":
-        await receive()
-        await refuse(scope, send, error)
-    else:
-        await send_problem(send, error)
+    await _turn_away(scope, receive, send, missing("There is nothing at this address"))
 
 
-def _asks_for_loopback(scope: Scope) -> bool:
+def _asks_for_loopback(headers: Headers) -> bool:
     """Whether the client asked for this machine by its own name.
 
     A page of another site can make its own name point here; the browser then still sends that name.
     """
-    host = read_headers(scope).get(b"host", b"").decode("latin-1").lower()
+    host = headers.get(b"host", b"").decode("latin-1").lower()
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     return name in LOOPBACK_NAMES
 
 
-async def _turn_away(scope: Scope, receive: Receive, send: Send) -> None:
-    error = RefusedError("This service answers to localhost only", ErrorCode.FORBIDDEN, {})
-    if scope["type"] == "websocket":
-        await receive()
-        await refuse(scope, send, error)
-    else:
-        await send_problem(send, error)
+async def _turn_away(scope: Scope, receive: Receive, send: Send, error: AccordError) -> None:
+    with suppress(ClientGoneError):
+        if scope["type"] == "websocket":
+            await receive()
+            await refuse(scope, send, error)
+        else:
+            await send_problem(send, error)

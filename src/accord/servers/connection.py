@@ -1,28 +1,84 @@
-"""uvicorn's HTTP connection, with the limits that it lacks: how long headers may be, and how slowly they may come.
+"""uvicorn's connections, with the limits that they lack: how long and how slow headers may be, and how slow a reader.
 
-It also lets an application end the connection of a client that has stopped reading (`accord.abort`): closing it
-properly would wait for that very client.
+What cannot be read as a request is answered in the form of every other failure, if anything can still be answered at
+all: never in the middle of an answer, where it would be taken for a part of it. An application may end the connection
+of a client that has stopped reading (`accord.abort`): closing it properly would wait for that very client.
 """
 
 import asyncio
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
+from uuid import uuid4
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
-TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+from accord.config import ServerConfig
+from accord.errors import AccordError, ErrorCode, RefusedError
+from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
+
+MAX_HEADERS: Final = 128
+HEADERS_TOO_LONG: Final = 431
+"""No error of ours has this status: a body that is too large and headers that are too large are one code."""
+
+TOO_LONG: Final = RefusedError("The headers are longer than the limit", ErrorCode.TOO_LARGE, {})
+TOO_SLOW: Final = RefusedError("The headers did not arrive in time", ErrorCode.REQUEST_TIMED_OUT, {})
+NOT_HTTP: Final = RefusedError("This is not an HTTP request", ErrorCode.INVALID_MESSAGE, {})
 
 
-class LimitedConnection(HttpToolsProtocol):
-    """One connection. The limits are the class's, set by `limited`."""
+class GivenUpError(Exception):
+    """Stops the parser: the connection was given up, and what follows is not to be read."""
 
-    max_header_bytes: ClassVar[int] = 64 * 1024
-    header_timeout_s: ClassVar[float] = 10.0
+
+class _Written:
+    """A connection whose peer has to read: as long as too much waits for it, it is looked at now and then."""
+
+    settings: ClassVar[ServerConfig] = ServerConfig()
+    loop: asyncio.AbstractEventLoop
+    transport: asyncio.Transport
+    _looking: asyncio.TimerHandle | None = None
+
+    def pause_writing(self) -> None:
+        """Too much waits to be read."""
+        cast("Any", super()).pause_writing()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        """It was read."""
+        self._stop_looking()
+        cast("Any", super()).resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is there any more."""
+        self._stop_looking()
+        cast("Any", super()).connection_lost(exc)
+
+    def _look_later(self) -> None:
+        self._stop_looking()
+        waiting = self.transport.get_write_buffer_size()
+        self._looking = self.loop.call_later(self.settings.write_timeout_s, self._look, waiting)
+
+    def _look(self, waited: int) -> None:
+        """A big answer may take a slow reader long; one who has read nothing of it is gone."""
+        self._looking = None
+        if self.transport.get_write_buffer_size() < waited:
+            self._look_later()
+        else:
+            self.transport.abort()
+
+    def _stop_looking(self) -> None:
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+
+class LimitedConnection(_Written, HttpToolsProtocol):
+    """One HTTP connection. The limits are the class's, set by `limited`."""
 
     def connection_made(self, transport: Any) -> None:
         """A client is there; its headers are awaited from now on."""
         super().connection_made(transport)
-        self._header_bytes = 0
+        self._header_bytes = self._headers_seen = self._unread_bytes = 0
+        self._is_in_headers = False
         self._deadline: asyncio.TimerHandle | None = None
         self._await_headers()
 
@@ -31,58 +87,131 @@ class LimitedConnection(HttpToolsProtocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Bytes, unless the connection was given up."""
+        if self.transport.is_closing():
+            return
+        self._unread_bytes += len(data)
+        super().data_received(data)
+        if self._unread_bytes > self.settings.max_header_bytes:
+            # The parser collects one endless header by itself, and tells nobody.
+            self._give_up(TOO_LONG, HEADERS_TOO_LONG)
+        elif self._deadline is None and self.cycle and self.cycle.response_complete:
+            # What comes after an answer is the rest of a body that nobody wants, or the next request: it has to end.
+            self._await_headers()
+
     def on_message_begin(self) -> None:
         """Another request begins."""
-        self._header_bytes = 0
+        self._header_bytes = self._headers_seen = self._unread_bytes = 0
+        self._is_in_headers = True
         if self._deadline is None:
             self._await_headers()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
         """A piece of the address."""
-        if self._fits(len(url)):
-            super().on_url(url)
+        self._count(len(url))
+        super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
-        if self._fits(len(name) + len(value)):
+        """One header; or a trailer, which comes too late to be one and is left out."""
+        self._headers_seen += 1
+        self._count(len(name) + len(value))
+        if self._is_in_headers:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """The request is known; its body may follow."""
+        self._is_in_headers = False
         self._stop_waiting()
+        before = self.cycle
         super().on_headers_complete()
         scope = cast("dict[str, Any]", self.scope)
         scope.setdefault("extensions", {})["accord.abort"] = self.transport.abort
+        if self.expect_100_continue and self.cycle is not before:
+            # If it is answered before its body was asked for, nobody could tell that body from the next request.
+            self.cycle.keep_alive = False
 
-    def data_received(self, data: bytes) -> None:
-        """Bytes, unless the connection was given up."""
-        if not self.transport.is_closing():
-            super().data_received(data)
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._unread_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is all there."""
+        self._unread_bytes = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """The answer is written, if not read."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._look_later()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Nothing more came."""
+        super().timeout_keep_alive_handler()
+        self._look_later()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP."""
+        del msg
+        self._give_up(NOT_HTTP)
 
     def _await_headers(self) -> None:
-        self._deadline = self.loop.call_later(self.header_timeout_s, self._give_up, TOO_SLOW)
+        self._deadline = self.loop.call_later(self.settings.header_timeout_s, self._give_up, TOO_SLOW)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
-    def _fits(self, more: int) -> bool:
+    def _count(self, more: int) -> None:
+        self._unread_bytes = 0
         self._header_bytes += more
-        if self._header_bytes > self.max_header_bytes:
-            self._give_up(TOO_LONG)
-            return False
-        return True
+        if self._header_bytes > self.settings.max_header_bytes or self._headers_seen > MAX_HEADERS:
+            self._give_up(TOO_LONG, HEADERS_TOO_LONG)
+            raise GivenUpError
 
-    def _give_up(self, answer: bytes) -> None:
-        self._deadline = None
-        if not self.transport.is_closing():
-            self.transport.write(answer)
-            self.transport.close()
+    def _give_up(self, error: AccordError, status: int | None = None) -> None:
+        self._stop_waiting()
+        if self.transport.is_closing():
+            return
+        if self._is_unanswered():
+            self.transport.write(_answer(error, status or error.facts.http))
+        self.transport.close()
+        self._look_later()
+
+    def _is_unanswered(self) -> bool:
+        """Whether the client waits for an answer to what it is sending, and for no other before."""
+        if not self.cycle:
+            return True
+        if self._is_in_headers:
+            return self.cycle.response_complete
+        return self.cycle.more_body and not self.cycle.response_started and not self.pipeline
 
 
-def limited(*, max_header_bytes: int, header_timeout_s: float) -> type[LimitedConnection]:
-    """The connection with these limits."""
-    limits = {"max_header_bytes": max_header_bytes, "header_timeout_s": header_timeout_s}
-    return cast("type[LimitedConnection]", type("LimitedConnection", (LimitedConnection,), limits))
+class LimitedWebSocket(_Written, WebSocketsSansIOProtocol):
+    """One WebSocket."""
+
+    def handle_ping(self) -> None:
+        """Answer a ping, unless its sender does not read what is sent: answers would pile up."""
+        pong = b"".join(self.conn.data_to_send())
+        if self.writable.is_set():
+            self.transport.write(pong)
+
+
+def _answer(error: AccordError, status: int) -> bytes:
+    told = problem_body(error, request_id=str(uuid4())).model_copy(update={"status": status})
+    body = told.to_json().encode()
+    headers = f"content-type: {PROBLEM_MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    return STATUS_LINE[status] + headers.encode() + body
+
+
+def limited(settings: ServerConfig) -> tuple[type[LimitedConnection], type[LimitedWebSocket]]:
+    """Both connections with these limits."""
+    of = {"settings": settings}
+    return (
+        cast("type[LimitedConnection]", type("LimitedConnection", (LimitedConnection,), of)),
+        cast("type[LimitedWebSocket]", type("LimitedWebSocket", (LimitedWebSocket,), of)),
+    )

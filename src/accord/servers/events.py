@@ -8,6 +8,8 @@ from accord.wire.session import PacketRecord
 
 HEARTBEAT: Final = b": still here\n\n"
 MAX_ID: Final = 10**12
+MAX_ID_DIGITS: Final = 100
+"""Python refuses to read numbers of thousands of digits, and a client may send them."""
 
 
 def as_events(packets: Iterable[PacketRecord]) -> bytes:
@@ -20,6 +22,6 @@ def last_event_id(header: bytes | None) -> int:
     if header is None or not header.strip():
         return 0
     said = header.strip()
-    if not said.isdigit() or int(said) > MAX_ID:
+    if not said.isdigit() or len(said) > MAX_ID_DIGITS or int(said) > MAX_ID:
         raise RefusedError("Last-Event-ID should be the id of a packet", ErrorCode.INVALID_MESSAGE, {})
     return int(said)

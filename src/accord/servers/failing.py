@@ -28,12 +28,10 @@ class InternalError(AccordError):
 
 
 def as_ours(error: Exception) -> AccordError:
-    """What may be told of this error: our own as it is, of anything else only that it happened.
-
-    What a store says names files and hosts, which are the operator's to know.
-    """
+    """What may be told of this error: our own as it is, of a store's or anybody else's only that it happened."""
     if isinstance(error, StoreError):
-        LOGGER.error("The store failed", extra={"fields": {"why": error.message}})
+        # It names files and servers, for whoever runs the service.
+        LOGGER.error("The store failed", exc_info=error)
         return RefusedError(error.facts.title, error.code, {})
     if isinstance(error, AccordError):
         return error
@@ -49,7 +47,7 @@ def close_code(error: AccordError) -> int:
 async def send_problem(send: Send, error: AccordError, *, request_id: str | None = None, allow: str = "") -> int:
     """Answer with this error; gives the status."""
     body = problem_body(error, request_id=request_id or str(uuid4())).to_json().encode()
-    headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"cache-control", b"no-store")]
+    headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"cache-control", b"no-store"), (b"vary", b"Accept")]
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers.append((b"www-authenticate", b'Bearer realm="accord"'))
     if (seconds := error.details.get("retry_after")) is not None:
@@ -61,7 +59,10 @@ async def send_problem(send: Send, error: AccordError, *, request_id: str | None
 
 
 async def send_whole(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
-    """Answer with one body."""
+    """Answer with one body; raises `ClientGoneError` if there is nobody to take it."""
     headers = [*headers, (b"content-length", str(len(body)).encode()), (b"x-content-type-options", b"nosniff")]
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    try:
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+    except OSError:
+        raise ClientGoneError from None

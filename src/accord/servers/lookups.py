@@ -4,15 +4,17 @@ Everything here belongs to somebody. Whoever is not its owner is told what a str
 """
 
 from typing import Final
+from uuid import UUID
 
 from accord.engine import KeptTurn, LiveTurn
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.accept import EVENT_STREAM
 from accord.servers.address import Address, Exchange
 from accord.servers.events import last_event_id
-from accord.servers.service import Service
+from accord.servers.service import Caller, Service
 from accord.servers.streaming import answer_turn
 
+NO_REQUEST: Final = "There is no such request here"
 UNDER: Final = "/v1/requests/{request_id}"
 
 
@@ -75,12 +77,24 @@ class Lookups:
         return await exchange.answer(kept)
 
     async def _turn(self, exchange: Exchange) -> LiveTurn | KeptTurn:
-        asked = exchange.named("request_id").lower()
-        exchange.request_id = asked
-        turn = await self._sessions.find(asked, exchange.caller.id)
-        if turn is None:
-            raise missing("There is no such request here")
-        return turn
+        exchange.request_id = spelled_as_ours(exchange.named("request_id"))
+        return await find_turn(self._service, exchange.request_id, exchange.caller)
+
+
+def spelled_as_ours(asked: str) -> str:
+    """The request id, however it is spelled; raises our error for what cannot be one."""
+    try:
+        return str(UUID(asked))
+    except ValueError:
+        raise missing(NO_REQUEST) from None
+
+
+async def find_turn(service: Service, request_id: str, caller: Caller) -> LiveTurn | KeptTurn:
+    """The caller's turn of this id; raises our error if there is none."""
+    turn = await service.sessions.find(request_id, caller.id)
+    if turn is None:
+        raise missing(NO_REQUEST)
+    return turn
 
 
 def missing(told: str) -> RefusedError:

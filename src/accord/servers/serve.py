@@ -47,12 +47,13 @@ async def serve(application: Application, *, started: Callable[[str], None] = la
 def make_server(application: Application) -> uvicorn.Server:
     """The server that serves this application as its settings say."""
     settings = application.service.settings
+    http, websocket = limited(settings)
     config = uvicorn.Config(
         application,
         host=settings.host,
         port=settings.port,
-        http=limited(max_header_bytes=settings.max_header_bytes, header_timeout_s=settings.header_timeout_s),
-        ws="websockets-sansio",
+        http=http,
+        ws=websocket,
         ws_max_size=settings.max_body_bytes,
         lifespan="on",
         log_config=None,

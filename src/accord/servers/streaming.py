@@ -40,8 +40,8 @@ async def answer_turn(service: Service, exchange: Exchange, turn: LiveTurn | Kep
     service.observer.stream_opened("sse")
     try:
         await while_connected(exchange.receive, _Stream(service, turn, exchange.send).run(after))
-    except ClientGoneError:
-        raise
+    except (ClientGoneError, OSError):
+        raise ClientGoneError from None
     except Exception as error:  # noqa: BLE001
         # The answer has begun, so its status cannot be taken back; a client sees a stream that broke off, and resumes.
         as_ours(error)
@@ -94,8 +94,9 @@ class _Stream:
         if quiet_s < self._settings.heartbeat_s:
             self._beat_later(self._settings.heartbeat_s - quiet_s)
             return
-        self._beating = self._loop.create_task(self._write(HEARTBEAT))
-        self._beating.add_done_callback(_looked_at)
+        if self._beating is None or self._beating.done():
+            self._beating = self._loop.create_task(self._write(HEARTBEAT))
+            self._beating.add_done_callback(_looked_at)
         self._beat_later(self._settings.heartbeat_s)
 
     def _stop_beating(self) -> None:

@@ -6,19 +6,20 @@ A frame that is no good costs one error packet, never the connection.
 """
 
 import asyncio
-from contextlib import aclosing
+import json
+from contextlib import aclosing, suppress
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from pydantic import Field
 
 from accord.engine import KeptTurn, LiveTurn
 from accord.errors import AccordError, ErrorCode, InvalidMessageError, RefusedError
-from accord.servers.address import let_in, read_headers
+from accord.servers.address import check_origin, client_address, let_in, read_headers
 from accord.servers.assist import check_identity
 from accord.servers.body import read_request, too_large
-from accord.servers.failing import Receive, Scope, Send, as_ours, close_code, send_problem
-from accord.servers.lookups import missing
+from accord.servers.events import MAX_ID
+from accord.servers.failing import ClientGoneError, Receive, Scope, Send, as_ours, close_code, send_problem
+from accord.servers.lookups import find_turn, spelled_as_ours
 from accord.servers.service import Caller, Headers, Service
 from accord.wire.message import Message
 from accord.wire.packet import ErrorPacket
@@ -39,7 +40,7 @@ class Control(Message, frozen=True):
 
     cancel: str | None = None
     resume: str | None = None
-    after: int = Field(default=0, ge=0)
+    after: int = Field(default=0, ge=0, le=MAX_ID)
 
 
 class WebSocketDoor:
@@ -56,18 +57,21 @@ class WebSocketDoor:
             check_origin(headers, self._service.settings.allow_origins)
             caller = await let_in(self._service, scope, headers)
             self._service.check_is_open()
-        except AccordError as error:
-            await refuse(scope, send, error)
+        except Exception as error:  # noqa: BLE001 - who cannot be let in is told why in our words
+            await refuse(scope, send, as_ours(error))
             return
         accepted = PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None
         await send({"type": "websocket.accept", "subprotocol": accepted})
-        await _Connection(self._service, caller, send).serve(receive)
+        address = client_address(scope)
+        with suppress(ClientGoneError):
+            await _Connection(self._service, caller, address, send).serve(receive)
 
 
 class _Connection:
-    def __init__(self, service: Service, caller: Caller, send: Send) -> None:
+    def __init__(self, service: Service, caller: Caller, address: str, send: Send) -> None:
         self._service: Final = service
         self._caller: Final = caller
+        self._address: Final = address
         self._send: Final = send
         self._reading: Final[dict[str, asyncio.Task[None]]] = {}
 
@@ -94,6 +98,8 @@ class _Connection:
                 request = read_request(frame, self._service.settings)
                 request_id = str(request.request_id)
                 await self._begin(request)
+        except ClientGoneError:
+            raise
         except Exception as error:  # noqa: BLE001 - one bad frame costs one reply
             await self._tell(as_ours(error), request_id)
 
@@ -106,16 +112,14 @@ class _Connection:
 
     async def _begin(self, request: ServiceRequest) -> None:
         check_identity(self._caller, request)
+        await self._service.gate.take(self._caller, self._address)
         if not self._service.sessions.is_running(str(request.request_id)):
             self._service.check_is_open()
         self._check_room()
         self._read(await self._service.sessions.begin(request), 0)
 
     async def _obey(self, control: Control) -> None:
-        asked = (control.cancel or control.resume or "").lower()
-        turn = await self._service.sessions.find(asked, self._caller.id)
-        if turn is None:
-            raise missing("There is no such request here")
+        turn = await find_turn(self._service, spelled_as_ours(control.cancel or control.resume or ""), self._caller)
         if control.cancel is None:
             self._check_room()
             self._read(turn, control.after)
@@ -137,21 +141,28 @@ class _Connection:
         task.add_done_callback(lambda _: self._reading.pop(turn.request_id, None))
 
     async def _pump(self, turn: LiveTurn | KeptTurn, after: int) -> None:
-        try:
-            async with aclosing(turn.batches(after)) as batches:
-                async for batch in batches:
-                    for kept in batch:
-                        await self._write(_packet_frame(turn.request_id, kept))
-        except Exception as error:  # noqa: BLE001 - a turn that cannot be read is told on its own connection
-            await self._tell(as_ours(error), turn.request_id)
+        # Who is gone is noticed by whoever waits for the next frame.
+        with suppress(ClientGoneError):
+            try:
+                async with aclosing(turn.batches(after)) as batches:
+                    async for batch in batches:
+                        for kept in batch:
+                            await self._write(_packet_frame(turn.request_id, kept))
+            except ClientGoneError:
+                raise
+            except Exception as error:  # noqa: BLE001 - a turn that cannot be read is told on its own connection
+                await self._tell(as_ours(error), turn.request_id)
 
     async def _tell(self, error: AccordError, request_id: str | None) -> None:
         frame = ErrorPacket(p=stream_error(error)).to_json()
-        await self._write(f'{{"request_id":"{request_id}",{frame[1:]}' if request_id else frame)
+        await self._write(f'{{"request_id":{json.dumps(request_id)},{frame[1:]}' if request_id else frame)
 
     async def _write(self, frame: str) -> None:
-        async with asyncio.timeout(self._service.settings.write_timeout_s):
-            await self._send({"type": "websocket.send", "text": frame})
+        try:
+            async with asyncio.timeout(self._service.settings.write_timeout_s):
+                await self._send({"type": "websocket.send", "text": frame})
+        except OSError:  # a timeout is one, too
+            raise ClientGoneError from None
 
 
 def _control(frame: bytes) -> Control | None:
@@ -176,15 +187,6 @@ def with_offered_token(scope: Scope, headers: Headers) -> Headers:
     if offered is None:
         return headers
     return {**headers, b"authorization": f"Bearer {offered.removeprefix(BEARER)}".encode("latin-1", "replace")}
-
-
-def check_origin(headers: Headers, allowed: list[str]) -> None:
-    """Refuse pages of other sites: a browser asks nobody before it opens a WebSocket."""
-    origin = headers.get(b"origin", b"").decode("latin-1")
-    if not origin or origin in allowed:
-        return
-    if urlsplit(origin).netloc.lower() != headers.get(b"host", b"").decode("latin-1").lower():
-        raise RefusedError("This origin may not connect", ErrorCode.FORBIDDEN, {})
 
 
 async def refuse(scope: Scope, send: Send, error: AccordError) -> None:

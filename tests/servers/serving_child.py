@@ -1,0 +1,56 @@
+"""A process that serves an agent on SQLite and says where. Tests kill it, stop it, and do not read from it."""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from accord.agent import Agent, Turn, Yielded
+from accord.engine import Dispatcher, Engine, SessionRules, Sessions
+from accord.servers.app import Application
+from accord.servers.serve import serve
+from accord.servers.service import NobodyWatches, OpenGate, Service
+from accord.stores.sqlite import SqliteStore
+from tests.servers.doors import PATIENCE_S, make_service
+
+LEASE_S = 0.5
+LONG = "x" * 10_000
+
+
+async def count(turn: Turn) -> AsyncIterator[Yielded]:
+    """As many numbers as it is asked for, one every few milliseconds; or, asked for `flood`, as much as is taken."""
+    if turn.text == "flood":
+        for _ in range(4_000):
+            yield LONG
+        return
+    for number in range(int(turn.text)):
+        yield f"{number} "
+        await asyncio.sleep(0.01)
+
+
+async def main(path: Path, write_timeout_s: float) -> None:
+    """Serve until a signal comes."""
+    settings = make_service(Agent(count), write_timeout_s=write_timeout_s, drain_s=20.0).settings
+    sessions = Sessions(Engine(Agent(count), Dispatcher([])), SqliteStore(path), SessionRules(lease_s=LEASE_S))
+    service = Service(sessions, settings, OpenGate(), NobodyWatches(), "1.0")
+    await serve(Application(service), started=lambda address: print(address, flush=True))
+
+
+@asynccontextmanager
+async def child(path: Path, write_timeout_s: float = 30.0) -> AsyncGenerator[tuple[Any, str]]:
+    """Such a process and its address; it is killed if it still lives in the end."""
+    command = [sys.executable, "-m", "tests.servers.serving_child", str(path), str(write_timeout_s)]
+    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
+    assert process.stdout is not None
+    try:
+        yield process, (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode().strip()
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), float(sys.argv[2])))
