@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import uvloop
+
 from load import EVENTS, JSON, load
 
 PROCESSORS: Final = os.sched_getaffinity(0)
@@ -25,6 +26,7 @@ WARM: Final = 300
 MEMORY_STEPS: Final = 10
 FLAT: Final = 1.1
 """How much of the memory after two steps may be in use at the end."""
+
 
 def main() -> None:
     """Print all figures."""

@@ -36,13 +36,17 @@ HEAVY = {
 }
 
 
+# Read before any test runs: CPython 3.11 may fail to build a syntax tree while another thread builds one.
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES}
+
+
 def named(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_every_module_opens_by_saying_what_it_is(path: Path):
-    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), "a module begins with its docstring"
+    assert ast.get_docstring(TREES[path]), "a module begins with its docstring"
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
@@ -53,7 +57,7 @@ def test_no_file_is_long_without_a_reason(path: Path):
 
 def words(path: Path) -> Iterator[str]:
     yield path.stem
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(TREES[path]):
         if isinstance(node, ast.ClassDef):
             yield re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", node.name).lower()
 
@@ -73,7 +77,7 @@ def test_the_public_names_are_sorted_and_each_has_its_home():
 
 
 def test_type_checkers_see_the_same_public_names():
-    tree = ast.parse((ROOT / "src/accord/__init__.py").read_text(encoding="utf-8"))
+    tree = TREES[ROOT / "src/accord/__init__.py"]
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level == 0]
     seen = {
         alias.name: node.module for node in imports for alias in node.names if (node.module or "").startswith("accord")

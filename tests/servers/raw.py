@@ -55,7 +55,11 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str]]:
 
 def post(content: bytes = REQUEST, *more: str, host: str = "localhost", length: int | None = None) -> bytes:
     """A request as bytes, with these header lines."""
-    lines = ["POST /v1/assist HTTP/1.1", f"Host: {host}", f"Content-Length: {len(content) if length is None else length}"]
+    lines = [
+        "POST /v1/assist HTTP/1.1",
+        f"Host: {host}",
+        f"Content-Length: {len(content) if length is None else length}",
+    ]
     return "\r\n".join([*lines, *more, "", ""]).encode() + content
 
 
