@@ -200,6 +200,12 @@ class LimitedWebSocket(_Written, WebSocketsSansIOProtocol):
         if self.writable.is_set():
             self.transport.write(pong)
 
+    async def send(self, message: Any) -> None:
+        """Send on; a client that was turned away needs no handshake, and the log no line about it."""
+        await super().send(message)
+        if self.close_sent:
+            self.handshake_complete = True
+
 
 def _answer(error: AccordError, status: int) -> bytes:
     told = problem_body(error, request_id=str(uuid4())).model_copy(update={"status": status})

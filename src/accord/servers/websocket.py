@@ -161,7 +161,7 @@ class _Connection:
         try:
             async with asyncio.timeout(self._service.settings.write_timeout_s):
                 await self._send({"type": "websocket.send", "text": frame})
-        except OSError:  # a timeout is one, too
+        except (OSError, RuntimeError):  # a timeout is an OSError; servers raise the other one after a close
             raise ClientGoneError from None
 
 
