@@ -36,11 +36,14 @@ def test_a_client_of_a_killed_server_gets_the_rest_from_the_next_one(tmp_path: P
     path, asked = tmp_path / "accord.db", body(1, "100000")
 
     async def run() -> None:
-        async with child(path) as (first, address), aiohttp.ClientSession(address) as client:
-            async with client.post("/v1/assist", json=asked, headers=EVENTS) as response:
-                had = events_of(await read_until(response, b"id: 5\n"))
-                first.kill()
-                await first.wait()
+        async with (
+            child(path) as (first, address),
+            aiohttp.ClientSession(address) as client,
+            client.post("/v1/assist", json=asked, headers=EVENTS) as response,
+        ):
+            had = events_of(await read_until(response, b"id: 5\n"))
+            first.kill()
+            await first.wait()
         last = had[-1][0]
         headers = {**EVENTS, "last-event-id": str(last)}
         async with child(path) as (_, address), aiohttp.ClientSession(address) as client:
@@ -85,12 +88,15 @@ def test_a_server_that_is_told_to_stop_finishes_its_streams_and_takes_nothing_ne
 
 def test_a_second_signal_stops_at_once(tmp_path: Path):
     async def run() -> None:
-        async with child(tmp_path / "accord.db") as (process, address), aiohttp.ClientSession(address) as client:
-            async with client.post("/v1/assist", json=body(1, "100000"), headers=EVENTS) as response:
-                await read_until(response, b"id: 2\n")
+        async with (
+            child(tmp_path / "accord.db") as (process, address),
+            aiohttp.ClientSession(address) as client,
+            client.post("/v1/assist", json=body(1, "100000"), headers=EVENTS) as response,
+        ):
+            await read_until(response, b"id: 2\n")
+            process.send_signal(signal.SIGTERM)
+            async with client.post("/v1/assist", json=body(2, "1", session="t")):
                 process.send_signal(signal.SIGTERM)
-                async with client.post("/v1/assist", json=body(2, "1", session="t")):
-                    process.send_signal(signal.SIGTERM)
-                assert await asyncio.wait_for(process.wait(), 10) == 0
+            assert await asyncio.wait_for(process.wait(), 10) == 0
 
     within(run)
