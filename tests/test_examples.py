@@ -14,6 +14,7 @@ SAYS = {
         "Accord stands in for: structured_output_json_schema",
         "not chosen: blind: image_input (not declared)",
     ],
+    "in_a_function.py": ["200 You said: hello.", "404 not_found"],
     "my_agent.py": [],
     "my_backend.py": ["HELLO"],
 }

@@ -1,0 +1,66 @@
+"""Accord in a function: the ASGI application called once per event, as serverless platforms do, without a server."""
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+from accord.agents import demo
+from accord.config import ServerConfig
+from accord.engine import Dispatcher, Engine, Sessions
+from accord.servers.app import Application
+from accord.servers.service import NobodyWatches, OpenGate, Service
+from accord.stores.memory import MemoryStore
+
+# A function forgets what it has in memory: use a PostgreSQL store for sessions that outlive one call.
+sessions = Sessions(Engine(demo, Dispatcher([])), MemoryStore())
+app = Application(Service(sessions, ServerConfig(), OpenGate(), NobodyWatches(), "1.0"))
+
+
+async def answer(event: dict[str, Any]) -> dict[str, Any]:
+    """What the application says to one event."""
+    body = event.get("body") or ""
+    content = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode()
+    headers = [(name.lower().encode(), str(value).encode()) for name, value in event.get("headers", {}).items()]
+    scope = {"type": "http", "method": event["method"], "path": event["path"], "query_string": b"", "headers": headers}
+    incoming: asyncio.Queue[Any] = asyncio.Queue()
+    incoming.put_nowait({"type": "http.request", "body": content, "more_body": False})
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await app(scope, incoming.get, send)
+    start, *parts = sent
+    told = {name.decode(): value.decode() for name, value in start["headers"]}
+    return {"statusCode": start["status"], "headers": told, "body": b"".join(part["body"] for part in parts).decode()}
+
+
+async def live_and_answer(event: dict[str, Any]) -> dict[str, Any]:
+    """One whole life of the application, for one event."""
+    events, told = asyncio.Queue[Any](), asyncio.Queue[Any]()
+    life = asyncio.create_task(app({"type": "lifespan"}, events.get, told.put))
+    events.put_nowait({"type": "lifespan.startup"})
+    await told.get()
+    answered = await answer(event)
+    events.put_nowait({"type": "lifespan.shutdown"})
+    await life
+    return answered
+
+
+def handle(event: dict[str, Any]) -> dict[str, Any]:
+    """The function that the platform calls."""
+    return asyncio.run(live_and_answer(event))
+
+
+if __name__ == "__main__":
+    request: dict[str, Any] = {
+        "request_id": "550e8400-e29b-41d4-a716-446655440000",
+        "context": {"session_id": "s", "user": {"id": "u", "name": "U"}},
+        "payload": {"query": "hello", "capabilities": {"supported_events": [], "prefers_markdown": False}},
+    }
+    body = base64.b64encode(json.dumps(request).encode()).decode()
+    answered = handle({"method": "POST", "path": "/v1/assist", "body": body, "isBase64Encoded": True})
+    print(answered["statusCode"], json.loads(answered["body"])["output"]["text"].splitlines()[0])
+    answered = handle({"method": "GET", "path": "/v1/nothing", "headers": {"Accept": "application/json"}})
+    print(answered["statusCode"], json.loads(answered["body"])["code"])
