@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock schemas models draw bench-adapt bench-core bench-engine bench-stores bench-wire clean
+.PHONY: help run test check format lock schemas models draw bench-adapt bench-core bench-engine bench-http bench-stores bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench-adapt: $(READY) ## Measure adapting and markdown stripping against markdow
 
 bench-engine: $(READY) ## Measure what a turn, a delta and a thousand turns at once cost
 	$(BIN)/python bench/engine.py
+
+bench-http: $(READY) ## Measure requests and streams over HTTP against bare routes (TURNS=10000 is quicker)
+	$(BIN)/python bench/over_http.py $(TURNS)
 
 bench-stores: $(READY) ## Measure what keeping packets and turns costs in memory and on SQLite
 	$(BIN)/python bench/stores.py

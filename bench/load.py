@@ -1,7 +1,7 @@
 """A load generator: so many connections, each asking again as soon as it has its answer.
 
-Our own, because every request needs an id of its own and a stream the time of its first packet; of the tools in the
-package registries, k6 and autocannon offer only one of the two, or cost more processor than the server they measure.
+Our own, because every request needs an id of its own and a stream the time of its first packet: wrk is in no package
+registry, and neither k6 nor autocannon knows server-sent events.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class Measured:
         return median(self.waits) * 1_000
 
 
-def requests(path: str, accept: str) -> Iterator[bytes]:
+def requests(accept: str) -> Iterator[bytes]:
     """Requests without end, each with an id and a session of its own."""
     run = uuid4().hex[:20]
     for number in count():
@@ -51,7 +51,7 @@ def requests(path: str, accept: str) -> Iterator[bytes]:
             f'"name":"U"}}}},"payload":{{"query":"What is to be said of this?"}}}}'
         )
         yield (
-            f"POST {path} HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\ncontent-type: application/json\r\n"
+            f"POST /v1/assist HTTP/1.1\r\nhost: localhost\r\naccept: {accept}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\n\r\n{body}"
         ).encode()
 
@@ -144,14 +144,16 @@ class Connection(asyncio.Protocol):
 
 
 async def load(
-    address: str, path: str, accept: str, at_once: int, *, seconds: float | None = None, answers: int | None = None
+    address: str, accept: str, at_once: int, *, seconds: float | None = None, answers: int | None = None
 ) -> Measured:
     """Ask this many at a time, for so long or so often."""
     at = urlsplit(address)
-    run = Run(requests(path, accept), seconds=seconds, answers=answers)
+    run = Run(requests(accept), seconds=seconds, answers=answers)
     loop = asyncio.get_running_loop()
     began_at = perf_counter()
-    made = [await loop.create_connection(lambda: Connection(run), at.hostname, at.port) for _ in range(at_once)]
+    made = [
+        await loop.create_connection(lambda: Connection(run), at.hostname or "", at.port or 0) for _ in range(at_once)
+    ]
     await asyncio.gather(*(connection.done for _, connection in made))
     run.measured.seconds = perf_counter() - began_at
     return run.measured

@@ -19,7 +19,6 @@ import uvloop
 from load import EVENTS, JSON, load
 
 PROCESSORS: Final = os.sched_getaffinity(0)
-PATH: Final = "/v1/assist"
 ROUNDS: Final = int(os.environ.get("ROUNDS", "4"))
 SECONDS: Final = float(os.environ.get("SECONDS", "2"))
 WARM: Final = 300
@@ -74,9 +73,9 @@ def compare(names: list[str], accept: str, at_once: int) -> dict[str, Best]:
     for _ in range(ROUNDS):
         for name, most in best.items():
             with server(name) as (address, pid):
-                uvloop.run(load(address, PATH, accept, at_once, answers=WARM))
+                uvloop.run(load(address, accept, at_once, answers=WARM))
                 before = processor_s(pid)
-                found = uvloop.run(load(address, PATH, accept, at_once, seconds=SECONDS))
+                found = uvloop.run(load(address, accept, at_once, seconds=SECONDS))
                 used = processor_s(pid) - before
             packets = found.answers * (found.last.count(b"data: ") or 1)
             most.by_processor = max(most.by_processor, packets / used)
@@ -91,7 +90,7 @@ def memory(turns: int) -> None:
     seen: list[float] = []
     with server("json-sqlite") as (address, pid):
         for _ in range(MEMORY_STEPS):
-            uvloop.run(load(address, PATH, JSON, 64, answers=turns // MEMORY_STEPS))
+            uvloop.run(load(address, JSON, 64, answers=turns // MEMORY_STEPS))
             seen.append(resident_mb(pid))
             print(f"  {seen[-1]:.1f}", end="", flush=True)
     print(f"\n  at the end {seen[-1] / seen[1]:.0%} of what it was after two tenths   goal ≤ {FLAT:.0%}")
@@ -112,17 +111,12 @@ def resident_mb(pid: int) -> float:
 @contextmanager
 def server(name: str) -> Generator[tuple[str, int]]:
     """One server in a process of its own: its address and its process."""
-    command = [sys.executable, str(Path(__file__).with_name("served.py")), name]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=_anywhere) as process:
-        assert process.stdout is not None
+    command = [sys.executable, str(Path(__file__).with_name("served.py")), name, str(max(PROCESSORS))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
-            yield process.stdout.readline().strip(), process.pid
+            yield process.stdout.readline().strip() if process.stdout else "", process.pid
         finally:
             process.terminate()
-
-
-def _anywhere() -> None:
-    os.sched_setaffinity(0, PROCESSORS)
 
 
 if __name__ == "__main__":

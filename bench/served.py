@@ -131,8 +131,8 @@ SERVED: Final[Mapping[str, Callable[[Path, Started], Any]]] = {
 
 
 def main() -> None:
-    """Serve what the command line names, on the last of the processors, and tell the address."""
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    """Serve what the command line names, on the processor that it names, and tell the address."""
+    os.sched_setaffinity(0, {int(sys.argv[2])})
     with TemporaryDirectory() as folder:
         uvloop.run(SERVED[sys.argv[1]](Path(folder), lambda address: print(address, flush=True)))
 
