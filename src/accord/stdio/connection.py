@@ -1,0 +1,197 @@
+"""A JSON-RPC connection over any pair of byte streams: correlates calls and answers, and runs calls side by side.
+
+Notices are handled in the order in which they come, and at once; a call runs in a task of its own, so that a slow one
+holds up nobody. A broken line costs one reply. What methods mean is the handlers' business.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Protocol
+
+from accord.core.rpc import (
+    Answer,
+    Broken,
+    Call,
+    Failure,
+    Incoming,
+    LineSplitter,
+    Notice,
+    TooLong,
+    answer_line,
+    call_line,
+    error_line,
+    notice_line,
+    read_frames,
+)
+from accord.core.rpc.frames import INVALID_REQUEST, Id
+
+CHUNK: Final = 256 * 1024
+INTERNAL_ERROR: Final = -32603
+
+
+class RpcError(Exception):
+    """An error that a peer is told, or that a peer told us."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code: Final = code
+        self.message: Final = message
+        self.data: Final = data
+
+    def dump(self) -> dict[str, Any]:
+        """The error object."""
+        told: dict[str, Any] = {"code": self.code, "message": self.message}
+        return told if self.data is None else {**told, "data": self.data}
+
+
+class PeerGoneError(Exception):
+    """The peer ended the connection before it answered."""
+
+
+class Sink(Protocol):
+    """Where bytes go: asyncio's `StreamWriter`, or something like it."""
+
+    def write(self, data: bytes, /) -> None:
+        """Take these bytes."""
+        ...
+
+    async def drain(self) -> None:
+        """Wait until more can be taken."""
+        ...
+
+
+OnCall = Callable[[Call], Awaitable[Any]]
+OnNotice = Callable[[Notice], None]
+
+
+async def _refuse(call: Call) -> Any:
+    raise RpcError(
+        -32601, f"There is no method {call.method}" if len(call.method) <= 100 else "There is no such method"
+    )
+
+
+class Connection:
+    """One peer. `on_call` gives the result of a call or raises `RpcError`; `on_notice` must not wait."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        sink: Sink,
+        *,
+        on_call: OnCall = _refuse,
+        on_notice: OnNotice = lambda _: None,
+        splitter: LineSplitter | None = None,
+    ) -> None:
+        self.batches = False
+        self._reader: Final = reader
+        self._sink: Final = sink
+        self._on_call: Final = on_call
+        self._on_notice: Final = on_notice
+        self._splitter: Final = splitter or LineSplitter()
+        self._waiting: Final[dict[Id, asyncio.Future[bytes]]] = {}
+        self._running: Final[dict[Id, asyncio.Task[None]]] = {}
+        self._last_id = 0
+        self._is_over = False
+
+    async def run(self) -> None:
+        """Take what comes until the peer ends the connection; calls that still run are then cancelled."""
+        try:
+            while data := await self._reader.read(CHUNK):
+                for line in self._splitter.feed(data):
+                    self._take_line(line)
+                # Others run between two chunks, and a peer that does not read slows down what it sends.
+                await self._sink.drain()
+            for line in self._splitter.close():
+                self._take_line(line)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            await self._end()
+
+    async def call(self, method: str, params: Any = None) -> Any:
+        """The peer's answer to this call, as plain values; raises what it tells, or `PeerGoneError`."""
+        if self._is_over:
+            raise PeerGoneError
+        self._last_id += 1
+        own, waiting = self._last_id, asyncio.get_running_loop().create_future()
+        self._waiting[own] = waiting
+        try:
+            await self.send(call_line(own, method, params))
+            return Answer(own, await waiting).value()
+        finally:
+            self._waiting.pop(own, None)
+
+    async def notify(self, method: str, params: Any = None) -> None:
+        """Tell the peer something."""
+        await self.send(notice_line(method, params))
+
+    async def send(self, line: bytes) -> None:
+        """Send one line that is made already."""
+        self._sink.write(line)
+        await self._sink.drain()
+
+    def cancel_call(self, own: Id) -> bool:
+        """Stop answering a call of the peer's; False if there is none of that id."""
+        task = self._running.get(own)
+        return task.cancel() if task is not None else False
+
+    def _take_line(self, line: bytes | TooLong) -> None:
+        if isinstance(line, TooLong):
+            self._take(Broken(None, INVALID_REQUEST, f"The line is longer than {line.max_bytes} bytes"))
+            return
+        for frame in read_frames(line, batches=self.batches):
+            self._take(frame)
+
+    def _take(self, frame: Incoming) -> None:
+        match frame:
+            case Call():
+                self._running[frame.id] = task = asyncio.create_task(self._answer(frame))
+                task.add_done_callback(lambda done: self._forget(frame.id, done))
+            case Notice():
+                self._on_notice(frame)
+            case Answer():
+                if (waiting := self._waiting.get(frame.id)) is not None and not waiting.done():
+                    waiting.set_result(frame.raw)
+            case Failure():
+                if (waiting := self._waiting.get(frame.id)) is not None and not waiting.done():
+                    waiting.set_exception(_told(frame.value()))
+            case Broken():
+                self._sink.write(error_line(frame.id, {"code": frame.code, "message": frame.message}))
+
+    def _forget(self, own: Id, done: "asyncio.Task[None]") -> None:
+        if self._running.get(own) is done:
+            del self._running[own]
+
+    async def _answer(self, call: Call) -> None:
+        try:
+            line = answer_line(call.id, await self._on_call(call))
+        except RpcError as error:
+            line = error_line(call.id, error.dump())
+        except asyncio.CancelledError:
+            if self._is_over:
+                raise
+            line = error_line(call.id, {"code": -32800, "message": "The request was cancelled"})
+        await self.send(line)
+
+    async def _end(self) -> None:
+        self._is_over = True
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(PeerGoneError())
+        running = list(self._running.values())
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+def _told(error: Any) -> RpcError:
+    """The peer's error, whatever it looks like."""
+    if not isinstance(error, Mapping):
+        return RpcError(INTERNAL_ERROR, "The peer's error is no object", error)
+    members: Mapping[str, Any] = error  # pyright: ignore[reportUnknownVariableType]
+    code, message = members.get("code"), members.get("message")
+    return RpcError(
+        code if isinstance(code, int) else INTERNAL_ERROR,
+        message if isinstance(message, str) else "The peer's error says nothing",
+        members.get("data"),
+    )

@@ -1,0 +1,92 @@
+"""What a line is: one of four messages, or broken with the one reply that it costs."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.core.rpc import Answer, Broken, Call, Failure, Incoming, Notice, answer_line, call_line, read_frames
+
+ANY_JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "frame"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a": 1}}', Call(1, "m", b'{"a": 1}')),
+        (b'{"id":"x","method":"m"}', Call("x", "m", b"")),
+        (b'{"jsonrpc":"2.0","id":null,"method":"m"}', Call(None, "m", b"")),
+        (b'{"jsonrpc":"2.0","method":"m","params":[]}', Notice("m", b"[]")),
+        (b'{"jsonrpc":"2.0","id":3,"result":null}', Answer(3, b"null")),
+        (b'{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}', Failure(3, b'{"code":1,"message":"no"}')),
+        (b'{"jsonrpc":"2.0","id":3,"result":1,"more":{}}', Answer(3, b"1")),
+    ],
+)
+def test_each_message_is_told_by_its_members(line: bytes, frame: Incoming):
+    assert read_frames(line) == [frame]
+
+
+@pytest.mark.parametrize(
+    ("line", "own", "code"),
+    [
+        (b"garbage", None, -32700),
+        (b'{"id":1,"method":"m"', None, -32700),
+        (b"\xff\xfe", None, -32700),
+        (b"[]", None, -32600),
+        (b"42", None, -32600),
+        (b"null", None, -32600),
+        (b'"text"', None, -32600),
+        (b"{}", None, -32600),
+        (b'{"id":7}', 7, -32600),
+        (b'{"jsonrpc":"1.0","id":7,"method":"m"}', 7, -32600),
+        (b'{"id":{},"method":"m"}', None, -32600),
+        (b'{"id":1.5,"method":"m"}', None, -32600),
+        (b'{"id":7,"method":3}', 7, -32600),
+        (b'{"result":1}', None, -32600),
+        (b"[" * 100_000, None, -32600),
+    ],
+)
+def test_a_line_that_is_no_message_costs_one_reply(line: bytes, own: Any, code: int):
+    (broken,) = read_frames(line)
+    assert isinstance(broken, Broken)
+    assert (broken.id, broken.code) == (own, code)
+
+
+@pytest.mark.parametrize(
+    ("line", "kinds"),
+    [
+        (b'[{"id":1,"method":"a"},{"method":"b"}]', [Call, Notice]),
+        (b'[{"id":1,"method":"a"},7]', [Call, Broken]),
+        (b"[]", [Broken]),
+        (b"[1", [Broken]),
+    ],
+)
+def test_a_batch_is_read_where_batches_are_spoken(line: bytes, kinds: list[type[Any]]):
+    assert [type(frame) for frame in read_frames(line, batches=True)] == kinds
+
+
+@given(st.binary(), st.booleans())
+def test_any_bytes_at_all_give_frames_and_never_an_exception(line: bytes, batches: bool):
+    assert read_frames(line, batches=batches)
+
+
+@given(st.integers() | st.text() | st.none(), ANY_JSON)
+def test_what_is_written_is_read_back(own: Any, value: Any):
+    (answer,) = read_frames(answer_line(own, value))
+    assert isinstance(answer, Answer | Broken)
+    if isinstance(answer, Answer):
+        assert (answer.id, answer.value()) == (own, value)
+        (call,) = read_frames(call_line(own, "m", {"value": value}))
+        assert isinstance(call, Call)
+        assert call.value() == {"value": value}
+        assert json.loads(call.raw) == {"value": value}
