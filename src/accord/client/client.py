@@ -2,7 +2,6 @@
 
 from typing import Any, Final, Self, Unpack, cast
 from uuid import UUID
-from weakref import WeakSet
 
 from pydantic_core import from_json
 
@@ -30,7 +29,6 @@ class AsyncClient:
         self._settings: Final = settings
         self._connection: Final = Connection(base_url, settings)
         self._sender: Final = sender_of(user, settings.session_id, settings.capabilities)
-        self._streams: Final[WeakSet[Stream]] = WeakSet()
 
     async def __aenter__(self) -> Self:
         return self
@@ -54,11 +52,11 @@ class AsyncClient:
         """The answer to this question as it is made; asked when the stream is first read."""
         request = self._sender.request(query, said)
         body = request.to_json().encode()
-        return self._kept(Stream(self._connection, self._settings, str(request.request_id), body=body))
+        return Stream(self._connection, self._settings, str(request.request_id), body=body)
 
     def resume(self, request_id: UUID | str, *, after: int = 0) -> Stream:
         """The packets of an earlier question that follow this number; all of them, unless told."""
-        return self._kept(Stream(self._connection, self._settings, str(request_id), body=None, after=after))
+        return Stream(self._connection, self._settings, str(request_id), body=None, after=after)
 
     async def cancel(self, request_id: UUID | str) -> None:
         """Have the service stop this turn."""
@@ -92,13 +90,7 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Stop reading every stream and close every connection."""
-        for stream in list(self._streams):
-            await stream.aclose()
         await self._connection.aclose()
-
-    def _kept(self, stream: Stream) -> Stream:
-        self._streams.add(stream)
-        return stream
 
     async def _of(self, request_id: UUID | str, what: str) -> bytes:
         return await self._connection.fetch(Call("GET", f"/v1/requests/{step_of(request_id)}{what}"))
