@@ -108,11 +108,15 @@ def announce(agent: str, address: str, *, is_open: bool) -> None:
     """Say where it is, and print a line that asks it something."""
     asked = {
         "request_id": str(uuid4()),
-        "context": {"session_id": "first", "user": {"id": "me", "name": "Me"}},
+        "context": {"session_id": "first", "user": {"id": "me" if is_open else "USER", "name": "Me"}},
         "payload": {"query": "Hello"},
     }
     token = "" if is_open else ' -H "authorization: Bearer $TOKEN"'
-    print(f"Accord serves {agent} at {address} (Ctrl-C stops it, {address}/docs tells more). Try:\n", file=sys.stderr)
+    known = "" if is_open else ", with a token in TOKEN and its user for USER"
+    print(
+        f"Accord serves {agent} at {address} (Ctrl-C stops it, {address}/docs tells more). Try{known}:\n",
+        file=sys.stderr,
+    )
     print(
         f"curl -N {address}/v1/assist -H 'content-type: application/json' -H 'accept: text/event-stream'{token}"
         f" -d '{json.dumps(asked)}'",
