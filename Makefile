@@ -13,7 +13,7 @@ help: ## Show this help
 run: $(READY) ## Serve the demo agent at http://127.0.0.1:8000 and print a line that asks it (ARGS="--port 0")
 	@$(BIN)/accord serve $(ARGS)
 
-test: $(READY) $(VENV)/commonmark.json ## Run the whole test suite (ARGS="-k name" narrows it)
+test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready ## Run the whole test suite (ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(ARGS)
 
 check: $(READY) ## Lint, format check, strict types, import layers
@@ -64,6 +64,10 @@ clean: ## Remove the environment and everything generated
 
 $(VENV)/commonmark.json: $(READY) scripts/fetch_commonmark.py
 	@$(BIN)/python scripts/fetch_commonmark.py $@
+
+$(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py tests/peers/package-lock.json tests/peers/client.mjs
+	@$(BIN)/python scripts/fetch_peers.py $(VENV)/peers
+	@touch $@
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,0 +1,1 @@
+"""Real peers that nobody here wrote, against ours."""
