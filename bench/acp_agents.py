@@ -1,0 +1,78 @@
+"""Agents that echo, to be measured; a prompt that is a number is answered with that many updates.
+
+`ours` is the stdio layer with the content check, `sdk` the Python SDK's own way, `corridor` a whole turn of Accord's.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+from accord.agent import Agent, Turn, Yielded
+from accord.core.rpc import Call
+from accord.core.validate import ContentValidator
+from accord.stdio import Connection, RpcError, own_pipes
+
+corridor = Agent(name="corridor")
+
+
+@corridor
+async def _corridor(turn: Turn) -> AsyncIterator[Yielded]:
+    for _ in range(count_of(turn.text)):
+        yield "word "
+
+
+def count_of(text: str) -> int:
+    """How many updates this prompt wants."""
+    return int(text) if text.isdigit() else 1
+
+
+async def ours() -> None:
+    """Framing, correlation and content check, and nothing behind them."""
+    validator = ContentValidator(None)
+
+    async def answer(call: Call) -> Any:
+        params = call.value()
+        if call.method == "initialize":
+            return {"protocolVersion": 1, "agentCapabilities": {}}
+        if call.method == "session/new":
+            return {"sessionId": "s"}
+        verdict = validator.validate(params["prompt"])
+        if verdict.error is not None:
+            raise RpcError(**verdict.error)
+        update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "word "}}
+        for _ in range(count_of(params["prompt"][0]["text"])):
+            await connection.notify("session/update", {"sessionId": params["sessionId"], "update": update})
+        return {"stopReason": "end_turn"}
+
+    reader, sink = await own_pipes()
+    connection = Connection(reader, sink, on_call=answer)
+    await connection.run()
+    await sink.finish()
+
+
+async def sdk() -> None:
+    """The same with the Python SDK."""
+    import acp  # noqa: PLC0415 - a yardstick that only this agent needs
+
+    class Echo(acp.Agent):
+        def on_connect(self, conn: Any) -> None:
+            self._client = conn
+
+        async def initialize(self, protocol_version: int, *_: Any, **__: Any) -> Any:
+            return acp.InitializeResponse(protocol_version=protocol_version)
+
+        async def new_session(self, *_: Any, **__: Any) -> Any:
+            return acp.NewSessionResponse(session_id="s")
+
+        async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
+            for _number in range(count_of(prompt[0].text)):
+                update = acp.update_agent_message(acp.text_block("word "))
+                await self._client.session_update(session_id=session_id, update=update)
+            return acp.PromptResponse(stop_reason="end_turn")
+
+    await acp.run_agent(Echo())  # pyright: ignore[reportAbstractUsage]
+
+
+if __name__ == "__main__":
+    asyncio.run({"ours": ours, "sdk": sdk}[sys.argv[1]]())
