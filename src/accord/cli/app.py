@@ -12,6 +12,7 @@ from typing import Annotated, Final
 
 import typer
 
+from accord.cli.acp import acp_command
 from accord.cli.config import config_app
 from accord.cli.models import models_command
 from accord.cli.negotiate import negotiate_command
@@ -36,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.command("serve")(serve_command)
+app.command("acp")(acp_command)
 app.command("negotiate")(negotiate_command)
 app.command("models")(models_command)
 app.command("validate")(validate_command)

@@ -52,7 +52,7 @@ class Engine:
         self.images: Final = images
         self.protocol_version: Final = 1
         self.party: Final = _party(agent, self.protocol_version)
-        self._validator: Final = ContentValidator(
+        self.validator: Final = ContentValidator(
             agent.accepts, protocol_version=self.protocol_version, limits=content_limits or Limits()
         )
 
@@ -79,7 +79,7 @@ class Engine:
         """Refuse what the agent did not declare, before anything of it is processed."""
         if not request.payload.content:
             return
-        verdict = self._validator.validate(request.payload.content)
+        verdict = self.validator.validate(request.payload.content)
         if verdict.error is not None and verdict.code is not None:
             raise RefusedError(verdict.error["message"], verdict.code, verdict.error["data"])
 

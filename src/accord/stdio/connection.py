@@ -1,11 +1,13 @@
 """A JSON-RPC connection over any pair of byte streams: correlates calls and answers, and runs calls side by side.
 
 Notices are handled in the order in which they come, and at once; a call runs in a task of its own, so that a slow one
-holds up nobody. A broken line costs one reply. What methods mean is the handlers' business.
+holds up nobody. A broken line costs one reply, a batch one line of them. What methods mean is the handlers' business.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from accord.core.rpc import (
@@ -27,6 +29,7 @@ from accord.core.rpc.frames import INVALID_REQUEST, Id
 
 CHUNK: Final = 256 * 1024
 INTERNAL_ERROR: Final = -32603
+LOG: Final = logging.getLogger("accord.stdio")
 
 
 class RpcError(Exception):
@@ -62,6 +65,7 @@ class Sink(Protocol):
 
 OnCall = Callable[[Call], Awaitable[Any]]
 OnNotice = Callable[[Notice], None]
+Reply = Callable[[bytes], None]
 
 
 async def _refuse(call: Call) -> Any:
@@ -70,10 +74,28 @@ async def _refuse(call: Call) -> Any:
     )
 
 
-class Connection:
-    """One peer. `on_call` gives the result of a call or raises `RpcError`; `on_notice` must not wait."""
+class _Batch:
+    """The replies to one batch, which go out together when the last of them is there."""
 
-    def __init__(
+    def __init__(self, count: int, write: Reply) -> None:
+        self._missing = count
+        self._write: Final = write
+        self._lines: Final[list[bytes]] = []
+
+    def reply(self, line: bytes) -> None:
+        """Take one of them."""
+        self._lines.append(line.rstrip(b"\n"))
+        if len(self._lines) == self._missing:
+            self._write(b"[" + b",".join(self._lines) + b"]\n")
+
+
+class Connection:
+    """One peer. `on_call` gives the result of a call or raises `RpcError`; `on_notice` must not wait.
+
+    When the peer ends the connection, calls that still run have `grace_s` to be answered.
+    """
+
+    def __init__(  # noqa: PLR0913 - both ends, and what is done with what comes
         self,
         reader: asyncio.StreamReader,
         sink: Sink,
@@ -81,6 +103,7 @@ class Connection:
         on_call: OnCall = _refuse,
         on_notice: OnNotice = lambda _: None,
         splitter: LineSplitter | None = None,
+        grace_s: float = 0.0,
     ) -> None:
         self.batches = False
         self._reader: Final = reader
@@ -88,13 +111,14 @@ class Connection:
         self._on_call: Final = on_call
         self._on_notice: Final = on_notice
         self._splitter: Final = splitter or LineSplitter()
+        self._grace_s: Final = grace_s
         self._waiting: Final[dict[Id, asyncio.Future[bytes]]] = {}
         self._running: Final[dict[Id, asyncio.Task[None]]] = {}
         self._last_id = 0
         self._is_over = False
 
     async def run(self) -> None:
-        """Take what comes until the peer ends the connection; calls that still run are then cancelled."""
+        """Take what comes until the peer ends the connection; calls that outlive the grace are then cancelled."""
         try:
             while data := await self._reader.read(CHUNK):
                 for line in self._splitter.feed(data):
@@ -103,6 +127,9 @@ class Connection:
                 await self._sink.drain()
             for line in self._splitter.close():
                 self._take_line(line)
+            await self._sink.drain()
+            if self._grace_s and self._running:
+                await asyncio.wait(list(self._running.values()), timeout=self._grace_s)
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -137,18 +164,23 @@ class Connection:
 
     def _take_line(self, line: bytes | TooLong) -> None:
         if isinstance(line, TooLong):
-            self._take(Broken(None, INVALID_REQUEST, f"The line is longer than {line.max_bytes} bytes"))
+            told = Broken(None, INVALID_REQUEST, f"The line is longer than {line.max_bytes} bytes")
+            self._take(told, self._sink.write)
             return
-        for frame in read_frames(line, batches=self.batches):
-            self._take(frame)
+        frames = read_frames(line, batches=self.batches)
+        reply = self._sink.write
+        if self.batches and line.lstrip()[:1] == b"[" and not _is_no_batch(frames):
+            reply = _Batch(sum(isinstance(frame, Call | Broken) for frame in frames), reply).reply
+        for frame in frames:
+            self._take(frame, reply)
 
-    def _take(self, frame: Incoming) -> None:
+    def _take(self, frame: Incoming, reply: Reply) -> None:
         match frame:
             case Call():
-                self._running[frame.id] = task = asyncio.create_task(self._answer(frame))
+                self._running[frame.id] = task = asyncio.create_task(self._answer(frame, reply))
                 task.add_done_callback(lambda done: self._forget(frame.id, done))
             case Notice():
-                self._on_notice(frame)
+                self._hear(frame)
             case Answer():
                 if (waiting := self._waiting.get(frame.id)) is not None and not waiting.done():
                     waiting.set_result(frame.raw)
@@ -156,13 +188,20 @@ class Connection:
                 if (waiting := self._waiting.get(frame.id)) is not None and not waiting.done():
                     waiting.set_exception(_told(frame.value()))
             case Broken():
-                self._sink.write(error_line(frame.id, {"code": frame.code, "message": frame.message}))
+                reply(error_line(frame.id, {"code": frame.code, "message": frame.message}))
+
+    def _hear(self, notice: Notice) -> None:
+        try:
+            self._on_notice(notice)
+        except Exception:
+            # Nobody waits for an answer, and the next line is not to blame.
+            LOG.exception("A notice could not be handled")
 
     def _forget(self, own: Id, done: "asyncio.Task[None]") -> None:
         if self._running.get(own) is done:
             del self._running[own]
 
-    async def _answer(self, call: Call) -> None:
+    async def _answer(self, call: Call, reply: Reply) -> None:
         try:
             line = answer_line(call.id, await self._on_call(call))
         except RpcError as error:
@@ -171,7 +210,12 @@ class Connection:
             if self._is_over:
                 raise
             line = error_line(call.id, {"code": -32800, "message": "The request was cancelled"})
-        await self.send(line)
+        except Exception:
+            LOG.exception("A call could not be answered")
+            line = error_line(call.id, {"code": INTERNAL_ERROR, "message": "Something failed inside"})
+        reply(line)
+        with suppress(ConnectionError):  # whoever asked is gone
+            await self._sink.drain()
 
     async def _end(self) -> None:
         self._is_over = True
@@ -182,6 +226,11 @@ class Connection:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def _is_no_batch(frames: list[Incoming]) -> bool:
+    """Whether the array itself was broken: that is one reply, not a batch of one."""
+    return len(frames) == 1 and isinstance(frames[0], Broken)
 
 
 def _told(error: Any) -> RpcError:

@@ -1,0 +1,61 @@
+"""`accord acp`: the flags, and the parts put together for an editor."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from accord.cli.config import ConfigOption
+from accord.config import Loaded, load_config
+
+
+def acp_command(
+    agent: Annotated[str | None, typer.Argument(help="module:name, or an agent of the configuration.")] = None,
+    *,
+    log_json: Annotated[bool, typer.Option("--log-json", help="Write logs for a program.")] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    config: ConfigOption = None,
+) -> None:
+    """Serve an agent to an editor: the Agent Client Protocol on standard input and output."""
+    from accord.servers.watch import set_up_logging  # noqa: PLC0415 - as below
+
+    loaded = load_config(config, environ=os.environ)
+    sys.path.insert(0, str(Path.cwd()))  # where people keep their agents
+    set_up_logging(log_level, as_json=log_json)
+    _run(loaded, agent)
+
+
+def _run(loaded: Loaded, agent: str | None) -> None:
+    # An engine takes a while to load, which no other command should wait for.
+    import asyncio  # noqa: PLC0415
+    from importlib.metadata import version  # noqa: PLC0415
+
+    from accord.cli.assemble import build_engine, open_store  # noqa: PLC0415
+    from accord.engine import SessionRules, Sessions  # noqa: PLC0415
+    from accord.servers.acp import serve_acp  # noqa: PLC0415
+
+    engine = build_engine(loaded, agent=agent)
+
+    async def serve() -> None:
+        store = open_store(loaded)
+        await store.open()
+        try:
+            # Nobody reads a turn whose editor is gone, so it stops.
+            rules = SessionRules(at_once=loaded.config.limits.concurrent_turns, goes_on_unread=False)
+            await serve_acp(Sessions(engine, store, rules), owner=_user(), version=version("accord-agents"))
+        finally:
+            await store.close()
+
+    asyncio.run(serve())
+
+
+def _user() -> str:
+    """Whose sessions they are: the user's who started the process."""
+    import getpass  # noqa: PLC0415
+
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without names
+        return "local"

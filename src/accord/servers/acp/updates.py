@@ -1,0 +1,215 @@
+"""A turn's packets as `session/update` lines, in either version. Pure: packets in, bytes out.
+
+Text is passed on as the JSON that it is already, without being read. A thought is a thought chunk, progress is a tool
+call that goes on and ends with its turn. Any other event reaches only clients that declared it: it travels in `_meta`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
+
+import msgspec
+from pydantic import ValidationError
+
+from accord.core.rpc import notice_line
+from accord.wire.acp.content import TextBlock
+from accord.wire.acp.draft_update import (
+    AgentMessage,
+    DraftAgentMessageChunk,
+    DraftAgentThoughtChunk,
+    DraftSessionNotification,
+    DraftToolCallChanged,
+    SessionState,
+    StateUpdate,
+    UserMessage,
+)
+from accord.wire.acp.rpc import Method, RpcError
+from accord.wire.acp.session import StopReason
+from accord.wire.acp.tool import ToolCallStatus, ToolKind
+from accord.wire.acp.update import (
+    AgentMessageChunk,
+    AgentThoughtChunk,
+    DraftSessionUpdate,
+    SessionNotification,
+    SessionUpdate,
+    ToolCallChanged,
+    ToolCallStarted,
+    UserMessageChunk,
+)
+from accord.wire.chat import ChatMessage, Role
+from accord.wire.event import PresentationEventType, ProgressUpdate
+from accord.wire.packet import ErrorPacket, EventPacket, StreamError, StreamPacket
+
+EVENT_AT: Final = "accord.event"
+"""The key of `_meta` under which an update carries the event that it was made from."""
+
+THOUGHT_KEYS: Final = ("thought", "text", "content")
+STATUSES: Final[Mapping[str, ToolCallStatus]] = {
+    "running": ToolCallStatus.IN_PROGRESS,
+    "complete": ToolCallStatus.COMPLETED,
+    "failed": ToolCallStatus.FAILED,
+}
+LEFT_OPEN: Final[Mapping[StopReason, ToolCallStatus]] = {
+    StopReason.END_TURN: ToolCallStatus.COMPLETED,
+    StopReason.CANCELLED: ToolCallStatus.FAILED,
+    StopReason.ERROR: ToolCallStatus.FAILED,
+}
+"""What becomes of progress that nobody ended, when its turn ends."""
+
+
+class _Packet(msgspec.Struct):
+    op: str
+    p: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_read = msgspec.json.Decoder(_Packet).decode
+_write = msgspec.json.Encoder().encode
+
+
+class TurnUpdates:
+    """The updates of one turn; `own` names its messages. `error` is what broke its stream, if anything did."""
+
+    def __init__(self, session_id: str, own: str, *, is_draft: bool) -> None:
+        self.error: StreamError | None = None
+        self._session_id: Final = session_id
+        self._own: Final = own
+        self._is_draft: Final = is_draft
+        self._calls: Final[dict[str, str]] = {}
+        self._open: Final[dict[str, None]] = {}
+        chunk: dict[str, Any] = {"sessionUpdate": "agent_message_chunk"} | ({"messageId": own} if is_draft else {})
+        chunk["content"] = {"type": "text", "text": ""}
+        # Everything around the text is the same for every piece of it.
+        self._before, self._after = update_line(session_id, _write(chunk)).split(b'"text":""')
+
+    def lines(self, bodies: Iterable[str]) -> bytes:
+        """The lines for these packets."""
+        found: list[bytes] = []
+        for body in bodies:
+            packet = _read(body)
+            if packet.op == "delta":
+                found += (self._before, b'"text":', bytes(packet.p), self._after)
+            elif packet.op != "close":
+                found.append(self._line(StreamPacket.parse(body)))
+        return b"".join(found)
+
+    def ending(self, stop: StopReason) -> bytes:
+        """The lines that end what was left open."""
+        status = LEFT_OPEN[stop]
+        if self._is_draft and stop is StopReason.CANCELLED:
+            status = ToolCallStatus.CANCELLED
+        left, calls = list(self._open), self._calls
+        self._open.clear()
+        return b"".join(self._told(self._changed(calls[label], status=status)) for label in left)
+
+    def _line(self, packet: StreamPacket) -> bytes:
+        if isinstance(packet, ErrorPacket):
+            self.error = packet.p
+            return b""
+        event = cast("EventPacket", packet).p
+        kind = str(event.get("type", "")).lower()
+        if kind == PresentationEventType.THOUGHT_TRACE:
+            return self._told(self._thought(event))
+        if kind == PresentationEventType.PROGRESS_INDICATOR and (update := _progress(event)) is not None:
+            return self._told(self._progressed(event, update))
+        return self._told(self._shown(event))
+
+    def _thought(self, event: dict[str, Any]) -> SessionUpdate | DraftSessionUpdate:
+        content = TextBlock(text=_thought_text(event.get("data")))
+        if self._is_draft:
+            return DraftAgentThoughtChunk(message_id=self._own, content=content, _meta={EVENT_AT: event})
+        return AgentThoughtChunk(content=content, _meta={EVENT_AT: event})
+
+    def _shown(self, event: dict[str, Any]) -> SessionUpdate | DraftSessionUpdate:
+        content = TextBlock(text="")
+        if self._is_draft:
+            return DraftAgentMessageChunk(message_id=self._own, content=content, _meta={EVENT_AT: event})
+        return AgentMessageChunk(content=content, _meta={EVENT_AT: event})
+
+    def _progressed(self, event: dict[str, Any], update: ProgressUpdate) -> SessionUpdate | DraftSessionUpdate:
+        status, label = STATUSES[update.status], update.label
+        share = update.progress_percent
+        title = label if share is None or status is not ToolCallStatus.IN_PROGRESS else f"{label} ({share:.0%})"
+        known = self._calls.get(label)
+        call_id = known or f"{self._own}-{len(self._calls) + 1}"
+        self._calls[label] = call_id
+        if status is ToolCallStatus.IN_PROGRESS:
+            self._open[label] = None
+        else:
+            self._open.pop(label, None)
+        told: dict[str, Any] = {"title": title, "status": status, "_meta": {EVENT_AT: event}}
+        if known:
+            return self._changed(call_id, **told)
+        if self._is_draft:
+            return DraftToolCallChanged(tool_call_id=call_id, kind=ToolKind.OTHER, **told)
+        return ToolCallStarted(tool_call_id=call_id, kind=ToolKind.OTHER, **told)
+
+    def _changed(self, call_id: str, **told: Any) -> SessionUpdate | DraftSessionUpdate:
+        changed = DraftToolCallChanged if self._is_draft else ToolCallChanged
+        return changed(tool_call_id=call_id, **told)
+
+    def _told(self, update: SessionUpdate | DraftSessionUpdate) -> bytes:
+        return told_line(self._session_id, update)
+
+
+def _progress(event: dict[str, Any]) -> ProgressUpdate | None:
+    try:
+        return ProgressUpdate.model_validate(event.get("data"))
+    except ValidationError:
+        return None
+
+
+def _thought_text(data: Any) -> str:
+    """The words of a thought, in whatever form the agent has them."""
+    if isinstance(data, Mapping):
+        members = cast("Mapping[str, Any]", data)
+        for key in THOUGHT_KEYS:
+            if isinstance(text := members.get(key), str):
+                return text
+    return _write(data).decode()
+
+
+def update_line(session_id: str, update: bytes) -> bytes:
+    """An update that is JSON already, as a line."""
+    return notice_line(
+        Method.SESSION_UPDATE.value, b'{"sessionId":' + _write(session_id) + b',"update":' + update + b"}"
+    )
+
+
+def told_line(session_id: str, update: SessionUpdate | DraftSessionUpdate) -> bytes:
+    """An update as a line."""
+    if isinstance(update, SessionUpdate):
+        return notice_line(Method.SESSION_UPDATE.value, SessionNotification(session_id=session_id, update=update))
+    return notice_line(Method.SESSION_UPDATE.value, DraftSessionNotification(session_id=session_id, update=update))
+
+
+def echo_line(session_id: str, message_id: str, prompt: bytes) -> bytes:
+    """What the user said, as the draft wants it told back: the blocks as they came."""
+    update = b'{"sessionUpdate":"user_message","messageId":' + _write(message_id) + b',"content":' + prompt + b"}"
+    return update_line(session_id, update)
+
+
+def state_line(session_id: str, stop: StopReason | None = None, error: Mapping[str, Any] | None = None) -> bytes:
+    """That the agent is at work; with a reason to stop, that it is idle again (draft)."""
+    told = None if error is None else RpcError.model_validate(error)
+    state = SessionState.RUNNING if stop is None else SessionState.IDLE
+    return told_line(session_id, StateUpdate(state=state, stop_reason=stop, error=told))
+
+
+def idle_line(session_id: str) -> bytes:
+    """That nothing goes on in a session (draft)."""
+    return told_line(session_id, StateUpdate(state=SessionState.IDLE))
+
+
+def replay_lines(session_id: str, history: Iterable[ChatMessage], *, is_draft: bool) -> bytes:
+    """What was said in a session, told again."""
+    spoken = [said for said in history if said.role in (Role.USER, Role.ASSISTANT) and said.content]
+    return b"".join(
+        told_line(session_id, _said_again(said, f"{session_id}-{number}", is_draft=is_draft))
+        for number, said in enumerate(spoken, start=1)
+    )
+
+
+def _said_again(said: ChatMessage, message_id: str, *, is_draft: bool) -> SessionUpdate | DraftSessionUpdate:
+    block, by_user = TextBlock(text=said.content), said.role is Role.USER
+    if is_draft:
+        return (UserMessage if by_user else AgentMessage)(message_id=message_id, content=[block])
+    return (UserMessageChunk if by_user else AgentMessageChunk)(content=block)
