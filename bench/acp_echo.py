@@ -4,11 +4,13 @@ Rounds are interleaved and the best of each counts: the machine is shared. The S
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Final
 
@@ -17,7 +19,10 @@ COMMANDS: Final = {
     "sdk": [sys.executable, str(AGENTS), "sdk"],
     "ours": [sys.executable, str(AGENTS), "ours"],
     "corridor": [sys.executable, "-m", "accord", "acp", "acp_agents:corridor"],
+    "sqlite": [sys.executable, "-m", "accord", "acp", "acp_agents:corridor"],
 }
+STORES: Final = {"corridor": {"ACCORD_STORE_KIND": "memory"}}
+"""The SDK keeps nothing, so a whole turn is held against it in memory; with SQLite it is two flushes of the disk more."""
 ROUNDS: Final = 5
 PROMPTS: Final = 300
 UPDATES: Final = 5_000
@@ -53,11 +58,14 @@ class RawClient:
 @contextmanager
 def started(name: str) -> Generator[RawClient]:
     """This agent, ready to be asked."""
-    with subprocess.Popen(
-        COMMANDS[name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=AGENTS.parent, env=None
-    ) as process:
-        yield RawClient(process)
-        process.terminate()
+    with TemporaryDirectory() as folder:
+        kept = STORES.get(name, {"ACCORD_STORE_PATH": f"{folder}/accord.db"})
+        environ = {**os.environ, "PYTHONPATH": str(AGENTS.parent), **kept}
+        with subprocess.Popen(
+            COMMANDS[name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=environ
+        ) as process:
+            yield RawClient(process)
+            process.terminate()
 
 
 def prompts_a_second(client: RawClient) -> float:
@@ -78,8 +86,8 @@ def updates_a_second(client: RawClient) -> float:
 def main() -> None:
     """Print all figures."""
     best: dict[tuple[str, str], float] = {}
-    with started("sdk") as sdk, started("ours") as ours, started("corridor") as corridor:
-        clients = {"sdk": sdk, "ours": ours, "corridor": corridor}
+    with ExitStack() as stack:
+        clients = {name: stack.enter_context(started(name)) for name in COMMANDS}
         for _ in range(ROUNDS):
             for name, client in clients.items():
                 for what, measure in (("prompts", prompts_a_second), ("updates", updates_a_second)):

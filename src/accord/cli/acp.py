@@ -29,10 +29,10 @@ def acp_command(
 
 def _run(loaded: Loaded, agent: str | None) -> None:
     # An engine takes a while to load, which no other command should wait for.
-    import asyncio  # noqa: PLC0415
     from importlib.metadata import version  # noqa: PLC0415
 
     from accord.cli.assemble import build_engine, open_store  # noqa: PLC0415
+    from accord.cli.loop import event_loop_runner  # noqa: PLC0415
     from accord.engine import SessionRules, Sessions  # noqa: PLC0415
     from accord.servers.acp import serve_acp  # noqa: PLC0415
 
@@ -48,7 +48,7 @@ def _run(loaded: Loaded, agent: str | None) -> None:
         finally:
             await store.close()
 
-    asyncio.run(serve())
+    event_loop_runner()(serve())
 
 
 def _user() -> str:

@@ -1,16 +1,15 @@
 """Puts a served agent together: engine, store, gate, observers, addresses; and runs it."""
 
-import asyncio
 import json
 import sys
-from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from importlib.metadata import version
 from ipaddress import ip_address
-from typing import Any, Final
+from typing import Final
 from uuid import uuid4
 
 from accord.cli.assemble import build_engine, open_store
+from accord.cli.loop import event_loop_runner
 from accord.config import Loaded, ServerConfig, Unread, plan_config
 from accord.engine import Engine, SessionRules, Sessions
 from accord.engine.clock import SystemClock
@@ -36,16 +35,7 @@ FOR_CALLERS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 def run_service(loaded: Loaded, settings: ServerConfig, agent: str | None, *, insecure: bool) -> None:
     """Serve until a signal comes."""
     engine = build_engine(loaded, agent=agent)
-    _runner()(_serve(loaded, settings, engine, insecure=insecure))
-
-
-def _runner() -> Callable[[Coroutine[Any, Any, None]], None]:
-    """The quickest loop that this machine has."""
-    try:
-        import uvloop  # noqa: PLC0415 - not on every system
-    except ImportError:
-        return asyncio.run
-    return uvloop.run
+    event_loop_runner()(_serve(loaded, settings, engine, insecure=insecure))
 
 
 async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, *, insecure: bool) -> None:

@@ -28,7 +28,7 @@ async def serve_acp(sessions: Sessions, *, owner: str, version: str) -> None:
     finally:
         await door.end(GRACE_S)
         with suppress(ConnectionError):
-            await sink.drain()
+            await sink.finish()
 
 
 def _stop_on_signal(running: "asyncio.Task[None]") -> None:

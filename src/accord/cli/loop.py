@@ -1,0 +1,14 @@
+"""The event loop that commands run on: the quickest that this machine has."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+
+def event_loop_runner() -> Callable[[Coroutine[Any, Any, None]], None]:
+    """What runs a coroutine to its end."""
+    try:
+        import uvloop  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return asyncio.run
+    return uvloop.run
