@@ -16,9 +16,9 @@ from uuid import UUID
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause, ScriptedBackend, Step
 from accord.core.record import record_request
-from accord.core.seal import seal_as_json
+from accord.core.seal import seal_members
 from accord.engine import Dispatcher, Engine, RunningTurn, Sessions
-from accord.engine.account import receipt_body
+from accord.engine.account import receipt_members
 from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
@@ -81,7 +81,7 @@ async def turns(made: Engine, count: int, *, sealing: bool = False) -> float:
     for each in asked:
         turn = await one(made, each)
         if sealing:
-            seal_as_json(receipt_body(turn, made, record_request(each.payload), made.clock.now(), None))
+            seal_members(receipt_members(turn, made, record_request(each.payload), made.clock.now(), None))
     return perf_counter() - began_at
 
 

@@ -3,7 +3,8 @@
 The form is RFC 8785 (JCS): UTF-8, no spaces, members sorted by the UTF-16 code units of their names, strings with the
 fewest escapes, numbers as ECMAScript writes a double. One thing is ours: a whole number beyond ±(2^53 - 1) is written
 digit by digit, where RFC 8785 would have it rounded. What has no such form is refused: NaN and infinities, unpaired
-surrogates, names that are not text, everything that is not JSON. It knows nothing of receipts.
+surrogates, names that are not text, everything that is not JSON. A part that was written before can be put in as a
+`msgspec.Raw`. It knows nothing of receipts.
 """
 
 import re
@@ -62,7 +63,7 @@ def digest_object(members: dict[str, Any]) -> str:
 def _ordered(value: Any, depth: int) -> Any:
     """The value with its members in order and its numbers as they are to be written."""
     kind = cast("type[Any]", type(value))
-    if kind is str or value is None or kind is bool:
+    if kind is str or value is None or kind is bool or kind is msgspec.Raw:
         return value
     if kind is int:
         return value if -MAX_EXACT <= value <= MAX_EXACT else msgspec.Raw(str(value).encode())

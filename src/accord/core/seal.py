@@ -21,29 +21,29 @@ SHOWN_CHARS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """A receipt's content with its hash, and the JSON text that it is kept as."""
+    """A receipt's members with their hash, and the JSON text that it is kept as."""
 
-    body: ReceiptBody
+    members: Mapping[str, Any]
     hash: str
     json: str
 
     @property
     def receipt(self) -> Receipt:
-        """The receipt itself."""
-        fields = {name: getattr(self.body, name) for name in ReceiptBody.model_fields}
-        return Receipt.trusted(**fields, hash=self.hash)
+        """The receipt itself, read from its text: most turns end without anybody who wants it."""
+        return Receipt.parse(self.json)
 
 
 def seal(body: ReceiptBody) -> Receipt:
     """The receipt with this content. The same content always has the same hash."""
-    return seal_as_json(body).receipt
+    fields = {name: getattr(body, name) for name in ReceiptBody.model_fields}
+    return Receipt.trusted(**fields, hash=seal_members(body.hashed()).hash)
 
 
-def seal_as_json(body: ReceiptBody) -> Sealed:
-    """The content, sealed and written once: the text that is hashed is the text that is kept."""
-    written = canonical_object(body.hashed())
+def seal_members(members: dict[str, Any]) -> Sealed:
+    """What a `ReceiptBody` says as plain JSON values, sealed: the text that is hashed is the text that is kept."""
+    written = canonical_object(members)
     own_hash = sha256(written).hexdigest()
-    return Sealed(body, own_hash, f'{written[:-1].decode()},"hash":"{own_hash}"}}')
+    return Sealed(members, own_hash, f'{written[:-1].decode()},"hash":"{own_hash}"}}')
 
 
 class State(StrEnum):

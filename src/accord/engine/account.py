@@ -1,9 +1,16 @@
-"""Writes the receipt of a turn: what every party declared, what was decided, what became of it. Seals nothing."""
+"""Writes the receipt of a turn: what every party declared, what was decided, what became of it. Seals nothing.
+
+A receipt is written as the plain members of a `ReceiptBody`, not as one: it is hashed and kept for every turn, and
+hardly ever looked at. What stays the same from turn to turn is put in as text that was written once.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
+
+from accord.core.canonicalise import canonical
 from accord.core.profile import profile_client
 from accord.core.recall import Recall
 from accord.core.record import record_candidates
@@ -11,11 +18,11 @@ from accord.engine.dispatch import Account
 from accord.engine.engine import Engine, RunningTurn
 from accord.errors import ErrorCode, RefusedError, TurnCancelledError
 from accord.wire.client import ClientCapabilities
-from accord.wire.plan import Plan
+from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
+    RECEIPT_VERSION,
     AgentParty,
     BackendParty,
-    Candidacy,
     ClientParty,
     Fallback,
     Outcome,
@@ -25,37 +32,38 @@ from accord.wire.receipt import (
     RequestShape,
     Timings,
     Work,
+    whole_if_it_is,
 )
 from accord.wire.session import SessionRecord, TurnRecord, TurnState
 
 
-def receipt_body(
+def receipt_members(
     turn: RunningTurn, engine: Engine, shape: RequestShape, now: datetime, previous: str | None
-) -> ReceiptBody:
+) -> dict[str, Any]:
     """Everything the receipt of this turn says."""
-    request, report = turn.request, turn.adapter.report
-    client = ClientParty.trusted(declared=report.declared, assumed=report.assumed)
-    return ReceiptBody.trusted(
-        request_id=str(request.request_id),
-        session_id=request.context.session_id,
-        created_at=now,
-        previous=previous,
-        request=shape,
-        parties=Parties.trusted(agent=engine.party, client=client),
-        work=[_work(account, engine) for account in turn.questions],
-        adaptation=report,
-        timings=Timings.trusted(
-            plan_ms=round(sum(account.plan_ms for account in turn.questions), 3),
-            first_packet_ms=turn.first_packet_ms,
-            total_ms=turn.duration_ms,
-        ),
-        outcome=outcome_of(turn),
-    )
+    request, account = turn.request, turn.adapter.account()
+    agent = _AGENTS.answer((engine.party,), (), lambda: _written(engine.party.dump()))
+    client = {name: account[name] for name in ("declared", "assumed") if name in account}
+    plan_ms = round(sum([question.plan_ms for question in turn.questions]), 3)
+    timings = {"plan_ms": plan_ms, "total_ms": turn.duration_ms, "first_packet_ms": turn.first_packet_ms}
+    return {
+        "version": RECEIPT_VERSION,
+        "request_id": str(request.request_id),
+        "session_id": request.context.session_id,
+        "created_at": now.isoformat().replace("+00:00", "Z"),
+        **({"previous": previous} if previous else {}),
+        "request": shape.dump(),
+        "parties": {"agent": agent, "client": client},
+        "work": [_work(question, engine) for question in turn.questions],
+        "adaptation": account,
+        "timings": {name: whole_if_it_is(took) for name, took in timings.items() if took is not None},
+        "outcome": outcome_of(turn).dump(),
+    }
 
 
-def interrupted_body(
+def interrupted_members(
     turn: TurnRecord, session: SessionRecord, why: str, now: datetime, previous: str | None
-) -> ReceiptBody:
+) -> dict[str, Any]:
     """The receipt of a turn whose process died: what is known of it from its beginning, and that it was not ended."""
     return ReceiptBody(
         request_id=turn.request_id,
@@ -66,7 +74,7 @@ def interrupted_body(
         parties=Parties(agent=AgentParty(name=session.agent), client=ClientParty(declared=session.capabilities)),
         timings=Timings(plan_ms=0, total_ms=max(0.0, (now - turn.created_at).total_seconds() * 1_000)),
         outcome=Outcome(status=OutcomeStatus.FAILED, code=ErrorCode.UNAVAILABLE, message=why),
-    )
+    ).hashed()
 
 
 def negotiated_by(engine: Engine, declared: ClientCapabilities | None) -> dict[str, Any]:
@@ -111,34 +119,41 @@ def outcome_of(turn: RunningTurn) -> Outcome:
     return Outcome(status=status, code=failure.code, message=failure.message)
 
 
-def _work(account: Account, engine: Engine) -> Work:
+def _work(account: Account, engine: Engine) -> dict[str, Any]:
     outcome = account.outcome
     fallbacks = [Fallback(backend=name, code=error.code, message=error.message) for name, error in account.failures]
     if outcome is None:
-        return Work(fallbacks=fallbacks)
+        return Work(fallbacks=fallbacks).dump()
     # The same needs give the very same plan, so what a receipt says of it is taken down once.
-    candidates = _CANDIDATES.answer((outcome,), (), lambda: record_candidates(outcome))
+    decided = _DECIDED.answer((outcome,), (), lambda: _decided(outcome))
     if not isinstance(outcome, Plan):
-        return Work.trusted(needs=outcome.needs, candidates=candidates, fallbacks=fallbacks)
-    return Work.trusted(
-        needs=outcome.needs,
-        candidates=candidates,
-        fallbacks=fallbacks,
-        policy=outcome.policy,
-        backend=_backend(account.backend, engine),
-        negotiation=outcome.offer.negotiation,
-        emulations=account.emulation,
-        usage=account.usage,
-    )
+        return Work.trusted(fallbacks=fallbacks).dump() | decided
+    happened = Work.trusted(fallbacks=fallbacks, emulations=account.emulation, usage=account.usage).dump()
+    return happened | decided | _backend(account.backend, engine)
 
 
-def _backend(name: str | None, engine: Engine) -> BackendParty | None:
+def _decided(outcome: Plan | Refusal) -> dict[str, msgspec.Raw]:
+    found = Work.trusted(needs=outcome.needs, candidates=record_candidates(outcome))
+    if isinstance(outcome, Plan):
+        found = found.model_copy(update={"policy": outcome.policy, "negotiation": outcome.offer.negotiation})
+    told = found.dump()
+    return {name: _written(told[name]) for name in ("policy", "needs", "candidates", "negotiation") if name in told}
+
+
+def _backend(name: str | None, engine: Engine) -> dict[str, msgspec.Raw]:
     backend = engine.dispatcher.backends.get(name or "")
     if backend is None:
-        return None
-    return BackendParty.trusted(
-        name=backend.name, manifest=backend.manifest, refused=engine.dispatcher.refused_by(backend.name)
-    )
+        return {}
+    manifest, refused = backend.manifest, engine.dispatcher.refused_by(backend.name)
+    party = BackendParty.trusted(name=backend.name, manifest=manifest, refused=refused)
+    said = (backend.name, *refused)
+    return {"backend": _BACKENDS.answer((manifest,), (), lambda: _written(party.dump()), said)}
 
 
-_CANDIDATES: Final = Recall[list[Candidacy]]()
+def _written(value: Any) -> msgspec.Raw:
+    return msgspec.Raw(canonical(value))
+
+
+_AGENTS: Final = Recall[msgspec.Raw]()
+_BACKENDS: Final = Recall[msgspec.Raw]()
+_DECIDED: Final = Recall[dict[str, msgspec.Raw]]()

@@ -69,8 +69,7 @@ class Engine:
             raise turn.failure
         if collected.error is not None:
             raise failure_of(collected.error)
-        totals = {str(rung): count for rung, count in turn.adapter.report.totals.items()}
-        metrics = {"duration_ms": turn.duration_ms, "adaptation": totals}
+        metrics = {"duration_ms": turn.duration_ms, "adaptation": turn.adapter.account()["totals"]}
         return ServiceResponse(
             request_id=request.request_id, created_at=self.clock.now(), output=collected.output, metrics=metrics
         )

@@ -6,7 +6,7 @@ whoever notices. It knows the store only as a Protocol.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -14,10 +14,12 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID, uuid4
 
+from pydantic_core import from_json
+
 from accord.core.collect import Collected
 from accord.core.record import record_request
-from accord.core.seal import Sealed, seal_as_json
-from accord.engine.account import STATES, interrupted_body, negotiated_by, outcome_of, receipt_body
+from accord.core.seal import Sealed, seal_members
+from accord.engine.account import STATES, interrupted_members, negotiated_by, outcome_of, receipt_members
 from accord.engine.engine import Engine
 from accord.engine.live import PAGE, LiveTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
@@ -33,6 +35,9 @@ from accord.wire.session import MAX_ID_CHARS, PacketRecord, ReceiptRecord, Sessi
 SEALINGS: Final = 100
 FIRST_LOOK_S: Final = 0.05
 LAST_LOOK_S: Final = 1.0
+
+Telling = Callable[[str | None], dict[str, Any]]
+"""Tells what a receipt says that follows the one with this hash."""
 
 INTERRUPTED: Final = "The service was stopped in the middle of this turn"
 TOO_MANY: Final = "Too many turns are running"
@@ -160,20 +165,23 @@ class Sessions:
         if collected.error is not None:
             raise failure_of(collected.error)
         sealed = turn.sealed if isinstance(turn, LiveTurn) else None
-        receipt = sealed.body if sealed else await self.receipt(turn.request_id)
+        receipt = sealed.members if sealed else from_json((await self._receipt(turn.request_id)).body)
         return ServiceResponse.trusted(
             request_id=UUID(turn.request_id),
-            created_at=receipt.created_at,
+            created_at=datetime.fromisoformat(receipt["created_at"]),
             output=collected.output,
             metrics=response_metrics(receipt),
         )
 
     async def receipt(self, request_id: str) -> Receipt:
         """The receipt of a turn that is over."""
+        return Receipt.parse((await self._receipt(request_id)).body)
+
+    async def _receipt(self, request_id: str) -> ReceiptRecord:
         kept = await self.store.receipt(request_id)
         if kept is None:
             raise RefusedError("This turn has no receipt yet", ErrorCode.NOT_FOUND, {})
-        return Receipt.parse(kept.body)
+        return kept
 
     async def drain(self, seconds: float) -> None:
         """Let the turns of this process end, for so long; then cancel them, which ends them properly."""
@@ -244,30 +252,32 @@ class Sessions:
         said = [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
         if answer := running.said:
             said.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
-        body = partial(receipt_body, running, self.engine, shape, now)
-        live.sealed = await self._close(Ending(last, STATES[outcome_of(running).status], now, said), body, previous)
+        told = partial(receipt_members, running, self.engine, shape, now)
+        live.sealed = await self._close(Ending(last, STATES[outcome_of(running).status], now, said), told, previous)
 
-    async def _close(self, ending: Ending, body: Callable[[str | None], ReceiptBody], previous: str | None) -> Sealed:
+    async def _close(
+        self, ending: Ending, told: Callable[[str | None], dict[str, Any]], previous: str | None
+    ) -> Sealed:
         """End a turn in the store, with a receipt that follows the session's last one."""
         for _ in range(SEALINGS):
-            sealed = seal_as_json(body(previous))
+            sealed = seal_members(told(previous))
             if await self.store.end_turn(replace(ending, receipt=_receipt_record(sealed))):
                 if self._ended is not None:
-                    self._ended(sealed.body)
+                    self._ended(sealed.receipt)
                 return sealed
-            previous = await self.store.last_receipt_hash(sealed.body.session_id)
+            previous = await self.store.last_receipt_hash(sealed.members["session_id"])
         raise StoreError("Too many turns of this session end at once")
 
     async def _recovered(self, turn: TurnRecord, now: datetime) -> int:
-        told = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
-        last = Append(turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in told])
+        packets = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
+        last = Append(turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in packets])
         session = await self.store.session(turn.session_id)
         if session is None:
             return 0
-        body = partial(interrupted_body, turn, session, INTERRUPTED, now)
+        told = partial(interrupted_members, turn, session, INTERRUPTED, now)
         previous = await self.store.last_receipt_hash(turn.session_id)
         try:
-            await self._close(Ending(last, TurnState.FAILED, now), body, previous)
+            await self._close(Ending(last, TurnState.FAILED, now), told, previous)
         except StoreConflictError:  # somebody else was quicker
             return 0
         return 1
@@ -290,13 +300,10 @@ class Sessions:
             return
 
 
-def response_metrics(receipt: ReceiptBody) -> dict[str, Any]:
+def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:
     """What a `ServiceResponse` says of how it came about; the same whenever it is asked for."""
-    totals = receipt.adaptation.totals if receipt.adaptation else {}
-    return {
-        "duration_ms": receipt.timings.total_ms,
-        "adaptation": {str(rung): count for rung, count in totals.items()},
-    }
+    adapted: Mapping[str, Any] = receipt.get("adaptation") or {"totals": {}}
+    return {"duration_ms": receipt["timings"]["total_ms"], "adaptation": adapted["totals"]}
 
 
 def _with_capabilities(request: ServiceRequest, capabilities: Any) -> ServiceRequest:
@@ -323,11 +330,11 @@ def _same_request(known: TurnRecord, record: TurnRecord) -> None:
 
 
 def _receipt_record(sealed: Sealed) -> ReceiptRecord:
-    body = sealed.body
+    members = sealed.members
     return ReceiptRecord.trusted(
-        request_id=body.request_id,
-        session_id=body.session_id,
+        request_id=members["request_id"],
+        session_id=members["session_id"],
         body=sealed.json,
         hash=sealed.hash,
-        previous_hash=body.previous,
+        previous_hash=members.get("previous"),
     )

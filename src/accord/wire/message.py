@@ -94,7 +94,7 @@ class Message(BaseModel, frozen=True):
 
     def dump(self) -> dict[str, Any]:
         """The message as plain JSON values, without its absent optional fields."""
-        return self.model_dump(mode="json", exclude_none=True)
+        return self.__pydantic_serializer__.to_python(self, mode="json", exclude_none=True)
 
 
 _set: Final = object.__setattr__

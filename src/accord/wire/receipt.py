@@ -170,11 +170,12 @@ class ReceiptBody(Message, frozen=True):
         members = self.dump()
         members.pop("hash", None)
         # `0.0` and `0` are the same number and the same canonical text, which is much quicker found for the latter.
-        members["timings"] = {name: _as_whole(value) for name, value in members["timings"].items()}
+        members["timings"] = {name: whole_if_it_is(value) for name, value in members["timings"].items()}
         return members
 
 
-def _as_whole(value: float) -> float:
+def whole_if_it_is(value: float) -> float:
+    """The same number, as an `int` if it is one."""
     return int(value) if value == int(value) else value
 
 

@@ -76,7 +76,12 @@ class ClientAdapter:
     @property
     def report(self) -> AdaptationReport:
         """The account of everything fed so far."""
-        return self._ledger.report(self._declared, self._profile, self._channel)
+        return AdaptationReport.model_validate({**self.account(), "declared": self._declared})
+
+    def account(self) -> dict[str, Any]:
+        """The same as plain JSON values."""
+        declared = {"declared": self._declared.dump()} if self._declared else {}
+        return {**declared, "assumed": list(map(str, self._profile.assumed)), **self._ledger.members(self._channel)}
 
     @property
     def deferred(self) -> Mapping[str, dict[str, Any]]:
@@ -134,7 +139,7 @@ class ClientAdapter:
     def _tell_the_account(self) -> None:
         """Send the report to a client that declared it; to nobody else, whatever was assumed of them."""
         if self._profile.shows(REPORT_EVENT):
-            self._out.append(EventPacket(p={"type": REPORT_EVENT, "data": self.report.dump()}))
+            self._out.append(EventPacket(p={"type": REPORT_EVENT, "data": self.account()}))
 
     def _take_text(self, packet: DeltaPacket) -> None:
         if self._is_ended:

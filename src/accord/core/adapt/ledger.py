@@ -5,16 +5,15 @@ Totals count everything; entries are bounded. It must not know why anything was 
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Final
+from operator import itemgetter
+from typing import Any, Final
 
 from accord.core.adapt.channel import TextChannel
 from accord.core.adapt.place import Outcome
-from accord.core.profile import ClientProfile
-from accord.wire.adaptation import AdaptationEntry, AdaptationReason, AdaptationReport, Rung
-from accord.wire.client import ClientCapabilities
+from accord.wire.adaptation import AdaptationReason, Rung
 
 TEXT_ID: Final = "text"
-_NOTHING: Final = dict.fromkeys(Rung, 0)
+_NOTHING: Final = dict.fromkeys(map(str, Rung), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +23,19 @@ class _Line:
     type: str
     outcome: Outcome
 
-    def entry(self) -> AdaptationEntry:
+    def entry(self) -> dict[str, Any]:
         outcome = self.outcome
-        return AdaptationEntry.trusted(
-            position=self.position,
-            id=self.id,
-            type=self.type,
-            rung=outcome.rung,
-            reason=outcome.reason,
-            kept=list(outcome.kept),
-            lost=list(outcome.lost),
-            notes=dict(outcome.notes),
-        )
+        return {
+            "position": self.position,
+            "count": 1,
+            "id": self.id,
+            "type": self.type,
+            "rung": str(outcome.rung),
+            "reason": str(outcome.reason),
+            "kept": list(outcome.kept),
+            "lost": list(outcome.lost),
+            "notes": dict(outcome.notes),
+        }
 
 
 class Ledger:
@@ -91,24 +91,17 @@ class Ledger:
         if entry >= 0:
             self._lines[entry] = replace(self._lines[entry], outcome=outcome)
 
-    def report(
-        self, declared: ClientCapabilities | None, profile: ClientProfile, channel: TextChannel
-    ) -> AdaptationReport:
-        """The account as it stands."""
-        totals = {**_NOTHING, **self._totals}
-        entries = [line.entry() for line in self._lines]
+    def members(self, channel: TextChannel) -> dict[str, Any]:
+        """The account as it stands: an `AdaptationReport` as plain JSON values, but for what is known of the client."""
+        totals = _NOTHING | {str(rung): count for rung, count in self._totals.items()}
         text = self._text_entries(channel)
         for entry in text:
-            totals[entry.rung] += entry.count
-        return AdaptationReport.trusted(
-            declared=declared,
-            assumed=[str(assumption) for assumption in profile.assumed],
-            totals=totals,
-            entries=sorted([*text, *entries], key=lambda entry: entry.position),
-            unlisted=self._others - len(self._lines),
-        )
+            totals[entry["rung"]] += entry["count"]
+        entries = [*text, *(line.entry() for line in self._lines)]
+        entries.sort(key=_position)
+        return {"totals": totals, "entries": entries, "unlisted": self._others - len(self._lines)}
 
-    def _text_entries(self, channel: TextChannel) -> list[AdaptationEntry]:
+    def _text_entries(self, channel: TextChannel) -> list[dict[str, Any]]:
         if self._first_delta is None:
             return []
         notes = channel.notes
@@ -118,17 +111,20 @@ class Ledger:
         told = [(channel.deltas, rung, reason, notes)]
         told.append((self._refused_deltas, Rung.REFUSED, AdaptationReason.STREAM_ENDED, {}))
         return [
-            AdaptationEntry.trusted(
-                position=self._first_delta,
-                count=count,
-                id=TEXT_ID,
-                type="delta",
-                rung=rung,
-                reason=reason,
-                kept=["text"] if rung is not Rung.REFUSED else [],
-                lost=[] if rung is Rung.NATIVE else ["markup"] if rung is Rung.SIMPLIFIED else ["text"],
-                notes=notes,
-            )
+            {
+                "position": self._first_delta,
+                "count": count,
+                "id": TEXT_ID,
+                "type": "delta",
+                "rung": str(rung),
+                "reason": str(reason),
+                "kept": ["text"] if rung is not Rung.REFUSED else [],
+                "lost": [] if rung is Rung.NATIVE else ["markup"] if rung is Rung.SIMPLIFIED else ["text"],
+                "notes": notes,
+            }
             for count, rung, reason, notes in told
             if count
         ]
+
+
+_position: Final = itemgetter("position")
