@@ -14,10 +14,12 @@ from accord.wire.answer import AnyPiece, EndPiece, TextPiece
 from accord.wire.conversation import Conversation
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import WorkOrder
+from tests.backends.acp.agents import agent
 
 BACKENDS: dict[str, Callable[[], Backend]] = {
     "scripted": lambda: ScriptedBackend("scripted", [["Hello ", Pause(0), "there."]], {"streaming": "native"}),
     "echo": EchoBackend,
+    "acp": lambda: agent("echo"),
 }
 
 ORDER = WorkOrder(

@@ -8,10 +8,11 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, cast
 
 STDERR_KEPT: Final = 16 * 1024
 POLITE_S: Final = 2.0
+LAST_WORDS_S: Final = 0.5
 LIMIT: Final = 1024 * 1024
 
 
@@ -45,9 +46,17 @@ class Peer:
                 self._signal(signal.SIGKILL)
         status = await self.process.wait()
         self._signal(signal.SIGKILL)  # what it started and left behind
+        # Its last words may still be in the pipe; only what left the process group can hold it open.
+        await asyncio.wait({self._listening}, timeout=LAST_WORDS_S)
         self._listening.cancel()
         await asyncio.gather(self._listening, return_exceptions=True)
+        self._let_go()
         return status
+
+    def _let_go(self) -> None:
+        """Close the pipes: asyncio keeps them while output that nobody wants is unread."""
+        transport = cast("asyncio.SubprocessTransport", vars(self.process)["_transport"])
+        transport.close()
 
     async def _ended_within(self, seconds: float) -> bool:
         try:

@@ -1,0 +1,197 @@
+"""A small agent on bare standard input and output, with the manners, good and bad, that its first argument names.
+
+Uses nothing of Accord and no library: what it says is what a stranger's program says.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+MANNER = sys.argv[1] if len(sys.argv) > 1 else "echo"
+MORE = sys.argv[2:]
+CAPABILITIES: dict[str, Any] = {
+    "image": {"promptCapabilities": {"image": True}},
+    "lies_about_images": {"promptCapabilities": {"image": True}},
+    "closes": {"sessionCapabilities": {"close": {}}},
+    "everything": {"promptCapabilities": {"image": True, "audio": True, "embeddedContext": True}},
+}
+lock = threading.Lock()
+cancelled: dict[str, threading.Event] = {}
+answers: dict[str, Any] = {}
+answered = threading.Condition()
+
+
+def send(message: Any) -> None:
+    with lock:
+        sys.stdout.write((message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message})) + "\n")
+        sys.stdout.flush()
+
+
+def note(word: str) -> None:
+    """Leave a line in the file that the test gave."""
+    with open(MORE[0], "a", encoding="utf-8") as file:  # noqa: PTH123
+        file.write(f"{word}\n")
+
+
+def tell(session: str, update: dict[str, Any]) -> None:
+    send({"method": "session/update", "params": {"sessionId": session, "update": update}})
+
+
+def say(session: str, text: str, kind: str = "agent_message_chunk") -> None:
+    tell(session, {"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+
+
+def ask(method: str, params: dict[str, Any]) -> Any:
+    own = f"ask-{len(answers)}-{method}"
+    send({"id": own, "method": method, "params": params})
+    with answered:
+        answered.wait_for(lambda: own in answers)
+        return answers[own]
+
+
+def echo(session: str, prompt: list[dict[str, Any]]) -> str | None:
+    text = "".join(block["text"] if block["type"] == "text" else f"<{block['type']}>" for block in prompt)
+    for word in text.split(" "):
+        say(session, f"{word} ")
+    return "end_turn"
+
+
+def slow(session: str, _prompt: list[dict[str, Any]]) -> str | None:
+    say(session, "begun ")
+    cancelled[session].wait()
+    note("cancelled")
+    return "cancelled"
+
+
+def deaf(session: str, _prompt: list[dict[str, Any]]) -> str | None:
+    say(session, f"{os.getpid()}")
+    threading.Event().wait()
+    return None
+
+
+def crash_mid_stream(session: str, _prompt: list[dict[str, Any]]) -> str | None:
+    say(session, "so far ")
+    print("the disk is on fire", file=sys.stderr, flush=True)
+    os._exit(7)
+
+
+def crash_on_prompt(_session: str, _prompt: list[dict[str, Any]]) -> str | None:
+    print("no first word", file=sys.stderr, flush=True)
+    os._exit(3)
+
+
+def garbage(session: str, prompt: list[dict[str, Any]]) -> str | None:
+    for line in ("Debugger listening", "[]", "42", "{", '{"jsonrpc":"2.0","method":"session/update","params":{}}', ""):
+        send(line)
+    return echo(session, prompt)
+
+
+def asks_permission(session: str, _prompt: list[dict[str, Any]]) -> str | None:
+    options = [{"optionId": word, "name": word, "kind": word} for word in MORE]
+    call = {"toolCallId": "1", "title": "rm"}
+    say(
+        session,
+        json.dumps(ask("session/request_permission", {"sessionId": session, "toolCall": call, "options": options})),
+    )
+    return "end_turn"
+
+
+def asks(session: str, prompt: list[dict[str, Any]]) -> str | None:
+    """Ask whatever the prompt says, and answer with the reply."""
+    wanted = json.loads(prompt[0]["text"])
+    say(session, json.dumps(ask(wanted["method"], {"sessionId": session, **wanted["params"]})))
+    return "end_turn"
+
+
+def huge(session: str, _prompt: list[dict[str, Any]]) -> str | None:
+    for _ in range(4):
+        say(session, "x" * 3_000_000)
+    return "end_turn"
+
+
+def works(session: str, _prompt: list[dict[str, Any]]) -> str | None:
+    say(session, "hm", "agent_thought_chunk")
+    tell(session, {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Read a file"})
+    tell(session, {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"})
+    tell(session, {"sessionUpdate": "usage_update", "used": 5, "size": 100})
+    tell(session, {"sessionUpdate": "something_new", "x": 1})
+    say(session, "Done.")
+    return MORE[0] if MORE else "end_turn"
+
+
+MANNERS: dict[str, Callable[[str, list[dict[str, Any]]], str | None]] = {
+    "slow": slow,
+    "deaf": deaf,
+    "crash_mid_stream": crash_mid_stream,
+    "crash_on_prompt": crash_on_prompt,
+    "garbage": garbage,
+    "asks_permission": asks_permission,
+    "asks": asks,
+    "huge": huge,
+    "works": works,
+}
+
+
+def prompt_answer(own: Any, session: str, prompt: list[dict[str, Any]]) -> None:
+    if MANNER == "lies_about_images" and any(block["type"] == "image" for block in prompt):
+        error = {"code": -32602, "message": "no images, says /home/me", "data": {"contentType": "image"}}
+        send({"id": own, "error": error})
+        return
+    send({"id": own, "result": {"stopReason": MANNERS.get(MANNER, echo)(session, prompt)}})
+
+
+def new_session(own: Any) -> None:
+    if MANNER == "wants_auth":
+        send({"id": own, "error": {"code": -32000, "message": "Authentication required"}})
+        return
+    session = f"s{own}"
+    cancelled[session] = threading.Event()
+    send({"id": own, "result": {"sessionId": session}})
+
+
+def initialize(own: Any) -> None:
+    if MANNER == "silent":
+        return
+    spoken = 2 if MANNER == "speaks_the_draft" else 1
+    send({"id": own, "result": {"protocolVersion": spoken, "agentCapabilities": CAPABILITIES.get(MANNER, {})}})
+
+
+def take(message: dict[str, Any]) -> None:
+    own, params = message.get("id"), message.get("params", {})
+    match message.get("method"):
+        case "initialize":
+            initialize(own)
+        case "session/new":
+            new_session(own)
+        case "session/prompt":
+            work = (own, params["sessionId"], params["prompt"])
+            threading.Thread(target=prompt_answer, args=work, daemon=True).start()
+        case "session/cancel":
+            cancelled[params["sessionId"]].set()
+        case "session/close":
+            note("closed")
+            send({"id": own, "result": {}})
+        case None if isinstance(own, str):
+            with answered:
+                answers[own] = message.get("result", message.get("error"))
+                answered.notify_all()
+        case _:
+            pass
+
+
+def main() -> None:
+    if MANNER == "crash_at_once":
+        print("cannot find my configuration", file=sys.stderr, flush=True)
+        sys.exit(5)
+    for line in sys.stdin:
+        take(json.loads(line))
+    if MANNER == "stubborn":
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    main()
