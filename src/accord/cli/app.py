@@ -14,6 +14,7 @@ import typer
 
 from accord.cli.acp import acp_command
 from accord.cli.config import config_app
+from accord.cli.inspect import inspect_command
 from accord.cli.models import models_command
 from accord.cli.negotiate import negotiate_command
 from accord.cli.receipts import receipts_app
@@ -39,6 +40,7 @@ app = typer.Typer(
 app.command("serve")(serve_command)
 app.command("acp")(acp_command)
 app.command("negotiate")(negotiate_command)
+app.command("inspect")(inspect_command)
 app.command("models")(models_command)
 app.command("validate")(validate_command)
 app.command("render")(render_command)

@@ -1,0 +1,155 @@
+"""Behind `accord inspect`: runs the checks with progress on standard error, and shows or writes what they found."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+from rich.table import Table
+from rich.text import Text
+
+from accord.core.inspect.junit import as_junit
+from accord.errors import UsageError
+from accord.servers.inspect import CHECKS, Settings, inspect_agent
+from accord.servers.inspect.check import Check
+from accord.stdio import PeerFailedError
+from accord.wire.inspection import DeclaredCapability, Finding, InspectionReport, Level, Result
+
+STDOUT: Final = "-"
+COLOURS: Final[Mapping[Result, str]] = {Result.PASS: "green", Result.FAIL: "red", Result.SKIPPED: "bright_black"}
+MILD: Final = "yellow"
+
+
+def chosen(only: Sequence[str]) -> Sequence[Check]:
+    """The checks of these ids, in their own order; all if none is named."""
+    known = {check.id for check in CHECKS}
+    if unknown := [own for own in only if own not in known]:
+        raise UsageError(f"There is no check {unknown[0]}; there are {', '.join(check.id for check in CHECKS)}")
+    return [check for check in CHECKS if not only or check.id in only]
+
+
+def given_environ(env: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
+    """The environment with what was given, and the values that are never to be shown."""
+    given: dict[str, str] = {}
+    for pair in env:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise UsageError("--env takes NAME=VALUE")
+        given[name] = value
+    return {**os.environ, **given}, tuple(given.values())
+
+
+@contextmanager
+def folder(cwd: str | None) -> Iterator[str]:
+    """Where the agent's sessions work: the folder given, or an empty one that is gone afterwards."""
+    if cwd is not None:
+        if not Path(cwd).is_dir():
+            raise UsageError(f"--cwd {cwd} is no folder")
+        yield str(Path(cwd).resolve())
+        return
+    with TemporaryDirectory(prefix="accord-inspect-", ignore_cleanup_errors=True) as empty:
+        yield empty
+
+
+def run(settings: Settings, checks: Sequence[Check]) -> InspectionReport:
+    """What the checks found, with progress while they run."""
+    console = Console(stderr=True, highlight=False)
+    try:
+        return _run_drawn(settings, checks, console) if console.is_terminal else _run_plain(settings, checks, console)
+    except PeerFailedError as error:
+        raise UsageError(str(error)) from None
+
+
+def _run_drawn(settings: Settings, checks: Sequence[Check], console: Console) -> InspectionReport:
+    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=console, transient=True) as progress:
+        bar = progress.add_task("starting the agent", total=len(checks))
+
+        def show(check: Check, finding: Finding | None) -> None:
+            progress.update(bar, description=check.title, advance=0 if finding is None else 1)
+
+        return asyncio.run(inspect_agent(settings, checks, on_progress=show))
+
+
+def _run_plain(settings: Settings, checks: Sequence[Check], console: Console) -> InspectionReport:
+    places = {check.id: place for place, check in enumerate(checks, 1)}
+
+    def show(check: Check, finding: Finding | None) -> None:
+        if finding is not None:
+            told = f"[{places[check.id]}/{len(checks)}] {check.id}: {finding.result}"
+            console.print(told, markup=False, soft_wrap=True)
+
+    return asyncio.run(inspect_agent(settings, checks, on_progress=show))
+
+
+def tell(report: InspectionReport, json_file: str | None, junit: str | None) -> None:
+    """Write the files that were asked for, and print the tables, or the JSON in their place."""
+    written = json.dumps(report.dump(), indent=2, ensure_ascii=False) + "\n"
+    if json_file is not None and json_file != STDOUT:
+        _write(json_file, written)
+    if junit is not None:
+        _write(junit, as_junit(report))
+    if json_file == STDOUT:
+        print(written, end="")
+    else:
+        _print_tables(report)
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be written: {error.strerror}") from None
+
+
+def _print_tables(report: InspectionReport) -> None:
+    console = Console(highlight=False)
+    agent = report.agent
+    console.print(_capabilities(report.capabilities))
+    console.print(_findings(report.findings))
+    name = " ".join(part for part in (agent.name or report.program, agent.version) if part)
+    console.print(f"{name}: {_summary(report)}", markup=False)
+
+
+def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
+    table = Table(title="Declared capabilities", title_justify="left")
+    for column in ("flag", "received", "read as", "remark"):
+        table.add_column(column)
+    for row in rows:
+        received = "" if row.remark == "omitted" else json.dumps(row.received)
+        read = Text("supported", "green") if row.supported else Text("unsupported", "bright_black")
+        odd = row.remark is not None and row.remark != "omitted"
+        table.add_row(Text(row.flag), Text(received), read, Text(row.remark or "", MILD if odd else "bright_black"))
+    return table
+
+
+def _findings(findings: Sequence[Finding]) -> Table:
+    table = Table(title="Checks", title_justify="left")
+    for column in ("check", "level", "result", "what was found", "clause"):
+        table.add_column(column)
+    for found in findings:
+        is_mild = found.result is Result.FAIL and found.level is not Level.MUST
+        result = Text(str(found.result), MILD if is_mild else COLOURS[found.result])
+        table.add_row(found.check, str(found.level), result, Text(_found(found)), Text(found.clause, "bright_black"))
+    return table
+
+
+def _found(finding: Finding) -> str:
+    if finding.result is Result.PASS or finding.observed is None or finding.observed in finding.sentence:
+        return finding.sentence
+    return f"{finding.sentence} ({finding.observed})"
+
+
+def _summary(report: InspectionReport) -> str:
+    levels = ", ".join(
+        f"{level} {report.count(Result.PASS, level)} passed {report.count(Result.FAIL, level)} failed"
+        for level in Level
+    )
+    kept = "keeps its contract" if report.keeps_contract() else "breaks its contract"
+    return f"{levels}, {report.count(Result.SKIPPED)} skipped — {kept}"

@@ -1,0 +1,199 @@
+"""Judges what an agent did: one function a question, each from replies to an outcome with its sentence.
+
+An agent that cannot work here, for want of a key say, is not blamed for it: what it answers to a plain text prompt is the
+yardstick, and an error of its own there means that other prompts cannot be judged. How replies came is not known here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from accord.core.inspect.reply import Answered, Gone, Refused, Reply, Silent, stop_reason, tell
+from accord.wire.inspection import Result
+
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+PARSE_ERROR: Final = -32700
+AUTH_REQUIRED: Final = -32000
+VERSION_UNSUPPORTED: Final = -32022
+CALLERS_FAULT: Final = frozenset({INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, PARSE_ERROR})
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a check ended, and why."""
+
+    result: Result
+    sentence: str
+    observed: str | None = None
+
+
+def passed(sentence: str, reply: Reply | None = None) -> Outcome:
+    """The agent did as it should."""
+    return Outcome(Result.PASS, sentence, None if reply is None else tell(reply))
+
+
+def failed(sentence: str, reply: Reply | None = None) -> Outcome:
+    """The agent did not."""
+    return Outcome(Result.FAIL, sentence, None if reply is None else tell(reply))
+
+
+def skipped(sentence: str, reply: Reply | None = None) -> Outcome:
+    """It cannot be told."""
+    return Outcome(Result.SKIPPED, sentence, None if reply is None else tell(reply))
+
+
+def sentence(what: str) -> str:
+    """The words as the beginning of a sentence."""
+    return what[:1].upper() + what[1:]
+
+
+def why_no_session(reply: Reply) -> str:
+    """Why there is no session to try prompts in."""
+    if isinstance(reply, Refused) and reply.code == AUTH_REQUIRED:
+        return "needs authentication"
+    return f"there is no session: {tell(reply)}"
+
+
+def own_error(reply: Reply) -> bool:
+    """Whether the agent refused for a reason of its own, such as a missing key, rather than for what was asked."""
+    return isinstance(reply, Refused) and reply.code not in CALLERS_FAULT
+
+
+def _unanswered(reply: Silent | Gone) -> Outcome:
+    return failed("The agent crashed" if isinstance(reply, Gone) else "The agent did not answer in time", reply)
+
+
+def judge_session(reply: Reply) -> Outcome:
+    """Whether `session/new` works, as far as that can be told without a key."""
+    match reply:
+        case Answered():
+            has_id = isinstance(reply.result, dict) and isinstance(reply.result.get("sessionId"), str)  # pyright: ignore[reportUnknownMemberType]
+            return passed("A session was made", reply) if has_id else failed("The answer has no sessionId", reply)
+        case Refused(code=code) if code == AUTH_REQUIRED:
+            return skipped("needs authentication", reply)
+        case Refused() if own_error(reply):
+            return skipped(f"The agent answered with an error of its own: {tell(reply)}", reply)
+        case Refused():
+            return failed("A well-formed session/new was refused", reply)
+        case _:
+            return _unanswered(reply)
+
+
+def judge_accepted(reply: Reply, what: str) -> Outcome:
+    """Whether a prompt that the agent has to take was taken."""
+    match reply:
+        case Answered():
+            return passed(f"{what} was accepted", reply)
+        case Refused(code=code) if code == AUTH_REQUIRED:
+            return skipped("needs authentication", reply)
+        case Refused() if own_error(reply):
+            return skipped(f"The agent answered with an error of its own: {tell(reply)}", reply)
+        case Refused():
+            return failed(f"{what} was refused", reply)
+        case _:
+            return _unanswered(reply)
+
+
+def judge_rejected(reply: Reply, baseline: Reply, what: str) -> Outcome:
+    """Whether a prompt that the agent has to reject was, with -32602; `baseline` is its answer to plain text."""
+    match reply:
+        case Refused(code=code) if code == INVALID_PARAMS:
+            if isinstance(baseline, Refused) and baseline.code == INVALID_PARAMS:
+                return skipped(f"Plain text is refused with {INVALID_PARAMS} as well", reply)
+            return passed(f"{what} was rejected with {INVALID_PARAMS}", reply)
+        case Refused() if own_error(reply) and own_error(baseline):
+            return skipped(f"The agent answers every prompt with an error of its own: {tell(reply)}", reply)
+        case Refused():
+            return failed(f"{what} was rejected with the wrong code, {reply.code} instead of {INVALID_PARAMS}", reply)
+        case Answered():
+            return failed(f"{what} was accepted or silently dropped", reply)
+        case Silent() if isinstance(baseline, Silent):
+            return skipped("The agent answers no prompt in time, not even text", reply)
+        case _:
+            return _unanswered(reply)
+
+
+def judge_empty(reply: Reply) -> Outcome:
+    """An empty prompt may be answered or rejected, as long as something is said."""
+    match reply:
+        case Answered():
+            return passed("The empty prompt was answered", reply)
+        case Refused():
+            return passed("The empty prompt was rejected", reply)
+        case _:
+            return _unanswered(reply)
+
+
+def judge_error(reply: Reply, code: int | None, what: str) -> Outcome:
+    """Whether a call that cannot succeed got an error, of this code if one is given."""
+    match reply:
+        case Refused() if code in (None, reply.code):
+            return passed(f"{what} got error {reply.code}", reply)
+        case Refused():
+            return failed(f"{what} got error {reply.code} instead of {code}", reply)
+        case Answered():
+            return failed(f"{what} got a result instead of an error", reply)
+        case _:
+            return _unanswered(reply)
+
+
+def judge_version(reply: Reply, asked: int, *, supported: int) -> Outcome:
+    """Whether the agent settled on a version; `supported` is the one that it settled on in the first handshake."""
+    if isinstance(reply, Refused) and reply.code == VERSION_UNSUPPORTED and asked < supported:
+        return passed(f"Nothing at or below version {asked} is spoken, and the error says so", reply)
+    if isinstance(reply, Refused):
+        return failed(f"Asked for version {asked}, the agent gave an error instead of a version", reply)
+    if not isinstance(reply, Answered):
+        return _unanswered(reply)
+    version = reply.result.get("protocolVersion") if isinstance(reply.result, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    if not isinstance(version, int) or isinstance(version, bool):
+        return failed("The answer has no protocolVersion that is a whole number", reply)
+    if version == 65535:
+        return failed("The agent claims to speak version 65535: it repeats whatever it is asked for", reply)
+    return passed(f"Asked for version {asked}, the agent speaks {version}", reply)
+
+
+def judge_next(reply: Reply, strays: int, what: str) -> Outcome:
+    """Whether a bad line cost one reply at most, and the next good request was answered."""
+    if isinstance(reply, Gone):
+        return failed(f"{sentence(what)} ended the agent", reply)
+    if isinstance(reply, Silent):
+        return failed(f"After {what} the next request is not answered", reply)
+    if strays > 1:
+        return failed(f"{sentence(what)} cost {strays} replies", reply)
+    return passed(f"After {what} the next request is answered", reply)
+
+
+def judge_told(codes: Sequence[int | None], wanted: int, what: str) -> Outcome:
+    """Whether the sender of a bad line was told so; `codes` are the errors that came without an id."""
+    if not codes:
+        return failed(f"{sentence(what)} got no reply")
+    told = ", ".join(str(code) for code in codes)
+    if wanted in codes:
+        return Outcome(Result.PASS, f"The sender of {what} was told {wanted}", f"error {told}")
+    return Outcome(Result.FAIL, f"The sender of {what} was told {told} instead of {wanted}", f"error {told}")
+
+
+def judge_answered(reply: Reply, what: str) -> Outcome:
+    """Whether there was an answer at all."""
+    return _unanswered(reply) if isinstance(reply, Silent | Gone) else passed(f"{what} was answered", reply)
+
+
+def judge_cancelled(reply: Reply) -> Outcome:
+    """Whether a cancelled turn ended as cancelled."""
+    if stop_reason(reply) == "cancelled":
+        return passed("The turn ended as cancelled", reply)
+    if isinstance(reply, Answered):
+        return failed(f"The turn ended as {stop_reason(reply)}, not as cancelled", reply)
+    if isinstance(reply, Refused):
+        return failed("The cancelled turn ended with an error instead of the stop reason cancelled", reply)
+    return _unanswered(reply) if isinstance(reply, Gone) else failed("The turn went on after session/cancel", reply)
+
+
+def judge_noise(lines: Sequence[str]) -> Outcome:
+    """Whether the agent's output held nothing but messages."""
+    if not lines:
+        return passed("Every line on stdout was a message")
+    return Outcome(Result.FAIL, f"{len(lines)} lines on stdout were no messages", f"the first: {lines[0]}")

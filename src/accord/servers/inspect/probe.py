@@ -1,0 +1,175 @@
+"""What a check is given: an agent that has introduced itself and has a session, or fresh ones, and short ways to ask.
+
+One agent serves all checks that leave it well; one that ended, or still owes an answer, is replaced. Which checks there
+are and what they say is not known here.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from accord.core.inspect.contents import TEXT, Block
+from accord.core.inspect.declared import Introduction, read_introduction
+from accord.core.inspect.judge import why_no_session
+from accord.core.inspect.reply import Answered, Refused, Reply, Silent
+from accord.core.validate.declaration import Declaration, read_declaration
+from accord.servers.inspect.talk import Talk, as_reply
+from accord.stdio import start_peer
+
+UNKNOWN_METHOD: Final = "_accord/ping"
+UNKNOWN_NOTICE: Final = "_accord/nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an agent is started and how long it is waited for."""
+
+    command: Sequence[str]
+    environ: Mapping[str, str] | None = None
+    cwd: str | None = None
+    session_cwd: str = "/"
+    protocol: int = 1
+    timeout_s: float = 10.0
+    startup_s: float = 30.0
+    secrets: Sequence[str] = field(default=(), repr=False)
+
+
+class Probe:
+    """The agent under inspection."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings: Final = settings
+        self.handshake: Reply = Silent(0)
+        self.introduction: Introduction = read_introduction(None)
+        self.opened: Reply = Silent(0)
+        """What became of the first `session/new`."""
+        self.noise: Final[list[str]] = []
+        self.crashed_in: Final[list[str]] = []
+        self._baseline: Reply | None = None
+        self._pings_by_unknown: bool | None = None
+        self._shared: Talk | None = None
+        self._fresh: Final[list[Talk]] = []
+
+    @property
+    def declaration(self) -> Declaration:
+        """The types of content that the agent declared."""
+        return read_declaration(self.introduction.prompt, self.introduction.version)
+
+    @property
+    def why_no_session(self) -> str | None:
+        """Why no check can have a session; None if one can."""
+        return None if isinstance(self.opened, Answered) else why_no_session(self.opened)
+
+    async def open(self) -> None:
+        """The first handshake and the first session; every other agent goes the same way."""
+        talk = self._shared = await self._start()
+        self.handshake = await self.initialize(talk, self.settings.protocol)
+        if isinstance(self.handshake, Answered):
+            self.introduction = read_introduction(self.handshake.result)
+            self.opened = await self._open_session(talk)
+
+    async def agent(self) -> Talk:
+        """The shared agent, with a session if the agent gives any; another one if the last cannot go on."""
+        if self._shared is not None and self._shared.is_alive and not self._shared.is_tired:
+            return self._shared
+        if self._shared is not None:
+            await self._retire(self._shared)
+        self._shared = await self._start()
+        await self.initialize(self._shared, self.settings.protocol)
+        if self.why_no_session is None:
+            await self._open_session(self._shared)
+        return self._shared
+
+    async def fresh(self, *, introduced: bool = False) -> Talk:
+        """An agent of the check's own, ended with the check."""
+        talk = await self._start()
+        self._fresh.append(talk)
+        if introduced:
+            await self.initialize(talk, self.settings.protocol)
+        return talk
+
+    async def initialize(self, talk: Talk, version: int) -> Reply:
+        """The agent's answer to the handshake."""
+        told = {"name": "accord-inspect", "version": "1"}
+        params: dict[str, Any] = {"protocolVersion": version}
+        params |= {"info": told, "capabilities": {}} if version >= 2 else {}
+        # A client that offers version 2 may well meet an agent of version 1, which reads only these.
+        params |= {"clientInfo": told, "clientCapabilities": {}}
+        return await talk.call("initialize", params, wait_s=self.settings.startup_s)
+
+    async def prompt(self, *blocks: Block, session: str | None = None, talk: Talk | None = None) -> Reply:
+        """What becomes of a prompt, in the shared agent's session unless another is named."""
+        talk = talk or await self.agent()
+        since = len(talk.updates)
+        params = {"sessionId": session or talk.session or "", "prompt": list(blocks)}
+        reply = await talk.call("session/prompt", params)
+        if self.introduction.version >= 2 and isinstance(reply, Answered):
+            # In the draft the answer says that the prompt was taken; the turn's end is an update.
+            talk.is_tired = isinstance(await talk.state_within(since, talk.timeout_s), Silent)
+        return reply
+
+    async def baseline(self) -> Reply:
+        """What becomes of plain text; asked once."""
+        if self._baseline is None:
+            self._baseline = await self.prompt(TEXT)
+        return self._baseline
+
+    async def ping(self, talk: Talk) -> Reply:
+        """The answer to a good request: to a method that nobody has, or to the handshake if such get no answer."""
+        if self._pings_by_unknown is None:
+            reply = await (await self.fresh(introduced=True)).call(UNKNOWN_METHOD, {})
+            self._pings_by_unknown = isinstance(reply, Answered | Refused)
+        if self._pings_by_unknown:
+            return await talk.call(UNKNOWN_METHOD, {})
+        return await self.initialize(talk, self.settings.protocol)
+
+    async def after(self, line: bytes) -> tuple[Reply, list[Refused | Answered]]:
+        """What becomes of the request after this line, and the replies that nobody asked for."""
+        talk = await self.agent()
+        before = len(talk.strays)
+        await talk.send(line)
+        # Agents may take their time to complain; the reply to the next request need not come last.
+        reply = await self.ping(talk)
+        await asyncio.sleep(min(0.1, talk.timeout_s))
+        return reply, [as_reply(stray) for stray in talk.strays[before:]]
+
+    async def settle(self, check: str) -> None:
+        """Tidy up after a check, and note whether it cost an agent its life."""
+        talks = [*self._fresh, *([self._shared] if self._shared else [])]
+        if any(not talk.is_alive and not talk.was_dismissed for talk in talks):
+            self.crashed_in.append(check)
+        while self._fresh:
+            await self._retire(self._fresh[-1])
+            self._fresh.pop()
+        if self._shared is not None and not self._shared.is_alive:
+            await self._retire(self._shared)
+            self._shared = None
+
+    async def close(self) -> None:
+        """End every agent that was started."""
+        for talk in [*self._fresh, *([self._shared] if self._shared else [])]:
+            await self._retire(talk)
+        self._fresh.clear()
+        self._shared = None
+
+    def noise_so_far(self) -> list[str]:
+        """What was no message on the output of any agent."""
+        return [*self.noise, *(line for talk in [*self._fresh, self._shared] if talk for line in talk.noise)]
+
+    async def _start(self) -> Talk:
+        peer = await start_peer(self.settings.command, environ=self.settings.environ, cwd=self.settings.cwd)
+        return Talk(peer, self.settings.timeout_s)
+
+    async def _open_session(self, talk: Talk) -> Reply:
+        params = {"cwd": self.settings.session_cwd, "mcpServers": []}
+        reply = await talk.call("session/new", params, wait_s=self.settings.startup_s)
+        if isinstance(reply, Answered) and isinstance(reply.result, dict):
+            own: Any = reply.result.get("sessionId")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            talk.session = own if isinstance(own, str) else None
+        return reply
+
+    async def _retire(self, talk: Talk) -> None:
+        await talk.end()
+        self.noise.extend(talk.noise)
+        talk.noise.clear()

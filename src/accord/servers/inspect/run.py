@@ -1,0 +1,68 @@
+"""Runs the checks one after the other and makes the report. Nothing that an agent does can stop it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import PurePath
+
+from accord.core.inspect.judge import Outcome, skipped
+from accord.core.inspect.reply import Answered, shorten, tell
+from accord.servers.inspect.check import Check, Needs
+from accord.servers.inspect.checks import CHECKS
+from accord.servers.inspect.probe import Probe, Settings
+from accord.stdio import PeerFailedError
+from accord.wire.inspection import Finding, InspectionReport
+
+OnProgress = Callable[[Check, Finding | None], None]
+"""Told a check before it runs, and again with what it found."""
+
+
+async def inspect_agent(
+    settings: Settings, checks: Sequence[Check] = CHECKS, *, on_progress: OnProgress = lambda *_: None
+) -> InspectionReport:
+    """What these checks find in the agent; raises `PeerFailedError` if it cannot be started at all."""
+    probe = Probe(settings)
+    try:
+        await probe.open()
+        findings: list[Finding] = []
+        for check in checks:
+            on_progress(check, None)
+            findings.append(_finding(check, await _outcome(probe, check), settings.secrets))
+            on_progress(check, findings[-1])
+        return InspectionReport(
+            program=PurePath(settings.command[0]).name,
+            agent=probe.introduction.agent,
+            capabilities=probe.introduction.capabilities,
+            findings=findings,
+        )
+    finally:
+        await probe.close()
+
+
+async def _outcome(probe: Probe, check: Check) -> Outcome:
+    if why := _why_not(probe, check):
+        return skipped(why)
+    try:
+        return await check.ask(probe)
+    except PeerFailedError as error:  # it could be started before: the machine's fault, not the agent's
+        return skipped(str(error))
+    finally:
+        await probe.settle(check.id)
+
+
+def _why_not(probe: Probe, check: Check) -> str | None:
+    if check.needs is Needs.NOTHING:
+        return None
+    if not isinstance(probe.handshake, Answered):
+        return f"there was no handshake: {tell(probe.handshake)}"
+    return probe.why_no_session if check.needs is Needs.SESSION else None
+
+
+def _finding(check: Check, outcome: Outcome, secrets: Sequence[str]) -> Finding:
+    return Finding(
+        check=check.id,
+        title=check.title,
+        clause=check.clause,
+        level=check.level,
+        result=outcome.result,
+        sentence=shorten(outcome.sentence, secrets),
+        observed=None if outcome.observed is None else shorten(outcome.observed, secrets),
+    )

@@ -1,0 +1,75 @@
+"""What an inspection of an ACP agent found. How it is found is not known here."""
+
+from enum import StrEnum
+from typing import Any
+
+from pydantic import Field
+
+from accord.wire.message import FreeValue, Message
+
+
+class Level(StrEnum):
+    """How much a check matters."""
+
+    MUST = "must"
+    SHOULD = "should"
+    MAY = "may"
+
+
+class Result(StrEnum):
+    """How a check ended."""
+
+    PASS = "pass"  # noqa: S105 - a result, no password
+    FAIL = "fail"
+    SKIPPED = "skipped"
+
+
+class Finding(Message, frozen=True):
+    """One check and what came of it; `observed` is what the agent did, shortened and without secrets."""
+
+    check: str
+    title: str
+    clause: str
+    level: Level
+    result: Result
+    sentence: str
+    observed: str | None = None
+
+
+class DeclaredCapability(Message, frozen=True):
+    """One flag of an agent's declaration: as it was received, how it is read, and what is odd about it."""
+
+    flag: str
+    received: FreeValue = None
+    supported: bool
+    remark: str | None = None
+
+
+class InspectedAgent(Message, frozen=True):
+    """Who was inspected, as far as it said."""
+
+    name: str | None = None
+    version: str | None = None
+    protocol_version: int | None = None
+
+
+class InspectionReport(Message, frozen=True):
+    """Everything that one inspection found. `program` is the command's first word without its folder."""
+
+    program: str
+    agent: InspectedAgent
+    capabilities: list[DeclaredCapability] = Field(default_factory=list[DeclaredCapability])
+    findings: list[Finding] = Field(default_factory=list[Finding])
+
+    def count(self, result: Result, level: Level | None = None) -> int:
+        """How many checks ended so, of one level or of all."""
+        return sum(1 for found in self.findings if found.result is result and level in (None, found.level))
+
+    def keeps_contract(self) -> bool:
+        """Whether nothing that an agent must do failed."""
+        return not self.count(Result.FAIL, Level.MUST)
+
+    def dump(self) -> dict[str, Any]:
+        """The report as plain JSON values, with its counts."""
+        counts = {str(result): self.count(result) for result in Result}
+        return {**super().dump(), "counts": counts, "keeps_contract": self.keeps_contract()}

@@ -1,0 +1,141 @@
+"""A tiny ACP agent of its own, without any library, that keeps the contract or breaks it in the ways named on its command line."""
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+SINS = set(sys.argv[1:])
+IS_DRAFT = "draft" in SINS
+DECLARED = {"image"} if "declares-image" in SINS else set[str]()
+REQUIRED = {
+    "text": ("text",),
+    "resource_link": ("uri", "name"),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource": (),
+}
+turns: dict[str, threading.Event] = {}
+sessions: set[str] = set()
+lock = threading.Lock()
+is_introduced = False
+
+
+def send(message: Any) -> None:
+    with lock:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+
+def fail(own: Any, code: int, message: str) -> None:
+    send({"id": own, "error": {"code": code, "message": message}})
+
+
+def lines() -> Iterator[bytes]:
+    while line := sys.stdin.buffer.readline():
+        if line.strip():
+            yield line
+
+
+def take(line: bytes) -> None:
+    try:
+        message = json.loads(line)
+    except ValueError:
+        if "silent-on-garbage" not in SINS:
+            fail(None, -32700, "Parse error")
+        return
+    if not isinstance(message, dict):
+        if "crashes-on-array" in SINS and isinstance(message, list):
+            os._exit(3)
+        fail(None, -32600, "Invalid request")
+    elif "id" in message:
+        call(message["id"], message.get("method"), message.get("params") or {})  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    elif message.get("method") == "session/cancel" and "ignores-cancel" not in SINS:  # pyright: ignore[reportUnknownMemberType]
+        turns[message["params"]["sessionId"]].set()
+
+
+def call(own: Any, method: str, params: dict[str, Any]) -> None:
+    if "swaps-ids" in SINS and isinstance(own, str):
+        own = 0
+    if method == "initialize":
+        send({"id": own, "result": introduce(params["protocolVersion"])})
+    elif method == "session/new":
+        new_session(own)
+    elif method == "session/prompt":
+        prompt(own, params)
+    else:
+        fail(own, -32601, "Method not found")
+
+
+def introduce(asked: int) -> dict[str, Any]:
+    global is_introduced  # noqa: PLW0603 - a program of one file
+    is_introduced = True
+    info = {"name": "sinner", "version": "1.0"}
+    if IS_DRAFT and asked >= 2:
+        capabilities = {"session": {"prompt": {name: {} for name in DECLARED}}}
+        return {"protocolVersion": 2, "info": info, "capabilities": capabilities}
+    flags: dict[str, Any] = dict.fromkeys(DECLARED, True) | ({"audio": "true"} if "malformed-flag" in SINS else {})
+    version = asked if "parrots-version" in SINS else 1
+    told = {"protocolVersion": version, "agentCapabilities": {"promptCapabilities": flags}}
+    return told if "anonymous" in SINS else {**told, "agentInfo": info}
+
+
+def new_session(own: Any) -> None:
+    if "needs-auth" in SINS:
+        fail(own, -32000, "Authentication required")
+        return
+    name = f"s{len(sessions)}"
+    sessions.add(name)
+    send({"id": own, "result": {"sessionId": name}})
+
+
+def problem(block: dict[str, Any]) -> str | None:
+    kind = block.get("type")
+    if kind not in REQUIRED:
+        return "Unknown type"
+    if kind not in DECLARED | {"text", "resource_link"} and "accepts-undeclared" not in SINS:
+        return "Not declared"
+    if any(not isinstance(block.get(name), str) for name in REQUIRED[kind]):
+        return "Malformed"
+    return "Bad base64" if "!" in block.get("data", "") else None
+
+
+def prompt(own: Any, params: dict[str, Any]) -> None:
+    session = params.get("sessionId", "")
+    if session not in sessions:
+        fail(own, -32602, "No such session")
+    elif "no-model" in SINS:
+        fail(own, -32603, "Set API_KEY=sk-abcdefghijklmnop to use a model")
+    elif found := next((found for block in params["prompt"] if (found := problem(block))), None):
+        fail(own, -32603 if "wrong-code" in SINS else -32602, found)
+    elif "slow" in SINS:
+        time.sleep(30)
+    else:
+        turns[session] = threading.Event()
+        threading.Thread(target=turn, args=(own, session, params["prompt"]), daemon=True).start()
+
+
+def turn(own: Any, session: str, blocks: list[dict[str, Any]]) -> None:
+    if IS_DRAFT:
+        send({"id": own, "result": {"messageId": "m"}})
+    is_long = any("slowly" in str(block.get("text")) for block in blocks) and "quick" not in SINS
+    reason = "cancelled" if is_long and turns[session].wait(30) else "end_turn"
+    if IS_DRAFT:
+        update = {"sessionUpdate": "state_update", "state": "idle", "stopReason": reason}
+        send({"method": "session/update", "params": {"sessionId": session, "update": update}})
+    else:
+        send({"id": own, "result": {"stopReason": reason}})
+
+
+if "noisy-stdout" in SINS:
+    print("Welcome to the agent!", flush=True)
+if "mute" in SINS:
+    time.sleep(30)
+print("ready", file=sys.stderr)
+for received in lines():
+    take(received)
+if "stays" in SINS:
+    time.sleep(30)
