@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -46,7 +46,7 @@ def given_environ(env: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]
 
 
 @contextmanager
-def folder(cwd: str | None) -> Iterator[str]:
+def folder(cwd: str | None) -> Generator[str]:
     """Where the agent's sessions work: the folder given, or an empty one that is gone afterwards."""
     if cwd is not None:
         if not Path(cwd).is_dir():
@@ -119,8 +119,9 @@ def _print_tables(report: InspectionReport) -> None:
 
 def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
     table = Table(title="Declared capabilities", title_justify="left")
-    for column in ("flag", "received", "read as", "remark"):
-        table.add_column(column)
+    table.add_column("flag", no_wrap=True)
+    for column in ("received", "read as", "remark"):
+        table.add_column(column, overflow="fold")
     for row in rows:
         received = "" if row.remark == "omitted" else json.dumps(row.received)
         read = Text("supported", "green") if row.supported else Text("unsupported", "bright_black")
@@ -131,8 +132,10 @@ def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
 
 def _findings(findings: Sequence[Finding]) -> Table:
     table = Table(title="Checks", title_justify="left")
-    for column in ("check", "level", "result", "what was found", "clause"):
-        table.add_column(column)
+    for column in ("check", "level", "result"):
+        table.add_column(column, no_wrap=True)
+    for column in ("what was found", "clause"):
+        table.add_column(column, overflow="fold")
     for found in findings:
         is_mild = found.result is Result.FAIL and found.level is not Level.MUST
         result = Text(str(found.result), MILD if is_mild else COLOURS[found.result])

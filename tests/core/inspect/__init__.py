@@ -1,0 +1,1 @@
+"""Tests of judging what an agent did."""

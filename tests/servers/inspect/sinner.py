@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 SINS = set(sys.argv[1:])
@@ -42,19 +42,21 @@ def lines() -> Iterator[bytes]:
 
 def take(line: bytes) -> None:
     try:
-        message = json.loads(line)
+        message: Any = json.loads(line)
     except ValueError:
         if "silent-on-garbage" not in SINS:
             fail(None, -32700, "Parse error")
         return
-    if not isinstance(message, dict):
+    if not isinstance(message, Mapping):
         if "crashes-on-array" in SINS and isinstance(message, list):
             os._exit(3)
         fail(None, -32600, "Invalid request")
-    elif "id" in message:
-        call(message["id"], message.get("method"), message.get("params") or {})  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-    elif message.get("method") == "session/cancel" and "ignores-cancel" not in SINS:  # pyright: ignore[reportUnknownMemberType]
-        turns[message["params"]["sessionId"]].set()
+        return
+    told: Mapping[str, Any] = message  # pyright: ignore[reportUnknownVariableType]
+    if "id" in told:
+        call(told["id"], told.get("method", ""), told.get("params") or {})
+    elif told.get("method") == "session/cancel" and "ignores-cancel" not in SINS:
+        turns[told["params"]["sessionId"]].set()
 
 
 def call(own: Any, method: str, params: dict[str, Any]) -> None:
@@ -75,7 +77,7 @@ def introduce(asked: int) -> dict[str, Any]:
     is_introduced = True
     info = {"name": "sinner", "version": "1.0"}
     if IS_DRAFT and asked >= 2:
-        capabilities = {"session": {"prompt": {name: {} for name in DECLARED}}}
+        capabilities: dict[str, Any] = {"session": {"prompt": {name: {} for name in DECLARED}}}
         return {"protocolVersion": 2, "info": info, "capabilities": capabilities}
     flags: dict[str, Any] = dict.fromkeys(DECLARED, True) | ({"audio": "true"} if "malformed-flag" in SINS else {})
     version = asked if "parrots-version" in SINS else 1

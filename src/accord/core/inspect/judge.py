@@ -1,6 +1,6 @@
 """Judges what an agent did: one function a question, each from replies to an outcome with its sentence.
 
-An agent that cannot work here, for want of a key say, is not blamed for it: what it answers to a plain text prompt is the
+An agent that cannot work here, for want of a key say, is not blamed for it: what it answers to plain text is the
 yardstick, and an error of its own there means that other prompts cannot be judged. How replies came is not known here.
 """
 

@@ -162,7 +162,7 @@ class Probe:
         return Talk(peer, self.settings.timeout_s)
 
     async def _open_session(self, talk: Talk) -> Reply:
-        params = {"cwd": self.settings.session_cwd, "mcpServers": []}
+        params: dict[str, Any] = {"cwd": self.settings.session_cwd, "mcpServers": []}
         reply = await talk.call("session/new", params, wait_s=self.settings.startup_s)
         if isinstance(reply, Answered) and isinstance(reply.result, dict):
             own: Any = reply.result.get("sessionId")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

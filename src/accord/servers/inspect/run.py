@@ -15,8 +15,12 @@ OnProgress = Callable[[Check, Finding | None], None]
 """Told a check before it runs, and again with what it found."""
 
 
+def _quietly(_: Check, __: Finding | None) -> None:
+    return
+
+
 async def inspect_agent(
-    settings: Settings, checks: Sequence[Check] = CHECKS, *, on_progress: OnProgress = lambda *_: None
+    settings: Settings, checks: Sequence[Check] = CHECKS, *, on_progress: OnProgress = _quietly
 ) -> InspectionReport:
     """What these checks find in the agent; raises `PeerFailedError` if it cannot be started at all."""
     probe = Probe(settings)

@@ -20,6 +20,7 @@ from accord.wire.acp.content import ContentType
 CONTENT: Final = CheckTable()
 BASELINE: Final = "ACP schema: PromptRequest – text and resource_link are the baseline"
 DECLARED: Final = "ACP schema: PromptCapabilities"
+UNDECLARED: Final = "ACP schema: PromptCapabilities – opted in to; the draft: else -32602"
 INVALID: Final = "JSON-RPC 2.0 §5.1: -32602 invalid params"
 NAMES: Final = {ContentType.IMAGE: "an image", ContentType.AUDIO: "audio", ContentType.RESOURCE: "an embedded resource"}
 
@@ -43,7 +44,7 @@ def _declared(kind: ContentType) -> None:
             return skipped(f"{flag} is not declared")
         return judge_accepted(await probe.prompt(TEXT, GOOD[kind]), sentence(what))
 
-    @CONTENT.check(f"undeclared-{kind}", f"{what}, if not declared, is rejected", DECLARED, MUST, Needs.SESSION)
+    @CONTENT.check(f"undeclared-{kind}", f"{what}, if not declared, is rejected", UNDECLARED, MUST, Needs.SESSION)
     async def _rejects(probe: Probe) -> Outcome:
         if probe.declaration.accepts(kind):
             return skipped(f"{flag} is declared")

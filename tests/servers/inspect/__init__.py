@@ -1,0 +1,1 @@
+"""Tests of inspecting real agents in processes of their own."""
