@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format lock schemas models draw bench-adapt bench-core bench-engine bench-http bench-stores bench-wire clean
+.PHONY: help run test test-peers check format lock schemas models draw bench-adapt bench-core bench-engine bench-http bench-stores bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ run: $(READY) ## Serve the demo agent at http://127.0.0.1:8000 and print a line 
 
 test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready ## Run the whole test suite (ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-peers: $(VENV)/heavy/.ready ## Run ours against real agents and clients that take a while to install
+	ACCORD_PEERS=$(VENV)/heavy $(BIN)/python -m pytest -n 0 tests/peers/heavy
 
 check: $(READY) ## Lint, format check, strict types, import layers
 	$(BIN)/ruff check .
@@ -67,6 +70,10 @@ $(VENV)/commonmark.json: $(READY) scripts/fetch_commonmark.py
 
 $(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py tests/peers/package-lock.json tests/peers/client.mjs
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/peers
+	@touch $@
+
+$(VENV)/heavy/.ready: $(READY) scripts/fetch_peers.py tests/peers/heavy/package-lock.json tests/peers/heavy/requirements.lock
+	@$(BIN)/python scripts/fetch_peers.py $(VENV)/heavy --heavy
 	@touch $@
 
 $(READY): requirements.lock pyproject.toml

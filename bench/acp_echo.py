@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "sqlite": [sys.executable, "-m", "accord", "acp", "acp_agents:corridor"],
 }
 STORES: Final = {"corridor": {"ACCORD_STORE_KIND": "memory"}}
-"""The SDK keeps nothing, so a whole turn is held against it in memory; with SQLite it is two flushes of the disk more."""
+"""The SDK keeps nothing, so a whole turn is held against it in memory; SQLite adds two flushes of the disk."""
 ROUNDS: Final = 5
 PROMPTS: Final = 300
 UPDATES: Final = 5_000

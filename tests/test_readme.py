@@ -1,5 +1,6 @@
 """The README tells the truth: every code block of it is run."""
 
+import json
 import os
 import re
 import signal
@@ -29,7 +30,12 @@ def test_the_readme_is_short():
 
 
 def test_every_block_says_its_language():
-    assert {language for language, _ in BLOCKS} <= {"python", "sh"}
+    assert {language for language, _ in BLOCKS} <= {"json", "python", "sh"}
+
+
+@pytest.mark.parametrize("body", [body for language, body in BLOCKS if language == "json"])
+def test_every_json_block_is_json(body: str):
+    assert json.loads(body)
 
 
 @pytest.mark.parametrize("code", PYTHON, ids=lambda code: code.splitlines()[0])

@@ -17,12 +17,14 @@ from accord.cli.config import config_app
 from accord.cli.inspect import inspect_command
 from accord.cli.models import models_command
 from accord.cli.negotiate import negotiate_command
+from accord.cli.proxy import proxy_command
 from accord.cli.receipts import receipts_app
 from accord.cli.render import render_command
 from accord.cli.schemas import schemas_command
 from accord.cli.serve import serve_command
 from accord.cli.sessions import sessions_app
 from accord.cli.tokens import tokens_app
+from accord.cli.trace import trace_app
 from accord.cli.validate import validate_command
 from accord.errors import AccordError
 
@@ -39,6 +41,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve_command)
 app.command("acp")(acp_command)
+app.command("proxy", context_settings={"allow_interspersed_args": False})(proxy_command)
 app.command("negotiate")(negotiate_command)
 app.command("inspect")(inspect_command)
 app.command("models")(models_command)
@@ -49,6 +52,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(receipts_app, name="receipts")
 app.add_typer(sessions_app, name="sessions")
 app.add_typer(tokens_app, name="tokens")
+app.add_typer(trace_app, name="trace")
 
 
 def _print_version(wanted: bool) -> None:

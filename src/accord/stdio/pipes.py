@@ -55,6 +55,8 @@ class PipeSink:
     async def finish(self) -> None:
         """Have everything written."""
         self._flush()
+        if isinstance(self._outlet, asyncio.StreamWriter):
+            self._outlet.transport.set_write_buffer_limits(high=0)  # draining then means that nothing is left
         await self._outlet.drain()
 
     def _flush(self) -> None:

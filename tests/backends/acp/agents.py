@@ -16,8 +16,14 @@ SCRIPTED = Path(__file__).with_name("scripted_agent.py")
 T = TypeVar("T")
 
 
+STARTED: list[AcpBackend] = []
+"""What a test has made; the loop that it runs in ends them."""
+
+
 def agent(manner: str, *more: str, **parts: Any) -> AcpBackend:
-    return AcpBackend(manner, [sys.executable, "-S", str(SCRIPTED), manner, *more], **parts)
+    made = AcpBackend(manner, [sys.executable, "-S", str(SCRIPTED), manner, *more], **parts)
+    STARTED.append(made)
+    return made
 
 
 def order(*parts: dict[str, Any] | str, **asked: Any) -> WorkOrder:
@@ -36,6 +42,10 @@ def text(pieces: list[AnyPiece]) -> str:
 
 def within(task: Callable[[], Awaitable[T]], seconds: float = 20) -> T:
     async def bounded() -> T:
-        return await asyncio.wait_for(task(), seconds)
+        try:
+            return await asyncio.wait_for(task(), seconds)
+        finally:
+            while STARTED:
+                await STARTED.pop().aclose()
 
     return asyncio.run(bounded())

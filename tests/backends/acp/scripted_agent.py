@@ -123,11 +123,18 @@ def works(session: str, _prompt: list[dict[str, Any]]) -> str | None:
     return MORE[0] if MORE else "end_turn"
 
 
+def crash_on_word(session: str, prompt: list[dict[str, Any]]) -> str | None:
+    if prompt[0]["text"] == "crash":
+        os._exit(3)
+    return echo(session, prompt)
+
+
 MANNERS: dict[str, Callable[[str, list[dict[str, Any]]], str | None]] = {
     "slow": slow,
     "deaf": deaf,
     "crash_mid_stream": crash_mid_stream,
     "crash_on_prompt": crash_on_prompt,
+    "crash_on_word": crash_on_word,
     "garbage": garbage,
     "asks_permission": asks_permission,
     "asks": asks,

@@ -210,4 +210,13 @@ def as_reply(frame: Answer | Failure) -> Answered | Refused:
         return Refused(None, "the error is no object")
     code: Any = error.get("code")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     message: Any = error.get("message")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return Refused(code if isinstance(code, int) else None, message if isinstance(message, str) else "")
+    said = message if isinstance(message, str) else ""
+    # "Internal error" alone helps nobody; many agents put the reason into the data.
+    details = _details(error.get("data"))  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+    return Refused(code if isinstance(code, int) else None, f"{said} ({details})" if details else said)
+
+
+def _details(data: Any) -> str | None:
+    if isinstance(data, Mapping):
+        data = data.get("details")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return shorten(data) if isinstance(data, str) else None

@@ -1,0 +1,93 @@
+"""`accord trace show`: a recorded conversation as a sequence that people can read, in a terminal or as a page.
+
+The file is read as a stream, so it may be of any size; a line that is no entry, such as a last one that was cut short,
+costs one line on stderr.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final, cast
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from accord.cli.trace_summary import Conversation, Shown
+from accord.errors import UsageError
+
+trace_app = typer.Typer(help="Look at conversations that accord proxy recorded.", no_args_is_help=True)
+
+COLOURS: Final = {"info": "cyan", "warning": "yellow", "error": "red"}
+FATES: Final = {"refused": "red", "adapted": "yellow"}
+
+
+@trace_app.callback()
+def _trace() -> None:
+    """Look at conversations that accord proxy recorded."""
+
+
+@trace_app.command("show")
+def show_command(
+    file: Annotated[Path, typer.Argument(help="What accord proxy --trace wrote.")],
+    *,
+    html: Annotated[
+        Path | None, typer.Option(help="Write a page with the sequence drawn to this file instead.")
+    ] = None,
+) -> None:
+    """Show who said what, in order, and what was noticed about it."""
+    if html is not None:
+        from accord.cli.trace_page import write_page  # noqa: PLC0415 - only for a page
+
+        try:
+            with html.open("w", encoding="utf-8") as page:
+                write_page(page, file.name, _shown(file))
+        except OSError as error:
+            raise UsageError(f"{html} cannot be written: {error.strerror}") from error
+        print(f"Wrote {html}", file=sys.stderr)
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    conversation = Conversation()
+    for entry in _entries(file):
+        _print(console, conversation.show(entry))
+    console.print(conversation.totals(), markup=False)
+
+
+def _shown(file: Path) -> Iterator[Shown]:
+    conversation = Conversation()
+    for entry in _entries(file):
+        yield conversation.show(entry)
+
+
+def _entries(file: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = file.open(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from error
+    with lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                entry = json.loads(line)
+            except (ValueError, RecursionError):
+                entry = None
+            if isinstance(entry, dict):
+                yield cast("dict[str, Any]", entry)
+            else:
+                told = "is no entry of a trace" if line.endswith("\n") else "was cut short"
+                print(f"accord: {file}: line {number} {told}", file=sys.stderr)
+
+
+def _print(console: Console, shown: Shown) -> None:
+    line = Text(f"{shown.number:>5} {shown.at_ms:>11.1f} ms  ", "dim")
+    line.append(f"{shown.arrow}  ", "bold")
+    line.append(shown.title, "bold" if shown.kind == "call" else "")
+    line.append(f"  {shown.summary}", "dim")
+    if shown.fate in FATES:
+        line.append(f"  {shown.fate}", FATES[shown.fate])
+    console.print(line)
+    for finding in shown.findings:
+        console.print(Text(f"{'':>23}! {finding.severity}: {finding.sentence}", COLOURS.get(finding.severity, "")))
+        console.print(Text(f"{'':>23}  {finding.clause}", "dim"))

@@ -1,0 +1,160 @@
+"""What a trace's entries say in a few words. Anybody may have written the file: nothing in it is trusted."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+ARROWS: Final = {"editor": "editor ──▶ agent", "agent": "editor ◀── agent"}
+OWN_ARROWS: Final = {"to editor": "editor ◀·· accord", "to agent": "accord ··▶ agent"}
+MAX_SUMMARY: Final = 100
+MAX_WAITING: Final = 10_000
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+"""What could move a terminal's cursor, or turn the direction of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShownFinding:
+    """A finding in words."""
+
+    severity: str
+    clause: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One entry in words."""
+
+    number: int
+    at_ms: float
+    side: str
+    fate: str
+    kind: str
+    title: str
+    summary: str
+    message: Any
+    findings: tuple[ShownFinding, ...]
+
+    @property
+    def arrow(self) -> str:
+        """From whom to whom."""
+        return (OWN_ARROWS.get(self.fate) or ARROWS.get(self.side, "?")).ljust(17)
+
+    @property
+    def goes_right(self) -> bool:
+        """Whether it is on its way to the agent."""
+        return self.fate == "to agent" or (self.side == "editor")
+
+
+class Conversation:
+    """Remembers which call an answer belongs to, and counts."""
+
+    def __init__(self) -> None:
+        self._methods: Final[dict[tuple[str, str], str]] = {}
+        self._messages = 0
+        self._findings: Final[dict[str, int]] = {}
+
+    def show(self, entry: Mapping[str, Any]) -> Shown:
+        """This entry in words."""
+        self._messages += 1
+        side, kind = _word(entry.get("from")), _word(entry.get("kind"))
+        findings = tuple(_finding(found) for found in _list(entry.get("findings")))
+        for finding in findings:
+            self._findings[finding.severity] = self._findings.get(finding.severity, 0) + 1
+        message = entry.get("message")
+        return Shown(
+            number=_whole(entry.get("number")),
+            at_ms=_figure(entry.get("at_ms")),
+            side=side,
+            fate=_word(entry.get("fate")),
+            kind=kind,
+            title=self._title(entry, side, kind),
+            summary=_summary(kind, message, _whole(entry.get("bytes"))),
+            message=message,
+            findings=findings,
+        )
+
+    def totals(self) -> str:
+        """How much there was."""
+        found = ", ".join(f"{count} {severity}" for severity, count in sorted(self._findings.items()))
+        return f"{self._messages} messages; findings: {found or 'none'}"
+
+    def _title(self, entry: Mapping[str, Any], side: str, kind: str) -> str:
+        method, own = _word(entry.get("method")), json.dumps(entry.get("id"))[:80]
+        if kind == "call":
+            if len(self._methods) < MAX_WAITING:
+                self._methods[side, own] = method
+            return f"{method} #{own}"
+        if kind in {"answer", "failure"}:
+            asker = "agent" if side == "editor" else "editor"
+            asked = self._methods.pop((asker, own), "?")
+            return f"{kind} to {asked} #{own}"
+        return method or kind or "?"
+
+
+def _summary(kind: str, message: Any, size: int) -> str:
+    told = f"{size} bytes"
+    if isinstance(message, Mapping):
+        fields = cast("Mapping[str, Any]", message)
+        told = _content(fields.get("params") or fields.get("result") or fields.get("error")) or told
+    elif isinstance(message, str):
+        told = message
+    elif kind == "batch":
+        told = f"{len(_list(message))} messages, {told}"
+    clean = CONTROL.sub(" ", told)
+    return clean if len(clean) <= MAX_SUMMARY else clean[:MAX_SUMMARY] + "…"
+
+
+def _content(value: Any) -> str:
+    """What parameters, a result or an error are about, as far as it is one of the things that people look for."""
+    if not isinstance(value, Mapping):
+        return ""
+    fields = cast("Mapping[str, Any]", value)
+    if isinstance(update := fields.get("update"), Mapping):
+        inner = cast("Mapping[str, Any]", update)
+        return f"{_word(inner.get('sessionUpdate'))} {_blocks(inner.get('content'))}".strip()
+    if "prompt" in fields:
+        return _blocks(fields["prompt"])
+    for key in ("stopReason", "message", "protocolVersion", "sessionId"):
+        if key in fields:
+            return f"{key} {fields[key]}" if key != "message" else f"{fields.get('code')} {fields[key]}"
+    return ""
+
+
+def _blocks(content: Any) -> str:
+    blocks: list[Any] = [cast("Any", content)] if isinstance(content, Mapping) else _list(content)
+    return " + ".join(_block(block) for block in blocks[:5]) + (" + …" if len(blocks) > 5 else "")
+
+
+def _block(block: Any) -> str:
+    if not isinstance(block, Mapping):
+        return "?"
+    fields = cast("Mapping[str, Any]", block)
+    if isinstance(text := fields.get("text"), str):
+        return json.dumps(text[:MAX_SUMMARY], ensure_ascii=False)
+    name = fields.get("name") or fields.get("mimeType") or ""
+    return f"{_word(fields.get('type'))} {name}".strip()
+
+
+def _finding(found: Any) -> ShownFinding:
+    fields: Mapping[str, Any] = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
+    severity, clause, sentence = (_word(fields.get(key), 500) for key in ("severity", "clause", "sentence"))
+    return ShownFinding(severity or "info", clause, sentence)
+
+
+def _word(value: Any, most: int = 200) -> str:
+    return CONTROL.sub(" ", value)[:most] if isinstance(value, str) else ""
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _figure(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e15 else 0.0
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -1,0 +1,127 @@
+"""Is what an agent sends shaped as the protocol says? A sentence for each thing that is not; nothing is ever held back.
+
+Nearly everything that an agent sends is a piece of text in a `session/update`. Compiled code says "in order" to those
+at a glance; whatever gives it pause is read with the wire models, which say what is wrong. Decision 18: what a foreign
+agent sends is checked for shape and warned about; the declared prompt capabilities do not apply to it.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from accord.core.guard.handshake import SHAPE_ONLY
+from accord.core.validate import Context
+from accord.errors import InvalidMessageError
+from accord.wire.acp.base import AcpMessage
+from accord.wire.acp.draft_update import DraftSessionNotification
+from accord.wire.acp.tool import DraftRequestPermissionRequest, RequestPermissionRequest
+from accord.wire.acp.update import SessionNotification
+
+UPDATE: Final = "session/update"
+PERMISSION: Final = "session/request_permission"
+MAX_TOLD: Final = 20
+
+MODELS: Final[Mapping[str, tuple[type[AcpMessage], type[AcpMessage]]]] = {
+    UPDATE: (SessionNotification, DraftSessionNotification),
+    PERMISSION: (RequestPermissionRequest, DraftRequestPermissionRequest),
+}
+"""What an agent's method carries, in version 1 and in the draft."""
+
+
+class _Text(msgspec.Struct, gc=False):
+    type: Literal["text"]
+    text: str
+
+
+class _Chunk(msgspec.Struct, gc=False):
+    sessionUpdate: Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]  # noqa: N815 - the wire's
+    content: _Text
+
+
+class _DraftChunk(_Chunk, gc=False, kw_only=True):
+    messageId: str  # noqa: N815
+
+
+class _Params(msgspec.Struct, gc=False):
+    sessionId: str  # noqa: N815
+    update: _Chunk
+
+
+class _DraftParams(msgspec.Struct, gc=False):
+    sessionId: str  # noqa: N815
+    update: _DraftChunk
+
+
+class _Spoken(msgspec.Struct, gc=False):
+    jsonrpc: Literal["2.0"]
+    method: Literal["session/update"]
+    params: _Params
+    id: msgspec.UnsetType = msgspec.UNSET
+
+
+class _DraftSpoken(msgspec.Struct, gc=False):
+    jsonrpc: Literal["2.0"]
+    method: Literal["session/update"]
+    params: _DraftParams
+    id: msgspec.UnsetType = msgspec.UNSET
+
+
+_read_params: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_read_spoken: Final = msgspec.json.Decoder(_Spoken).decode
+_read_draft_spoken: Final = msgspec.json.Decoder(_DraftSpoken).decode
+
+
+def first_odd(lines: list[bytes], start: int, version: int) -> int:
+    """The index of the first line from `start` on that is not a piece of text beyond doubt, or the number of lines."""
+    read = _read_draft_spoken if version >= 2 else _read_spoken
+    index = start
+    try:
+        for index in range(start, len(lines)):
+            read(lines[index])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return index
+    return len(lines)
+
+
+def shape_faults(method: str, raw: bytes, version: int) -> list[str]:
+    """What is wrong with what an agent sends under this method, in sentences; empty if nothing is, or it is unknown."""
+    models = MODELS.get(method)
+    if models is None:
+        return []
+    try:
+        models[version >= 2].parse(raw or b"{}")
+        params = _read_params(raw)
+    except InvalidMessageError as error:
+        return [error.message]
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ["The parameters cannot be read"]
+    return list(_content_faults(params))[:MAX_TOLD]
+
+
+def _content_faults(params: Mapping[str, Any]) -> Iterator[str]:
+    update = params.get("update", params.get("toolCall"))
+    if not isinstance(update, Mapping):
+        return
+    content = cast("Mapping[str, Any]", update).get("content")
+    if isinstance(content, list):
+        yield from _told(_inner(cast("list[Any]", content)), Context.TOOL_RESULT)
+    elif isinstance(content, Mapping):
+        yield from _told(_inner([content]), Context.SESSION_UPDATE)
+
+
+def _inner(content: list[Any]) -> list[Any]:
+    """The content blocks among what a tool gave; its diffs and terminals are the models' business."""
+    found: list[Any] = []
+    for item in content:
+        if isinstance(item, Mapping):
+            fields = cast("Mapping[str, Any]", item)
+            found += [fields["content"]] if fields.get("type") == "content" and "content" in fields else []
+            found += [fields] if fields.get("type") in SHAPE_ONLY.declaration.accepted else []
+    return found
+
+
+def _told(blocks: list[Any], context: Context) -> Iterator[str]:
+    for violation in SHAPE_ONLY.validate(blocks, context).violations:
+        details = violation.data.get("details")
+        yield f"{violation.message}: {details}" if isinstance(details, str) else violation.message

@@ -1,0 +1,277 @@
+"""The ACP backend against a program with chosen manners: answers, ends, failures, restarts, requests of the agent's."""
+
+import asyncio
+import json
+import os
+import sys
+from contextlib import aclosing, suppress
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from accord.backends.acp import AcpBackend, Policy
+from accord.backends.acp.process import Timing
+from accord.errors import BackendError
+from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece
+from accord.wire.manifest import CapabilityManifest
+from tests.backends.acp.agents import agent, answer, order, text, within
+
+IMAGE = {"type": "image", "media_type": "image/png", "data": "aGk="}
+
+
+def failure(backend: AcpBackend, *parts: Any) -> BackendError:
+    with pytest.raises(BackendError) as caught:
+        within(lambda: answer(backend, order(*(parts or ("hi",)))))
+    return caught.value
+
+
+async def gone(pid: int) -> None:
+    """Return when the process is no more."""
+    with suppress(ProcessLookupError):
+        while True:
+            os.kill(pid, 0)
+            await asyncio.sleep(0.01)
+
+
+def test_what_an_agent_does_beside_answering_is_told_as_thinking():
+    assert within(lambda: answer(agent("works"))) == [
+        ThinkingPiece(text="hm"),
+        ThinkingPiece(text="[tool: Read a file]\n"),
+        ThinkingPiece(text="[tool completed: 1]\n"),
+        TextPiece(text="Done."),
+        EndPiece(usage={"context_tokens": 5, "context_size": 100}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "reason"),
+    [
+        ("end_turn", "end_turn"),
+        ("max_tokens", "max_tokens"),
+        ("max_turn_requests", "max_tokens"),
+        ("refusal", "refusal"),
+    ],
+)
+def test_an_answer_ends_for_the_reason_that_the_turn_does(stop_reason: str, reason: str):
+    end = within(lambda: answer(agent("works", stop_reason)))[-1]
+    assert isinstance(end, EndPiece)
+    assert end.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "sentence"),
+    [("cancelled", "cancelled its turn without being asked"), ("tired", "without a stop reason of the protocol")],
+)
+def test_a_turn_without_a_proper_end_is_a_failure(stop_reason: str, sentence: str):
+    assert sentence in failure(agent("works", stop_reason)).message
+
+
+def test_garbage_on_stdout_costs_nothing():
+    assert text(within(lambda: answer(agent("garbage")))) == "Hello there. "
+
+
+def test_huge_updates_arrive_whole():
+    assert len(text(within(lambda: answer(agent("huge"))))) == 12_000_000
+
+
+def test_one_process_answers_again_and_again_and_sessions_are_closed_where_that_is_declared(tmp_path: Path):
+    notes = tmp_path / "notes"
+
+    async def twice() -> list[str]:
+        backend = agent("closes", str(notes))
+        said = [text(await answer(backend, order(word))) for word in ("one", "two")]
+        while not notes.exists() or len(notes.read_text().split()) < 2:  # noqa: ASYNC110 - another process writes
+            await asyncio.sleep(0.01)
+        await backend.aclose()
+        return said
+
+    assert within(twice) == ["one ", "two "]
+
+
+def test_closing_an_answer_cancels_the_turn_and_the_agent_stays(tmp_path: Path):
+    notes = tmp_path / "notes"
+
+    async def close_early() -> None:
+        backend = agent("slow", str(notes))
+        for count in (1, 2):
+            async with aclosing(cast("Any", backend.answer(order("hi")))) as pieces:
+                assert await anext(pieces) == TextPiece(text="begun ")
+            while not notes.exists() or notes.read_text().count("cancelled") < count:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.01)
+        await backend.aclose()
+
+    within(close_early)
+
+
+def test_an_agent_that_does_not_stop_is_ended_and_another_one_answers():
+    async def close_early() -> tuple[int, int]:
+        backend = agent("deaf", timing=Timing(cancel_s=0.1))
+        pids: list[int] = []
+        for _ in range(2):
+            async with aclosing(cast("Any", backend.answer(order("hi")))) as pieces:
+                pids.append(int((await anext(pieces)).text))
+            await gone(pids[-1])
+        await backend.aclose()
+        return pids[0], pids[1]
+
+    first, second = within(close_early)
+    assert first != second
+
+
+def test_a_crash_is_worth_another_try_and_names_the_exit_status_but_never_what_was_said_on_stderr():
+    backend = agent("crash_at_once")
+    error = failure(backend)
+    assert (error.message, error.retryable) == ("The agent ended with exit status 5 before it had answered", True)
+    assert error.details == {}
+    assert backend.last_stderr == "cannot find my configuration\n"
+
+
+def test_a_crash_in_the_middle_comes_after_what_was_said(caplog: pytest.LogCaptureFixture):
+    async def until_crash() -> list[str]:
+        said: list[str] = []
+        with pytest.raises(BackendError, match="exit status 7"):  # noqa: PT012 - pieces come before it
+            async for piece in agent("crash_mid_stream").answer(order("hi")):
+                said.append(cast("TextPiece", piece).text)  # noqa: PERF401
+        return said
+
+    assert within(until_crash) == ["so far "]
+    assert "the disk is on fire" in caplog.text
+
+
+def test_a_crashed_agent_is_started_again_after_pauses_that_double_up_to_a_limit():
+    pauses: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def crash_often() -> None:
+        backend = agent("crash_at_once", timing=Timing(wait=wait, clock=lambda: 0.0))
+        for _ in range(9):
+            with pytest.raises(BackendError, match="exit status 5"):
+                await answer(backend)
+
+    within(crash_often)
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30]
+
+
+def test_an_answer_between_two_crashes_makes_the_pause_short_again():
+    pauses: list[float] = []
+
+    async def wait(seconds: float) -> None:
+        pauses.append(seconds)
+
+    async def crash_and_recover() -> None:
+        backend = agent("crash_on_word", timing=Timing(wait=wait, clock=lambda: 0.0))
+        for word in ("crash", "crash", "hello", "crash", "hello"):
+            with suppress(BackendError):
+                await answer(backend, order(word))
+        await backend.aclose()
+
+    within(crash_and_recover)
+    assert pauses == [0.5, 1, 0.5]
+
+
+def test_a_program_that_is_not_there_is_one_sentence():
+    error = failure(AcpBackend("none", ["no-such-program-anywhere"]))
+    assert (error.message, error.retryable) == ("The agent cannot be started", False)
+
+
+@pytest.mark.parametrize(
+    ("manner", "sentence", "retryable"),
+    [
+        (
+            "wants_auth",
+            "The agent wants authentication: sign in with its own tools, then try again (code -32000)",
+            False,
+        ),
+        ("speaks_the_draft", "The agent speaks protocol version 2, not 1", False),
+        ("silent", "The agent did not answer initialize within 0.2 s", True),
+    ],
+)
+def test_each_way_not_to_begin_has_its_sentence(manner: str, sentence: str, retryable: bool):
+    start_s = 0.2 if manner == "silent" else 20
+    error = failure(agent(manner, timing=Timing(start_s=start_s)))
+    assert (error.message, error.retryable) == (sentence, retryable)
+
+
+def test_content_that_the_agent_refuses_names_the_capability_and_none_of_its_words():
+    error = failure(agent("lies_about_images"), "look", IMAGE)
+    assert (error.retryable, error.refused) == (False, "image_input")
+    assert "/home/me" not in error.message
+
+
+def test_content_that_was_not_declared_is_never_sent():
+    assert failure(agent("echo"), "look", IMAGE).refused == "image_input"
+
+
+def test_the_manifest_is_the_agents_own_once_it_was_asked():
+    async def before_and_after() -> tuple[CapabilityManifest, CapabilityManifest]:
+        backend = agent("image")
+        before = backend.manifest
+        await backend.discover()
+        return before, backend.manifest
+
+    before, after = within(before_and_after)
+    assert [manifest["image_input"].kind for manifest in (before, after)] == ["unsupported", "native"]
+    assert before["streaming"].kind == "native"
+
+
+@pytest.mark.parametrize("name", ["image_input", "vision"])
+def test_the_operators_word_counts_before_the_agents(name: str):
+    declared = CapabilityManifest.model_validate({name: "native"})
+    assert text(within(lambda: answer(agent("echo", declared=declared), order("see ", IMAGE)))) == "see <image> "
+
+
+def test_a_backend_that_outlives_its_loop_answers_in_the_next_one():
+    backend = agent("echo")
+    assert [text(within(lambda: answer(backend))) for _ in range(2)] == ["Hello there. "] * 2
+
+
+def test_an_agent_that_ignores_its_closed_input_is_ended_with_the_loop():
+    backend = agent("stubborn")
+    assert text(within(lambda: answer(backend))) == "Hello there. "
+
+
+@pytest.mark.parametrize(
+    ("permission", "offered", "outcome"),
+    [
+        ("deny", ("allow_once", "reject_always", "reject_once"), {"outcome": "selected", "optionId": "reject_once"}),
+        ("deny", ("allow_once",), {"outcome": "cancelled"}),
+        ("allow", ("allow_always", "allow_once", "reject_once"), {"outcome": "selected", "optionId": "allow_once"}),
+        ("allow", ("reject_once",), {"outcome": "cancelled"}),
+    ],
+)
+def test_permission_is_given_by_policy(permission: Any, offered: tuple[str, ...], outcome: dict[str, str]):
+    backend = agent("asks_permission", *offered, policy=Policy(permission=permission))
+    assert json.loads(text(within(lambda: answer(backend)))) == {"outcome": outcome}
+
+
+def asked(policy: Policy, method: str, **params: Any) -> Any:
+    wanted = json.dumps({"method": method, "params": params})
+    return json.loads(text(within(lambda: answer(agent("asks", policy=policy), order(wanted)))))
+
+
+def test_an_agent_reads_and_writes_nothing_unless_it_is_let(tmp_path: Path):
+    file = tmp_path / "a.txt"
+    file.write_text("secret")
+    told = asked(Policy(), "fs/read_text_file", path=str(file))
+    assert told == {"code": -32603, "message": "This client does not let the agent read that file"}
+    told = asked(Policy(read_files=[str(tmp_path)]), "fs/write_text_file", path=str(file), content="x")
+    assert told == {"code": -32603, "message": "This client does not let the agent write that file"}
+    assert asked(Policy(), "terminal/create", command="ls")["code"] == -32601
+    assert file.read_text() == "secret"
+
+
+def test_an_agent_that_is_let_reads_and_writes(tmp_path: Path):
+    policy = Policy(read_files=[str(tmp_path)], write_files=[str(tmp_path)])
+    file = tmp_path / "a.txt"
+    assert asked(policy, "fs/write_text_file", path=str(file), content="a\nb\nc\n") == {}
+    assert asked(policy, "fs/read_text_file", path=str(file), line=2, limit=1) == {"content": "b\n"}
+
+
+def test_the_agent_gets_only_the_environment_that_it_is_given():
+    script = "import os,sys; sys.stderr.write(','.join(sorted(os.environ)))"
+    backend = AcpBackend("env", [sys.executable, "-S", "-c", script], environ={"ONLY": "1"})
+    failure(backend)
+    assert set(backend.last_stderr.split(",")) - {"LC_CTYPE"} == {"ONLY"}

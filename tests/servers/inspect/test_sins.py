@@ -1,0 +1,138 @@
+"""Every sin is found, and nothing else: real agents in processes of their own, one table."""
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from accord.servers.inspect import CHECKS, Settings, inspect_agent
+from accord.stdio import PeerFailedError
+from accord.wire.inspection import InspectionReport, Result
+
+SINNER = str(Path(__file__).parent / "sinner.py")
+TYPES = ("image", "audio", "resource")
+NEED_SESSION = {check.id for check in CHECKS if check.needs.name == "SESSION"}
+
+
+def inspect(*sins: str, only: tuple[str, ...] = (), protocol: int = 1, timeout_s: float = 5.0) -> InspectionReport:
+    settings = Settings(
+        (sys.executable, SINNER, *sins),
+        protocol=protocol,
+        timeout_s=timeout_s,
+        startup_s=timeout_s if "mute" in sins else 20,
+    )
+    checks = [check for check in CHECKS if not only or check.id in only]
+    return asyncio.run(inspect_agent(settings, checks))
+
+
+def failed(report: InspectionReport) -> set[str]:
+    return {found.check for found in report.findings if found.result is Result.FAIL}
+
+
+def test_an_honest_agent_passes_every_check_that_applies():
+    report = inspect()
+    assert [f"{found.check}: {found.sentence}" for found in report.findings if found.result is Result.FAIL] == []
+    skipped = {found.check for found in report.findings if found.result is Result.SKIPPED}
+    assert skipped == {*(f"declared-{kind}" for kind in TYPES), "bad-base64"}
+    assert report.keeps_contract()
+    assert (report.agent.name, report.agent.version, report.agent.protocol_version) == ("sinner", "1.0", 1)
+
+
+def test_an_honest_agent_of_the_draft_passes_every_check_that_applies():
+    report = inspect("draft", "declares-image", protocol=2)
+    assert failed(report) == set()
+    assert report.agent.protocol_version == 2
+    passed = {found.check for found in report.findings if found.result is Result.PASS}
+    assert {"declared-image", "bad-base64", "undeclared-audio", "cancel"} <= passed
+
+
+@pytest.mark.parametrize(
+    ("sin", "found"),
+    [
+        ("accepts-undeclared", {*(f"undeclared-{kind}" for kind in TYPES)}),
+        ("crashes-on-array", {"array-line", "stays"}),
+        ("silent-on-garbage", {"garbage-told"}),
+        ("noisy-stdout", {"clean-stdout"}),
+        ("anonymous", {"agent-info"}),
+        ("malformed-flag", {"capabilities"}),
+        ("parrots-version", {"version-65535"}),
+        ("swaps-ids", {"string-id"}),
+        ("declares-image", set[str]()),
+        ("no-model", set[str]()),
+        ("needs-auth", set[str]()),
+    ],
+)
+def test_each_sin_is_found_and_nothing_else(sin: str, found: set[str]):
+    assert failed(inspect(sin)) == found
+
+
+@pytest.mark.parametrize(
+    ("sin", "check", "sentence"),
+    [
+        ("accepts-undeclared", "undeclared-image", "An image was accepted or silently dropped"),
+        (
+            "wrong-code",
+            "undeclared-audio",
+            "Audio was rejected with the wrong code, -32603 instead of -32602",
+        ),
+        ("crashes-on-array", "array-line", "The line [] ended the agent"),
+        ("needs-auth", "text", "needs authentication"),
+        ("quick", "cancel", "The agent ended the turn before it could be cancelled: answered (end_turn)"),
+        (
+            "no-model",
+            "text",
+            "The agent answered with an error of its own: error -32603: Set API_KEY=[hidden] to use a model",
+        ),
+        (
+            "no-model",
+            "cancel",
+            "The agent answered with an error of its own: error -32603: Set API_KEY=[hidden] to use a model",
+        ),
+    ],
+)
+def test_each_sin_is_told_in_a_sentence(sin: str, check: str, sentence: str):
+    assert [found.sentence for found in inspect(sin, only=(check,)).findings] == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("sin", "check", "sentence"),
+    [
+        ("slow", "text", "The agent did not answer in time"),
+        ("ignores-cancel", "cancel", "The turn went on after session/cancel"),
+        ("stays", "ends", "The agent still ran 0.5 s after its input was closed"),
+        ("mute", "handshake", "initialize was not answered with a result"),
+    ],
+)
+def test_nothing_is_waited_for_longer_than_allowed(sin: str, check: str, sentence: str):
+    assert [found.sentence for found in inspect(sin, only=(check,), timeout_s=0.5).findings] == [sentence]
+
+
+def test_without_authentication_everything_that_needs_a_session_is_skipped_with_the_reason():
+    report = inspect("needs-auth")
+    skipped = {found.check: found.sentence for found in report.findings if found.result is Result.SKIPPED}
+    assert skipped == dict.fromkeys({*NEED_SESSION, "session-new"}, "needs authentication")
+    assert report.keeps_contract()
+
+
+def test_an_agent_that_says_nothing_at_all_fails_the_handshake_and_skips_the_rest():
+    report = inspect("mute", only=("handshake", "text", "garbage-line"), timeout_s=0.5)
+    assert [str(found.result) for found in report.findings] == ["fail", "skipped", "skipped"]
+    assert report.findings[1].sentence == "there was no handshake: no answer within 0.5 s"
+
+
+def test_a_program_that_is_no_agent_is_told_from_one():
+    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", "print('hello')"), timeout_s=2)))
+    assert failed(report) == {"handshake", "clean-stdout"}
+    assert report.findings[0].observed == "the agent ended with status 0"
+
+
+def test_a_program_that_does_not_exist_is_one_sentence():
+    with pytest.raises(PeerFailedError, match=r"^no-such-agent cannot be started: "):
+        asyncio.run(inspect_agent(Settings(("no-such-agent",))))
+
+
+def test_every_check_has_an_id_of_its_own_and_names_its_clause():
+    assert [own for own, count in Counter(check.id for check in CHECKS).items() if count > 1] == []
+    assert all(check.clause.startswith(("ACP", "JSON-RPC 2.0 §")) for check in CHECKS)
