@@ -1,0 +1,1 @@
+"""Tests of what is decided between an editor and an agent."""

@@ -1,0 +1,1 @@
+"""Tests of the proxy over real pipes."""

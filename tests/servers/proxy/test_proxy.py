@@ -1,0 +1,155 @@
+"""`accord proxy` between real processes: what passes is the same to the byte, what is refused never arrives."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AGENT = Path(__file__).with_name("raw_agent.py")
+TEXT = {"type": "text", "text": "Hello"}
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+
+
+def line(own: Any, method: str, params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": own, "method": method, "params": params}).encode() + b"\n"
+
+
+def prompt(own: Any, *blocks: Any) -> bytes:
+    return line(own, "session/prompt", {"sessionId": "s", "prompt": list(blocks)})
+
+
+class Talk:
+    """A conversation with the agent, direct or through the proxy."""
+
+    def __init__(self, tmp_path: Path, *front: str, manner: str = "echo") -> None:
+        self.seen = tmp_path / f"seen-{len(list(tmp_path.iterdir()))}"
+        command = [*front, sys.executable, "-S", str(AGENT), manner, str(self.seen)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=os.environ
+        )
+
+    def __enter__(self) -> "Talk":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait(30)
+        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+    def say(self, *lines: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"".join(lines))
+        self.process.stdin.flush()
+
+    def hear(self) -> bytes:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def ask(self, asked: bytes) -> list[bytes]:
+        """Every line up to the one that answers."""
+        self.say(asked)
+        heard = [self.hear()]
+        while heard[-1] and b'"id"' not in heard[-1]:
+            heard.append(self.hear())
+        return heard
+
+    def end(self) -> int:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        return self.process.wait(30)
+
+
+def proxy(mode: str, *more: str) -> tuple[str, ...]:
+    return (sys.executable, "-m", "accord", "proxy", "--mode", mode, *more, "--")
+
+
+HELLO = line(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+
+
+@pytest.mark.parametrize("mode", ["observe", "guard"])
+def test_a_proxied_conversation_equals_the_direct_one_byte_for_byte(tmp_path: Path, mode: str):
+    said = [
+        HELLO,
+        b'{ "odd" :  1}\n',
+        b"garbage\n",
+        prompt(7, TEXT),
+        prompt("x", {"type": "text", "text": "y" * 2_000_000}),
+    ]
+    heard: list[bytes] = []
+    seen: list[bytes] = []
+    for front in ((), proxy(mode, "--trace", str(tmp_path / "trace.jsonl"))):
+        with Talk(tmp_path, *front) as talk:
+            talk.say(*said)
+            heard.append(b"".join(talk.hear() for _ in range(6)))
+            talk.end()
+            seen.append(talk.seen.read_bytes())
+    assert heard[0] == heard[1]
+    assert seen[0] == seen[1] == b"".join(said)
+
+
+def test_guard_refuses_and_the_agent_never_sees_it(tmp_path: Path):
+    with Talk(tmp_path, *proxy("guard")) as talk:
+        talk.ask(HELLO)
+        (refused,) = talk.ask(prompt(3, TEXT, IMAGE))
+        error = json.loads(refused)["error"]
+        assert (error["code"], error["data"]["required"]) == (-32602, "promptCapabilities.image")
+        assert b"end_turn" in talk.ask(prompt(4, TEXT))[-1]
+        assert talk.end() == 0
+        assert b"aGk=" not in talk.seen.read_bytes()
+
+
+def test_adapt_gives_the_agent_a_link_and_tells_the_user(tmp_path: Path):
+    with Talk(tmp_path, *proxy("adapt")) as talk:
+        talk.ask(HELLO)
+        heard = talk.ask(prompt(3, TEXT, IMAGE))
+        assert json.loads(heard[0])["params"]["update"]["sessionUpdate"] == "agent_message_chunk"
+        assert b"end_turn" in heard[-1]
+        sent = json.loads(talk.seen.read_bytes().splitlines()[-1])["params"]["prompt"][1]
+        assert sent["type"] == "resource_link"
+
+
+def test_the_agents_exit_status_is_the_proxys(tmp_path: Path):
+    with Talk(tmp_path, *proxy("guard"), manner="crash") as talk:
+        assert talk.process.wait(30) == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "sentence"),
+    [
+        ([], 2, "which agent"),
+        (["--", "no-such-agent"], 127, "cannot be started"),
+        (["--mode", "loud", "--", "x"], 2, "expected guard, adapt, observe"),
+    ],
+)
+def test_a_wrong_call_is_told_in_one_sentence(arguments: list[str], status: int, sentence: str):
+    command = [sys.executable, "-m", "accord", "proxy", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL)
+    assert (done.returncode, sentence in done.stderr) == (status, True), done.stderr
+
+
+def test_a_trace_is_shown_and_drawn(tmp_path: Path):
+    trace = tmp_path / "trace.jsonl"
+    with Talk(tmp_path, *proxy("guard", "--trace", str(trace))) as talk:
+        talk.ask(HELLO)
+        talk.ask(prompt(3, IMAGE))
+        talk.end()
+    with trace.open("ab") as file:
+        file.write(b'{"cut off')
+    shown = [sys.executable, "-m", "accord", "trace", "show", str(trace)]
+    done = subprocess.run(shown, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "session/prompt" in done.stdout
+    assert "image" in done.stdout
+    page = tmp_path / "trace.html"
+    done = subprocess.run([*shown, "--html", str(page)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "<script" not in page.read_text()
+    assert "session/prompt" in page.read_text()
+    done = subprocess.run([*shown[:-1], "none.jsonl"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
