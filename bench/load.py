@@ -1,7 +1,6 @@
 """A load generator: so many connections, each asking again as soon as it has its answer.
 
-Our own, because every request needs an id of its own and a stream the time of its first packet: wrk is in no package
-registry, and neither k6 nor autocannon knows server-sent events.
+Our own, because every request needs an id of its own, and a stream the time of its first packet.
 """
 
 import asyncio

@@ -6,10 +6,10 @@ from typing import Any
 from uuid import UUID
 
 from accord.agent import Agent, Turn, Yielded
-from accord.backends.scripted import ScriptedBackend
 from accord.core.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, RunningTurn
 from accord.engine.clock import SystemClock
+from accord.ports import Backend
 from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.request import ServiceRequest
 
@@ -28,7 +28,7 @@ def asking(query: str = "hi", **payload: Any) -> ServiceRequest:
     )
 
 
-def engine(run: Callable[[Turn], AsyncIterator[Yielded]], *backends: ScriptedBackend, **options: Any) -> Engine:
+def engine(run: Callable[[Turn], AsyncIterator[Yielded]], *backends: Backend, **options: Any) -> Engine:
     agent = Agent(run, accepts=options.pop("accepts", None))
     limits = options.pop("limits", None)
     dispatcher = Dispatcher(backends, config=PlanConfig(**options), limits=limits)

@@ -9,6 +9,7 @@ from accord.agents import demo, relay
 from accord.backends.evidence import from_facts, from_operator, gather, manifest_of
 from accord.backends.facts import Unfound, find
 from accord.backends.scripted import EchoBackend, ScriptedBackend
+from accord.cli.acp_backend import acp_backend
 from accord.cli.reading import read_message
 from accord.config import (
     BackendConfig,
@@ -44,6 +45,7 @@ def _echo(config: BackendConfig, manifest: CapabilityManifest) -> Backend:
 
 
 KINDS: Final[Mapping[str, Callable[[BackendConfig, CapabilityManifest], Backend]]] = {
+    "acp": acp_backend,
     "echo": _echo,
     "scripted": _scripted,
 }

@@ -16,14 +16,8 @@ SCRIPTED = Path(__file__).with_name("scripted_agent.py")
 T = TypeVar("T")
 
 
-STARTED: list[AcpBackend] = []
-"""What a test has made; the loop that it runs in ends them."""
-
-
 def agent(manner: str, *more: str, **parts: Any) -> AcpBackend:
-    made = AcpBackend(manner, [sys.executable, "-S", str(SCRIPTED), manner, *more], **parts)
-    STARTED.append(made)
-    return made
+    return AcpBackend(manner, [sys.executable, "-S", str(SCRIPTED), manner, *more], **parts)
 
 
 def order(*parts: dict[str, Any] | str, **asked: Any) -> WorkOrder:
@@ -42,10 +36,6 @@ def text(pieces: list[AnyPiece]) -> str:
 
 def within(task: Callable[[], Awaitable[T]], seconds: float = 20) -> T:
     async def bounded() -> T:
-        try:
-            return await asyncio.wait_for(task(), seconds)
-        finally:
-            while STARTED:
-                await STARTED.pop().aclose()
+        return await asyncio.wait_for(task(), seconds)
 
     return asyncio.run(bounded())

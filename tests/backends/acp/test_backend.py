@@ -34,6 +34,16 @@ async def gone(pid: int) -> None:
             await asyncio.sleep(0.01)
 
 
+def _lines(notes: Path) -> list[str]:
+    return notes.read_text().split() if notes.exists() else []
+
+
+async def noted(notes: Path, count: int) -> None:
+    """Return when the agent, another process, has left this many lines."""
+    while len(_lines(notes)) < count:  # noqa: ASYNC110 - no event crosses processes
+        await asyncio.sleep(0.01)
+
+
 def test_what_an_agent_does_beside_answering_is_told_as_thinking():
     assert within(lambda: answer(agent("works"))) == [
         ThinkingPiece(text="hm"),
@@ -81,8 +91,7 @@ def test_one_process_answers_again_and_again_and_sessions_are_closed_where_that_
     async def twice() -> list[str]:
         backend = agent("closes", str(notes))
         said = [text(await answer(backend, order(word))) for word in ("one", "two")]
-        while not notes.exists() or len(notes.read_text().split()) < 2:  # noqa: ASYNC110 - another process writes
-            await asyncio.sleep(0.01)
+        await noted(notes, 2)
         await backend.aclose()
         return said
 
@@ -97,8 +106,7 @@ def test_closing_an_answer_cancels_the_turn_and_the_agent_stays(tmp_path: Path):
         for count in (1, 2):
             async with aclosing(cast("Any", backend.answer(order("hi")))) as pieces:
                 assert await anext(pieces) == TextPiece(text="begun ")
-            while not notes.exists() or notes.read_text().count("cancelled") < count:  # noqa: ASYNC110 - as above
-                await asyncio.sleep(0.01)
+            await noted(notes, count)
         await backend.aclose()
 
     within(close_early)
@@ -130,9 +138,10 @@ def test_a_crash_is_worth_another_try_and_names_the_exit_status_but_never_what_w
 def test_a_crash_in_the_middle_comes_after_what_was_said(caplog: pytest.LogCaptureFixture):
     async def until_crash() -> list[str]:
         said: list[str] = []
-        with pytest.raises(BackendError, match="exit status 7"):  # noqa: PT012 - pieces come before it
-            async for piece in agent("crash_mid_stream").answer(order("hi")):
-                said.append(cast("TextPiece", piece).text)  # noqa: PERF401
+        pieces = agent("crash_mid_stream").answer(order("hi"))
+        said.append(cast("TextPiece", await anext(pieces)).text)
+        with pytest.raises(BackendError, match="exit status 7"):
+            await anext(pieces)
         return said
 
     assert within(until_crash) == ["so far "]

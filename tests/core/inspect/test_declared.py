@@ -39,18 +39,18 @@ def test_every_real_answer_reads_as_the_agent_meant_it(name: str):
     assert tuple(declaration.accepts(kind) for kind in ("image", "audio", "resource")) == REAL[name]
 
 
+ODD: list[Any] = ["true", 1, 0, {}, []]
+
+
 def rows_of(capabilities: Any, version: int = 1) -> dict[str, Any]:
     key = "agentCapabilities" if version == 1 else "capabilities"
     read = read_introduction({"protocolVersion": version, key: capabilities})
     return {row.flag: (row.received, row.supported, row.remark) for row in read.capabilities}
 
 
-ODD: list[Any] = ["true", 1, 0, {}, []]
-
-
 @pytest.mark.parametrize(
     ("received", "supported", "is_malformed"),
-    [(True, True, False), (False, False, False), (None, False, False), *((odd, False, True) for odd in ODD)],
+    [(True, True, False), (False, False, False), (None, False, False)] + [(odd, False, True) for odd in ODD],
 )
 def test_a_flag_says_yes_only_with_true(received: Any, supported: bool, is_malformed: bool):
     row = rows_of({"promptCapabilities": {"image": received}})["promptCapabilities.image"]

@@ -141,17 +141,18 @@ def test_what_cannot_succeed_gets_an_error(reply: Reply, code: int | None, resul
 
 
 @pytest.mark.parametrize(
-    ("reply", "sentence"),
+    ("reply", "after_s", "sentence"),
     [
-        (Answered({"stopReason": "cancelled"}), "The turn ended as cancelled"),
-        (DONE, "The turn ended as end_turn, not as cancelled"),
-        (NO_KEY, "The cancelled turn ended with an error instead of the stop reason cancelled"),
-        (SILENT, "The turn went on after session/cancel"),
-        (GONE, "The agent crashed"),
+        (Answered({"stopReason": "cancelled"}), 9, "The turn ended as cancelled"),
+        (DONE, 9, "The turn ended as end_turn, not as cancelled"),
+        (DONE, 0.1, "The turn ended as end_turn at about the time it was cancelled"),
+        (NO_KEY, 1, "The cancelled turn ended with an error instead of the stop reason cancelled"),
+        (SILENT, 9, "The turn went on after session/cancel"),
+        (GONE, 1, "The agent crashed"),
     ],
 )
-def test_a_cancelled_turn_ends_as_cancelled(reply: Reply, sentence: str):
-    assert judge_cancelled(reply).sentence == sentence
+def test_a_cancelled_turn_ends_as_cancelled(reply: Reply, after_s: float, sentence: str):
+    assert judge_cancelled(reply, after_s).sentence == sentence
 
 
 def test_an_empty_prompt_and_a_long_line_want_any_answer():

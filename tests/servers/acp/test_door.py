@@ -64,10 +64,13 @@ class Editor:
                 pipe.close()
 
 
-@pytest.fixture
-def editor(tmp_path: Path) -> Iterator[Editor]:
-    made = Editor(tmp_path)
+@pytest.fixture(scope="module")
+def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
+    """One agent for all of them: whatever one test does to it must not hurt the next."""
+    made = Editor(tmp_path_factory.mktemp("door"))
+    assert "error" in made.ask("session/prompt", sessionId="s", prompt=[TEXT])[0]  # before the introduction
     yield made
+    assert made.end() == 0
     made.close()
 
 
@@ -77,14 +80,13 @@ def words(told: list[Any]) -> str:
     return "".join(chunk["content"]["text"] for chunk in chunks)
 
 
-def test_a_prompt_is_answered_and_the_process_ends_with_its_input(editor: Editor):
+def test_a_prompt_is_answered_with_words_and_thoughts(editor: Editor):
     session = editor.new_session()
     answer, told = editor.ask("session/prompt", sessionId=session, prompt=[TEXT])
     assert answer["result"] == {"stopReason": "end_turn"}
     assert "You said: **Hello**." in words(told)
     kinds = {frame["params"]["update"]["sessionUpdate"] for frame in told}
     assert "agent_thought_chunk" in kinds
-    assert editor.end() == 0
 
 
 def test_the_agent_declares_what_it_really_takes_in_both_versions(editor: Editor):
@@ -94,10 +96,12 @@ def test_the_agent_declares_what_it_really_takes_in_both_versions(editor: Editor
     assert not first["result"]["agentCapabilities"]["promptCapabilities"].get("audio")
 
 
-def test_the_draft_is_spoken_where_it_is_asked_for(editor: Editor):
+def test_the_draft_is_spoken_where_it_is_asked_for(tmp_path: Path):
+    editor = Editor(tmp_path)
     draft, _ = editor.ask("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
     assert draft["result"]["protocolVersion"] == 2
     assert "image" in draft["result"]["capabilities"]["session"]["prompt"]
+    editor.close()
 
 
 def test_undeclared_content_is_refused_to_the_letter(editor: Editor):
@@ -159,11 +163,6 @@ def test_a_call_that_makes_no_sense_is_an_error_and_never_the_end(editor: Editor
     assert answer["id"] == "odd"
     assert answer["error"]["code"] in {-32602, -32601, -32002, -32600}
     assert "Traceback" not in json.dumps(answer)
-
-
-def test_nothing_is_answered_before_the_introduction(editor: Editor):
-    assert "error" in editor.ask("session/prompt", sessionId="s", prompt=[TEXT])[0]
-    assert editor.new_session()
 
 
 def test_sessions_are_listed_and_loaded_with_what_was_said(editor: Editor):

@@ -42,7 +42,7 @@ class AcpBackend:
         timing: Timing | None = None,
     ) -> None:
         self.name: Final = name
-        self._launch: Final = Launch(
+        self.launch: Final = Launch(
             command=tuple(command),
             cwd=str(Path(cwd or ".").resolve()),
             environ=None if environ is None else dict(environ),
@@ -117,7 +117,7 @@ class AcpBackend:
             if before.has_crashed:
                 pause_s = min(FIRST_PAUSE_S * 2**self._crashes, MAX_PAUSE_S) - (self._timing.clock() - before.ended_at)
                 self._crashes += 1
-        return AgentProcess(self.name, self._launch, self._timing, pause_s=pause_s)
+        return AgentProcess(self.name, self.launch, self._timing, pause_s=pause_s)
 
     def _with(self, capabilities: AgentCapabilities) -> CapabilityManifest:
         operator = from_operator(self._declared)

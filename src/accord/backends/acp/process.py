@@ -162,7 +162,7 @@ class AgentProcess:
             await connection.run()
         finally:
             self._is_ending = True
-            status = await peer.end()
+            status = await _ended(peer)
             self._status.set_result(status)
             if not self.is_over:
                 LOG.warning("%s: the agent ended with status %s; it last said:\n%s", self._name, status, peer.stderr)
@@ -208,3 +208,12 @@ class AgentProcess:
         self._tasks.discard(task)
         if not task.cancelled():
             task.exception()  # told to whoever waits for it; what runs on the side has nobody
+
+
+async def _ended(peer: Peer) -> int:
+    """The exit status, once the program is gone: an event loop that closes meanwhile cancels this, and has to wait."""
+    while True:
+        try:
+            return await peer.end()
+        except asyncio.CancelledError:
+            continue  # ending takes a few seconds at most, and begins again where it was

@@ -1,10 +1,11 @@
 """Checks of how a turn is cancelled and how an agent ends, and of what all checks together showed. They run last."""
 
+import asyncio
 from typing import Final
 
 from accord.core.inspect.contents import LONG_WORK
 from accord.core.inspect.judge import Outcome, failed, judge_cancelled, judge_noise, own_error, passed, skipped
-from accord.core.inspect.reply import Answered, Refused, tell
+from accord.core.inspect.reply import Answered, Refused, Silent, tell
 from accord.core.rpc import call_line
 from accord.servers.inspect.check import MUST, SHOULD, CheckTable, Needs
 from accord.servers.inspect.probe import Probe
@@ -21,15 +22,18 @@ async def _cancel(probe: Probe) -> Outcome:
     own, since, is_draft = talk.next_id(), len(talk.updates), probe.introduction.version >= 2
     waiting = talk.expect(own)
     await talk.send(call_line(own, "session/prompt", {"sessionId": talk.session, "prompt": [LONG_WORK]}))
-    early = await talk.reply(waiting, own, wait_s=min(TOO_QUICK_S, talk.timeout_s))
+    # The same future all along: a reply that comes between two waits is not lost.
+    await asyncio.wait({waiting}, timeout=min(TOO_QUICK_S, talk.timeout_s))
+    early = waiting.result() if waiting.done() else Silent(TOO_QUICK_S)
     if isinstance(early, Refused) or (isinstance(early, Answered) and not is_draft):
         why = "answered with an error of its own" if own_error(early) else "ended the turn before it could be cancelled"
         return skipped(f"The agent {why}: {tell(early)}", early)
-    waiting = talk.expect(own) if not waiting.done() else waiting
+    clock = asyncio.get_running_loop().time
+    cancelled_at = clock()
     await talk.notify("session/cancel", {"sessionId": talk.session})
-    if is_draft:
-        return judge_cancelled(await talk.state_within(since, talk.timeout_s))
-    return judge_cancelled(await talk.reply(waiting, own))
+    wait = talk.state_within(since, talk.timeout_s) if is_draft else talk.reply(waiting, own)
+    reply = await wait
+    return judge_cancelled(reply, clock() - cancelled_at)
 
 
 @LIFE.check("ends", "the agent ends when its input does", "ACP: Transports – stdio", SHOULD)

@@ -1,0 +1,9 @@
+"""A pydantic-ai agent with its TestModel, served by pydantic-acp as that documents."""
+
+# pyright: basic, reportMissingImports=false
+from pydantic_acp import run_acp
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+
+if __name__ == "__main__":
+    run_acp(Agent(TestModel(), name="pydantic-acp-test-model"))

@@ -1,0 +1,49 @@
+"""An agent that echoes text, made with the Python SDK of the protocol as its documentation shows."""
+
+# pyright: basic
+import asyncio
+from importlib.metadata import version
+from typing import Any
+from uuid import uuid4
+
+from acp import (
+    Agent,
+    InitializeResponse,
+    NewSessionResponse,
+    PromptResponse,
+    run_agent,
+    text_block,
+    update_agent_message,
+)
+from acp.schema import AgentCapabilities, Implementation
+
+
+class Echo(Agent):
+    """Says again what it is told."""
+
+    def on_connect(self, conn: Any) -> None:
+        """Keep the client."""
+        self._client = conn
+
+    async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
+        """Introduce itself; nothing beyond the baseline is declared."""
+        return InitializeResponse(
+            protocol_version=min(protocol_version, 1),
+            agent_capabilities=AgentCapabilities(),
+            agent_info=Implementation(name="python-sdk-echo", version=version("agent-client-protocol")),
+        )
+
+    async def new_session(self, **_: Any) -> NewSessionResponse:
+        """A session."""
+        return NewSessionResponse(session_id=uuid4().hex)
+
+    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
+        """Echo the text of the prompt."""
+        for block in prompt:
+            said = update_agent_message(text_block(getattr(block, "text", "")))
+            await self._client.session_update(session_id=session_id, update=said)
+        return PromptResponse(stop_reason="end_turn")
+
+
+if __name__ == "__main__":
+    asyncio.run(run_agent(Echo()))  # pyright: ignore[reportAbstractUsage] - the rest is optional

@@ -1,0 +1,196 @@
+"""Installs ACP agents into a folder that is thrown away, inspects each, and writes docs/acp-agents.md.
+
+Needs the package registries, no key. What does not install here, or not in time, gets a row that says so.
+"""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from accord.servers.inspect import Settings, inspect_agent
+from accord.stdio import PeerFailedError
+from accord.wire.inspection import Finding, InspectionReport, Level, Result
+
+ROOT: Final = Path(__file__).parent.parent
+PAGE: Final = ROOT / "docs/acp-agents.md"
+INSTALL_S: Final = 180
+TIMEOUT_S: Final = 10.0
+TYPES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
+UV: Final = str(Path(sys.executable).parent / "uv")
+HEAD: Final = """\
+# What real ACP agents do
+
+Made by `make inspect-agents`, which installs each agent and runs `accord inspect` on it, without any key. Do not edit.
+What the checks mean is told in [inspect.md](inspect.md). The two agents that are libraries are tried with the small
+programs in `scripts/agents/`: what they declare, and what they do with content, is partly those programs' doing.
+"""
+
+
+COLUMNS: Final = (
+    "| agent | package | image/audio/embedded | undeclared content | must passed | failed | musts that fail |"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An agent: how it is installed into a folder and started from there; `{folder}` stands for that folder."""
+
+    name: str
+    package: str
+    install: Sequence[Sequence[str]]
+    start: Sequence[str]
+
+
+def _python(version: str, *packages: str) -> list[list[str]]:
+    return [
+        [UV, "venv", "--quiet", "--python", version, "{folder}"],
+        [UV, "pip", "install", "--quiet", "--python", "{folder}/bin/python", *packages],
+    ]
+
+
+CANDIDATES: Final = (
+    Candidate(
+        "Python SDK (echo)",
+        "agent-client-protocol 0.12.1",
+        _python("3.11", "agent-client-protocol==0.12.1"),
+        ("{folder}/bin/python", str(ROOT / "scripts/agents/sdk_echo.py")),
+    ),
+    Candidate(
+        "pydantic-acp (TestModel)",
+        "pydantic-acp 1.10.0",
+        _python("3.11", "pydantic-acp==1.10.0"),
+        ("{folder}/bin/python", str(ROOT / "scripts/agents/pydantic_test_model.py")),
+    ),
+    Candidate(
+        "fast-agent (passthrough)",
+        "fast-agent-acp 0.10.46",
+        _python("3.13", "fast-agent-acp==0.10.46"),
+        ("{folder}/bin/fast-agent-acp", "--model", "passthrough"),
+    ),
+    Candidate(
+        "Claude Agent",
+        "@agentclientprotocol/claude-agent-acp 0.49.0",
+        [
+            [
+                "npm",
+                "install",
+                "--no-audit",
+                "--no-fund",
+                "--prefix",
+                "{folder}",
+                "@agentclientprotocol/claude-agent-acp@0.49.0",
+            ]
+        ],
+        ("{folder}/node_modules/.bin/claude-agent-acp",),
+    ),
+)
+
+
+def main() -> None:
+    """Inspect every candidate and write the page."""
+    rows: list[str] = []
+    details: list[str] = []
+    for place, candidate in enumerate(CANDIDATES, 1):
+        print(f"[{place}/{len(CANDIDATES)}] {candidate.name}: installing", file=sys.stderr, flush=True)
+        with TemporaryDirectory(prefix="accord-agent-", ignore_cleanup_errors=True) as folder:
+            found = _inspect(candidate, folder)
+        if isinstance(found, str):
+            print(f"    {found}", file=sys.stderr)
+            rows.append(f"| {candidate.name} | {candidate.package} | – | – | – | – | not tried: {found} |")
+            continue
+        rows.append(_row(candidate, found))
+        details.append(_details(candidate, found))
+    table = "\n".join([COLUMNS, "|---" * 7 + "|", *rows])
+    PAGE.write_text("\n".join([HEAD, table, "", *details]), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}", file=sys.stderr)
+
+
+def _inspect(candidate: Candidate, folder: str) -> InspectionReport | str:
+    for command in candidate.install:
+        if problem := _install([word.format(folder=folder) for word in command]):
+            return problem
+    work = Path(folder) / "work"
+    work.mkdir()
+    # A home of its own: neither this user's settings nor this user's keys belong into the page.
+    environ = {"PATH": os.environ["PATH"], "HOME": str(work), "LANG": "C.UTF-8"}
+    start = tuple(word.format(folder=folder) for word in candidate.start)
+    settings = Settings(
+        start, environ=environ, cwd=str(work), session_cwd=str(work), timeout_s=TIMEOUT_S, secrets=(folder,)
+    )
+    try:
+        return asyncio.run(inspect_agent(settings, on_progress=lambda _, found: _show(found)))
+    except PeerFailedError:
+        return "it cannot be started"
+
+
+def _install(command: Sequence[str]) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=INSTALL_S)
+    except FileNotFoundError:
+        return f"{Path(command[0]).name} is not on this machine"
+    except subprocess.TimeoutExpired:
+        return f"it did not install within {INSTALL_S} s"
+    return None if done.returncode == 0 else "it does not install here"
+
+
+def _show(found: Finding | None) -> None:
+    if found is not None and found.result is Result.FAIL:
+        print(f"    {found.level} {found.check}: {found.sentence}", file=sys.stderr, flush=True)
+
+
+def _row(candidate: Candidate, report: InspectionReport) -> str:
+    flags = {row.flag.rpartition(".")[2]: row.supported for row in report.capabilities}
+    declared = "/".join("yes" if flags.get(flag) else "no" for flag in TYPES.values())
+    passed, failed = (str(report.count(result, Level.MUST)) for result in (Result.PASS, Result.FAIL))
+    broken = ", ".join(found.check for found in report.findings if _is_broken(found)) or "none"
+    cells = (candidate.name, candidate.package, declared, _undeclared(report), passed, failed, broken)
+    return f"| {' | '.join(cells)} |"
+
+
+def _is_broken(found: Finding) -> bool:
+    return found.result is Result.FAIL and found.level is Level.MUST
+
+
+def _undeclared(report: InspectionReport) -> str:
+    found = {entry.check: entry for entry in report.findings}
+    told: list[str] = []
+    for kind in TYPES:
+        entry = found[f"undeclared-{kind}"]
+        if not entry.sentence.endswith("is declared"):
+            told.append(f"{kind}: {_outcome(entry)}")
+    return "; ".join(told) or "declares all"
+
+
+def _outcome(entry: Finding) -> str:
+    if entry.result is Result.PASS:
+        return "rejected"
+    if entry.result is Result.SKIPPED:
+        return "cannot be told without a key"
+    return "accepted or dropped" if "accepted" in entry.sentence else (entry.observed or entry.sentence)
+
+
+def _details(candidate: Candidate, report: InspectionReport) -> str:
+    lines = [f"## {candidate.name}", ""]
+    lines += [
+        f"- **{f.level}** `{f.check}`: {f.sentence}{_seen(f)}" for f in report.findings if f.result is Result.FAIL
+    ]
+    unknown = [row.flag for row in report.capabilities if (row.remark or "").startswith("unknown")]
+    if unknown:
+        lines.append(f"- declares what the schema does not know: {', '.join(f'`{flag}`' for flag in unknown)}")
+    skipped = {f.sentence for f in report.findings if f.result is Result.SKIPPED and "declared" not in f.sentence}
+    lines += [f"- not judged: {why}" for why in sorted(skipped)]
+    return "\n".join([*lines, ""])
+
+
+def _seen(found: Finding) -> str:
+    return f" ({found.observed})" if found.observed and found.observed not in found.sentence else ""
+
+
+if __name__ == "__main__":
+    main()

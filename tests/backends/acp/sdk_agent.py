@@ -1,0 +1,42 @@
+"""The Python SDK's agent, echoing: somebody else's code on the other end."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+from acp import (
+    Agent,
+    InitializeResponse,
+    NewSessionResponse,
+    PromptResponse,
+    run_agent,
+    text_block,
+    update_agent_message,
+)
+from acp.interfaces import Client
+
+
+class EchoAgent(Agent):
+    """Says every block of text back."""
+
+    _client: Client
+
+    def on_connect(self, conn: Client) -> None:
+        self._client = conn
+
+    async def initialize(self, protocol_version: int, *_: Any, **__: Any) -> InitializeResponse:
+        return InitializeResponse(protocol_version=protocol_version)
+
+    async def new_session(self, *_: Any, **__: Any) -> NewSessionResponse:
+        return NewSessionResponse(session_id=uuid4().hex)
+
+    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
+        for block in prompt:
+            update = update_agent_message(text_block(getattr(block, "text", "")))
+            await self._client.session_update(session_id=session_id, update=update)
+        return PromptResponse(stop_reason="end_turn")
+
+
+if __name__ == "__main__":
+    echoing = EchoAgent()  # pyright: ignore[reportAbstractUsage] - the SDK asks for what is there
+    asyncio.run(run_agent(echoing))

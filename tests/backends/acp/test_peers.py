@@ -1,0 +1,45 @@
+"""The ACP backend with the Python SDK's agent, and behind the engine."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from accord.backends.acp import AcpBackend
+from accord.backends.scripted import ScriptedBackend
+from accord.ports import Backend
+from accord.wire.packet import ErrorPacket, StreamPacket
+from tests.backends.acp.agents import agent, answer, order, text, within
+from tests.engine.playing import IMAGE, asking, engine, played, relay, said
+
+SDK_AGENT = Path(__file__).with_name("sdk_agent.py")
+
+
+def packets(*backends: Backend, **payload: Any) -> list[StreamPacket]:
+    return played(engine(relay, *backends, accepts={"image": True}).begin(asking(**payload)))
+
+
+def test_the_python_sdks_agent_answers():
+    backend = AcpBackend("sdk", [sys.executable, str(SDK_AGENT)])
+    assert text(within(lambda: answer(backend, order("Hello there.")))) == "Hello there."
+
+
+def test_a_turn_is_answered_by_an_agent_behind_the_engine():
+    assert said(packets(agent("echo"), query="hi there")).strip() == "hi there"
+
+
+def test_an_agent_that_dies_before_its_first_word_leaves_the_turn_to_the_next_backend():
+    other = ScriptedBackend("other", [["from the other"]], {"streaming": "native"})
+    assert said(packets(agent("crash_on_prompt"), other)) == "from the other"
+
+
+def test_an_image_for_an_agent_that_declares_none_is_refused_before_anything_is_started():
+    backend = agent("crash_at_once")
+    told = [packet for packet in packets(backend, content=[IMAGE]) if isinstance(packet, ErrorPacket)]
+    assert [packet.p.code for packet in told] == ["CAPABILITY_UNSUPPORTED"]
+    assert backend.last_stderr == ""
+
+
+def test_what_an_agent_says_on_stderr_reaches_no_client():
+    told = packets(agent("crash_mid_stream"))
+    assert "exit status 7" in "".join(packet.to_json() for packet in told)
+    assert "on fire" not in "".join(packet.to_json() for packet in told)

@@ -1,0 +1,250 @@
+"""The parts of the ACP backend that start nothing: manifests, prompts, failures, and what lies inside a folder."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.backends.acp.failure import MEANINGS, exit_failure, failure_of
+from accord.backends.acp.listen import REASONS, piece_of
+from accord.backends.acp.manifest import agent_manifest
+from accord.backends.acp.policy import Policy
+from accord.backends.acp.translate import prompt_blocks
+from accord.core.rpc import Call
+from accord.errors import BackendError
+from accord.stdio import RpcError
+from accord.wire.acp.capabilities import AgentCapabilities, DraftAgentCapabilities
+from accord.wire.acp.session import StopReason
+from accord.wire.acp.update import SessionUpdate
+from accord.wire.answer import AnyPiece, TextPiece, ThinkingPiece
+from accord.wire.conversation import Conversation
+from accord.wire.work import ToolSpec, WorkOrder
+from tests.backends.acp.agents import order
+
+CONTENT = ("image_input", "audio", "embedded_context", "pdf_input")
+PDF = {"type": "resource", "uri": "file:///a.pdf", "media_type": "application/pdf", "data": "aGk="}
+NOTES = {"type": "resource", "uri": "file:///a.txt", "text": "words"}
+ALL = agent_manifest(
+    AgentCapabilities.model_validate({"promptCapabilities": {"image": True, "audio": True, "embeddedContext": True}})
+)
+NONE = agent_manifest(AgentCapabilities())
+
+
+@pytest.mark.parametrize(
+    ("kind", "declared", "levels"),
+    [
+        (AgentCapabilities, {}, ("unsupported",) * 4),
+        (AgentCapabilities, {"promptCapabilities": None}, ("unsupported",) * 4),
+        (
+            AgentCapabilities,
+            {"promptCapabilities": {"image": "true", "audio": 1, "embeddedContext": {}}},
+            ("unsupported",) * 4,
+        ),
+        (AgentCapabilities, {"promptCapabilities": {"image": True}}, ("native", *("unsupported",) * 3)),
+        (
+            AgentCapabilities,
+            {"promptCapabilities": {"embeddedContext": True}},
+            ("unsupported", "unsupported", "native", "restricted"),
+        ),
+        (DraftAgentCapabilities, {}, ("unsupported",) * 4),
+        (
+            DraftAgentCapabilities,
+            {"session": {"prompt": {"image": {}, "audio": True}}},
+            ("native", *("unsupported",) * 3),
+        ),
+    ],
+)
+def test_a_manifest_says_what_was_declared_and_no_more(kind: Any, declared: dict[str, Any], levels: tuple[str, ...]):
+    manifest = agent_manifest(kind.model_validate(declared))
+    assert tuple(manifest[name].kind for name in CONTENT) == levels
+    assert (manifest["streaming"].kind, manifest["tool_use"].kind) == ("native", "unsupported")
+
+
+def test_a_question_alone_is_sent_as_it_is():
+    picture = {"type": "image", "media_type": "image/png", "data": "aGk="}
+    link = {"type": "resource_link", "uri": "file:///b", "name": "b"}
+    assert [block.dump() for block in prompt_blocks(order("a", picture, link, NOTES), ALL)] == [
+        {"type": "text", "text": "a"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        {"type": "resource_link", "uri": "file:///b", "name": "b"},
+        {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "words"}},
+    ]
+
+
+def test_a_conversation_is_written_out_with_labels_before_the_newest_message():
+    messages = [
+        {"role": "system", "content": [{"type": "text", "text": "Be brief."}]},
+        {"role": "user", "content": [{"type": "text", "text": "One?"}]},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "1", "name": "add", "input": {"a": 1}}]},
+        {
+            "role": "tool",
+            "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "2"}]}],
+        },
+        {"role": "user", "content": [{"type": "text", "text": "Two?"}]},
+    ]
+    blocks = prompt_blocks(WorkOrder(conversation=Conversation.model_validate({"messages": messages})), NONE)
+    (block,) = blocks
+    assert block.dump()["text"] == (
+        "[Instructions]\nBe brief.\n\n[Earlier, the user said]\nOne?\n\n"
+        '[Earlier, you answered]\n[called the tool add with {"a": 1}]\n\n'
+        "[Earlier, a tool answered]\n[the tool answered] 2\n\n[Now the user says]\nTwo?"
+    )
+
+
+def test_a_text_document_is_written_out_for_an_agent_that_takes_none():
+    assert [block.dump()["text"] for block in prompt_blocks(order(NOTES), NONE)] == [
+        "[Document file:///a.txt]\nwords\n[End of document]\n"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        (order({"type": "image", "media_type": "image/png", "data": "aGk="}), "image_input"),
+        (order({"type": "audio", "media_type": "audio/wav", "data": "aGk="}), "audio"),
+        (order(PDF), "pdf_input"),
+        (order({**PDF, "media_type": "application/zip"}), "embedded_context"),
+        (order("a", tools=[ToolSpec(name="t")]), "tool_use"),
+        (order("a", response_schema={}), "structured_output_json_schema"),
+        (order("a", json_mode=True), "json_mode"),
+        (order("a", stop_sequences=["x"]), "stop_sequences"),
+        (order("a", thinking=True), "extended_thinking"),
+        (order("a", parameters={"temperature": 0.5}), "temperature"),
+    ],
+)
+def test_what_a_prompt_cannot_carry_is_refused_by_name(asked: WorkOrder, refused: str):
+    with pytest.raises(BackendError) as caught:
+        prompt_blocks(asked, NONE)
+    assert (caught.value.refused, caught.value.retryable) == (refused, False)
+
+
+def test_an_empty_conversation_is_nothing_to_ask():
+    with pytest.raises(BackendError, match="nothing to ask"):
+        prompt_blocks(WorkOrder(), ALL)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant", "tool"]), st.text()), min_size=1))
+def test_no_word_of_a_conversation_is_lost(said: list[tuple[str, str]]):
+    messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in said]
+    blocks = prompt_blocks(WorkOrder(conversation=Conversation.model_validate({"messages": messages})), NONE)
+    whole = "".join(block.dump()["text"] for block in blocks)
+    assert all(text in whole for _, text in said)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"type": "resource_link", "uri": "file:///a", "name": "a"}, "[a](file:///a)"),
+        ({"type": "image", "data": "aGk=", "mimeType": "image/png"}, "[An image (image/png) that cannot be passed on]"),
+        ({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}, "[A sound (audio/wav) that cannot be passed on]"),
+        ({"type": "resource", "resource": {"uri": "file:///a", "text": "t"}}, "t"),
+        (
+            {"type": "resource", "resource": {"uri": "file:///a", "blob": "aGk="}},
+            "[A document that cannot be passed on: file:///a]",
+        ),
+    ],
+)
+def test_content_of_an_answer_that_is_no_text_is_told_in_words(content: dict[str, Any], words: str):
+    update = SessionUpdate.model_validate({"sessionUpdate": "agent_message_chunk", "content": content})
+    assert piece_of(update) == TextPiece(text=words)
+
+
+@pytest.mark.parametrize(
+    ("update", "piece"),
+    [
+        (
+            {"sessionUpdate": "plan", "entries": [{"content": "a\nb", "priority": "low", "status": "pending"}]},
+            ThinkingPiece(text="[plan: a b (pending)]\n"),
+        ),
+        ({"sessionUpdate": "notice", "severity": "info", "title": "t"}, ThinkingPiece(text="[info: t]\n")),
+        ({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress"}, None),
+        ({"sessionUpdate": "current_mode_update", "currentModeId": "m"}, None),
+    ],
+)
+def test_what_is_no_answer_is_a_line_of_thinking_or_nothing(update: dict[str, Any], piece: AnyPiece | None):
+    assert piece_of(SessionUpdate.model_validate(update)) == piece
+
+
+def test_every_stop_reason_has_its_row():
+    assert set(REASONS) == set(StopReason)
+
+
+@pytest.mark.parametrize("code", [*MEANINGS, -1])
+def test_every_code_has_a_sentence_that_names_it(code: int):
+    assert failure_of(code, None).message.endswith(f"(code {code})")
+
+
+@pytest.mark.parametrize(
+    ("code", "data", "refused"),
+    [
+        (-32602, {"contentType": "image"}, "image_input"),
+        (-32602, {"contentType": "resource"}, "embedded_context"),
+        (-32602, {"contentType": ["image"]}, None),
+        (-32602, "image", None),
+        (-32603, {"contentType": "image"}, None),
+    ],
+)
+def test_a_refusal_names_the_capability_only_where_the_agent_named_the_content(
+    code: int, data: Any, refused: str | None
+):
+    assert failure_of(code, data).refused == refused
+
+
+def test_a_signal_is_told_apart_from_an_exit_status():
+    assert "ended by signal 9" in exit_failure(-9).message
+    assert "exit status 9" in exit_failure(9).message
+
+
+def read(policy: Policy, path: object) -> str:
+    raw = json.dumps({"sessionId": "s", "path": str(path) if isinstance(path, Path) else path}).encode()
+    return asyncio.run(policy.answer(Call(1, "fs/read_text_file", raw)))["content"]
+
+
+def test_only_what_really_lies_in_a_folder_is_read(tmp_path: Path):
+    inside, outside = tmp_path / "in", tmp_path / "in-not"
+    for folder in (inside, outside):
+        folder.mkdir()
+        (folder / "a").write_text(folder.name)
+    (inside / "link").symlink_to(outside / "a")
+    (inside / "up").symlink_to(outside)
+    (inside / "own").symlink_to(inside / "a")
+    (inside / "circle").symlink_to(inside / "circle")
+    policy = Policy(read_files=[str(inside)])
+    assert read(policy, inside / "a") == read(policy, inside / "own") == "in"
+    for path in (
+        inside / "link",
+        inside / "up" / "a",
+        inside / ".." / "in-not" / "a",
+        outside / "a",
+        inside / "circle",
+    ):
+        with pytest.raises(RpcError):
+            read(policy, path)
+
+
+@pytest.mark.parametrize("path", ["a.txt", "", 7, None, "/a\0b"])
+def test_a_path_that_is_none_is_refused(path: object):
+    with pytest.raises(RpcError) as caught:
+        read(Policy(read_files=["/"]), path)
+    assert caught.value.code == -32602
+
+
+def test_what_is_no_text_file_is_not_read(tmp_path: Path):
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    for path in (tmp_path, tmp_path / "bytes", tmp_path / "none"):
+        with pytest.raises(RpcError):
+            read(Policy(read_files=[str(tmp_path)]), path)
+
+
+def test_a_link_out_of_a_folder_is_not_written_through(tmp_path: Path):
+    inside, target = tmp_path / "in", tmp_path / "target"
+    inside.mkdir()
+    (inside / "link").symlink_to(target)
+    raw = json.dumps({"path": str(inside / "link"), "content": "x"}).encode()
+    with pytest.raises(RpcError):
+        asyncio.run(Policy(write_files=[str(inside)]).answer(Call(1, "fs/write_text_file", raw)))
+    assert not target.exists()
