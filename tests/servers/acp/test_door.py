@@ -89,11 +89,13 @@ def test_a_prompt_is_answered_with_words_and_thoughts(editor: Editor):
     assert "agent_thought_chunk" in kinds
 
 
-def test_the_agent_declares_what_it_really_takes_in_both_versions(editor: Editor):
+def test_the_agent_declares_what_it_really_takes(tmp_path: Path):
+    editor = Editor(tmp_path)
     first, _ = editor.ask("initialize", protocolVersion=1, clientCapabilities={})
     assert first["result"]["protocolVersion"] == 1
     assert first["result"]["agentCapabilities"]["promptCapabilities"]["image"] is True
     assert not first["result"]["agentCapabilities"]["promptCapabilities"].get("audio")
+    editor.close()
 
 
 def test_the_draft_is_spoken_where_it_is_asked_for(tmp_path: Path):
