@@ -61,7 +61,7 @@ class Begun:
     last_receipt_hash: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Append:
     """Packets that follow those that a turn has, numbered from `first_seq`, and items that they speak of."""
 
@@ -71,9 +71,9 @@ class Append:
     items: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ending:
-    """How a turn ends, and what it leaves behind."""
+    """How a turn ends, and what it leaves behind. A receipt that came too late is written anew."""
 
     last: Append
     state: TurnState

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from accord.core.canonicalise import canonical
-from accord.core.profile import profile_client
+from accord.core.profile import ClientProfile, profile_client
 from accord.core.recall import Recall
 from accord.core.record import record_candidates
 from accord.engine.dispatch import Account
@@ -48,16 +48,16 @@ def receipt_members(
     timings = {"plan_ms": plan_ms, "total_ms": turn.duration_ms, "first_packet_ms": turn.first_packet_ms}
     return {
         "version": RECEIPT_VERSION,
-        "request_id": str(request.request_id),
+        "request_id": turn.request_id,
         "session_id": request.context.session_id,
         "created_at": now.isoformat().replace("+00:00", "Z"),
         **({"previous": previous} if previous else {}),
-        "request": shape.dump(),
+        "request": vars(shape),
         "parties": {"agent": agent, "client": client},
         "work": [_work(question, engine) for question in turn.questions],
         "adaptation": account,
         "timings": {name: whole_if_it_is(took) for name, took in timings.items() if took is not None},
-        "outcome": outcome_of(turn).dump(),
+        "outcome": _told(outcome_of(turn)),
     }
 
 
@@ -80,6 +80,10 @@ def interrupted_members(
 def negotiated_by(engine: Engine, declared: ClientCapabilities | None) -> dict[str, Any]:
     """What holds for a session: the content its agent takes, and what its client is taken to show."""
     client = profile_client(declared)
+    return _NEGOTIATED.answer((engine.party, client), (), lambda: _negotiated(engine, client))
+
+
+def _negotiated(engine: Engine, client: ClientProfile) -> dict[str, Any]:
     return {
         "content": engine.party.accepts,
         "client": {
@@ -100,6 +104,7 @@ STATES: Final[Mapping[OutcomeStatus, TurnState]] = {
 """What the store keeps of an outcome."""
 
 _DONE: Final = Outcome(status=OutcomeStatus.DONE)
+_TOLD_DONE: Final = _DONE.dump()
 _LEFT: Final = Outcome(
     status=OutcomeStatus.CANCELLED, code=ErrorCode.CANCELLED, message="The reader went away before the end"
 )
@@ -117,6 +122,10 @@ def outcome_of(turn: RunningTurn) -> Outcome:
     else:
         status = OutcomeStatus.FAILED
     return Outcome(status=status, code=failure.code, message=failure.message)
+
+
+def _told(outcome: Outcome) -> dict[str, Any]:
+    return _TOLD_DONE if outcome is _DONE else outcome.dump()
 
 
 def _work(account: Account, engine: Engine) -> dict[str, Any]:
@@ -157,3 +166,4 @@ def _written(value: Any) -> msgspec.Raw:
 _AGENTS: Final = Recall[msgspec.Raw]()
 _BACKENDS: Final = Recall[msgspec.Raw]()
 _DECIDED: Final = Recall[dict[str, msgspec.Raw]]()
+_NEGOTIATED: Final = Recall[dict[str, Any]]()

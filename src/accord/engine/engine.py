@@ -88,6 +88,7 @@ class RunningTurn:
 
     def __init__(self, engine: Engine, request: ServiceRequest, history: Sequence[ChatMessage]) -> None:
         self.request: Final = request
+        self.request_id: Final = str(request.request_id)
         self.adapter: Final = ClientAdapter(request.payload.capabilities, images=engine.images)
         self.questions: Final[list[Account]] = []
         self.failure: AccordError | None = None

@@ -8,11 +8,13 @@ bounded: a client that does not read stops its own backend. Without any reader i
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
+from contextlib import aclosing, contextmanager
+from math import inf
 from typing import Final
 
 from accord.core.canonicalise import canonical_object
+from accord.core.collect import Collected
 from accord.core.seal import Sealed
 from accord.engine.engine import RunningTurn
 from accord.errors import AccordError, StoreError
@@ -30,9 +32,11 @@ End = Callable[["LiveTurn", Append], Awaitable[None]]
 
 
 class _Reader:
+    """Somebody who reads along. Whoever waits for the end alone has read everything as soon as it is there."""
+
     __slots__ = ("seq",)
 
-    def __init__(self, seq: int) -> None:
+    def __init__(self, seq: float) -> None:
         self.seq = seq
 
 
@@ -48,6 +52,7 @@ class LiveTurn:
         self.last_seq = 0
         self.is_over = False
         self.sealed: Sealed | None = None
+        self.collected: Final = Collected()
         self._store: Final = store
         self._end: Final = end
         self._goes_on: Final = goes_on
@@ -83,18 +88,31 @@ class LiveTurn:
     async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
         """The same, as many at a time as are there."""
         reader = _Reader(after)
-        self._readers.append(reader)
-        try:
+        with self._read_by(reader):
             while True:
-                if batch := await self._kept_after(reader.seq):
+                if batch := await self._kept_after(after):
                     yield batch
                     # Asked for more, so all of these are read.
-                    reader.seq = batch[-1].seq
+                    reader.seq = after = batch[-1].seq
                     self._room.set()
                 elif self.is_over:
                     break
                 else:
                     await self._news.wait()
+
+    async def whole(self) -> Collected:
+        """The answer as a whole, once the turn is over and kept."""
+        with self._read_by(_Reader(inf)):
+            while not self.is_over:
+                await self._news.wait()
+        return self.collected
+
+    @contextmanager
+    def _read_by(self, reader: _Reader) -> Generator[None]:
+        """Count this reader for as long as it reads; what became of the turn is raised at its end."""
+        self._readers.append(reader)
+        try:
+            yield
         finally:
             self._readers.remove(reader)
             self._room.set()
@@ -106,7 +124,7 @@ class LiveTurn:
     async def _kept_after(self, seq: int) -> Sequence[PacketRecord]:
         if seq >= self.last_seq:
             return ()
-        if self._recent[0].seq <= seq + 1:
+        if self._recent and self._recent[0].seq <= seq + 1:
             return [kept for kept in self._recent if kept.seq > seq]
         return await self._store.packets(self.request_id, after_seq=seq, limit=PAGE)
 
@@ -118,6 +136,7 @@ class LiveTurn:
                     if isinstance(packet, ClosePacket):
                         last.append(packet.to_json())
                         continue
+                    self.collected.feed(packet)
                     self._pending.append(packet.to_json())
                     self._made += 1
                     self._write_soon()
@@ -179,9 +198,14 @@ class LiveTurn:
         return Append(self.request_id, self.last_seq + 1, bodies, items)
 
     def _publish(self, bodies: Sequence[str]) -> None:
-        # Of two fields only, a checked record is made faster than a trusted one.
-        self._recent.extend([PacketRecord(seq=seq, body=body) for seq, body in enumerate(bodies, self.last_seq + 1)])
+        seq = self.last_seq
         self.last_seq += len(bodies)
+        if all(reader.seq == inf for reader in self._readers):
+            # Nobody reads packets; whoever comes later finds these in the store.
+            self._recent.clear()
+        else:
+            # Of two fields only, a checked record is made faster than a trusted one.
+            self._recent.extend([PacketRecord(seq=number, body=body) for number, body in enumerate(bodies, seq + 1)])
         self._tell()
 
     def _tell(self) -> None:

@@ -8,7 +8,7 @@ whoever notices. It knows the store only as a Protocol.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -89,6 +89,15 @@ class KeptTurn:
                 return
             self.record = found
 
+    async def whole(self) -> Collected:
+        """The answer as a whole, once the turn is over."""
+        collected = Collected()
+        async with aclosing(self.batches()) as batches:
+            async for batch in batches:
+                for kept in batch:
+                    collected.feed(StreamPacket.parse(kept.body))
+        return collected
+
 
 class Sessions:
     """An engine whose turns are remembered. `ended` is told what the receipt of each turn says, once it is kept."""
@@ -122,12 +131,12 @@ class Sessions:
     async def begin(self, request: ServiceRequest) -> LiveTurn | KeptTurn:
         """The turn of this request, begun now unless it was before; raises our error if it may not begin."""
         shape = record_request(request.payload)
-        if live := self._live.get(str(request.request_id)):
-            _same_request(live.record, self._record(request, shape))
+        record = self._record(request, shape)
+        if live := self._live.get(record.request_id):
+            _same_request(live.record, record)
             return live
         if self._rules.at_once is not None and len(self._live) >= self._rules.at_once:
             raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": self._rules.at_once})
-        record = self._record(request, shape)
         begun = await self._begun(request, record)
         if begun.known is not None:
             _same_request(begun.known, record)
@@ -157,11 +166,7 @@ class Sessions:
 
     async def collect(self, turn: LiveTurn | KeptTurn) -> ServiceResponse:
         """The whole answer of a turn; raises our error if its stream ends in one."""
-        collected = Collected()
-        async with aclosing(turn.batches()) as batches:
-            async for batch in batches:
-                for kept in batch:
-                    collected.feed(StreamPacket.parse(kept.body))
+        collected = await turn.whole()
         if collected.error is not None:
             raise failure_of(collected.error)
         sealed = turn.sealed if isinstance(turn, LiveTurn) else None
@@ -238,7 +243,7 @@ class Sessions:
     def _record(self, request: ServiceRequest, shape: RequestShape) -> TurnRecord:
         """What is kept of this request from its beginning; raises our error if it names nobody, or no session."""
         _check_names(request)
-        return TurnRecord(
+        return TurnRecord.trusted(
             request_id=str(request.request_id),
             session_id=request.context.session_id,
             owner=request.context.user.id,
@@ -261,7 +266,8 @@ class Sessions:
         """End a turn in the store, with a receipt that follows the session's last one."""
         for _ in range(SEALINGS):
             sealed = seal_members(told(previous))
-            if await self.store.end_turn(replace(ending, receipt=_receipt_record(sealed))):
+            ending.receipt = _receipt_record(sealed)
+            if await self.store.end_turn(ending):
                 if self._ended is not None:
                     self._ended(sealed.receipt)
                 return sealed

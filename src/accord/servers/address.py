@@ -12,6 +12,8 @@ from accord.servers.service import Caller, Headers, Service
 from accord.wire.message import Message
 
 JSON_HEADERS: Final = [(b"content-type", b"application/json"), (b"vary", b"Accept"), (b"cache-control", b"no-store")]
+HEADERS: Final = "accord.headers"
+"""Where the scope of a request has its headers once they were read."""
 NOBODY_LEFT: Final = 499
 """The status that the log has for a client who hung up before an answer."""
 
@@ -89,7 +91,10 @@ class Address:
 
 def read_headers(scope: Scope) -> Headers:
     """The headers by name; what came several times is joined, so that nothing hides behind a second one."""
-    headers: dict[bytes, bytes] = {}
+    known: Headers | None = scope.get(HEADERS)
+    if known is not None:
+        return known
+    headers: dict[bytes, bytes] = scope.setdefault(HEADERS, {})
     for name, value in scope["headers"]:
         headers[name] = headers[name] + b"," + value if name in headers else value
     return headers

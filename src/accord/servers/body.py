@@ -1,6 +1,5 @@
 """Reads a request out of bytes: how many, how fast, how deep, and in which format. What it means is not known here."""
 
-import asyncio
 import re
 from itertools import accumulate
 from typing import Final
@@ -8,6 +7,7 @@ from typing import Final
 from accord.config import ServerConfig
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.failing import ClientGoneError, Receive
+from accord.servers.patience import within
 from accord.servers.service import Headers
 from accord.wire.request import ServiceRequest
 
@@ -25,8 +25,7 @@ async def read_body(receive: Receive, headers: Headers, settings: ServerConfig) 
     if announced.isdigit() and (len(announced) > MAX_DIGITS or int(announced) > settings.max_body_bytes):
         raise too_large(settings.max_body_bytes)
     try:
-        async with asyncio.timeout(settings.body_timeout_s):
-            return await _read(receive, settings.max_body_bytes)
+        return await within(settings.body_timeout_s, _read(receive, settings.max_body_bytes))
     except TimeoutError:
         told = f"The body did not arrive within {settings.body_timeout_s:g} seconds"
         raise RefusedError(told, ErrorCode.REQUEST_TIMED_OUT, {}) from None

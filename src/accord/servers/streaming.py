@@ -14,6 +14,7 @@ from accord.errors import StoreError
 from accord.servers.address import Exchange
 from accord.servers.events import HEARTBEAT, as_events
 from accord.servers.failing import ClientGoneError, Receive, Send, as_ours
+from accord.servers.patience import within
 from accord.servers.service import Service
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
@@ -79,8 +80,8 @@ class _Stream:
 
     async def _write(self, data: bytes, *, more: bool = True) -> None:
         try:
-            async with asyncio.timeout(self._settings.write_timeout_s):
-                await self._send({"type": "http.response.body", "body": data, "more_body": more})
+            sending = self._send({"type": "http.response.body", "body": data, "more_body": more})
+            await within(self._settings.write_timeout_s, sending)
         except TimeoutError:
             raise ClientGoneError from None
         self._sent_at = self._loop.time()

@@ -18,10 +18,11 @@ from accord.wire.token import TokenRecord
 
 @dataclass(slots=True)
 class _Kept:
-    """A session and what belongs to it."""
+    """A session and what belongs to it: as it was begun, and when it was last used."""
 
-    session: SessionRecord
-    turns: set[str] = field(default_factory=set[str])
+    begun: SessionRecord
+    used_at: datetime
+    turns: list[str] = field(default_factory=list[str])
     messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
     receipts: list[ReceiptRecord] = field(default_factory=list[ReceiptRecord])
 
@@ -29,16 +30,49 @@ class _Kept:
     def chain(self) -> str | None:
         return self.receipts[-1].hash if self.receipts else None
 
+    @property
+    def session(self) -> SessionRecord:
+        """The session as it is now."""
+        if self.used_at == self.begun.updated_at:
+            return self.begun
+        return self.begun.model_copy(update={"updated_at": self.used_at})
+
     def renew(self, session: SessionRecord) -> None:
         """The session as it is said to be now; what it does not say again stays as it was."""
-        kept = {"created_at": self.session.created_at, "updated_at": max(self.session.updated_at, session.updated_at)}
+        kept: dict[str, Any] = {"created_at": self.begun.created_at}
         if session.capabilities is None:
-            kept |= {"capabilities": self.session.capabilities, "negotiated": self.session.negotiated}
-        self.session = session.model_copy(update=kept)
+            kept |= {"capabilities": self.begun.capabilities, "negotiated": self.begun.negotiated}
+        self.begun = session.model_copy(update=kept)
+        self.touch(session.updated_at)
 
     def touch(self, at: datetime) -> None:
-        if at > self.session.updated_at:
-            self.session = self.session.model_copy(update={"updated_at": at})
+        self.used_at = max(self.used_at, at)
+
+
+@dataclass(slots=True)
+class _Turn:
+    """A turn as it was begun, and what became of it."""
+
+    begun: TurnRecord
+    packets: list[str] = field(default_factory=list[str])
+    items: dict[str, str] | None = None
+    state: TurnState = TurnState.RUNNING
+    ended_at: datetime | None = None
+    receipt: ReceiptRecord | None = None
+
+    @property
+    def record(self) -> TurnRecord:
+        """The turn as it is now."""
+        became = {"state": self.state, "last_seq": len(self.packets), "ended_at": self.ended_at}
+        return self.begun.model_copy(update=became)
+
+    def append(self, new: Append) -> None:
+        """Take packets and items that follow those that are kept."""
+        if new.packets and new.first_seq != len(self.packets) + 1:
+            raise StoreConflictError(NOT_NEXT)
+        if new.items:
+            self.items = {**(self.items or {}), **new.items}
+        self.packets.extend(new.packets)
 
 
 class MemoryStore:
@@ -47,10 +81,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._is_open = False
         self._kept: Final[dict[str, _Kept]] = {}
-        self._turns: Final[dict[str, TurnRecord]] = {}
-        self._packets: Final[dict[str, list[str]]] = {}
-        self._items: Final[dict[str, dict[str, str]]] = {}
-        self._receipts: Final[dict[str, ReceiptRecord]] = {}
+        self._turns: Final[dict[str, _Turn]] = {}
         self._beats: Final[dict[str, datetime]] = {}
         self._tokens: Final[dict[str, TokenRecord]] = {}
 
@@ -75,7 +106,7 @@ class MemoryStore:
     async def sessions(self, owner: str, *, limit: int, after: SessionRecord | None = None) -> list[SessionRecord]:
         """A page of an owner's sessions, the newest first."""
         self._check()
-        theirs = sorted((kept.session for kept in self._kept.values() if kept.session.owner == owner), key=_place)
+        theirs = sorted((kept.session for kept in self._kept.values() if kept.begun.owner == owner), key=_place)
         older = theirs if after is None else [session for session in theirs if _place(session) < _place(after)]
         return older[::-1][:limit]
 
@@ -85,23 +116,23 @@ class MemoryStore:
         if (turn.session_id, turn.owner) != (session.session_id, session.owner):
             raise StoreConflictError(NOT_ITS_SESSION)
         if known := self._turns.get(turn.request_id):
-            return Begun(self._kept[known.session_id].session, known)
+            return Begun(self._kept[known.begun.session_id].session, known.record)
         kept = self._kept.get(session.session_id)
         if kept is None:
-            kept = self._kept[session.session_id] = _Kept(session)
-        elif kept.session.owner != session.owner:
+            kept = self._kept[session.session_id] = _Kept(session, session.updated_at)
+        elif kept.begun.owner != session.owner:
             raise StoreConflictError(NOT_YOURS)
         else:
             kept.renew(session)
-        self._turns[turn.request_id] = turn
-        self._packets[turn.request_id] = []
-        kept.turns.add(turn.request_id)
+        self._turns[turn.request_id] = _Turn(turn)
+        kept.turns.append(turn.request_id)
         return Begun(kept.session, None, kept.messages[-history:] if history else (), kept.chain)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
         self._check()
-        return self._turns.get(request_id)
+        turn = self._turns.get(request_id)
+        return turn.record if turn else None
 
     async def beat(self, runner: str, at: datetime) -> None:
         """Keep that this runner of turns is alive."""
@@ -111,44 +142,45 @@ class MemoryStore:
     async def abandoned(self, silent_since: datetime, *, limit: int) -> list[TurnRecord]:
         """Turns still running whose runner has not been heard of since then."""
         self._check()
-        running = (turn for turn in self._turns.values() if turn.state is TurnState.RUNNING)
+        running = (turn.record for turn in self._turns.values() if turn.state is TurnState.RUNNING)
         left = [turn for turn in running if self._last_sign(turn) < silent_since]
         return sorted(left, key=lambda turn: (turn.created_at, turn.request_id))[:limit]
 
     async def append_packets(self, new: Append) -> None:
         """Keep packets and items."""
         self._check()
-        turn = self._running(new.request_id, NOT_NEXT)
-        self._turns[new.request_id] = self._appended(turn, new)
+        self._running(new.request_id, NOT_NEXT).append(new)
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
         """The packets that follow `after_seq`."""
         self._check()
-        rest = self._packets.get(request_id, [])[after_seq : after_seq + limit]
+        turn = self._turns.get(request_id)
+        rest = turn.packets[after_seq : after_seq + limit] if turn else []
         return [PacketRecord(seq=seq, body=body) for seq, body in enumerate(rest, start=after_seq + 1)]
 
     async def end_turn(self, ending: Ending) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
         self._check()
         turn, receipt = self._running(ending.last.request_id, NOT_RUNNING), ending.receipt
-        if receipt and (receipt.request_id, receipt.session_id) != (turn.request_id, turn.session_id):
+        if receipt and (receipt.request_id, receipt.session_id) != (turn.begun.request_id, turn.begun.session_id):
             raise StoreConflictError(NOT_ITS_RECEIPT)
-        kept = self._kept[turn.session_id]
+        kept = self._kept[turn.begun.session_id]
         if receipt and receipt.previous_hash != kept.chain:
             return False
-        over = {"state": ending.state, "ended_at": ending.ended_at}
-        self._turns[turn.request_id] = self._appended(turn, ending.last, **over)
+        turn.append(ending.last)
+        turn.state, turn.ended_at = ending.state, ending.ended_at
         kept.touch(ending.ended_at)
         kept.messages.extend(ending.messages)
         if receipt:
             kept.receipts.append(receipt)
-            self._receipts[turn.request_id] = receipt
+            turn.receipt = receipt
         return True
 
     async def item(self, request_id: str, item_id: str) -> str | None:
         """What was kept under this id of a turn."""
         self._check()
-        return self._items.get(request_id, {}).get(item_id)
+        turn = self._turns.get(request_id)
+        return turn.items.get(item_id) if turn and turn.items else None
 
     async def history(self, session_id: str, *, limit: int) -> list[ChatMessage]:
         """The last messages of a session, the oldest of them first."""
@@ -171,7 +203,8 @@ class MemoryStore:
     async def receipt(self, request_id: str) -> ReceiptRecord | None:
         """The receipt of one turn."""
         self._check()
-        return self._receipts.get(request_id)
+        turn = self._turns.get(request_id)
+        return turn.receipt if turn else None
 
     async def delete_user(self, owner: str) -> Erased:
         """Delete everything of one owner."""
@@ -223,19 +256,11 @@ class MemoryStore:
         """When this turn's runner was last known to be alive; beginning a turn is a sign of life, too."""
         return max(self._beats.get(turn.runner, turn.created_at), turn.created_at)
 
-    def _running(self, request_id: str, otherwise: str) -> TurnRecord:
+    def _running(self, request_id: str, otherwise: str) -> _Turn:
         turn = self._turns.get(request_id)
         if turn is None or turn.state is not TurnState.RUNNING:
             raise StoreConflictError(otherwise)
         return turn
-
-    def _appended(self, turn: TurnRecord, new: Append, **more: Any) -> TurnRecord:
-        if new.packets and new.first_seq != turn.last_seq + 1:
-            raise StoreConflictError(NOT_NEXT)
-        if new.items:
-            self._items.setdefault(turn.request_id, {}).update(new.items)
-        self._packets[turn.request_id].extend(new.packets)
-        return turn.model_copy(update={"last_seq": turn.last_seq + len(new.packets), **more})
 
     def _erase(self, chosen: Callable[[SessionRecord], bool]) -> Erased:
         self._check()
@@ -243,13 +268,8 @@ class MemoryStore:
         return sum((self._forget(kept) for kept in doomed), Erased())
 
     def _forget(self, kept: _Kept) -> Erased:
-        del self._kept[kept.session.session_id]
-        packets = 0
-        for request_id in kept.turns:
-            del self._turns[request_id]
-            packets += len(self._packets.pop(request_id))
-            self._items.pop(request_id, None)
-            self._receipts.pop(request_id, None)
+        del self._kept[kept.begun.session_id]
+        packets = sum(len(self._turns.pop(request_id).packets) for request_id in kept.turns)
         return Erased(
             sessions=1,
             turns=len(kept.turns),

@@ -114,22 +114,29 @@ class TextChannel:
     def catch_up(self) -> None:
         """Look at what was set aside."""
         if self.unread:
-            self._read_deltas += len(self.unread)
-            text = "".join(self.unread)
-            self.unread.clear()
-            self._tracker.read(text)
-            if self._stripper is None:
-                self.margin.wrote(text)
+            self._tracker.read(self._skip_unread())
+
+    def _skip_unread(self) -> str:
+        """What was set aside, counted and not looked at."""
+        self._read_deltas += len(self.unread)
+        text = "".join(self.unread)
+        self.unread.clear()
+        if self._stripper is None:
+            self.margin.wrote(text)
+        return text
 
     def feed(self, text: str) -> str:
         """Take one delta; give what may go out now."""
-        if self._stripper is None:
-            self.catch_up()
-            self._read_deltas += 1
-            self._tracker.read(text)
-            return self.margin.text(text)
-        self._set_aside(text)
-        return self._strip(text)
+        if self._stripper is not None:
+            self._set_aside(text)
+            return self._strip(text)
+        if not self.margin.owed:
+            self._set_aside(text)
+            return text
+        self.catch_up()
+        self._read_deltas += 1
+        self._tracker.read(text)
+        return self.margin.text(text)
 
     def feed_lines(self, text: str) -> Iterable[str]:
         """Take one delta line by line; after each piece the boundary can be asked."""
@@ -144,15 +151,23 @@ class TextChannel:
 
         Code that the agent left open is closed if more is to be told: it must not be told inside.
         """
-        self.catch_up()
-        tracker, self._tracker = self._tracker, BlockTracker()
         if self._stripper is None:
-            tracker.read("\n")
-            return self.margin.own_line(tracker.open_fence) if closing_code and tracker.open_fence else ""
+            return self._close_untouched(closing_code=closing_code)
+        self.catch_up()
+        self._tracker = BlockTracker()
         text = self._compare("", self._stripper.close())
         self._notes = [self.notes]
         self._stripper = self._pen.stripper()
         return self.margin.text(text)
+
+    def _close_untouched(self, *, closing_code: bool) -> str:
+        tracker, self._tracker = self._tracker, BlockTracker()
+        # Where the text stands matters only if something of ours follows.
+        unread = self._skip_unread()
+        if not closing_code:
+            return ""
+        tracker.read(unread + "\n")
+        return self.margin.own_line(tracker.open_fence) if tracker.open_fence else ""
 
     def _set_aside(self, text: str) -> None:
         self.unread.append(text)
