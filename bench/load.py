@@ -142,17 +142,25 @@ class Connection(asyncio.Protocol):
         self._transport.write(next(self._run.asked))
 
 
-async def load(
-    address: str, accept: str, at_once: int, *, seconds: float | None = None, answers: int | None = None
+async def load(  # noqa: PLR0913 - what a load consists of
+    address: str,
+    accept: str,
+    at_once: int,
+    *,
+    seconds: float | None = None,
+    answers: int | None = None,
+    spread_s: float = 0.0,
 ) -> Measured:
-    """Ask this many at a time, for so long or so often."""
+    """Ask this many at a time, for so long or so often; the first of each are spread over a while."""
     at = urlsplit(address)
     run = Run(requests(accept), seconds=seconds, answers=answers)
     loop = asyncio.get_running_loop()
     began_at = perf_counter()
-    made = [
-        await loop.create_connection(lambda: Connection(run), at.hostname or "", at.port or 0) for _ in range(at_once)
-    ]
+    made: list[tuple[asyncio.BaseTransport, Connection]] = []
+    for _ in range(at_once):
+        made.append(await loop.create_connection(lambda: Connection(run), at.hostname or "", at.port or 0))
+        if spread_s:
+            await asyncio.sleep(spread_s / at_once)
     await asyncio.gather(*(connection.done for _, connection in made))
     run.measured.seconds = perf_counter() - began_at
     return run.measured
