@@ -1,0 +1,111 @@
+"""What it costs to have `accord proxy` in between: the same conversation direct and in each mode, with the same agent.
+
+The agent writes prepared bytes, so that it is no bottleneck. Rounds are interleaved and the best of each counts: the
+machine is shared. Whoever observes also writes every message to a trace; guarding is measured with a trace as well.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Final
+
+AGENT: Final = [sys.executable, "-S", str(Path(__file__).with_name("acp_raw_agent.py"))]
+PROXY: Final = [sys.executable, "-m", "accord", "proxy", "--mode"]
+COMMANDS: Final = {
+    "direct": AGENT,
+    "guard": [*PROXY, "guard", "--", *AGENT],
+    "adapt": [*PROXY, "adapt", "--", *AGENT],
+    "guard, trace": [*PROXY, "guard", "--trace", "trace.jsonl", "--", *AGENT],
+    "observe": [*PROXY, "observe", "--", *AGENT],
+}
+ROUNDS: Final = 5
+PROMPTS: Final = 300
+UPDATES: Final = 200_000
+CHUNK: Final = 1024 * 1024
+MAX_ADDED_MS: Final = 1.0
+MIN_RATE: Final = 50_000
+
+
+class RawEditor:
+    """The shortest way to ask, and to read as fast as it comes."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        assert process.stdin is not None  # noqa: S101 - asked for below
+        assert process.stdout is not None  # noqa: S101
+        self._write, self._read = process.stdin, process.stdout
+        self._last = 0
+        self._ask("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        self._ask("session/new", {"cwd": "/", "mcpServers": []})
+
+    def prompt(self, updates: int) -> float:
+        """How many seconds it takes until so many updates and the answer are here."""
+        began_at = perf_counter()
+        lines = self._ask("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": str(updates)}]})
+        took = perf_counter() - began_at
+        assert lines == updates + 1, lines  # noqa: S101 - a figure of something else would be worthless
+        return took
+
+    def _ask(self, method: str, params: object) -> int:
+        """How many lines came, the answer included."""
+        self._last += 1
+        told = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
+        self._write.write(json.dumps(told).encode() + b"\n")
+        self._write.flush()
+        lines, tail, end = 0, b"", b'"id":%d,' % self._last
+        while end not in tail or not tail.endswith(b"\n"):
+            data = self._read.read1(CHUNK)  # type: ignore[attr-defined]
+            assert data, method  # noqa: S101
+            lines += data.count(b"\n")
+            tail = (tail + data)[-200:]
+        return lines
+
+
+@contextmanager
+def started(name: str) -> Generator[RawEditor]:
+    """The agent, direct or behind a proxy, ready to be asked."""
+    with (
+        TemporaryDirectory() as folder,
+        subprocess.Popen(COMMANDS[name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder) as process,
+    ):
+        yield RawEditor(process)
+        assert process.stdin is not None  # noqa: S101
+        process.stdin.close()
+
+
+def round_trip_ms(editor: RawEditor) -> float:
+    """What half of the prompts take at most."""
+    return median(editor.prompt(0) for _ in range(PROMPTS)) * 1000
+
+
+def updates_a_second(editor: RawEditor) -> float:
+    """How many updates of one long answer arrive."""
+    return UPDATES / editor.prompt(UPDATES)
+
+
+def main() -> None:
+    """Print all figures."""
+    fastest: dict[str, float] = {}
+    rates: dict[str, float] = {}
+    with ExitStack() as stack:
+        editors = {name: stack.enter_context(started(name)) for name in COMMANDS}
+        for _ in range(ROUNDS):
+            for name, editor in editors.items():
+                fastest[name] = min(fastest.get(name, 1e9), round_trip_ms(editor))
+                rates[name] = max(rates.get(name, 0.0), updates_a_second(editor))
+    for name in COMMANDS:
+        added = fastest[name] - fastest["direct"]
+        goals = ("", "") if name == "direct" else (f"  goal < {MAX_ADDED_MS:g}", f"   goal ≥ {MIN_RATE:,}")
+        print(
+            f"{name:13} p50 {fastest[name]:6.3f} ms, added {added:6.3f}{goals[0]:10}"
+            f"   updates/s {rates[name]:10,.0f}{goals[1]}"
+        )
+
+
+if __name__ == "__main__":
+    main()
