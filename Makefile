@@ -43,8 +43,9 @@ models: $(READY) ## Renew the shipped model facts from the open data they are ma
 inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
 	$(BIN)/python scripts/inspect_agents.py
 
-bench-acp: $(READY) ## Measure our ACP agent and its stdio layer against the Python SDK's echo agent
+bench-acp: $(READY) ## Measure our ACP agent against the Python SDK's echo agent, and what the proxy adds
 	$(BIN)/python bench/acp_echo.py
+	$(BIN)/python bench/acp_proxy.py
 
 bench-adapt: $(READY) ## Measure adapting and markdown stripping against markdown-it-py
 	$(BIN)/python bench/strip.py

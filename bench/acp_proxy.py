@@ -5,6 +5,7 @@ machine is shared. Whoever observes also writes every message to a trace; guardi
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -59,7 +60,7 @@ class RawEditor:
         self._write.flush()
         lines, tail, end = 0, b"", b'"id":%d,' % self._last
         while end not in tail or not tail.endswith(b"\n"):
-            data = self._read.read1(CHUNK)  # type: ignore[attr-defined]
+            data = os.read(self._read.fileno(), CHUNK)
             assert data, method  # noqa: S101
             lines += data.count(b"\n")
             tail = (tail + data)[-200:]

@@ -1,4 +1,4 @@
-"""An agent that is no bottleneck: answers in bytes that it prepared. A prompt's text says how many updates are wanted."""
+"""An agent that is no bottleneck: it answers in prepared bytes. A prompt's text says how many updates are wanted."""
 
 import sys
 

@@ -3,7 +3,7 @@
 import errno
 import sys
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Final
@@ -76,10 +76,10 @@ async def _run(command: list[str], mode: "Mode", trace: Path | None, *, full: bo
         reader, sink = await own_pipes()
         guard = Guard(mode, folder=folder)
         place = None if folder is None else Path(folder)
-        status = await Proxy(reader, sink, peer, guard, trace=recorder, folder=place, report=Reporter()).run()
-        with suppress(ConnectionError):  # an editor that is gone
-            await sink.finish()
-        return status
+        ended = await Proxy(reader, sink, peer, guard, trace=recorder, folder=place, report=Reporter()).run()
+        if ended.sentence:
+            print(f"accord: {ended.sentence}", file=sys.stderr)
+        return ended.status
 
 
 class Reporter:

@@ -62,7 +62,7 @@ def _shown(file: Path) -> Iterator[Shown]:
 
 def _entries(file: Path) -> Iterator[dict[str, Any]]:
     try:
-        lines = file.open(encoding="utf-8", errors="replace")
+        lines = file.open(encoding="utf-8", errors="replace", newline="\n")
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
     with lines:

@@ -50,7 +50,8 @@ class PipeSink:
         """Wait while the reader does not keep up."""
         if self._size >= TOGETHER:
             self._flush()
-            await self._outlet.drain()
+        # Small pieces add up, too.
+        await self._outlet.drain()
 
     async def finish(self) -> None:
         """Have everything written."""

@@ -3,8 +3,8 @@
 from accord.core.guard.cut import Block, BlockCutter
 from accord.core.guard.degrade import Save
 from accord.core.guard.finding import Finding, Severity, Side
-from accord.core.guard.guard import Guard, Mode, Step
-from accord.core.guard.record import MAX_MESSAGE_BYTES, trace_entry
+from accord.core.guard.guard import Guard, Look, Mode, Step
+from accord.core.guard.record import MAX_MESSAGE_BYTES, plain_entries, trace_entry
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
@@ -12,10 +12,12 @@ __all__ = [
     "BlockCutter",
     "Finding",
     "Guard",
+    "Look",
     "Mode",
     "Save",
     "Severity",
     "Side",
     "Step",
+    "plain_entries",
     "trace_entry",
 ]

@@ -7,6 +7,7 @@ too: it is the agent's to answer. What the agent sends always passes; it is look
 No I/O and no clock: files that have to be saved and lines that have to be written are told in a `Step`.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final, assert_never
@@ -56,6 +57,19 @@ class Step:
     back: bytes = b""
     saves: tuple[Save, ...] = ()
     otherwise: "Step | None" = None
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What was seen of some lines of the agent's, the first of which has this number.
+
+    Plain ones are updates that are in order; any other line is alone.
+    """
+
+    number: int
+    lines: list[bytes]
+    is_plain: bool = False
     findings: tuple[Finding, ...] = ()
 
 
@@ -110,6 +124,21 @@ class Guard:
             start = odd + 1
         self.number += odd - start
         return self._findings
+
+    def looks_at_agent(self, lines: list[bytes]) -> Iterator[Look]:
+        """What `from_agent` notices, told apart by the lines that it is about."""
+        start = 0
+        while start < len(lines):
+            odd = first_odd(lines, start, self.handshake.version)
+            if odd > start:
+                yield Look(self.number + 1, lines[start:odd], is_plain=True)
+                self.number += odd - start
+            if odd < len(lines) and lines[odd].strip():
+                self.number += 1
+                self._side, self._findings = Side.AGENT, []
+                self._look(lines[odd])
+                yield Look(self.number, [lines[odd]], findings=tuple(self._findings))
+            start = odd + 1
 
     def too_long(self, side: Side) -> Step:
         """What to do about a line that is too long to be looked at: the agent's passes, the editor's is answered."""

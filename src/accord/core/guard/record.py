@@ -17,6 +17,11 @@ MAX_DATA_CHARS: Final = 64
 MAX_DEPTH: Final = 64
 DATA_KEYS: Final = frozenset({"data", "blob"})
 KINDS: Final = {Call: "call", Notice: "notice", Answer: "answer", Failure: "failure", Broken: "broken"}
+PLAIN: Final = (
+    b'{"number":%d,"at_ms":%.3f,"from":"agent","kind":"notice","method":"session/update",'
+    b'"fate":"passed","bytes":%d,"message":%s,"findings":[]}\n'
+)
+"""What `trace_entry` makes of an update that is in order and has nothing to shorten."""
 _read_any: Final = msgspec.json.Decoder().decode
 
 
@@ -40,6 +45,20 @@ def trace_entry(  # noqa: PLR0913 - one column each
         entry["id"] = first.id
     entry |= {"fate": fate, "bytes": len(line), "message": _message(line, full=full)}
     return {**entry, "findings": [finding.dump() for finding in findings]}
+
+
+def plain_entries(number: int, at_ms: float, lines: Iterable[bytes], *, full: bool = False) -> bytes:
+    """The entries of updates of the agent's that are known to be in order, written; short ones go in as they came."""
+    return b"".join(
+        PLAIN % (own, at_ms, len(line), line)
+        if _is_short(line := said.strip())
+        else msgspec.json.encode(trace_entry(own, at_ms, Side.AGENT, line, full=full)) + b"\n"
+        for own, said in enumerate(lines, start=number)
+    )
+
+
+def _is_short(line: bytes) -> bool:
+    return len(line) <= MAX_TEXT_CHARS and b'"data"' not in line and b'"blob"' not in line and b"\r" not in line
 
 
 def _kind(frames: list[Incoming]) -> str:

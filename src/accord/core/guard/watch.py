@@ -1,12 +1,13 @@
 """Is what an agent sends shaped as the protocol says? A sentence for each thing that is not; nothing is ever held back.
 
-Nearly everything that an agent sends is a piece of text in a `session/update`. Compiled code says "in order" to those
-at a glance; whatever gives it pause is read with the wire models, which say what is wrong. Decision 18: what a foreign
-agent sends is checked for shape and warned about; the declared prompt capabilities do not apply to it.
+Nearly everything that an agent sends is a piece of text, or what a tool gave, in a `session/update`. Compiled code says
+"in order" to those at a glance; whatever gives it pause is read with the wire models, which say what is wrong.
+Decision 18: what a foreign agent sends is checked for shape and warned about; the declared prompt capabilities do not
+apply to it.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
@@ -34,23 +35,72 @@ class _Text(msgspec.Struct, gc=False):
     text: str
 
 
-class _Chunk(msgspec.Struct, gc=False):
-    sessionUpdate: Literal["agent_message_chunk", "agent_thought_chunk", "user_message_chunk"]  # noqa: N815 - the wire's
+class _Given(msgspec.Struct, tag_field="type", tag="content", gc=False):
+    content: "_ShortText"
+
+
+class _ShortText(msgspec.Struct, gc=False):
+    """Short enough for no limit to be near."""
+
+    type: Literal["text"]
+    text: Annotated[str, msgspec.Meta(max_length=1024 * 1024)]
+
+
+class _Diff(msgspec.Struct, tag_field="type", tag="diff", gc=False):
+    path: str
+    newText: str  # noqa: N815 - the wire's, here and below
+
+
+class _Terminal(msgspec.Struct, tag_field="type", tag="terminal", gc=False):
+    terminalId: str  # noqa: N815
+
+
+class _Update(msgspec.Struct, tag_field="sessionUpdate", gc=False):
+    pass
+
+
+class _Message(_Update, tag="agent_message_chunk", gc=False):
     content: _Text
 
 
-class _DraftChunk(_Chunk, gc=False, kw_only=True):
+class _Thought(_Update, tag="agent_thought_chunk", gc=False):
+    content: _Text
+
+
+class _Replayed(_Update, tag="user_message_chunk", gc=False):
+    content: _Text
+
+
+class _Tool(_Update, tag="tool_call_update", gc=False):
+    toolCallId: str  # noqa: N815
+    content: list[_Given | _Diff | _Terminal] | None = None
+
+
+class _DraftMessage(_Message, tag="agent_message_chunk", gc=False, kw_only=True):
     messageId: str  # noqa: N815
+
+
+class _DraftThought(_Thought, tag="agent_thought_chunk", gc=False, kw_only=True):
+    messageId: str  # noqa: N815
+
+
+class _DraftReplayed(_Replayed, tag="user_message_chunk", gc=False, kw_only=True):
+    messageId: str  # noqa: N815
+
+
+class _DraftTool(_Update, tag="tool_call_update", gc=False):
+    toolCallId: str  # noqa: N815
+    content: list[_Given | _Terminal] | None = None
 
 
 class _Params(msgspec.Struct, gc=False):
     sessionId: str  # noqa: N815
-    update: _Chunk
+    update: _Message | _Thought | _Replayed | _Tool
 
 
 class _DraftParams(msgspec.Struct, gc=False):
     sessionId: str  # noqa: N815
-    update: _DraftChunk
+    update: _DraftMessage | _DraftThought | _DraftReplayed | _DraftTool
 
 
 class _Spoken(msgspec.Struct, gc=False):
@@ -73,7 +123,7 @@ _read_draft_spoken: Final = msgspec.json.Decoder(_DraftSpoken).decode
 
 
 def first_odd(lines: list[bytes], start: int, version: int) -> int:
-    """The index of the first line from `start` on that is not a piece of text beyond doubt, or the number of lines."""
+    """The index of the first line from `start` on that is not in order beyond doubt, or the number of lines."""
     read = _read_draft_spoken if version >= 2 else _read_spoken
     index = start
     try:

@@ -1,7 +1,8 @@
 """Pumps bytes between an editor and an agent and does what the guard decides. Decides nothing itself.
 
-Back-pressure is the pipes' own: nothing is read on one side before the other has taken what came before. What passes is
-written in the pieces in which it came, cut only at line ends, so that our own lines never fall into somebody's.
+Back-pressure is the pipes' own: nothing is read on one side before the other has taken what came before. The two ways
+are held back apart from each other, so that an editor which does not read can still cancel. What passes is written in
+the pieces in which it came, cut only at line ends, so that our own lines never fall into somebody's.
 """
 
 import asyncio
@@ -9,8 +10,9 @@ import os
 import signal
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from accord.core.guard import Block, BlockCutter, Finding, Guard, Save, Side, Step
 from accord.servers.proxy.trace import NoTrace, Trace
@@ -19,10 +21,28 @@ from accord.stdio import Peer, Sink
 CHUNK: Final = 256 * 1024
 LAST_WORDS_S: Final = 10.0
 DRAIN_S: Final = 1.0
+POLITE_S: Final = 2.0
 SIGNALLED: Final = 128
+HEAD: Final = 200
 GONE: Final = (ConnectionError, BrokenPipeError, OSError)
 
 Report = Callable[[Iterable[Finding]], None]
+
+
+class Way(Sink, Protocol):
+    """What leads to the editor."""
+
+    async def finish(self) -> None:
+        """Have everything written."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The agent's exit status as a shell would give it, and how it came to it, if that is worth a line."""
+
+    status: int
+    sentence: str = ""
 
 
 class Proxy:
@@ -31,7 +51,7 @@ class Proxy:
     def __init__(  # noqa: PLR0913 - the parts it is made of
         self,
         reader: asyncio.StreamReader,
-        sink: Sink,
+        sink: Way,
         peer: Peer,
         guard: Guard,
         *,
@@ -40,7 +60,7 @@ class Proxy:
         report: Report = lambda _: None,
     ) -> None:
         self._reader: Final = reader
-        self._sink: Final = sink
+        self._sink: Final[Way] = sink
         self._peer: Final = peer
         self._guard: Final = guard
         self._trace: Final[Trace] = trace or NoTrace()
@@ -49,31 +69,57 @@ class Proxy:
         self._is_mid_line = False
         self._held: list[bytes] = []
         self._is_dropping = False
+        self._has_answered = False
+        self._is_held_back = False
+        self._pieces = 0
+        self._stopped: Final = asyncio.Event()
 
-    async def run(self) -> int:
-        """Pump until either side ends; gives the agent's exit status as a shell would."""
+    async def run(self) -> Ended:
+        """Pump until either side ends, or a signal says so."""
         for which in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(which, self._pass_on, which)
+            asyncio.get_running_loop().add_signal_handler(which, self._stop, which)
         from_editor = asyncio.create_task(self._pump_editor())
         from_agent = asyncio.create_task(self._pump_agent())
         ended = asyncio.create_task(self._peer.process.wait())
+        stopped = asyncio.create_task(self._stopped.wait())
+        tasks = (from_editor, from_agent, ended, stopped)
         try:
-            await asyncio.wait({from_editor, from_agent, ended}, return_when=asyncio.FIRST_COMPLETED)
-            if from_editor.done() and not from_agent.done():
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            is_expected = stopped.done() or (from_editor.done() and not ended.done())
+            if stopped.done():
+                await asyncio.wait({ended}, timeout=POLITE_S)
+            elif not from_agent.done() and not ended.done():
                 # The editor is gone or has said all it wants; the agent may still be answering.
-                await asyncio.wait({from_agent, ended}, timeout=LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
+                last = (from_agent, ended, stopped)
+                await asyncio.wait(last, timeout=LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
-                # What it wrote is still in the pipe, which a child of its own may hold open.
-                await asyncio.wait({from_agent}, timeout=DRAIN_S)
+                await self._hear_out(from_agent, stopped)
             status = await self._peer.end()
+            await self._finish(stopped)
         finally:
-            for task in (from_editor, from_agent, ended):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(from_editor, from_agent, ended, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._trace.flush()
-        return status if status >= 0 else SIGNALLED - status
+        return _ended(status, is_expected=is_expected)
 
-    def _pass_on(self, which: signal.Signals) -> None:
+    async def _hear_out(self, from_agent: "asyncio.Task[None]", stopped: "asyncio.Task[bool]") -> None:
+        """What it wrote is still in the pipe, which a child of its own may hold open; the editor takes its time."""
+        seen = -1
+        while not from_agent.done() and not stopped.done() and (self._is_held_back or seen != self._pieces):
+            seen = self._pieces
+            await asyncio.wait((from_agent, stopped), timeout=DRAIN_S, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _finish(self, stopped: "asyncio.Task[bool]") -> None:
+        """Have everything written; who was told to stop waits a moment only for an editor that does not read."""
+        finishing = asyncio.create_task(self._sink.finish())
+        await asyncio.wait((finishing, stopped), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({finishing}, timeout=DRAIN_S)
+        finishing.cancel()
+        await asyncio.gather(finishing, return_exceptions=True)
+
+    def _stop(self, which: signal.Signals) -> None:
+        self._stopped.set()
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._peer.process.pid, which)
 
@@ -101,8 +147,10 @@ class Proxy:
             going = [self._do(self._guard.from_editor(line), line) for line in _lines(block.data)]
             self._peer.stdin.write(b"".join(going))
         self._trace.flush()
-        await self._sink.drain()
         await self._peer.stdin.drain()
+        if self._has_answered:
+            self._has_answered = False
+            await self._sink.drain()
 
     def _do(self, step: Step, line: bytes) -> bytes:
         """Save, record, answer; gives what goes on to the agent."""
@@ -141,41 +189,64 @@ class Proxy:
         if block.begins:
             step = self._guard.too_long(Side.EDITOR)
             self._is_dropping = bool(step.back)
-            self._report(step.findings)
+            self._record_long(Side.EDITOR, block, step)
             if step.back:
                 self._say(step.back)
         if not self._is_dropping:
             self._peer.stdin.write(block.data)
 
+    def _record_long(self, side: Side, block: Block, step: Step) -> None:
+        self._report(step.findings)
+        if self._trace.wants_lines:
+            number, fate = self._guard.number, "refused" if step.back else "passed"
+            self._trace.add(number, side, block.data[:HEAD], fate=fate, findings=step.findings)
+            if step.back:
+                self._trace.add(number, Side.ACCORD, step.back, fate="to editor")
+
     async def _take_agent(self, blocks: list[Block]) -> None:
+        self._pieces += 1
         for block in blocks:
             self._sink.write(block.data)
             self._is_mid_line = not block.ends
             if block.whole:
                 self._watch(block.data.split(b"\n"))
             elif block.begins:
-                self._report(self._guard.too_long(Side.AGENT).findings)
+                self._record_long(Side.AGENT, block, self._guard.too_long(Side.AGENT))
             if not self._is_mid_line and self._held:
                 self._sink.write(b"".join(self._held))
                 self._held.clear()
         self._trace.flush()
+        self._is_held_back = True
         await self._sink.drain()
+        self._is_held_back = False
 
     def _watch(self, lines: list[bytes]) -> None:
-        # With a trace every line needs its own number and findings; without one, compiled code runs over the block.
-        for some in ([line] for line in lines) if self._trace.wants_lines else (lines,):
-            findings = self._guard.from_agent(some)
-            if findings:
-                self._report(findings)
-            if self._trace.wants_lines and some[0].strip():
-                self._trace.add(self._guard.number, Side.AGENT, some[0], findings=findings)
+        if not self._trace.wants_lines:
+            self._report(self._guard.from_agent(lines))
+            return
+        for look in self._guard.looks_at_agent(lines):
+            if look.is_plain:
+                self._trace.add_plain(look.number, look.lines)
+            else:
+                self._report(look.findings)
+                self._trace.add(look.number, Side.AGENT, look.lines[0], findings=look.findings)
 
     def _say(self, line: bytes) -> None:
         """Tell the editor something, between two lines of the agent's."""
+        self._has_answered = True
         if self._is_mid_line:
             self._held.append(line)
         else:
             self._sink.write(line)
+
+
+def _ended(status: int, *, is_expected: bool) -> Ended:
+    if status < 0:
+        name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
+        return Ended(SIGNALLED - status, f"the agent was ended by {name}")
+    if status:
+        return Ended(status, f"the agent ended with status {status}")
+    return Ended(0, "" if is_expected else "the agent ended while the editor was still there")
 
 
 def _lines(data: bytes) -> list[bytes]:

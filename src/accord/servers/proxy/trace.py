@@ -8,7 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from accord.core.guard import Finding, Side, trace_entry
+from accord.core.guard import Finding, Side, plain_entries, trace_entry
 
 FLUSH_BYTES: Final = 64 * 1024
 
@@ -27,6 +27,10 @@ class Trace(Protocol):
         """Record one message."""
         ...
 
+    def add_plain(self, number: int, lines: list[bytes]) -> None:
+        """Record updates of the agent's that are in order; the first has this number."""
+        ...
+
     def flush(self) -> None:
         """Make sure that what was added can be read."""
         ...
@@ -41,6 +45,9 @@ class NoTrace:
         self, number: int, side: Side, line: bytes, *, fate: str = "passed", findings: Iterable[Finding] = ()
     ) -> None:
         """Forget it."""
+
+    def add_plain(self, number: int, lines: list[bytes]) -> None:
+        """Forget them."""
 
     def flush(self) -> None:
         """Nothing to do."""
@@ -68,6 +75,13 @@ class TraceFile:
             self._pending += msgspec.json.encode(entry) + b"\n"
         except OverflowError:  # a number that only Python would write
             self._pending += msgspec.json.encode({**entry, "id": str(entry.get("id")), "message": None}) + b"\n"
+        if len(self._pending) >= FLUSH_BYTES:
+            self.flush()
+
+    def add_plain(self, number: int, lines: list[bytes]) -> None:
+        """Record updates of the agent's that are in order; the first has this number."""
+        at_ms = (time.monotonic() - self._started) * 1000
+        self._pending += plain_entries(number, at_ms, lines, full=self._full)
         if len(self._pending) >= FLUSH_BYTES:
             self.flush()
 
