@@ -62,6 +62,8 @@ async def _run(command: list[str], mode: "Mode", trace: Path | None, *, full: bo
         recorder = NoTrace() if trace is None else TraceFile(trace, full=full)
     except OSError as error:
         raise UsageError(f"{trace} cannot be written: {error.strerror}") from error
+    if isinstance(recorder, TraceFile) and recorder.path != trace:
+        print(f"accord: {trace} is being written; this conversation goes to {recorder.path}", file=sys.stderr)
     try:
         peer = await start_peer(command, keep_stderr=False)
     except PeerFailedError as error:

@@ -37,12 +37,12 @@ class Peer:
         """The end of what it said on standard error."""
         return self._stderr.decode(errors="replace")
 
-    async def end(self) -> int:
+    async def end(self, polite_s: float = POLITE_S) -> int:
         """Close its input, wait a little, then end it and everything it started; gives its exit status."""
         self.stdin.close()
-        if not await self._ended_within(POLITE_S):
+        if not await self._ended_within(polite_s):
             self._signal(signal.SIGTERM)
-            if not await self._ended_within(POLITE_S):
+            if not await self._ended_within(polite_s):
                 self._signal(signal.SIGKILL)
         status = await self.process.wait()
         self._signal(signal.SIGKILL)  # what it started and left behind

@@ -15,6 +15,7 @@ TEXT = {"type": "text", "text": "Hello"}
 LINK = {"type": "resource_link", "uri": "file:///a.txt", "name": "a.txt"}
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 FILE = {"type": "resource", "resource": {"uri": "file:///b.txt", "text": "words", "mimeType": "text/plain"}}
+BINARY = {"type": "resource", "resource": {"uri": "file:///c.bin", "blob": "aGk="}}
 NOTE = {"type": "resource", "resource": {"uri": "untitled:1", "text": "words", "mimeType": "text/plain"}}
 
 
@@ -80,7 +81,11 @@ def test_malformed_content_is_refused_in_guard_and_in_adapt():
 
 @pytest.mark.parametrize(
     ("block", "becomes"),
-    [(FILE, {"type": "resource_link", "uri": "file:///b.txt"}), (NOTE, {"type": "text"})],
+    [
+        (FILE, {"type": "text", "text": "[file:///b.txt]\nwords"}),
+        (NOTE, {"type": "text", "text": "[untitled:1]\nwords"}),
+        (BINARY, {"type": "resource_link", "uri": "file:///c.bin"}),
+    ],
 )
 def test_adapt_sends_down_the_ladder_and_says_so_to_the_user(block: dict[str, Any], becomes: dict[str, Any]):
     step = met(Mode.ADAPT, {}).from_editor(prompt(TEXT, block))
@@ -90,6 +95,18 @@ def test_adapt_sends_down_the_ladder_and_says_so_to_the_user(block: dict[str, An
     notice = json.loads(step.back)
     assert notice["method"] == "session/update"
     assert step.findings
+
+
+@pytest.mark.parametrize(
+    ("uri", "becomes", "told"),
+    [("file:///b.txt", "resource_link", "unsaved changes are lost"), ("untitled:1", "text", "cut after")],
+)
+def test_what_is_lost_of_a_text_too_long_is_told_to_the_user_and_in_the_record(uri: str, becomes: str, told: str):
+    long = {"type": "resource", "resource": {"uri": uri, "text": "w" * 100_000, "mimeType": "text/plain"}}
+    step = met(Mode.ADAPT, {}).from_editor(prompt(long))
+    assert json.loads(step.forward)["params"]["prompt"][0]["type"] == becomes
+    assert told in json.loads(step.back)["params"]["update"]["content"]["text"]
+    assert any(told in finding.sentence for finding in step.findings)
 
 
 def test_adapt_saves_a_picture_and_refuses_if_that_fails():

@@ -1,75 +1,17 @@
 """`accord proxy` between real processes: what passes is the same to the byte, what is refused never arrives."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-AGENT = Path(__file__).with_name("raw_agent.py")
+from tests.servers.proxy.talk import Talk, hello, prompt, proxy
+
 TEXT = {"type": "text", "text": "Hello"}
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
-
-
-def line(own: Any, method: str, params: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": own, "method": method, "params": params}).encode() + b"\n"
-
-
-def prompt(own: Any, *blocks: Any) -> bytes:
-    return line(own, "session/prompt", {"sessionId": "s", "prompt": list(blocks)})
-
-
-class Talk:
-    """A conversation with the agent, direct or through the proxy."""
-
-    def __init__(self, tmp_path: Path, *front: str, manner: str = "echo") -> None:
-        self.seen = tmp_path / f"seen-{len(list(tmp_path.iterdir()))}"
-        command = [*front, sys.executable, "-S", str(AGENT), manner, str(self.seen)]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=os.environ
-        )
-
-    def __enter__(self) -> "Talk":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait(30)
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()
-
-    def say(self, *lines: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(b"".join(lines))
-        self.process.stdin.flush()
-
-    def hear(self) -> bytes:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline()
-
-    def ask(self, asked: bytes) -> list[bytes]:
-        """Every line up to the one that answers."""
-        self.say(asked)
-        heard = [self.hear()]
-        while heard[-1] and b'"id"' not in heard[-1]:
-            heard.append(self.hear())
-        return heard
-
-    def end(self) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return self.process.wait(30)
-
-
-def proxy(mode: str, *more: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "accord", "proxy", "--mode", mode, *more, "--")
-
-
-HELLO = line(0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+HELLO = hello()
 
 
 @pytest.mark.parametrize("mode", ["observe", "guard"])
@@ -117,6 +59,7 @@ def test_adapt_gives_the_agent_a_link_and_tells_the_user(tmp_path: Path):
 def test_the_agents_exit_status_is_the_proxys(tmp_path: Path):
     with Talk(tmp_path, *proxy("guard"), manner="crash") as talk:
         assert talk.process.wait(30) == 3
+        assert talk.told() == "accord: the agent ended with status 3\n"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What an agent gets instead of content that it did not declare: down the ladder, and never without a record.
 
-An embedded resource becomes a link to where it came from, else its text; a picture or a sound becomes a link to where
-it came from, else to a file that the shell is asked to save, else its description. What has none of these is refused.
+An embedded text becomes text: every agent takes text, and what the editor had, unsaved changes too, still arrives. One
+too long for that becomes a link to where it came from, and then the user is told that the agent reads what is stored
+there; else it is cut. Anything else becomes a link to where it came from, else to a file that the shell is asked to
+save, else its description. What has none of these is refused.
 Nothing is written here: a `Save` says what should be in which file before the rewritten prompt is sent.
 """
 
@@ -19,6 +21,9 @@ from accord.core.validate.declaration import Declaration
 
 MAX_TEXT_CHARS: Final = 64 * 1024
 MAX_NAME_CHARS: Final = 80
+MAX_ADDRESS_CHARS: Final = 1_000
+STORED: Final = ", where the agent reads what is stored and not what the editor had (unsaved changes are lost)"
+CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 REACHABLE: Final = frozenset({"file", "http", "https"})
 SUFFIXES: Final[Mapping[str, str]] = {
     "image/png": ".png",
@@ -88,8 +93,9 @@ def _degrade(block: Fields, folder: str | None, stem: str) -> Degraded | None:
     kind = block["type"]
     source = cast("Fields", block["resource"]) if kind == "resource" else block
     return (
-        _linked(block, source)
-        or _text(block, source)
+        _whole_text(block, source)
+        or _linked(block, source)
+        or _cut_text(block, source)
         or _saved(block, source, folder, f"{stem}-{kind}")
         or _described(block)
     )
@@ -101,19 +107,31 @@ def _linked(block: Fields, source: Fields) -> Degraded | None:
         return None
     name = _name(uri)
     link = _link(block, source, uri, name)
-    return Degraded(link, "substituted", f"{WORDS[block['type']]} was sent as a link to {name}")
+    lost = STORED if block["type"] == "resource" else ""
+    return Degraded(link, "substituted", f"{WORDS[block['type']]} was sent as a link to {name}{lost}")
 
 
-def _text(block: Fields, source: Fields) -> Degraded | None:
-    text = source.get("text")
-    if block["type"] != "resource" or not isinstance(text, str):
+def _whole_text(block: Fields, source: Fields) -> Degraded | None:
+    text = _text_of(block, source)
+    if text is None or len(text) > MAX_TEXT_CHARS:
         return None
-    name = _name(source["uri"])
-    cut = len(text) > MAX_TEXT_CHARS
-    label = f"[{name}, the first {MAX_TEXT_CHARS} of {len(text)} characters]" if cut else f"[{name}]"
+    kept = {"type": "text", "text": f"[{_address(source['uri'])}]\n{text}", **_annotations(block)}
+    return Degraded(kept, "substituted", f"the embedded resource {_name(source['uri'])} was sent as text")
+
+
+def _cut_text(block: Fields, source: Fields) -> Degraded | None:
+    text = _text_of(block, source)
+    if text is None:
+        return None
+    label = f"[{_address(source['uri'])}, the first {MAX_TEXT_CHARS} of {len(text)} characters]"
     kept = {"type": "text", "text": f"{label}\n{text[:MAX_TEXT_CHARS]}", **_annotations(block)}
-    lost = f", cut after {MAX_TEXT_CHARS} characters" if cut else ""
-    return Degraded(kept, "substituted", f"an embedded resource was sent as text{lost}")
+    told = f"the embedded resource {_name(source['uri'])} was sent as text, cut after {MAX_TEXT_CHARS} characters"
+    return Degraded(kept, "substituted", told)
+
+
+def _text_of(block: Fields, source: Fields) -> str | None:
+    text = source.get("text")
+    return text if block["type"] == "resource" and isinstance(text, str) else None
 
 
 def _saved(block: Fields, source: Fields, folder: str | None, stem: str) -> Degraded | None:
@@ -173,7 +191,11 @@ def _scheme(uri: str) -> str:
 def _name(uri: str) -> str:
     """The last part of an address, fit to be shown in a line."""
     last = uri.split("?", maxsplit=1)[0].split("#", maxsplit=1)[0].rstrip("/").rpartition("/")[2] or uri
-    return re.sub(r"[\x00-\x1f\x7f]", " ", last)[:MAX_NAME_CHARS] or "resource"
+    return CONTROL.sub(" ", last)[:MAX_NAME_CHARS] or "resource"
+
+
+def _address(uri: str) -> str:
+    return CONTROL.sub(" ", uri)[:MAX_ADDRESS_CHARS]
 
 
 def _suffix(source: Fields) -> str:

@@ -38,7 +38,12 @@ def trace_entry(  # noqa: PLR0913 - one column each
     """The entry of this line."""
     frames = read_frames(line, batches=True)
     first = frames[0]
-    entry: dict[str, Any] = {"number": number, "at_ms": round(at_ms, 3), "from": side.value, "kind": _kind(frames)}
+    entry: dict[str, Any] = {
+        "number": number,
+        "at_ms": round(at_ms, 3),
+        "from": side.value,
+        "kind": _kind(line, frames),
+    }
     if isinstance(first, Call | Notice):
         entry["method"] = first.method[:200]
     if isinstance(first, Call | Answer | Failure):
@@ -61,8 +66,9 @@ def _is_short(line: bytes) -> bool:
     return len(line) <= MAX_TEXT_CHARS and b'"data"' not in line and b'"blob"' not in line and b"\r" not in line
 
 
-def _kind(frames: list[Incoming]) -> str:
-    return KINDS[type(frames[0])] if len(frames) == 1 else "batch"
+def _kind(line: bytes, frames: list[Incoming]) -> str:
+    is_broken = len(frames) == 1 and isinstance(frames[0], Broken)
+    return "batch" if line[:1] == b"[" and not is_broken else KINDS[type(frames[0])]
 
 
 def _message(line: bytes, *, full: bool) -> Any:

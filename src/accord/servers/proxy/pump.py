@@ -22,6 +22,7 @@ CHUNK: Final = 256 * 1024
 LAST_WORDS_S: Final = 10.0
 DRAIN_S: Final = 1.0
 POLITE_S: Final = 2.0
+IMPATIENT_S: Final = 0.3
 SIGNALLED: Final = 128
 HEAD: Final = 200
 GONE: Final = (ConnectionError, BrokenPipeError, OSError)
@@ -94,7 +95,7 @@ class Proxy:
                 await asyncio.wait(last, timeout=LAST_WORDS_S, return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
                 await self._hear_out(from_agent, stopped)
-            status = await self._peer.end()
+            status = await self._peer.end(IMPATIENT_S if stopped.done() else POLITE_S)
             await self._finish(stopped)
         finally:
             for task in tasks:

@@ -1,5 +1,10 @@
-"""Writes a conversation to a file, one JSON object a line, appended whole: a crash costs at most the last one."""
+"""Writes a conversation to a file, one JSON object a line, appended whole: a crash costs at most the last one.
 
+A file belongs to one conversation at a time: who comes second writes to the next file beside it.
+"""
+
+import errno
+import fcntl
 import os
 import time
 from collections.abc import Iterable
@@ -11,6 +16,7 @@ import msgspec
 from accord.core.guard import Finding, Side, plain_entries, trace_entry
 
 FLUSH_BYTES: Final = 64 * 1024
+MAX_BESIDE: Final = 1_000
 
 
 class Trace(Protocol):
@@ -59,7 +65,7 @@ class TraceFile:
     wants_lines = True
 
     def __init__(self, path: Path, *, full: bool = False) -> None:
-        self._fd: Final = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd, self.path = _open_alone(path)
         self._full: Final = full
         self._started: Final = time.monotonic()
         self._pending = bytearray()
@@ -95,3 +101,19 @@ class TraceFile:
         except OSError as error:
             self._has_failed = True
             os.write(2, f"accord: the trace ends here: {error.strerror}\n".encode())
+
+
+def _open_alone(path: Path) -> tuple[int, Path]:
+    """This file, or the first beside it that nobody is writing to."""
+    for number in range(1, MAX_BESIDE):
+        beside = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+        except OSError:  # no locks on this file system
+            return fd, beside
+        else:
+            return fd, beside
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))

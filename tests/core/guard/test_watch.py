@@ -1,0 +1,69 @@
+"""The glance says "in order" only where the wire models say it, too; and it does say so where speed matters."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.core.guard.watch import UPDATE, first_odd, shape_faults
+
+TEXT = {"type": "text", "text": "words"}
+ODD: st.SearchStrategy[Any] = st.sampled_from([None, 1, "x", [], {}, True, TEXT, {"type": "text"}, {"type": "image"}])
+BLOCKS = st.one_of(st.just(TEXT), ODD)
+PARTS = st.one_of(
+    ODD,
+    st.fixed_dictionaries({"type": st.just("content"), "content": BLOCKS}),
+    st.just({"type": "diff", "path": "/a", "newText": "b"}),
+    st.just({"type": "diff", "path": 1}),
+    st.just({"type": "terminal", "terminalId": "t"}),
+    st.just({"type": "terminal"}),
+)
+UPDATES = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "sessionUpdate": st.sampled_from(
+                ["agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "plan"]
+            )
+        },
+        optional={"content": BLOCKS, "messageId": ODD, "_meta": ODD},
+    ),
+    st.fixed_dictionaries(
+        {"sessionUpdate": st.sampled_from(["tool_call", "tool_call_update", 1])},
+        optional={
+            "toolCallId": st.sampled_from(["c", 1, None]),
+            "content": st.one_of(st.lists(PARTS, max_size=3), ODD),
+            "title": ODD,
+            "status": ODD,
+            "locations": ODD,
+            "rawOutput": ODD,
+        },
+    ),
+)
+
+
+def line(update: Any) -> bytes:
+    told = {"jsonrpc": "2.0", "method": UPDATE, "params": {"sessionId": "s", "update": update}}
+    return json.dumps(told).encode()
+
+
+@given(UPDATES, st.sampled_from([1, 2]))
+def test_what_is_in_order_at_a_glance_has_no_fault(update: Any, version: int):
+    if first_odd([line(update)], 0, version) == 1:
+        params = json.dumps({"sessionId": "s", "update": update}).encode()
+        assert shape_faults(UPDATE, params, version) == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(
+    "update",
+    [
+        {"sessionUpdate": "agent_message_chunk", "content": TEXT, "messageId": "m"},
+        {"sessionUpdate": "agent_thought_chunk", "content": TEXT, "messageId": "m"},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "c", "content": [{"type": "content", "content": TEXT}]},
+        {"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed", "rawOutput": {"a": 1}},
+    ],
+)
+def test_what_agents_send_all_the_time_is_in_order_at_a_glance(update: Any, version: int):
+    assert first_odd([line(update)] * 3, 0, version) == 3
