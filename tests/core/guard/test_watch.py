@@ -11,35 +11,27 @@ from accord.core.guard.watch import UPDATE, first_odd, shape_faults
 
 TEXT = {"type": "text", "text": "words"}
 ODD: st.SearchStrategy[Any] = st.sampled_from([None, 1, "x", [], {}, True, TEXT, {"type": "text"}, {"type": "image"}])
-BLOCKS = st.one_of(st.just(TEXT), ODD)
-PARTS = st.one_of(
+BLOCKS: st.SearchStrategy[Any] = st.one_of(st.just(TEXT), ODD)
+PARTS: st.SearchStrategy[Any] = st.one_of(
     ODD,
-    st.fixed_dictionaries({"type": st.just("content"), "content": BLOCKS}),
-    st.just({"type": "diff", "path": "/a", "newText": "b"}),
-    st.just({"type": "diff", "path": 1}),
-    st.just({"type": "terminal", "terminalId": "t"}),
-    st.just({"type": "terminal"}),
+    st.builds(lambda block: {"type": "content", "content": block}, BLOCKS),  # pyright: ignore[reportUnknownLambdaType]
+    st.sampled_from(
+        [
+            {"type": "diff", "path": "/a", "newText": "b"},
+            {"type": "diff", "path": 1},
+            {"type": "terminal", "terminalId": "t"},
+            {"type": "terminal"},
+        ]
+    ),
 )
-UPDATES = st.one_of(
-    st.fixed_dictionaries(
-        {
-            "sessionUpdate": st.sampled_from(
-                ["agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "plan"]
-            )
-        },
-        optional={"content": BLOCKS, "messageId": ODD, "_meta": ODD},
-    ),
-    st.fixed_dictionaries(
-        {"sessionUpdate": st.sampled_from(["tool_call", "tool_call_update", 1])},
-        optional={
-            "toolCallId": st.sampled_from(["c", 1, None]),
-            "content": st.one_of(st.lists(PARTS, max_size=3), ODD),
-            "title": ODD,
-            "status": ODD,
-            "locations": ODD,
-            "rawOutput": ODD,
-        },
-    ),
+KINDS = ["agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "plan", "tool_call", "tool_call_update", 1]
+MEMBERS: dict[str, st.SearchStrategy[Any]] = {
+    "content": st.one_of(BLOCKS, st.lists(PARTS, max_size=3)),
+    "toolCallId": st.sampled_from(["c", 1, None]),
+    **dict.fromkeys(("messageId", "_meta", "title", "status", "locations", "rawOutput"), ODD),
+}
+UPDATES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"sessionUpdate": st.sampled_from(KINDS)}, optional=MEMBERS
 )
 
 

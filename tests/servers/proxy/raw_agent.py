@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 import time
+from typing import Any
 
 manner, path = sys.argv[1:3]
 GARBAGE = b'\xff\xfe\x00 {"jsonrpc"\r\n\n  \n[]\n{]\n{"jsonrpc":"2.0","id":99,"result":1}\r\n'
@@ -32,7 +33,7 @@ def flood() -> None:
 
 def hear(line: bytes) -> None:
     try:
-        told = json.loads(line)
+        told: Any = json.loads(line)
         if isinstance(told, list):
             write(b'[ {"jsonrpc":"2.0","id":%d,"result":{}} ]\n' % told[-1]["id"])
         elif told["method"] != "session/cancel":
