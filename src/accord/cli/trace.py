@@ -81,6 +81,8 @@ def _entries(file: Path) -> Iterator[dict[str, Any]]:
 
 
 def _print(console: Console, shown: Shown) -> None:
+    if shown.begins:
+        console.print(Text(f"{'':>23}another conversation", "dim"))
     line = Text(f"{shown.number:>5} {shown.at_ms:>11.1f} ms  ", "dim")
     line.append(f"{shown.arrow}  ", "bold")
     line.append(shown.title, "bold" if shown.kind == "call" else "")

@@ -36,6 +36,12 @@ class Shown:
     summary: str
     message: Any
     findings: tuple[ShownFinding, ...]
+    begins: bool = False
+    """Whether another conversation begins here: a file may hold several."""
+    piece: str = ""
+    """Of what it is one piece among many, such as `agent_message_chunk`, if nothing was found about it."""
+    text: str = ""
+    """The text of the piece."""
 
     @property
     def arrow(self) -> str:
@@ -54,6 +60,7 @@ class Conversation:
     def __init__(self) -> None:
         self._methods: Final[dict[tuple[str, str], str]] = {}
         self._messages = 0
+        self._last_ms = 0.0
         self._findings: Final[dict[str, int]] = {}
 
     def show(self, entry: Mapping[str, Any]) -> Shown:
@@ -63,10 +70,14 @@ class Conversation:
         findings = tuple(_finding(found) for found in _list(entry.get("findings")))
         for finding in findings:
             self._findings[finding.severity] = self._findings.get(finding.severity, 0) + 1
-        message = entry.get("message")
+        message, at_ms = entry.get("message"), _figure(entry.get("at_ms"))
+        begins, self._last_ms = at_ms < self._last_ms, at_ms
+        if begins:
+            self._methods.clear()
+        piece, text = ("", "") if findings else _piece(message)
         return Shown(
             number=_whole(entry.get("number")),
-            at_ms=_figure(entry.get("at_ms")),
+            at_ms=at_ms,
             side=side,
             fate=_word(entry.get("fate")),
             kind=kind,
@@ -74,6 +85,9 @@ class Conversation:
             summary=_summary(kind, message, _whole(entry.get("bytes"))),
             message=message,
             findings=findings,
+            begins=begins,
+            piece=piece if side == "agent" else "",
+            text=text,
         )
 
     def totals(self) -> str:
@@ -114,13 +128,27 @@ def _content(value: Any) -> str:
     fields = cast("Mapping[str, Any]", value)
     if isinstance(update := fields.get("update"), Mapping):
         inner = cast("Mapping[str, Any]", update)
-        return f"{_word(inner.get('sessionUpdate'))} {_blocks(inner.get('content'))}".strip()
+        named = " ".join(_word(inner.get(key)) for key in ("sessionUpdate", "title", "status") if inner.get(key))
+        return f"{named} {_blocks(inner.get('content'))}".strip()
     if "prompt" in fields:
         return _blocks(fields["prompt"])
-    for key in ("stopReason", "message", "protocolVersion", "sessionId"):
+    for key in ("toolCall", "outcome"):
+        if isinstance(inner := fields.get(key), Mapping):
+            return " ".join(_word(said) for said in cast("Mapping[str, Any]", inner).values() if isinstance(said, str))
+    for key in ("stopReason", "message", "protocolVersion", "path", "command", "cwd", "modeId", "sessionId"):
         if key in fields:
             return f"{key} {fields[key]}" if key != "message" else f"{fields.get('code')} {fields[key]}"
     return ""
+
+
+def _piece(message: Any) -> tuple[str, str]:
+    """Which text this is a piece of, and the piece."""
+    for key in ("params", "update"):
+        message = cast("Mapping[str, Any]", message).get(key) if isinstance(message, Mapping) else None
+    fields = cast("Mapping[str, Any]", message) if isinstance(message, Mapping) else {}
+    kind, content = _word(fields.get("sessionUpdate")), fields.get("content")
+    text = cast("Mapping[str, Any]", content).get("text") if isinstance(content, Mapping) else None
+    return (kind, CONTROL.sub(" ", text)) if kind.endswith("_chunk") and isinstance(text, str) else ("", "")
 
 
 def _blocks(content: Any) -> str:

@@ -14,7 +14,7 @@ ODD: st.SearchStrategy[Any] = st.sampled_from([None, 1, "x", [], {}, True, TEXT,
 BLOCKS: st.SearchStrategy[Any] = st.one_of(st.just(TEXT), ODD)
 PARTS: st.SearchStrategy[Any] = st.one_of(
     ODD,
-    st.builds(lambda block: {"type": "content", "content": block}, BLOCKS),  # pyright: ignore[reportUnknownLambdaType]
+    st.fixed_dictionaries({"type": st.just("content"), "content": BLOCKS}),
     st.sampled_from(
         [
             {"type": "diff", "path": "/a", "newText": "b"},
@@ -30,9 +30,7 @@ MEMBERS: dict[str, st.SearchStrategy[Any]] = {
     "toolCallId": st.sampled_from(["c", 1, None]),
     **dict.fromkeys(("messageId", "_meta", "title", "status", "locations", "rawOutput"), ODD),
 }
-UPDATES: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-    {"sessionUpdate": st.sampled_from(KINDS)}, optional=MEMBERS
-)
+UPDATES: st.SearchStrategy[Any] = st.fixed_dictionaries({"sessionUpdate": st.sampled_from(KINDS)}, optional=MEMBERS)
 
 
 def line(update: Any) -> bytes:

@@ -198,12 +198,12 @@ class Guard:
     def _prompt(self, frame: Call | Notice, message: bytes) -> _Fate:
         raw = _blocks_of(frame)
         verdict = self.handshake.validator.validate_json(raw)
+        shape = verdict if verdict.valid or self.mode is not Mode.ADAPT else SHAPE_ONLY.validate_json(raw)
         if not verdict.valid:
-            self._note_refused(verdict)
+            self._note_refused(verdict if shape.valid else shape)
         if verdict.valid or self.mode is Mode.OBSERVE:
             self._ask(self._editor_waits, frame, violates=not verdict.valid)
             return _Fate(message)
-        shape = SHAPE_ONLY.validate_json(raw) if self.mode is Mode.ADAPT else verdict
         fate = self._adapt(frame, message, raw, verdict) if shape.valid else None
         if fate is not None:
             self._ask(self._editor_waits, frame)

@@ -1,0 +1,67 @@
+"""How the page of a trace looks: light and dark, wide and narrow. Knows no content."""
+
+from typing import Final
+
+STYLE: Final = """
+:root { color-scheme: light dark; --line: light-dark(#c3cad5, #3c4655); --ink: light-dark(#1b2430, #e4e9f0);
+  --dim: light-dark(#5a6676, #9aa6b6); --paper: light-dark(#ffffff, #12171e); --soft: light-dark(#f3f6fa, #1b222c);
+  --error: light-dark(#b3261e, #ff8a80); --warning: light-dark(#855300, #ffcf66); --info: light-dark(#00618a, #7fd0ff);
+  --editor: light-dark(#1f5fbf, #7fb2ff); --agent: light-dark(#6b3fa0, #c9a6ff);
+  --accord: light-dark(#9a4b00, #ffb36b); }
+* { box-sizing: border-box; }
+body { display: flex; flex-direction: column; margin: 0 auto; max-width: 70rem; padding: 1.25rem; min-height: 100vh;
+  background: var(--paper); color: var(--ink); font: 15px/1.4 system-ui, sans-serif; }
+h1 { order: -2; margin: 0; font-size: 1.25rem; overflow-wrap: anywhere; }
+#totals { order: -1; margin-bottom: .75rem; color: var(--dim); } #totals p { margin: .25rem 0; }
+#totals ul { margin: .25rem 0; padding: .4rem .8rem; list-style: none; background: var(--soft); border-radius: .4rem;
+  max-height: 12rem; overflow: auto; }
+#totals li { padding-left: 3rem; overflow-wrap: anywhere; }
+#totals a { float: left; margin-left: -3rem; color: inherit; font-variant-numeric: tabular-nums; }
+ol { list-style: none; margin: 0; padding: 0 0 3rem; }
+.ends, ol > li { --time: 7.5rem; padding-left: var(--time); }
+.ends { position: sticky; top: 0; z-index: 1; display: flex; justify-content: space-between; padding-block: .4rem;
+  font-weight: 600; background: var(--paper); border-bottom: 1px solid var(--line); }
+.ends span:nth-child(1) { color: var(--editor); } .ends span:nth-child(2) { color: var(--accord); }
+.ends span:nth-child(3) { color: var(--agent); }
+ol > li { position: relative; scroll-margin-top: 3rem; } ol > li:target .lane { background: var(--soft); }
+ol > li > small { position: absolute; left: 0; top: .5rem; color: var(--dim); font-variant-numeric: tabular-nums; }
+.lane { padding: .4rem 0 .3rem; border: solid var(--line); border-width: 0 2px;
+  background: linear-gradient(var(--line), var(--line)) center / 1px 100% no-repeat; }
+li.editor { --who: var(--editor); } li.agent { --who: var(--agent); } li.accord { --who: var(--accord); }
+summary { list-style: none; cursor: pointer; } summary::-webkit-details-marker { display: none; }
+summary:hover .label, summary:focus-visible .label { background: var(--soft); }
+.label { display: flex; flex-wrap: wrap; gap: 0 .6rem; align-items: baseline; width: fit-content; max-width: 100%;
+  padding: 0 .75rem; background: var(--paper); }
+.label b { color: var(--who, inherit); overflow-wrap: anywhere; } .what { color: var(--dim); overflow-wrap: anywhere; }
+.label { position: relative; padding-left: 1.5rem; }
+.label::before { content: "▸"; position: absolute; left: .6rem; color: var(--dim); }
+details[open] .label::before { content: "▾"; }
+.reply .label b { font-weight: 500; } .count { font-variant-numeric: tabular-nums; }
+.label .fate { padding: 0 .4rem; border: 1px solid; border-radius: .3rem; font-size: .85em; }
+.arrow { position: relative; display: block; height: 10px; --c: var(--who, var(--dim)); }
+.arrow::before { content: ""; position: absolute; inset: 4px 2px auto; border-top: 2px solid var(--c); }
+.reply .arrow::before, .accord .arrow::before { border-top-style: dashed; }
+.arrow::after { content: ""; position: absolute; top: 0; border: solid transparent; border-width: 5px 9px; }
+.right .arrow::after { right: 0; border-right-width: 0; border-left-color: var(--c); }
+.left .arrow::after { left: 0; border-left-width: 0; border-right-color: var(--c); }
+.half.editor .arrow, .half.left .arrow { width: 50%; } .half.accord.right .arrow { margin-left: 50%; }
+.half.accord.right .label { margin-left: 50%; max-width: 50%; }
+.stopped .arrow::after { content: "✕"; top: -5px; right: -5px; border: 0; color: var(--error);
+  font: 700 15px/20px sans-serif; }
+.refused, .error { color: var(--error) !important; } .adapted, .warning { color: var(--warning) !important; }
+.info { color: var(--info) !important; }
+.finding { margin: .3rem .75rem; padding: .3rem .6rem; background: var(--soft); border-left: 4px solid currentColor;
+  border-radius: 0 .3rem .3rem 0; overflow-wrap: anywhere; } .finding small { display: block; color: var(--dim); }
+pre { overflow: auto; max-height: 26rem; margin: .3rem .75rem; padding: .6rem; background: var(--soft);
+  border: 1px solid var(--line); border-radius: .3rem; white-space: pre-wrap; overflow-wrap: anywhere;
+  font-size: 13px; }
+ol > li.begins { margin: 1.5rem 0 .5rem; padding: .2rem; text-align: center; color: var(--dim);
+  background: var(--soft); }
+@media (max-width: 45rem) {
+  body { padding: .75rem; font-size: 14px; } .ends, ol > li { --time: 0; }
+  ol > li > small { position: static; display: block; padding: .35rem .75rem 0; border: solid var(--line);
+    border-width: 0 2px; }
+  .lane { padding-top: 0; } .half.accord.right .label { margin-left: 0; max-width: 100%; }
+}
+@media print { .ends { position: static; } pre { max-height: none; } }
+"""
