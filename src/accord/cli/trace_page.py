@@ -16,7 +16,7 @@ from accord.cli.trace_summary import Shown, ShownFinding
 MAX_PAYLOAD_CHARS: Final = 20_000
 MAX_TOGETHER: Final = 200
 MAX_LISTED: Final = 100
-SEVERITIES: Final = ("error", "warning", "info")
+SEVERITIES: Final[tuple[str, ...]] = ("error", "warning", "info")
 
 
 def write_page(page: TextIO, name: str, entries: Iterable[Shown]) -> None:
@@ -41,7 +41,7 @@ class _Totals:
 
     def __init__(self) -> None:
         self._messages = 0
-        self._found: Final = dict.fromkeys(SEVERITIES, 0)
+        self._found: Final[dict[str, int]] = dict.fromkeys(SEVERITIES, 0)
         self._listed: Final[list[str]] = []
 
     def add(self, row: int, group: list[Shown]) -> None:

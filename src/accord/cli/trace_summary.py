@@ -143,11 +143,8 @@ def _content(value: Any) -> str:
 
 def _piece(message: Any) -> tuple[str, str]:
     """Which text this is a piece of, and the piece."""
-    for key in ("params", "update"):
-        message = cast("Mapping[str, Any]", message).get(key) if isinstance(message, Mapping) else None
-    fields = cast("Mapping[str, Any]", message) if isinstance(message, Mapping) else {}
-    kind, content = _word(fields.get("sessionUpdate")), fields.get("content")
-    text = cast("Mapping[str, Any]", content).get("text") if isinstance(content, Mapping) else None
+    update = _at(_at(message, "params"), "update")
+    kind, text = _word(_at(update, "sessionUpdate")), _at(_at(update, "content"), "text")
     return (kind, CONTROL.sub(" ", text)) if kind.endswith("_chunk") and isinstance(text, str) else ("", "")
 
 
@@ -164,6 +161,10 @@ def _block(block: Any) -> str:
         return json.dumps(text[:MAX_SUMMARY], ensure_ascii=False)
     name = fields.get("name") or fields.get("mimeType") or ""
     return f"{_word(fields.get('type'))} {name}".strip()
+
+
+def _at(value: Any, key: str) -> Any:
+    return cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
 
 
 def _finding(found: Any) -> ShownFinding:

@@ -35,7 +35,8 @@ def hear(line: bytes) -> None:
     try:
         told: Any = json.loads(line)
         if isinstance(told, list):
-            write(b'[ {"jsonrpc":"2.0","id":%d,"result":{}} ]\n' % told[-1]["id"])
+            own = int(told[-1]["id"])  # pyright: ignore[reportUnknownArgumentType]
+            write(b'[ {"jsonrpc":"2.0","id":%d,"result":{}} ]\n' % own)
         elif told["method"] != "session/cancel":
             answer(told["method"], told["id"], told["params"])
     except (ValueError, LookupError, TypeError):

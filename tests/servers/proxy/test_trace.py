@@ -1,8 +1,12 @@
-"""A trace's file belongs to one conversation at a time, and to its owner."""
+"""A trace's file belongs to one conversation at a time and to its owner; its page is safe whatever was said."""
 
+import io
 import json
 from pathlib import Path
+from typing import Any
 
+from accord.cli.trace_page import write_page
+from accord.cli.trace_summary import Conversation
 from accord.core.guard import Side
 from accord.servers.proxy import TraceFile
 
@@ -16,3 +20,27 @@ def test_a_file_that_is_being_written_is_left_to_who_writes_it(tmp_path: Path):
     assert json.loads(path.read_bytes())["number"] == 1
     assert second.path.read_bytes() == b""
     assert path.stat().st_mode & 0o077 == 0
+
+
+def test_the_page_joins_pieces_escapes_everything_and_lists_findings():
+    entries = [
+        _entry(1, "editor", {"method": "session/prompt", "params": {"prompt": [{"type": "text", "text": "<script>"}]}}),
+        *(_entry(number, "agent", _piece("<b>")) for number in (2, 3)),
+        _entry(4, "agent", "\ud800", findings=[{"severity": "error", "clause": "c", "sentence": "<i>no</i>"}]),
+    ]
+    conversation, page = Conversation(), io.StringIO()
+    write_page(page, "a<b", (conversation.show(entry) for entry in entries))
+    text = page.getvalue()
+    assert not any(tag in text for tag in ("<script", "<b>&lt;b", "<i>no", "http:", "https:"))
+    assert "× 2" in text
+    assert '<a href="#m3">4</a> &lt;i&gt;no' in text
+    text.encode()
+
+
+def _entry(number: int, side: str, message: Any, **more: Any) -> dict[str, Any]:
+    return {"number": number, "at_ms": number, "from": side, "kind": "notice", "message": message, **more}
+
+
+def _piece(text: str) -> Any:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    return {"method": "session/update", "params": {"update": update}}
