@@ -1,0 +1,18 @@
+"""An agent that shows what an editor can be shown, and that never ends where it is told to wait."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from accord.agent import Agent, Turn, Yielded
+
+agent = Agent(name="everything", accepts={"image": True})
+
+
+@agent
+async def show(turn: Turn) -> AsyncIterator[Yielded]:
+    """One of everything."""
+    yield turn.thought("Let me see.")
+    yield turn.progress("Looking", 0.5)
+    yield f"You said: {turn.text}"
+    if turn.text == "wait":
+        await asyncio.sleep(60)

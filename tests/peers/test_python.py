@@ -1,0 +1,138 @@
+"""The Python SDK's client, as a library, against an agent of ours over real pipes: one process for all of it."""
+
+import asyncio
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acp import PROTOCOL_VERSION, RequestError, audio_block, image_block, spawn_agent_process, text_block
+from acp.client.connection import ClientSideConnection
+from acp.interfaces import Client
+
+ROOT = Path(__file__).parent.parent.parent
+PATIENCE_S = 60
+
+
+class Listener(Client):
+    """A client that keeps what it is told, and tells when the agent begins to speak."""
+
+    def __init__(self) -> None:
+        self.updates: list[Any] = []
+        self.has_begun = asyncio.Event()
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ARG002 - the SDK's
+        self.updates.append(update)
+        if update.session_update == "agent_message_chunk":
+            self.has_begun.set()
+
+    def heard(self) -> list[Any]:
+        """What it was told since it was asked last."""
+        heard, self.updates = self.updates, []
+        self.has_begun.clear()
+        return heard
+
+
+@dataclass
+class Visit:
+    """All that came of one visit."""
+
+    initialized: Any = None
+    answers: dict[str, Any] = field(default_factory=dict[str, Any])
+    updates: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
+    errors: dict[str, RequestError] = field(default_factory=dict[str, RequestError])
+    exit_status: int | None = None
+
+
+async def pay(folder: Path) -> Visit:
+    """Say hello, ask, be refused, cancel, look at what was said, and go."""
+    visit, listener = Visit(), Listener()  # pyright: ignore[reportAbstractUsage] - the SDK asks for what is there
+    command = [sys.executable, "-m", "accord", "acp", "tests.peers.everything:agent"]
+    environ = {**os.environ, "ACCORD_STORE_PATH": str(folder / "accord.db")}
+    async with spawn_agent_process(listener, *command, env=environ, cwd=ROOT) as (agent, process):
+        visit.initialized = await agent.initialize(protocol_version=PROTOCOL_VERSION)
+        session = (await agent.new_session(cwd=str(folder), mcp_servers=[])).session_id
+        await ask(visit, listener, agent, session)
+        process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
+        visit.exit_status = await process.wait()
+    return visit
+
+
+async def ask(visit: Visit, listener: Listener, agent: ClientSideConnection, session: str) -> None:
+    visit.answers["text"] = await agent.prompt(session_id=session, prompt=[text_block("Hello")])
+    visit.updates["text"] = listener.heard()
+    blocks: list[Any] = [text_block("Hello"), image_block("aGk=", "image/png")]
+    visit.answers["image"] = await agent.prompt(session_id=session, prompt=blocks)
+    listener.heard()
+    try:
+        await agent.prompt(session_id=session, prompt=[text_block("Hello"), audio_block("aGk=", "audio/wav")])
+    except RequestError as error:
+        visit.errors["audio"] = error
+    visit.updates["audio"] = listener.heard()
+    waiting = asyncio.create_task(agent.prompt(session_id=session, prompt=[text_block("wait")]))
+    await listener.has_begun.wait()
+    await agent.cancel(session_id=session)
+    visit.answers["wait"] = await waiting
+    visit.answers["list"] = await agent.list_sessions()
+    await agent.close_session(session_id=session)
+    listener.heard()
+    await agent.load_session(cwd="/", session_id=session, mcp_servers=[])
+    visit.updates["load"] = listener.heard()
+
+
+@pytest.fixture(scope="module")
+def visit(tmp_path_factory: pytest.TempPathFactory) -> Visit:
+    async def bounded() -> Visit:
+        return await asyncio.wait_for(pay(tmp_path_factory.mktemp("python")), PATIENCE_S)
+
+    return asyncio.run(bounded())
+
+
+def words(updates: list[Any]) -> str:
+    return "".join(each.content.text for each in updates if each.session_update == "agent_message_chunk")
+
+
+def test_the_client_is_told_what_the_agent_takes(visit: Visit):
+    able = visit.initialized.agent_capabilities
+    assert visit.initialized.protocol_version == 1
+    assert (able.prompt_capabilities.image, able.prompt_capabilities.audio) == (True, False)
+    assert able.load_session
+
+
+def test_a_prompt_is_answered_with_updates_that_the_client_can_read(visit: Visit):
+    assert visit.answers["text"].stop_reason == "end_turn"
+    assert words(visit.updates["text"]) == "You said: Hello"
+    kinds = [each.session_update for each in visit.updates["text"]]
+    assert {"agent_thought_chunk", "tool_call", "tool_call_update"} <= set(kinds)
+
+
+def test_content_that_was_declared_comes_in(visit: Visit):
+    assert visit.answers["image"].stop_reason == "end_turn"
+
+
+def test_content_that_was_not_declared_is_refused_to_the_letter_and_nothing_is_told(visit: Visit):
+    error = visit.errors["audio"]
+    assert (error.code, str(error)) == (-32602, "Invalid content type: agent does not support audio content")
+    assert error.data == {
+        "contentType": "audio",
+        "declaredCapability": False,
+        "required": "promptCapabilities.audio",
+        "supportedTypes": ["text", "resource_link", "image"],
+    }
+    assert visit.updates["audio"] == []
+
+
+def test_a_prompt_that_is_cancelled_says_so(visit: Visit):
+    assert visit.answers["wait"].stop_reason == "cancelled"
+
+
+def test_a_session_is_listed_and_told_again(visit: Visit):
+    assert [each.title for each in visit.answers["list"].sessions] == ["Hello"]
+    assert visit.updates["load"][0].session_update == "user_message_chunk"
+    assert "You said: Hello" in words(visit.updates["load"])
+
+
+def test_the_agent_goes_when_its_client_does(visit: Visit):
+    assert visit.exit_status == 0
