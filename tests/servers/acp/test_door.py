@@ -1,73 +1,22 @@
 """`accord acp` over real pipes: the handshake, prompts, refusals to the letter, and lines that are no messages."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-VECTORS = Path(__file__).parent.parent.parent / "vectors" / "content.jsonl"
+from tests.servers.acp.editor import Editor, start
+
 TEXT = {"type": "text", "text": "Hello"}
 AUDIO = {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}
-
-
-class Editor:
-    """An editor that says raw lines."""
-
-    def __init__(self, folder: Path, agent: str = "demo") -> None:
-        environ = {**os.environ, "ACCORD_STORE_PATH": str(folder / "accord.db"), "PYTHONPATH": str(folder)}
-        command = [sys.executable, "-m", "accord", "acp", agent]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=environ)
-        self._last = 0
-
-    def say(self, line: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line)
-        self.process.stdin.flush()
-
-    def hear(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, "the agent has ended"
-        return json.loads(line)
-
-    def ask(self, method: str, **params: Any) -> tuple[Any, list[Any]]:
-        """The answer to a call, and what was told before it."""
-        self._last += 1
-        self.say(json.dumps({"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}).encode() + b"\n")
-        told: list[Any] = []
-        while (frame := self.hear()).get("id") != self._last:
-            told.append(frame)
-        return frame, told
-
-    def new_session(self, version: int = 1) -> str:
-        if version == 1:
-            self.ask("initialize", protocolVersion=1, clientCapabilities={})
-        else:
-            self.ask("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
-        return self.ask("session/new", cwd="/", mcpServers=[])[0]["result"]["sessionId"]
-
-    def end(self) -> int:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        return self.process.wait(30)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait(30)
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                pipe.close()
 
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     """One agent for all of them: whatever one test does to it must not hurt the next."""
-    made = Editor(tmp_path_factory.mktemp("door"))
+    made = start(tmp_path_factory.mktemp("door"))
     assert "error" in made.ask("session/prompt", sessionId="s", prompt=[TEXT])[0]  # before the introduction
     yield made
     assert made.end() == 0
@@ -90,7 +39,7 @@ def test_a_prompt_is_answered_with_words_and_thoughts(editor: Editor):
 
 
 def test_the_agent_declares_what_it_really_takes(tmp_path: Path):
-    editor = Editor(tmp_path)
+    editor = start(tmp_path)
     first, _ = editor.ask("initialize", protocolVersion=1, clientCapabilities={})
     assert first["result"]["protocolVersion"] == 1
     assert first["result"]["agentCapabilities"]["promptCapabilities"]["image"] is True
@@ -99,7 +48,7 @@ def test_the_agent_declares_what_it_really_takes(tmp_path: Path):
 
 
 def test_the_draft_is_spoken_where_it_is_asked_for(tmp_path: Path):
-    editor = Editor(tmp_path)
+    editor = start(tmp_path)
     draft, _ = editor.ask("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
     assert draft["result"]["protocolVersion"] == 2
     assert "image" in draft["result"]["capabilities"]["session"]["prompt"]
@@ -184,7 +133,7 @@ def test_a_cancelled_prompt_says_so(tmp_path: Path):
         "import asyncio\nfrom accord import Agent\nagent = Agent(name='slow')\n\n\n@agent\nasync def run(turn):\n"
         "    yield 'begun'\n    await asyncio.sleep(60)\n"
     )
-    editor = Editor(tmp_path, "slow:agent")
+    editor = start(tmp_path, "slow:agent")
     try:
         session = editor.new_session()
         params = {"sessionId": session, "prompt": [TEXT]}
@@ -199,33 +148,3 @@ def test_a_cancelled_prompt_says_so(tmp_path: Path):
         assert frame["result"]["stopReason"] == "cancelled"
     finally:
         editor.close()
-
-
-def rows() -> list[dict[str, Any]]:
-    every = [json.loads(line) for line in VECTORS.read_text(encoding="utf-8").splitlines()]
-    return [row for row in every if row["context"] == "prompt" and row["protocolVersion"] == 1]
-
-
-def test_every_vector_of_prompts_gives_its_verdict_through_the_door(tmp_path: Path):
-    """The door is for prompts; the other two contexts are held to the vectors where they are checked, in the validator."""
-    declared = {json.dumps(row["capabilities"], sort_keys=True): row["capabilities"] for row in rows()}
-    module = "from accord import Agent\n\n\nasync def run(turn):\n    yield 'ok'\n\n\n"
-    for number, capabilities in enumerate(declared.values()):
-        module += f"agent{number} = Agent(run, name='vectors', accepts={capabilities!r})\n"
-    (tmp_path / "vectors.py").write_text(module)
-    for number, key in enumerate(declared):
-        editor = Editor(tmp_path, f"vectors:agent{number}")
-        try:
-            session = editor.new_session()
-            for row in rows():
-                if json.dumps(row["capabilities"], sort_keys=True) != key:
-                    continue
-                answer, _ = editor.ask("session/prompt", sessionId=session, prompt=row["content"])
-                if row["valid"] and row["content"]:
-                    assert answer.get("result", {}).get("stopReason") == "end_turn", row["id"]
-                elif row["response"] is not None and row["exact"]:
-                    assert answer["error"] == row["response"].get("error", row["response"]), row["id"]
-                elif row["response"] is not None:
-                    assert answer["error"]["code"] == row["response"].get("error", row["response"])["code"], row["id"]
-        finally:
-            editor.close()

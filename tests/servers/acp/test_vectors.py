@@ -1,0 +1,82 @@
+"""Every prompt of the conformance vectors through `accord acp`, in both versions of the protocol."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from accord.wire.acp.capabilities import DraftPromptCapabilities
+from tests.servers.acp.editor import Editor
+from tests.servers.acp.forking import editors
+from tests.vectors import read_vectors
+
+PROMPTS = [row for row in read_vectors("content.jsonl") if row["context"] == "prompt"]
+VERSIONS = (1, 2)
+
+
+def declared(row: dict[str, Any]) -> str:
+    """The declaration as an agent's author writes it: a plain object, or the draft's model for what is said as such."""
+    if row["protocolVersion"] == 1:
+        return repr(row["capabilities"])
+    return f"DraftPromptCapabilities.model_validate({row['capabilities']!r})"
+
+
+DECLARATIONS = list(dict.fromkeys(declared(row) for row in PROMPTS))
+MODULE = f"""
+from accord import Agent
+from {DraftPromptCapabilities.__module__} import DraftPromptCapabilities
+
+
+async def run(turn):
+    yield 'ok'
+
+
+agents = [{", ".join(DECLARATIONS)}]
+for number, accepts in enumerate(agents):
+    globals()[f"agent{{number}}"] = Agent(run, name="vectors", accepts=accepts)
+"""
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[int, str], tuple[Editor, str]]]:
+    """An editor and its session for each version and each declaration."""
+    folder = tmp_path_factory.mktemp("vectors")
+    (folder / "vectors_agents.py").write_text(MODULE)
+    wanted = [(version, number) for version in VERSIONS for number in range(len(DECLARATIONS))]
+    with editors(folder, [f"vectors_agents:agent{number}" for _, number in wanted]) as made:
+        yield {
+            (version, DECLARATIONS[number]): (editor, editor.new_session(version))
+            for editor, (version, number) in zip(made, wanted, strict=True)
+        }
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_prompt_gets_its_verdict_through_the_door(
+    opened: dict[tuple[int, str], tuple[Editor, str]], version: int
+):
+    for row in PROMPTS:
+        editor, session = opened[version, declared(row)]
+        answer, told = editor.ask("session/prompt", sessionId=session, prompt=row["content"])
+        if row["valid"]:
+            assert how_it_ended(editor, version, answer) == "end_turn", row["id"]
+        else:
+            assert_refused(row, answer["error"])
+            assert told == [], row["id"]
+
+
+def how_it_ended(editor: Editor, version: int, answer: Any) -> str:
+    """Why the turn stopped: version 1 answers the prompt with it, the draft tells it."""
+    if version == 1:
+        return answer["result"]["stopReason"]
+    assert "messageId" in answer["result"]
+    return editor.until_idle()[-1]["stopReason"]
+
+
+def assert_refused(row: dict[str, Any], error: Any) -> None:
+    expected = row["response"]
+    if row["exact"]:
+        assert error == expected, row["id"]
+    assert (error["code"], error["message"]) == (expected["code"], expected["message"]), row["id"]
+    assert error["data"].get("error") == expected["data"].get("error"), row["id"]
+    assert "AAAADUlEQVR42mP8" not in json.dumps(error), row["id"]

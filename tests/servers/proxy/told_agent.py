@@ -1,0 +1,13 @@
+"""An agent that says what it is told to: `_meta.answer` is its answer, and before it `_meta.updates`, one line each."""
+
+import json
+import sys
+
+for line in sys.stdin:
+    call = json.loads(line)
+    meta = call["params"].get("_meta", {})
+    for update in meta.get("updates", []):
+        params = {"sessionId": "s", "update": update}
+        print(json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}))
+    answer = meta.get("answer", {"stopReason": "end_turn"})
+    print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": answer}), flush=True)
