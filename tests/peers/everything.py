@@ -14,5 +14,7 @@ async def show(turn: Turn) -> AsyncIterator[Yielded]:
     yield turn.thought("Let me see.")
     yield turn.progress("Looking", 0.5)
     yield f"You said: {turn.text}"
+    if turn.text == "chart":
+        yield turn.event("chart", {"points": [1, 2]})
     if turn.text == "wait":
         await asyncio.sleep(60)

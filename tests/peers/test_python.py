@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 from acp import PROTOCOL_VERSION, RequestError, audio_block, image_block, spawn_agent_process, text_block
 from acp.client.connection import ClientSideConnection
 from acp.interfaces import Client
+
+from accord.stores.sqlite import SqliteStore
+from accord.wire.receipt import Receipt
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 60
@@ -44,6 +48,7 @@ class Visit:
     updates: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
     errors: dict[str, RequestError] = field(default_factory=dict[str, RequestError])
     exit_status: int | None = None
+    receipts: list[Any] = field(default_factory=list[Any])
 
 
 async def pay(folder: Path) -> Visit:
@@ -57,6 +62,10 @@ async def pay(folder: Path) -> Visit:
         await ask(visit, listener, agent, session)
         process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
         visit.exit_status = await process.wait()
+    store = SqliteStore(folder / "accord.db")
+    await store.open()
+    visit.receipts = [Receipt.parse(record.body) for record in await store.receipts(session)]
+    await store.close()
     return visit
 
 
@@ -75,6 +84,14 @@ async def ask(visit: Visit, listener: Listener, agent: ClientSideConnection, ses
     await listener.has_begun.wait()
     await agent.cancel(session_id=session)
     visit.answers["wait"] = await waiting
+    visit.answers["chart"] = await agent.prompt(session_id=session, prompt=[text_block("chart")])
+    visit.updates["chart"] = listener.heard()
+    (kept,) = re.findall(r"kept as ([\w-]+)", words(visit.updates["chart"]))
+    visit.answers["item"] = await agent.ext_method("accord/item", {"sessionId": session, "itemId": kept})
+    try:
+        await agent.ext_method("accord/item", {"sessionId": session, "itemId": "none"})
+    except RequestError as error:
+        visit.errors["item"] = error
     visit.answers["list"] = await agent.list_sessions()
     await agent.close_session(session_id=session)
     listener.heard()
@@ -132,6 +149,17 @@ def test_a_session_is_listed_and_told_again(visit: Visit):
     assert [each.title for each in visit.answers["list"].sessions] == ["Hello"]
     assert visit.updates["load"][0].session_update == "user_message_chunk"
     assert "You said: Hello" in words(visit.updates["load"])
+
+
+def test_every_prompt_that_could_be_read_left_a_receipt_the_refused_one_too(visit: Visit):
+    assert [receipt.outcome.status for receipt in visit.receipts] == ["done", "done", "refused", "cancelled", "done"]
+
+
+def test_what_could_not_be_shown_is_fetched_by_the_name_that_the_text_gives_it(visit: Visit):
+    assert visit.initialized.agent_capabilities.field_meta == {"accord.methods": ["_accord/item"]}
+    assert visit.answers["item"]["item"]["type"] == "chart"
+    assert visit.answers["item"]["item"]["data"] == {"points": [1, 2]}
+    assert visit.errors["item"].code == -32002
 
 
 def test_the_agent_goes_when_its_client_does(visit: Visit):

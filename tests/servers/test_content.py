@@ -7,6 +7,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.app import Application
+from accord.wire.receipt import Receipt
 from tests.servers.doors import DOORS, Told, body, make_service, within
 from tests.vectors import read_vectors
 
@@ -43,3 +44,17 @@ def assert_refused(row: dict[str, Any], found: Told) -> None:
         assert found.code in {"content_invalid", "invalid_message"}, row["id"]
     else:
         assert (found.code, found.message) == ("content_unsupported", row["response"]["message"]), row["id"]
+
+
+def test_a_turn_that_is_refused_for_its_content_leaves_a_receipt():
+    """So does a prompt over ACP, which tests/peers/test_python.py holds."""
+    service = make_service(Agent(run))
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+
+    async def ask() -> Receipt:
+        async with DOORS["memory-json"](Application(service)) as asks:
+            with pytest.raises(Told):
+                await asks(body(content=[image]))
+            return await service.sessions.receipt(body()["request_id"])
+
+    assert within(ask).outcome.status == "refused"

@@ -24,6 +24,7 @@ from accord.servers.acp.failing import (
     told_error,
 )
 from accord.servers.acp.handshake import Agreed, agree, introduce
+from accord.servers.acp.kept import ITEM_METHOD, ItemRequest, kept_item
 from accord.servers.acp.listing import list_page
 from accord.servers.acp.opened import OpenSession, OpenSessions
 from accord.servers.acp.prompt import Asked, read_prompt, split_prompt
@@ -83,6 +84,7 @@ class Door:
             Method.SESSION_LIST: self._list,
             Method.SESSION_CLOSE: self._close,
             Method.SESSION_SET_CONFIG_OPTION: _refusing(NO_OPTIONS),
+            ITEM_METHOD: self._item,
         }
         self._stable: Final[Mapping[str, Answers]] = both | {
             Method.AUTHENTICATE: _refusing(NO_LOGIN),
@@ -216,8 +218,12 @@ class Door:
         await self._open.close(CloseSessionRequest.parse(raw).session_id)
         return CloseSessionResponse()
 
+    async def _item(self, raw: bytes) -> Any:
+        asked = ItemRequest.parse(raw)
+        return await kept_item(self._store, self._open.named(asked.session_id), asked.item_id)
+
     async def _prompt(self, raw: bytes) -> Any:
-        session, asked = self._admit(raw)
+        session, asked = await self._admit(raw)
         own = uuid4()
         try:
             updates = TurnUpdates(session.id, str(own), is_draft=False)
@@ -232,7 +238,7 @@ class Door:
         return PromptResponse.trusted(stop_reason=stop)
 
     async def _draft_prompt(self, raw: bytes) -> Any:
-        session, asked = self._admit(raw)
+        session, asked = await self._admit(raw)
         own = uuid4()
         try:
             turn = await self._begin_turn(session, asked, own)
@@ -245,25 +251,37 @@ class Door:
         telling.add_done_callback(self._telling.discard)
         return DraftPromptResponse(message_id=str(own))
 
-    def _admit(self, raw: bytes) -> tuple[OpenSession, Asked]:
+    async def _admit(self, raw: bytes) -> tuple[OpenSession, Asked]:
         """A prompt that may come in, with its session taken; raises the error that says why not."""
         asked = read_prompt(raw)
         session = self._open.named(asked.session_id)
         refused = self._engine.validator.validate_json(asked.prompt).error
         if refused is not None:
+            await self._keep_refusal(session, asked)
             raise RpcError(**refused)
         session.take_prompt()
         return session, asked
 
+    async def _keep_refusal(self, session: OpenSession, asked: Asked) -> None:
+        """Run the turn that refuses this prompt, so that it leaves a receipt as by every door; what is malformed is none."""
+        with suppress(InvalidMessageError):
+            turn = await self._sessions.begin(self._request(session, asked, uuid4()))
+            async with aclosing(turn.batches()) as batches:
+                async for _ in batches:
+                    pass
+
     async def _begin_turn(self, session: OpenSession, asked: Asked, own: UUID) -> LiveTurn | KeptTurn:
+        turn = await self._sessions.begin(self._request(session, asked, own))
+        if session.prompting is not None:
+            session.prompting.begun(turn)
+        return turn
+
+    def _request(self, session: OpenSession, asked: Asked, own: UUID) -> ServiceRequest:
         query, content = split_prompt(asked.prompt)
         capabilities = None if self._agreed is None else self._agreed.capabilities
         payload = AgentRequest.trusted(query=query, content=content or None, capabilities=capabilities)
         context = SessionContext.trusted(session_id=session.id, user=self._user)
-        turn = await self._sessions.begin(ServiceRequest.trusted(request_id=own, context=context, payload=payload))
-        if session.prompting is not None:
-            session.prompting.begun(turn)
-        return turn
+        return ServiceRequest.trusted(request_id=own, context=context, payload=payload)
 
     async def _tell(self, updates: TurnUpdates, turn: LiveTurn | KeptTurn) -> None:
         async with aclosing(turn.batches()) as batches:

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from accord.core.validate import Declaration
+from accord.servers.acp.kept import ITEM_METHOD
 from accord.wire.acp.capabilities import (
     AgentCapabilities,
     DraftAgentCapabilities,
@@ -30,6 +31,9 @@ STABLE: Final = 1
 DRAFT: Final = 2
 DECLARED_AT: Final = "accord.capabilities"
 """The key of `_meta` under which a client may say what it can show."""
+
+METHODS_AT: Final = "accord.methods"
+"""The key of `_meta` under which the agent names methods of our own."""
 
 AN_EDITOR: Final = ClientCapabilities(
     supported_events=[str(PresentationEventType.THOUGHT_TRACE), str(PresentationEventType.PROGRESS_INDICATOR)],
@@ -84,10 +88,11 @@ def introduce(
         takes.accepts(kind) for kind in (ContentType.IMAGE, ContentType.AUDIO, ContentType.RESOURCE)
     )
     info = Implementation(name=name, version=version, title=name)
+    own = {METHODS_AT: [ITEM_METHOD]}
     if agreed.is_draft:
         flags = {"image": image, "audio": audio, "embeddedContext": embedded}
         prompt = DraftPromptCapabilities.model_validate({flag: {} for flag, says_yes in flags.items() if says_yes})
-        able = DraftAgentCapabilities(session=DraftSessionCapabilities(prompt=prompt))
+        able = DraftAgentCapabilities(session=DraftSessionCapabilities(prompt=prompt), _meta=own)
         return DraftInitializeResponse(protocol_version=DRAFT, info=info, capabilities=able, auth_methods=[])
     return InitializeResponse(
         protocol_version=STABLE,
@@ -95,6 +100,7 @@ def introduce(
             load_session=True,
             prompt_capabilities=PromptCapabilities(image=image, audio=audio, embedded_context=embedded),
             session_capabilities=SessionCapabilities.model_validate({"list": {}, "resume": {}, "close": {}}),
+            _meta=own,
         ),
         agent_info=info,
         auth_methods=[],

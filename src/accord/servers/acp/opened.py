@@ -21,6 +21,11 @@ class Prompting:
         self._turn: LiveTurn | KeptTurn | None = None
         self._is_cancelled = False
 
+    @property
+    def request_ids(self) -> list[str]:
+        """What its turn is called in the store, if it has begun."""
+        return [] if self._turn is None else [self._turn.request_id]
+
     def begun(self, turn: LiveTurn | KeptTurn) -> None:
         """Its turn has begun; a client that has cancelled it meanwhile is heard now."""
         self._turn = turn
