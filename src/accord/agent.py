@@ -21,6 +21,7 @@ from uuid import UUID, uuid5
 from pydantic_core import from_json
 
 from accord.core.profile import ClientProfile, profile_client
+from accord.core.show import show_plan, show_tool_call
 from accord.core.validate.declaration import Declared
 from accord.errors import AgentError, UsageError
 from accord.ports import Clock
@@ -150,10 +151,28 @@ class Turn:
         """Something failed, and the user should know."""
         return self._shown(_Kind.USER_ERROR, {"message": message, **more})
 
+    def plan(self, *steps: Mapping[str, Any] | str) -> EventPacket:
+        """What is to be done, all of it every time: texts, or `content`, `status` and `priority` each.
+
+        Editors show it; a client that shows progress gets its share that is done, any other a list in words.
+        """
+        return self._worked(show_plan(steps))
+
+    def tool_call(self, call_id: str, title: str, *content: Any, **more: Any) -> EventPacket:
+        """A tool at work and what it gave: texts, content blocks or diffs; the same id again is the same call.
+
+        `status` is pending, in_progress, completed or failed; `kind`, `locations`, `raw_input` and `raw_output` are
+        ACP's. Editors show it, others get it as progress; who shows no progress is told only that it failed.
+        """
+        return self._worked(show_tool_call(call_id, title, content, {"status": "in_progress", **more}))
+
     def event(self, kind: str, data: Mapping[str, Any]) -> EventPacket:
         """An event of a type of the agent's own; a client that did not declare it is told that it is kept."""
         own, now = self._next_id(), self._clock.now()
         return EventPacket(p={"id": str(own), "type": kind, "timestamp": now.isoformat(), "data": dict(data)})
+
+    def _worked(self, members: Mapping[str, Any]) -> EventPacket:
+        return EventPacket(p={"id": str(self._next_id()), "timestamp": self._clock.now().isoformat(), **members})
 
     def _shown(self, kind: PresentationEventType, data: Mapping[str, Any]) -> PresentationEvent:
         return PresentationEvent(type=kind, data=dict(data), id=self._next_id(), timestamp=self._clock.now())

@@ -13,6 +13,8 @@ async def show(turn: Turn) -> AsyncIterator[Yielded]:
     """One of everything."""
     yield turn.thought("Let me see.")
     yield turn.progress("Looking", 0.5)
+    yield turn.plan({"content": "Look", "status": "completed"}, "Answer")
+    yield turn.tool_call("1", "Read a file", "its text", {"type": "diff", "path": "/a", "newText": "b"}, kind="read")
     yield f"You said: {turn.text}"
     if turn.text == "chart":
         yield turn.event("chart", {"points": [1, 2]})

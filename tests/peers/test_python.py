@@ -122,7 +122,9 @@ def test_a_prompt_is_answered_with_updates_that_the_client_can_read(visit: Visit
     assert visit.answers["text"].stop_reason == "end_turn"
     assert words(visit.updates["text"]) == "You said: Hello"
     kinds = [each.session_update for each in visit.updates["text"]]
-    assert {"agent_thought_chunk", "tool_call", "tool_call_update"} <= set(kinds)
+    assert {"agent_thought_chunk", "plan", "tool_call", "tool_call_update"} <= set(kinds)
+    (call,) = [each for each in visit.updates["text"] if getattr(each, "title", None) == "Read a file"]
+    assert [part.type for part in call.content] == ["content", "diff"]
 
 
 def test_content_that_was_declared_comes_in(visit: Visit):

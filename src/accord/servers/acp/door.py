@@ -263,7 +263,7 @@ class Door:
         return session, asked
 
     async def _keep_refusal(self, session: OpenSession, asked: Asked) -> None:
-        """Run the turn that refuses this prompt, so that it leaves a receipt as by every door; what is malformed is none."""
+        """Run the turn that refuses this prompt: it leaves a receipt, as by every door. What is malformed is none."""
         with suppress(InvalidMessageError):
             turn = await self._sessions.begin(self._request(session, asked, uuid4()))
             async with aclosing(turn.batches()) as batches:

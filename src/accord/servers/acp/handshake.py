@@ -1,7 +1,7 @@
 """The handshake: which version is spoken, what the agent is said to take, and what the client can show.
 
-A client that says nothing of Accord reads markdown and shows thoughts and progress, as editors do; everything else is
-told to it in words. No connection and no session is known here.
+A client that says nothing of Accord reads markdown and shows thoughts, progress, plans and tool calls, as editors do;
+everything else is told to it in words. No connection and no session is known here.
 """
 
 from collections.abc import Mapping
@@ -26,6 +26,7 @@ from accord.wire.acp.initialize import DraftInitializeResponse, InitializeReques
 from accord.wire.client import ClientCapabilities
 from accord.wire.event import PresentationEventType
 from accord.wire.message import invalid_message
+from accord.wire.working import PLAN, TOOL_CALL
 
 STABLE: Final = 1
 DRAFT: Final = 2
@@ -36,7 +37,12 @@ METHODS_AT: Final = "accord.methods"
 """The key of `_meta` under which the agent names methods of our own."""
 
 AN_EDITOR: Final = ClientCapabilities(
-    supported_events=[str(PresentationEventType.THOUGHT_TRACE), str(PresentationEventType.PROGRESS_INDICATOR)],
+    supported_events=[
+        str(PresentationEventType.THOUGHT_TRACE),
+        str(PresentationEventType.PROGRESS_INDICATOR),
+        PLAN,
+        TOOL_CALL,
+    ],
     prefers_markdown=True,
 )
 """Who said nothing of what it can show is taken for this one."""

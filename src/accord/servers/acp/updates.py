@@ -1,16 +1,18 @@
 """A turn's packets as `session/update` lines, in either version. Pure: packets in, bytes out.
 
-Text is passed on as the JSON that it is already, without being read. A thought is a thought chunk, progress is a tool
-call that goes on and ends with its turn. Any other event reaches only clients that declared it: it travels in `_meta`.
+Text is passed on as the JSON that it is already, without being read. A thought is a thought chunk, a plan is a plan,
+progress is a tool call that goes on and ends with its turn, as tool calls do. Any other event reaches only clients that
+declared it: it travels in `_meta`. What cannot be read is told in words.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, cast
 
 import msgspec
 from pydantic import ValidationError
 
 from accord.core.rpc import notice_line
+from accord.servers.acp.work import call_update, plan_update, read_call, read_plan
 from accord.wire.acp.content import TextBlock
 from accord.wire.acp.draft_update import (
     AgentMessage,
@@ -38,6 +40,7 @@ from accord.wire.acp.update import (
 from accord.wire.chat import ChatMessage, Role
 from accord.wire.event import PresentationEventType, ProgressUpdate
 from accord.wire.packet import ErrorPacket, EventPacket, StreamError, StreamPacket
+from accord.wire.working import PLAN, TOOL_CALL
 
 EVENT_AT: Final = "accord.event"
 """The key of `_meta` under which an update carries the event that it was made from."""
@@ -48,12 +51,14 @@ STATUSES: Final[Mapping[str, ToolCallStatus]] = {
     "complete": ToolCallStatus.COMPLETED,
     "failed": ToolCallStatus.FAILED,
 }
+ENDED: Final = frozenset({ToolCallStatus.COMPLETED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED})
+UNREADABLE: Final = "(A {} that cannot be read.)\n"
 LEFT_OPEN: Final[Mapping[StopReason, ToolCallStatus]] = {
     StopReason.END_TURN: ToolCallStatus.COMPLETED,
     StopReason.CANCELLED: ToolCallStatus.FAILED,
     StopReason.ERROR: ToolCallStatus.FAILED,
 }
-"""What becomes of progress that nobody ended, when its turn ends."""
+"""What becomes of progress and calls that nobody ended, when their turn ends."""
 
 
 class _Packet(msgspec.Struct):
@@ -73,8 +78,15 @@ class TurnUpdates:
         self._session_id: Final = session_id
         self._own: Final = own
         self._is_draft: Final = is_draft
-        self._calls: Final[dict[str, str]] = {}
+        self._labels: Final[dict[str, str]] = {}
+        self._calls: Final[set[str]] = set()
         self._open: Final[dict[str, None]] = {}
+        self._kinds: Final[Mapping[str, Callable[[dict[str, Any]], SessionUpdate | DraftSessionUpdate]]] = {
+            PresentationEventType.THOUGHT_TRACE: self._thought,
+            PresentationEventType.PROGRESS_INDICATOR: self._progressed,
+            PLAN: self._planned,
+            TOOL_CALL: self._called,
+        }
         chunk: dict[str, Any] = {"sessionUpdate": "agent_message_chunk"} | ({"messageId": own} if is_draft else {})
         chunk["content"] = {"type": "text", "text": ""}
         # Everything around the text is the same for every piece of it.
@@ -96,21 +108,16 @@ class TurnUpdates:
         status = LEFT_OPEN[stop]
         if self._is_draft and stop is StopReason.CANCELLED:
             status = ToolCallStatus.CANCELLED
-        left, calls = list(self._open), self._calls
+        left = list(self._open)
         self._open.clear()
-        return b"".join(self._told(self._changed(calls[label], status=status)) for label in left)
+        return b"".join(self._told(self._changed(call_id, status=status)) for call_id in left)
 
     def _line(self, packet: StreamPacket) -> bytes:
         if isinstance(packet, ErrorPacket):
             self.error = packet.p
             return b""
         event = cast("EventPacket", packet).p
-        kind = str(event.get("type", "")).lower()
-        if kind == PresentationEventType.THOUGHT_TRACE:
-            return self._told(self._thought(event))
-        if kind == PresentationEventType.PROGRESS_INDICATOR and (update := _progress(event)) is not None:
-            return self._told(self._progressed(event, update))
-        return self._told(self._shown(event))
+        return self._told(self._kinds.get(str(event.get("type", "")).lower(), self._shown)(event))
 
     def _thought(self, event: dict[str, Any]) -> SessionUpdate | DraftSessionUpdate:
         content = TextBlock(text=_thought_text(event.get("data")))
@@ -118,29 +125,51 @@ class TurnUpdates:
             return DraftAgentThoughtChunk(message_id=self._own, content=content, _meta={EVENT_AT: event})
         return AgentThoughtChunk(content=content, _meta={EVENT_AT: event})
 
-    def _shown(self, event: dict[str, Any]) -> SessionUpdate | DraftSessionUpdate:
-        content = TextBlock(text="")
+    def _shown(self, event: dict[str, Any], words: str = "") -> SessionUpdate | DraftSessionUpdate:
+        content = TextBlock(text=words)
         if self._is_draft:
             return DraftAgentMessageChunk(message_id=self._own, content=content, _meta={EVENT_AT: event})
         return AgentMessageChunk(content=content, _meta={EVENT_AT: event})
 
-    def _progressed(self, event: dict[str, Any], update: ProgressUpdate) -> SessionUpdate | DraftSessionUpdate:
+    def _planned(self, event: dict[str, Any]) -> SessionUpdate | DraftSessionUpdate:
+        plan = read_plan(event.get("data"))
+        if plan is None:
+            return self._shown(event, UNREADABLE.format("plan"))
+        return plan_update(plan, self._own, {EVENT_AT: event}, is_draft=self._is_draft)
+
+    def _called(self, event: dict[str, Any]) -> SessionUpdate | DraftSessionUpdate:
+        call = read_call(event.get("data"))
+        if call is None:
+            return self._shown(event, UNREADABLE.format("tool call"))
+        # The agent's ids are its own; a session's have to differ from turn to turn.
+        call_id = f"{self._own}-call-{call.tool_call_id}"
+        is_new = call_id not in self._calls
+        self._calls.add(call_id)
+        self._note(call_id, is_open=str(call.status) not in ENDED)
+        return call_update(call, call_id, {EVENT_AT: event}, is_new=is_new, is_draft=self._is_draft)
+
+    def _progressed(self, event: dict[str, Any]) -> SessionUpdate | DraftSessionUpdate:
+        update = _progress(event)
+        if update is None:
+            return self._shown(event, UNREADABLE.format("report of progress"))
         status, label = STATUSES[update.status], update.label
         share = update.progress_percent
         title = label if share is None or status is not ToolCallStatus.IN_PROGRESS else f"{label} ({share:.0%})"
-        known = self._calls.get(label)
-        call_id = known or f"{self._own}-{len(self._calls) + 1}"
-        self._calls[label] = call_id
-        if status is ToolCallStatus.IN_PROGRESS:
-            self._open[label] = None
-        else:
-            self._open.pop(label, None)
+        known = self._labels.get(label)
+        call_id = self._labels.setdefault(label, f"{self._own}-{len(self._labels) + 1}")
+        self._note(call_id, is_open=status is ToolCallStatus.IN_PROGRESS)
         told: dict[str, Any] = {"title": title, "status": status, "_meta": {EVENT_AT: event}}
         if known:
             return self._changed(call_id, **told)
         if self._is_draft:
             return DraftToolCallChanged(tool_call_id=call_id, kind=ToolKind.OTHER, **told)
         return ToolCallStarted(tool_call_id=call_id, kind=ToolKind.OTHER, **told)
+
+    def _note(self, call_id: str, *, is_open: bool) -> None:
+        if is_open:
+            self._open[call_id] = None
+        else:
+            self._open.pop(call_id, None)
 
     def _changed(self, call_id: str, **told: Any) -> SessionUpdate | DraftSessionUpdate:
         changed = DraftToolCallChanged if self._is_draft else ToolCallChanged

@@ -1,0 +1,167 @@
+"""What an editor is sent for each packet, in both versions: a table, and each line is what the wire models read."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from accord.agent import Agent, Turn, Yielded
+from accord.engine import Dispatcher, Engine
+from accord.servers.acp.handshake import AN_EDITOR
+from accord.servers.acp.updates import TurnUpdates
+from accord.wire.acp.draft_update import DraftSessionNotification
+from accord.wire.acp.session import StopReason
+from accord.wire.acp.update import OtherUpdate, SessionNotification
+from accord.wire.client import ClientCapabilities
+from accord.wire.event import PresentationEventType
+from accord.wire.packet import StreamPacket
+from accord.wire.request import ServiceRequest
+from accord.wire.working import PLAN, TOOL_CALL
+
+Say = Callable[[Turn], Yielded]
+
+DIFF = {"type": "diff", "path": "/a.py", "oldText": "one\n", "newText": "two"}
+PATCH = "--- a/a.py\n+++ b/a.py\n@@ -1,1 +1,1 @@\n-one\n+two\n\\ No newline at end of file\n"
+SOURCE = {"source_id": "1", "uri": "https://example.com/r", "title": "Report"}
+PIXEL = {"url": "https://example.com/p.png", "mime_type": "image/png", "alt_text": "A pixel"}
+
+SHOWN: dict[str, Say] = {
+    "text": lambda _: "Hello",
+    "thought_trace": lambda turn: turn.thought("Hm"),
+    "progress_indicator": lambda turn: turn.progress("Looking", 0.5),
+    "citation_block": lambda turn: turn.citation(SOURCE),
+    "media_carousel": lambda turn: turn.media(PIXEL),
+    "markdown_block": lambda turn: turn.markdown("> so"),
+    "user_error": lambda turn: turn.user_error("It broke"),
+    "plan": lambda turn: turn.plan({"content": "Look", "status": "completed"}, "Act"),
+    "tool_call": lambda turn: turn.tool_call("1", "Edit", "done", DIFF, status="completed", kind="edit"),
+    "of its own": lambda turn: turn.event("chart", {"points": [1]}),
+}
+"""One of everything that an agent can say."""
+
+KINDS: dict[str, tuple[str, str]] = {
+    "text": ("agent_message_chunk", "agent_message_chunk"),
+    "thought_trace": ("agent_thought_chunk", "agent_thought_chunk"),
+    "progress_indicator": ("tool_call", "tool_call_update"),
+    "citation_block": ("agent_message_chunk", "agent_message_chunk"),
+    "media_carousel": ("agent_message_chunk", "agent_message_chunk"),
+    "markdown_block": ("agent_message_chunk", "agent_message_chunk"),
+    "user_error": ("agent_message_chunk", "agent_message_chunk"),
+    "plan": ("plan", "plan_update"),
+    "tool_call": ("tool_call", "tool_call_update"),
+    "of its own": ("agent_message_chunk", "agent_message_chunk"),
+}
+"""Which kind of update it is first told by, in version 1 and in the draft."""
+
+
+def packets(what: list[Say], capabilities: ClientCapabilities) -> list[StreamPacket]:
+    """What a client of these capabilities gets of an agent that says this."""
+
+    async def run(turn: Turn) -> AsyncIterator[Yielded]:
+        for say in what:
+            yield say(turn)
+
+    async def gather() -> list[StreamPacket]:
+        request = ServiceRequest.model_validate(
+            {
+                "request_id": str(UUID(int=1)),
+                "context": {"session_id": "s", "user": {"id": "u", "name": "U"}},
+                "payload": {"query": "hi", "capabilities": capabilities.dump()},
+            }
+        )
+        return [packet async for packet in Engine(Agent(run), Dispatcher([])).begin(request).packets()]
+
+    return asyncio.run(gather())
+
+
+def told(*what: Say, is_draft: bool, capabilities: ClientCapabilities = AN_EDITOR) -> list[dict[str, Any]]:
+    updates = TurnUpdates("s", "own", is_draft=is_draft)
+    lines = updates.lines([packet.to_json() for packet in packets(list(what), capabilities)])
+    lines += updates.ending(StopReason.END_TURN)
+    notices = [json.loads(line)["params"] for line in lines.splitlines()]
+    for params in notices:
+        read = (DraftSessionNotification if is_draft else SessionNotification).model_validate(params)
+        assert not isinstance(read.update, OtherUpdate)
+    return [params["update"] for params in notices]
+
+
+def test_the_table_has_every_event_that_there_is():
+    assert {*map(str, PresentationEventType), PLAN, TOOL_CALL, "text", "of its own"} == set(SHOWN) == set(KINDS)
+
+
+@pytest.mark.parametrize("is_draft", [False, True], ids=["stable", "draft"])
+@pytest.mark.parametrize("name", SHOWN)
+def test_nothing_that_an_agent_says_is_dropped(name: str, is_draft: bool):
+    first = told(SHOWN[name], is_draft=is_draft)[0]
+    assert first["sessionUpdate"] == KINDS[name][is_draft]
+    if first["sessionUpdate"].endswith("_chunk"):
+        assert first["content"]["text"].strip()
+
+
+def test_a_plan_is_told_step_by_step():
+    (plan,) = told(SHOWN["plan"], is_draft=False)
+    steps = [("Look", "completed", "medium"), ("Act", "pending", "medium")]
+    assert [(entry["content"], entry["status"], entry["priority"]) for entry in plan["entries"]] == steps
+    (draft,) = told(SHOWN["plan"], is_draft=True)
+    assert draft["plan"] == {"type": "items", "planId": "own-plan", "entries": plan["entries"]}
+
+
+def test_a_tool_call_has_its_content_in_the_shape_of_either_version():
+    (call,) = told(SHOWN["tool_call"], is_draft=False)
+    text = {"type": "content", "content": {"type": "text", "text": "done"}}
+    assert (call["toolCallId"], call["title"], call["kind"], call["status"]) == (
+        "own-call-1",
+        "Edit",
+        "edit",
+        "completed",
+    )
+    assert call["content"] == [text, DIFF]
+    (draft,) = told(SHOWN["tool_call"], is_draft=True)
+    changed = {"type": "diff", "changes": [{"operation": "modify", "path": "/a.py"}]}
+    assert draft["content"] == [text, {**changed, "patch": {"format": "git_patch", "text": PATCH}}]
+
+
+@pytest.mark.parametrize("is_draft", [False, True], ids=["stable", "draft"])
+def test_the_same_call_goes_on_and_what_nobody_ended_ends_with_its_turn(is_draft: bool):
+    begun, more, other, ended = told(
+        lambda turn: turn.tool_call("1", "Read", status="pending"),
+        lambda turn: turn.tool_call("1", "Read", "half of it"),
+        lambda turn: turn.tool_call("2", "Run", status="failed"),
+        is_draft=is_draft,
+    )
+    assert begun["toolCallId"] == more["toolCallId"] == ended["toolCallId"] != other["toolCallId"]
+    assert [more["sessionUpdate"], ended["sessionUpdate"]] == ["tool_call_update"] * 2
+    assert [begun["status"], more["status"], ended["status"]] == ["pending", "in_progress", "completed"]
+
+
+@pytest.mark.parametrize("kind", [PLAN, TOOL_CALL])
+def test_what_cannot_be_read_is_said_to_be_there(kind: str):
+    (chunk,) = told(lambda turn: turn.event(kind, {"entries": "all"}), is_draft=False)
+    assert "cannot be read" in chunk["content"]["text"]
+    assert chunk["_meta"]["accord.event"]["type"] == kind
+
+
+PROGRESS = ClientCapabilities(supported_events=["progress_indicator"])
+SILENT = ClientCapabilities(supported_events=[])
+
+
+def test_who_shows_progress_gets_plans_and_calls_as_such():
+    plan, call, _ = packets([SHOWN["plan"], SHOWN["tool_call"]], PROGRESS)
+    assert plan.p["data"] == {"label": "Plan", "status": "running", "progress_percent": 0.5}
+    assert call.p["data"] == {"label": "Edit", "status": "complete"}
+
+
+def test_who_shows_neither_reads_the_plan_and_hears_of_failed_calls():
+    failed = packets([SHOWN["plan"], lambda turn: turn.tool_call("1", "Edit", status="failed")], SILENT)
+    words = "".join(packet.p for packet in failed if packet.op == "delta")
+    assert "Look" in words
+    assert "Edit" in words
+    assert [packet.op for packet in packets([SHOWN["tool_call"]], SILENT)] == ["close"]
+
+
+def test_content_that_is_none_is_the_agents_mistake():
+    got = packets([lambda turn: turn.tool_call("1", "x", {"type": "diff"})], SILENT)
+    assert [packet.op for packet in got] == ["error", "close"]
