@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from accord.wire.answer import AnyPiece
 from accord.wire.chat import ChatMessage
@@ -36,6 +36,19 @@ class Backend(Protocol):
 
     async def probe(self) -> None:
         """Whether it can be reached."""
+        ...
+
+
+@runtime_checkable
+class LivingBackend(Backend, Protocol):
+    """A backend that is a program of its own: reached before the first turn, ended after the last."""
+
+    async def discover(self) -> CapabilityManifest:
+        """What it says it can do, once it was asked; raises `BackendError` if it is not there."""
+        ...
+
+    async def aclose(self) -> None:
+        """End it, and whatever it started."""
         ...
 
 

@@ -31,22 +31,19 @@ def _run(loaded: Loaded, agent: str | None) -> None:
     # An engine takes a while to load, which no other command should wait for.
     from importlib.metadata import version  # noqa: PLC0415
 
-    from accord.cli.assemble import build_engine, open_store  # noqa: PLC0415
+    from accord.cli.assemble import build_engine  # noqa: PLC0415
     from accord.cli.loop import event_loop_runner  # noqa: PLC0415
+    from accord.cli.opening import opened  # noqa: PLC0415
     from accord.engine import SessionRules, Sessions  # noqa: PLC0415
     from accord.servers.acp import serve_acp  # noqa: PLC0415
 
     engine = build_engine(loaded, agent=agent)
 
     async def serve() -> None:
-        store = open_store(loaded)
-        await store.open()
-        try:
+        async with opened(loaded, engine) as store:
             # Nobody reads a turn whose editor is gone, so it stops.
             rules = SessionRules(at_once=loaded.config.limits.concurrent_turns, goes_on_unread=False)
             await serve_acp(Sessions(engine, store, rules), owner=_user(), version=version("accord-agents"))
-        finally:
-            await store.close()
 
     event_loop_runner()(serve())
 

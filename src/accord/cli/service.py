@@ -8,8 +8,9 @@ from ipaddress import ip_address
 from typing import Final
 from uuid import uuid4
 
-from accord.cli.assemble import build_engine, open_store
+from accord.cli.assemble import build_engine
 from accord.cli.loop import event_loop_runner
+from accord.cli.opening import opened
 from accord.config import Loaded, ServerConfig, Unread, plan_config
 from accord.engine import Engine, SessionRules, Sessions
 from accord.engine.clock import SystemClock
@@ -39,9 +40,7 @@ def run_service(loaded: Loaded, settings: ServerConfig, agent: str | None, *, in
 
 
 async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, *, insecure: bool) -> None:
-    store = open_store(loaded)
-    await store.open()
-    try:
+    async with opened(loaded, engine) as store:
         knows_callers = settings.oidc is not None or await store.has_tokens()
         is_open = insecure or not knows_callers
         if is_open and not insecure and not is_loopback(settings.host):
@@ -50,8 +49,6 @@ async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, *, inse
         service, metrics = make_service(loaded, settings, engine, store, gate)
         application = make_application(loaded, service, metrics, loopback_only=is_open and not insecure)
         await serve(application, started=lambda address: announce(engine.agent.name, address, is_open=is_open))
-    finally:
-        await store.close()
 
 
 def make_gate(settings: ServerConfig, tokens: Store | None) -> Gate:

@@ -1,0 +1,90 @@
+"""Opens what was assembled before the first turn and closes it after the last: the store, and agents that are programs.
+
+One place for every command that runs turns. A signal that comes while agents are still being started ends them, too;
+one that comes while they are being ended changes nothing, since ending them takes seconds at most.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from typing import Final
+
+from accord.cli.assemble import open_store
+from accord.config import Loaded
+from accord.engine import Engine
+from accord.errors import BackendError, UsageError
+from accord.ports import LivingBackend, Store
+
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+STOPPED: Final = 128
+
+
+@asynccontextmanager
+async def opened(loaded: Loaded, engine: Engine) -> AsyncGenerator[Store]:
+    """The store, open, while every backend that has to be reached is; raises `UsageError` for one that is not there."""
+    async with AsyncExitStack() as stack:
+        store = open_store(loaded)
+        await store.open()
+        stack.push_async_callback(store.close)
+        living = [each for each in engine.dispatcher.backends.values() if isinstance(each, LivingBackend)]
+        stack.push_async_callback(_close, living)
+        with _ending_on_signal() if living else nullcontext():
+            await _reach(living)
+            yield store
+
+
+async def _reach(living: Iterable[LivingBackend]) -> None:
+    """Ask each of them what it can do, all at once."""
+    tasks = [asyncio.create_task(_discover(backend)) for backend in living]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _discover(backend: LivingBackend) -> None:
+    try:
+        await backend.discover()
+    except BackendError as error:
+        raise UsageError(f"backends.{backend.name}: {error.message}") from error
+
+
+async def _close(living: Iterable[LivingBackend]) -> None:
+    with _hearing(lambda _: None):
+        await asyncio.gather(*(backend.aclose() for backend in living), return_exceptions=True)
+
+
+@contextmanager
+def _ending_on_signal() -> Generator[None]:
+    """Until somebody else listens, a signal ends this command as it would have anyway, and what it started with it."""
+    task, heard = asyncio.current_task(), list[signal.Signals]()
+
+    def stop(which: signal.Signals) -> None:
+        heard.append(which)
+        if task is not None:
+            task.cancel()
+
+    with _hearing(stop):
+        try:
+            yield
+        except asyncio.CancelledError:
+            if heard:
+                raise SystemExit(STOPPED + heard[0]) from None
+            raise
+
+
+@contextmanager
+def _hearing(hear: Callable[[signal.Signals], None]) -> Generator[None]:
+    loop = asyncio.get_running_loop()
+    with suppress(NotImplementedError):  # not on every system
+        for which in SIGNALS:
+            loop.add_signal_handler(which, hear, which)
+    try:
+        yield
+    finally:
+        with suppress(NotImplementedError):
+            for which in SIGNALS:
+                loop.remove_signal_handler(which)
