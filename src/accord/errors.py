@@ -176,8 +176,10 @@ class BackendError(AccordError):
         retryable: bool = True,
         refused: str | None = None,
         details: Mapping[str, Any] | None = None,
+        code: ErrorCode = ErrorCode.BACKEND_FAILED,
     ) -> None:
         super().__init__(message, details=details)
+        self.code = code
         self.retryable: Final = retryable
         self.refused: Final = refused
 

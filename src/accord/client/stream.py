@@ -17,7 +17,7 @@ from accord.client.attempts import Attempts
 from accord.client.connection import EVENT_STREAM, Call, Connection, next_piece, step_of
 from accord.client.failure import Setback, setback_of_connection
 from accord.client.settings import Settings
-from accord.client.sse import EventDecoder, ServerEvent
+from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import InvalidMessageError, Problem, UsageError
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
 from accord.wire.problem import failure_of

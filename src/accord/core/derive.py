@@ -16,12 +16,19 @@ from accord.wire.support import MinSupport
 from accord.wire.work import WorkOrder
 
 PDF: Final = "application/pdf"
+FILE_INPUT: Final = "file_input"
+TOOL_RESULT_MEDIA: Final = "tool_result_media"
+OWN_NAMES: Final = frozenset({FILE_INPUT, TOOL_RESULT_MEDIA})
+"""Names of our own beside ABP's: files other than PDF, and what a tool gives that is not text.
+"""
 
-CARRIED: Final[Mapping[Capability, str]] = MappingProxyType(
+CARRIED: Final[Mapping[str, str]] = MappingProxyType(
     {
         Capability.IMAGE_INPUT: "the conversation has an image",
         Capability.AUDIO: "the conversation has sound",
         Capability.PDF_INPUT: "the conversation has a PDF document",
+        FILE_INPUT: "the conversation has a file that is not text",
+        TOOL_RESULT_MEDIA: "a tool's result has an image, sound or file",
     }
 )
 """What follows from the parts of a conversation."""
@@ -40,7 +47,23 @@ ASKED: Final[tuple[tuple[Capability, str, Callable[[WorkOrder], bool]], ...]] = 
 )
 """What follows from the fields of an order."""
 
-BECAUSE: Final[Mapping[Capability, str]] = MappingProxyType(
+PARAMETERS: Final[Mapping[str, Capability]] = MappingProxyType(
+    {
+        "temperature": Capability.TEMPERATURE,
+        "top_p": Capability.TOP_P,
+        "top_k": Capability.TOP_K,
+        "max_tokens": Capability.MAX_TOKENS,
+        "frequency_penalty": Capability.FREQUENCY_PENALTY,
+        "presence_penalty": Capability.PRESENCE_PENALTY,
+        "seed": Capability.SEED_DETERMINISM,
+        "logprobs": Capability.LOGPROBS,
+        "cache_control": Capability.CACHE_CONTROL,
+    }
+)
+"""The parameters of an order that have one meaning everywhere. They are preferred: work goes on without them, and says
+so. Whatever else is among the parameters is the operator's own word to an API, and passed on as it is."""
+
+BECAUSE: Final[Mapping[str, str]] = MappingProxyType(
     {**CARRIED, **{capability: because for capability, because, _ in ASKED}}
 )
 """Why each capability is needed, in the order in which needs are told."""
@@ -53,17 +76,33 @@ def derive_needs(order: WorkOrder) -> list[Need]:
         *(_stated(requirement, required=False) for requirement in order.requirements.preferred),
     ]
     named = {name for need in stated if need.required for name in (need.capability, ALIASES.get(need.capability))}
-    derived = [
-        Need(capability=capability, min_support=MinSupport.EMULATED, required=True, because=BECAUSE[capability])
-        for capability in follows_from(order)
-        if capability not in named
+    wished = {need.capability for need in stated}
+    derived = [_derived(name) for name in follows_from(order) if name not in named and name not in OWN_NAMES]
+    set_up = [
+        Need(capability=capability, min_support=MinSupport.EMULATED, required=False, because=f"{parameter} is set")
+        for parameter, capability in PARAMETERS.items()
+        if parameter in order.parameters and capability not in wished
     ]
-    return [*stated, *derived]
+    return [*stated, *derived, *set_up]
 
 
-def follows_from(order: WorkOrder) -> tuple[Capability, ...]:
+def own_needs(order: WorkOrder) -> list[Need]:
+    """What this work needs of a backend whose manifest speaks of it; the manifests of others do not."""
+    return [_derived(name) for name in follows_from(order) if name in OWN_NAMES]
+
+
+def _derived(name: str) -> Need:
+    return Need(capability=name, min_support=MinSupport.EMULATED, required=True, because=BECAUSE[name])
+
+
+def set_in(order: WorkOrder) -> tuple[Capability, ...]:
+    """The capabilities that this order would like to have for the sake of its parameters."""
+    return tuple(PARAMETERS[name] for name in order.parameters if name in PARAMETERS) if order.parameters else ()
+
+
+def follows_from(order: WorkOrder) -> tuple[str, ...]:
     """The capabilities that this order calls for by what it carries and asks for, whatever it states."""
-    found = {capability for capability, _, is_asked in ASKED if is_asked(order)}
+    found: set[str] = {capability for capability, _, is_asked in ASKED if is_asked(order)}
     for message in order.conversation.messages:
         for part in message.content:
             if part.__class__ is not TextPart:  # most parts by far, and no need follows from them
@@ -71,17 +110,25 @@ def follows_from(order: WorkOrder) -> tuple[Capability, ...]:
     return tuple(capability for capability in BECAUSE if capability in found)
 
 
-def _add_carried(part: MessagePart, found: set[Capability]) -> None:
-    if isinstance(part, ImagePart):
-        found.add(Capability.IMAGE_INPUT)
-    elif isinstance(part, AudioPart):
-        found.add(Capability.AUDIO)
-    elif isinstance(part, ResourcePart):
-        if part.media_type == PDF and part.data is not None:
-            found.add(Capability.PDF_INPUT)
-    elif isinstance(part, ToolResultPart):
+def _add_carried(part: MessagePart, found: set[str]) -> None:
+    if isinstance(part, ToolResultPart):
         for inner in part.content:
+            if needed_for(inner) is not None:
+                found.add(TOOL_RESULT_MEDIA)
             _add_carried(inner, found)
+    elif (needed := needed_for(part)) is not None:
+        found.add(needed)
+
+
+def needed_for(part: MessagePart) -> str | None:
+    """The capability that makes this part readable; text needs none."""
+    if isinstance(part, ImagePart):
+        return Capability.IMAGE_INPUT
+    if isinstance(part, AudioPart):
+        return Capability.AUDIO
+    if isinstance(part, ResourcePart) and part.data is not None:
+        return Capability.PDF_INPUT if part.media_type == PDF else FILE_INPUT
+    return None
 
 
 def _stated(requirement: CapabilityRequirement, *, required: bool) -> Need:

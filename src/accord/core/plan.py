@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from accord.core.derive import derive_needs, follows_from
+from accord.core.derive import derive_needs, follows_from, own_needs, set_in
 from accord.core.emulate.choose import DEFAULT_SETTINGS, emulation_for
 from accord.core.emulate.engine import EmulationEngine
 from accord.core.negotiate import compare, declared_level
@@ -80,7 +80,15 @@ def _essence(order: WorkOrder, candidates: Sequence[Candidate]) -> tuple[Any, ..
     preferred = tuple((need.capability, need.min_support) for need in order.requirements.preferred)
     names = [*follow, *(name for name, _ in required), *(name for name, _ in preferred)]
     names += [ALIASES[name] for name in names if name in ALIASES]
-    return follow, required, preferred, tuple((one.name, one.refused, _said_of(names, one)) for one in candidates)
+    wished = set_in(order)
+    names += wished
+    return (
+        follow,
+        wished,
+        required,
+        preferred,
+        tuple((one.name, one.refused, _said_of(names, one)) for one in candidates),
+    )
 
 
 def _said_of(names: Sequence[str], candidate: Candidate) -> tuple[Any, ...]:
@@ -90,7 +98,10 @@ def _said_of(names: Sequence[str], candidate: Candidate) -> tuple[Any, ...]:
 
 def _decide(order: WorkOrder, candidates: Sequence[Candidate], config: PlanConfig) -> Plan | Refusal:
     needs = _under_policy(derive_needs(order), config.policy)
-    offers = [_offer(candidate, needs, config) for candidate in candidates]
+    own = _under_policy(own_needs(order), config.policy)
+    offers = [
+        _offer(one, [*needs, *(need for need in own if need.capability in one.manifest)], config) for one in candidates
+    ]
     acceptable = sorted((offer for offer in offers if offer.is_acceptable), key=_compromise)
     if not acceptable:
         return _refuse_work(needs, offers, config)

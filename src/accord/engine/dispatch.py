@@ -94,7 +94,8 @@ class Dispatcher:
     ) -> AsyncGenerator[AnyPiece, None]:
         settings = await self._described(offer, order, account, patience)
         chosen = choose(self._config.emulation, [rescue.capability for rescue in offer.rescues], settings)
-        turn = Emulated(forgo(order, [loss.capability for loss in offer.losses]), chosen.emulations)
+        going_without = [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
+        turn = Emulated(forgo(order, *going_without), chosen.emulations)
         account.backend, backend = offer.backend, self.backends[offer.backend]
         waited = patience.wait(backend.name)
         try:

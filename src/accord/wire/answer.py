@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from accord.wire.message import FreeObject, FreeValue, Tagged, seal
 
 
@@ -23,6 +25,10 @@ class ThinkingPiece(AnswerPiece, frozen=True):
 
     type: Literal["thinking"] = "thinking"
     text: str
+    signature: str | None = Field(
+        default=None, description="The model's seal on the reasoning so far; to be given back as it came."
+    )
+    redacted: bool = Field(default=False, description="The model shows its seal only.")
 
 
 class ToolCallPiece(AnswerPiece, frozen=True):
@@ -32,6 +38,7 @@ class ToolCallPiece(AnswerPiece, frozen=True):
     id: str
     name: str
     input: FreeValue
+    signature: str | None = Field(default=None, description="The model's seal on it; to be given back as it came.")
 
 
 class EndPiece(AnswerPiece, frozen=True):

@@ -47,6 +47,7 @@ class ToolUsePart(MessagePart, frozen=True):
     id: str
     name: str
     input: FreeValue
+    signature: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class ToolResultPart(MessagePart, frozen=True):
@@ -59,10 +60,15 @@ class ToolResultPart(MessagePart, frozen=True):
 
 
 class ThinkingPart(MessagePart, frozen=True):
-    """The assistant's reasoning, not part of its answer."""
+    """The assistant's reasoning, not part of its answer.
+
+    `signature` is the model's own seal, given back as it came; of reasoning that is `redacted` there is nothing else.
+    """
 
     type: Literal["thinking"] = "thinking"
     text: str
+    signature: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    redacted: bool = Field(default=False, exclude_if=lambda value: not value)
 
 
 class ResourcePart(MessagePart, frozen=True):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.client.sse import EventDecoder, ServerEvent
+from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import InvalidMessageError
 
 CASES: list[tuple[bytes, list[ServerEvent]]] = [
