@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from accord.client.backoff import delay_s
 from accord.client.failure import Setback
 from accord.client.settings import Settings
+from accord.core.backoff import delay_s
 from accord.errors import AccordError, ConnectionFailedError
 
 

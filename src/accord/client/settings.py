@@ -8,7 +8,7 @@ from typing import Final, TypedDict
 
 from aiohttp import Fingerprint
 
-from accord.client.backoff import Dice
+from accord.core.backoff import Dice
 from accord.core.sse import MAX_EVENT_BYTES
 from accord.errors import UsageError
 from accord.wire.client import ClientCapabilities

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.client.backoff import FIRST_S, LONGEST_S, delay_s
+from accord.core.backoff import FIRST_S, LONGEST_S, delay_s
 
 
 def test_the_waits_double_from_half_a_second_to_half_a_minute():

@@ -1,0 +1,243 @@
+"""The backend that any model behind HTTP is: it speaks one API over one upstream. How is theirs to know.
+
+A request is sent again only while nothing of its answer has gone out, and only where that can help: the endpoint was
+busy, failed, or the connection broke. It waits as long as the endpoint says, with jitter if it says nothing, and not
+at all if that would be too long: then another backend may be quicker.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import Final
+
+import msgspec
+
+from accord.backends.evidence import Layer, gather, manifest_of
+from accord.backends.failure import EndpointError, Explained, Failure
+from accord.backends.models.api import Asking, Broken, CannotCarry, ModelApi, Reading, Told
+from accord.backends.models.manifest import layers
+from accord.backends.upstream import Reply, Upstream, UpstreamError, UpstreamRequest
+from accord.core.backoff import Dice, delay_s
+from accord.core.sse import EventDecoder
+from accord.errors import BackendError, InvalidMessageError
+from accord.ports import Clock
+from accord.wire.answer import AnyPiece, EndPiece
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.work import WorkOrder
+
+OK: Final = 200
+EVENT_STREAM: Final = "text/event-stream"
+MAX_WHOLE_BYTES: Final = 64 << 20
+MAX_PROBLEM_BYTES: Final = 1 << 20
+_encode: Final = msgspec.json.Encoder().encode
+
+
+@dataclass(frozen=True, slots=True)
+class Retrying:
+    """How often a request is sent again, and how long is waited for that at most."""
+
+    times: int = 2
+    patience_s: float = 10.0
+    dice: Dice = random.random
+    wait: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is, which one is asked, and with which key."""
+
+    base_url: str
+    model: str
+    key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.base_url!r}, {self.model!r})"
+
+
+class ModelBackend:
+    """A model behind an HTTP API. `known` is what is said of it by whoever counts before and after the API itself."""
+
+    def __init__(  # noqa: PLR0913 - parts are handed in
+        self,
+        name: str,
+        api: ModelApi,
+        endpoint: Endpoint,
+        upstream: Upstream,
+        clock: Clock,
+        *,
+        declared: Layer | None = None,
+        facts: Layer | None = None,
+        retrying: Retrying | None = None,
+    ) -> None:
+        self.name: Final = name
+        self.api: Final = api
+        self.model: Final = endpoint.model
+        self._endpoint: Final = endpoint
+        self._upstream: Final = upstream
+        self._clock: Final = clock
+        self._retrying: Final = retrying or Retrying()
+        self._declared: Final = declared or {}
+        self._facts: Final = facts or {}
+        self._headers: Final = {"content-type": "application/json", **api.headers(endpoint.key)}
+        self.evidence: Layer = {}
+        self._manifest = self._learn({})
+
+    @property
+    def manifest(self) -> CapabilityManifest:
+        """What it can do, as far as it is known."""
+        return self._manifest
+
+    async def discover(self) -> CapabilityManifest:
+        """The manifest once the endpoint was asked; one that cannot be asked leaves it as it is."""
+        try:
+            self._learn(self.api.discovered(await self._looked(), self.model))
+        except (BackendError, Broken):
+            return self._manifest
+        return self._manifest
+
+    async def probe(self) -> None:
+        """Return if the endpoint answers; raise `BackendError` if not."""
+        await self._looked()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._upstream.aclose()
+
+    async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
+        """The answer as it comes."""
+        try:
+            asking = self.api.ask(order, self.model)
+        except CannotCarry as error:
+            failed = Explained(Failure.UNSUPPORTED, refused=error.capability, why=error.what)
+            raise EndpointError(self.name, failed) from None
+        request, tries = self._request(asking), 0
+        while True:
+            has_begun = False
+            try:
+                async with aclosing(self._pieces(request, streams=order.stream)) as pieces:
+                    async for piece in pieces:
+                        has_begun = True
+                        yield piece
+                return
+            except EndpointError as error:
+                tries += 1
+                if has_begun:
+                    raise
+                await self._wait_after(error, tries)
+
+    async def _pieces(self, request: UpstreamRequest, *, streams: bool) -> AsyncGenerator[AnyPiece, None]:
+        accept = EVENT_STREAM if streams else "application/json"
+        async with self._replied(request, accept) as reply:
+            kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
+            try:
+                if kind == EVENT_STREAM:
+                    async for piece in self._streamed(reply, self.api.reading()):
+                        yield piece
+                elif kind.endswith("json"):
+                    for piece in self.api.read_whole(await self._whole(reply, MAX_WHOLE_BYTES)):
+                        yield piece
+                else:
+                    raise Broken("it is neither JSON nor a stream of events")
+            except UpstreamError as error:
+                raise EndpointError(self.name, Explained(error.failure, why=error.why)) from None
+            except Told as error:
+                raise EndpointError(self.name, error.explained) from None
+            except (Broken, InvalidMessageError) as error:
+                told = str(error) if isinstance(error, Broken) else "an event is too long"
+                raise EndpointError(self.name, Explained(Failure.NOT_UNDERSTOOD, why=told)) from None
+
+    async def _streamed(self, reply: Reply, reading: Reading) -> AsyncGenerator[AnyPiece, None]:
+        decoder = EventDecoder()
+        read, feed = reply.read, reading.feed
+        while data := await read():
+            for event in decoder.feed(data):
+                for piece in feed(event):
+                    yield piece
+                    if isinstance(piece, EndPiece):
+                        return
+        for piece in reading.finish():
+            yield piece
+
+    async def _whole(self, reply: Reply, limit: int) -> bytes:
+        held = bytearray()
+        while data := await reply.read():
+            held += data
+            if len(held) > limit:
+                raise Broken(f"it is longer than {limit} bytes")
+        return bytes(held)
+
+    @asynccontextmanager
+    async def _replied(self, request: UpstreamRequest, accept: str) -> AsyncGenerator[Reply]:
+        """The reply, if it is not an error; closed at once when it is not wanted any more."""
+        headers = {"accept": accept, **request.headers}
+        sent = UpstreamRequest(request.method, request.url, headers, request.body)
+        try:
+            reply = await self._upstream.send(sent)
+        except UpstreamError as error:
+            raise EndpointError(self.name, Explained(error.failure, why=error.why)) from None
+        try:
+            if reply.status != OK:
+                raise EndpointError(self.name, await self._explained(reply))
+            yield reply
+        finally:
+            await reply.close()
+
+    async def _explained(self, reply: Reply) -> Explained:
+        try:
+            body = await self._whole(reply, MAX_PROBLEM_BYTES)
+        except (UpstreamError, Broken):
+            body = b""
+        told = self.api.explain(reply.status, body)
+        retry_after_s = seconds_of(reply.headers.get("retry-after"), self._clock)
+        return Explained(
+            told.failure,
+            told.refused,
+            told.short,
+            told.said,
+            told.why,
+            reply.status,
+            told.retry_after_s or retry_after_s,
+        )
+
+    async def _wait_after(self, error: EndpointError, tries: int) -> None:
+        """Wait until the request may be sent again; raises the error if it is not worth it."""
+        rules, told_s = self._retrying, error.explained.retry_after_s
+        if not error.again or tries > rules.times or (told_s or 0.0) > rules.patience_s:
+            raise error
+        await rules.wait(min(delay_s(tries, told_s=told_s, dice=rules.dice), rules.patience_s))
+
+    async def _looked(self) -> bytes:
+        async with self._replied(self._request(self.api.look(self.model)), "application/json") as reply:
+            try:
+                return await self._whole(reply, MAX_WHOLE_BYTES)
+            except UpstreamError as error:
+                raise EndpointError(self.name, Explained(error.failure, why=error.why)) from None
+            except Broken as error:
+                raise EndpointError(self.name, Explained(Failure.NOT_UNDERSTOOD, why=str(error))) from None
+
+    def _request(self, asking: Asking) -> UpstreamRequest:
+        body = None if asking.body is None else _encode(asking.body)
+        url = self._endpoint.base_url.rstrip("/") + asking.path
+        return UpstreamRequest(asking.method, url, {**self._headers, **asking.headers}, body)
+
+    def _learn(self, discovered: Layer) -> CapabilityManifest:
+        """Take in what the endpoint tells of itself: it counts after the operator's word, and before the facts."""
+        self.evidence = gather(*layers(self.api, self._declared, discovered, self._facts))
+        self._manifest = manifest_of(self.evidence)
+        return self._manifest
+
+
+def seconds_of(retry_after: str | None, clock: Clock) -> float | None:
+    """How long a `Retry-After` header asks to wait: it is a number of seconds, or a date."""
+    if retry_after is None:
+        return None
+    text = retry_after.strip()
+    if text.replace(".", "", 1).isdecimal() and text.isascii():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - clock.now()).total_seconds())
+    except (ValueError, TypeError):
+        return None
