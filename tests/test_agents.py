@@ -10,9 +10,11 @@ from accord.backends.scripted import ScriptedBackend
 from accord.engine import Dispatcher, Engine
 from accord.engine.clock import SystemClock
 from accord.errors import UsageError
-from accord.wire.answer import TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.conversation import TextPart, ToolResultPart, ToolUsePart
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import ErrorPacket, EventPacket
+from accord.wire.work import ToolSpec
 from tests.engine.test_engine import asking, played, said
 
 STREAMS = {"streaming": "native"}
@@ -74,3 +76,24 @@ def test_an_agent_has_its_functions_name_unless_it_has_its_own():
 
     assert Agent(helper).name == "helper"
     assert Agent(helper, name="other").name == "other"
+
+
+def test_an_agent_goes_on_with_what_its_tools_gave():
+    async def adding(turn: Turn) -> AsyncIterator[Yielded]:
+        tools = [ToolSpec(name="add")]
+        answer = turn.ask(tools=tools)
+        results = [turn.result(call, "2") for call in await answer.calls()]
+        async for text in turn.ask(tools=tools, follow=[answer.message, *results]):
+            yield text
+
+    call = ToolCallPiece(id="1", name="add", input={"a": 1}, signature="seal")
+    scripts = [["Let me see.", call, EndPiece(reason="tool_use")], ["It is 2."]]
+    backend = ScriptedBackend("a", scripts, {"streaming": "native", "tool_use": "native"})
+    assert said(played(running(Agent(adding), backend).begin(asking()))) == "It is 2."
+    asked, called, answered = backend.orders[1].conversation.messages
+    assert asked == backend.orders[0].conversation.messages[0]
+    assert called.content == [
+        TextPart(text="Let me see."),
+        ToolUsePart(id="1", name="add", input={"a": 1}, signature="seal"),
+    ]
+    assert answered.content == [ToolResultPart(tool_use_id="1", content=[TextPart(text="2")])]

@@ -20,6 +20,7 @@ from uuid import UUID, uuid5
 
 from pydantic_core import from_json
 
+from accord.core.answered import message_of, result_of
 from accord.core.profile import ClientProfile, profile_client
 from accord.core.show import show_plan, show_tool_call
 from accord.core.validate.declaration import Declared
@@ -28,6 +29,7 @@ from accord.ports import Clock
 from accord.wire.acp.content import ContentBlock
 from accord.wire.answer import AnyPiece, TextPiece, ToolCallPiece
 from accord.wire.chat import ChatMessage
+from accord.wire.conversation import ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
 from accord.wire.packet import EventPacket, StreamPacket
 from accord.wire.request import ServiceRequest
@@ -60,6 +62,7 @@ class Question:
     thinking: bool = False
     requirements: CapabilityRequirements | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    follow: Sequence[ConversationMessage] = ()
 
 
 class Asks(Protocol):
@@ -75,19 +78,27 @@ class Answer:
 
     def __init__(self, pieces: AsyncIterator[AnyPiece]) -> None:
         self._pieces: Final = pieces
+        self._came: Final[list[AnyPiece]] = []
 
     def __aiter__(self) -> "Answer":
         return self
 
     async def __anext__(self) -> str:
         while True:
-            piece = await anext(self._pieces)
+            piece = await self._next()
             if isinstance(piece, TextPiece):
                 return piece.text
 
-    def pieces(self) -> AsyncIterator[AnyPiece]:
+    async def pieces(self) -> AsyncIterator[AnyPiece]:
         """Everything as it comes: text, thoughts, calls of tools, the end."""
-        return self._pieces
+        async for piece in self._pieces:
+            self._came.append(piece)
+            yield piece
+
+    @property
+    def message(self) -> ConversationMessage:
+        """What came so far, as the model's own message: `follow` gives it back, with what its tools answered."""
+        return message_of(self._came)
 
     async def text(self) -> str:
         """The whole text."""
@@ -99,7 +110,12 @@ class Answer:
 
     async def calls(self) -> list[ToolCallPiece]:
         """The tools that the model calls."""
-        return [piece async for piece in self._pieces if isinstance(piece, ToolCallPiece)]
+        return [piece async for piece in self.pieces() if isinstance(piece, ToolCallPiece)]
+
+    async def _next(self) -> AnyPiece:
+        piece = await anext(self._pieces)
+        self._came.append(piece)
+        return piece
 
 
 class Turn:
@@ -124,8 +140,17 @@ class Turn:
         return self.request.payload.content or ()
 
     def ask(self, prompt: str | None = None, **question: Any) -> Answer:
-        """The negotiated backend's answer. Without a prompt it is given what the user sent."""
+        """The negotiated backend's answer. Without a prompt it is given what the user sent.
+
+        To go on after calls of tools, ask the same again with `follow=[answer.message, turn.result(call, "…"), …]`.
+        """
         return Answer(self._asks(self, Question(prompt, **question)))
+
+    def result(
+        self, call: ToolCallPiece, content: str | Sequence[MessagePart], *, is_error: bool = False
+    ) -> ConversationMessage:
+        """What the agent's tool answers to this call, for `follow`."""
+        return result_of(call, content, is_error=is_error)
 
     def progress(self, label: str, share: float | None = None, *, status: str = "running") -> PresentationEvent:
         """How far a piece of work has come."""

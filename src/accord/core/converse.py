@@ -44,6 +44,7 @@ def converse(  # noqa: PLR0913 - the fields of an order, each by its name
     stream: bool = False,
     parameters: Mapping[str, Any] = NOTHING,
     requirements: CapabilityRequirements | None = None,
+    follow: Sequence[ConversationMessage] = (),
 ) -> WorkOrder:
     """A piece of work that carries all of it. Only the agent's own words are checked; the rest has been already."""
     messages = [_message(Role.SYSTEM, TextPart(text=system))] if system else []
@@ -51,6 +52,7 @@ def converse(  # noqa: PLR0913 - the fields of an order, each by its name
     asked = [TextPart(text=prompt)] if prompt else []
     parts: list[MessagePart] = [*asked, *(part_of(block) for block in content)]
     messages.append(ConversationMessage.trusted(role=Role.USER, content=parts))
+    messages += follow
     return WorkOrder.trusted(
         conversation=Conversation.trusted(messages=messages),
         requirements=requirements or CapabilityRequirements.trusted(),

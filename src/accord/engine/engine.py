@@ -199,6 +199,7 @@ class RunningTurn:
             thinking=question.thinking,
             stream=True,
             parameters=question.parameters,
+            follow=question.follow,
             requirements=question.requirements or self.request.payload.requirements,
         )
         answer = self._engine.dispatcher.answer(order, account, self._patience)
