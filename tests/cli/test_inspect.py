@@ -94,7 +94,8 @@ def test_what_the_environment_holds_is_never_shown():
     assert "[hidden]" in done.stdout
 
 
-def test_an_interrupt_ends_the_agent_and_says_nothing(tmp_path: Path):
+@pytest.mark.parametrize(("which", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_agent_and_says_nothing(tmp_path: Path, which: signal.Signals, status: int):
     note = tmp_path / "pid"
     agent = f"import os,pathlib,time; pathlib.Path({str(note)!r}).write_text(str(os.getpid())); time.sleep(60)"
     command = [sys.executable, "-m", "accord", "inspect", "--", sys.executable, "-c", agent]
@@ -102,9 +103,9 @@ def test_an_interrupt_ends_the_agent_and_says_nothing(tmp_path: Path):
         deadline = time.monotonic() + 20
         while not (note.exists() and note.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(which)
         _, told = running.communicate(timeout=20)
-    assert running.returncode == 130
+    assert running.returncode == status
     assert "Traceback" not in told
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)

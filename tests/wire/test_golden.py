@@ -12,6 +12,7 @@ from accord.wire.conversation import Conversation
 from accord.wire.emulation import EmulationConfig, EmulationReport
 from accord.wire.event import PresentationEvent
 from accord.wire.health import HealthCheckResponse
+from accord.wire.inspection import InspectionReport
 from accord.wire.message import Message
 from accord.wire.negotiation import CompatibilityReport, NegotiationResult
 from accord.wire.packet import StreamError, StreamPacket
@@ -44,6 +45,7 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "event_user_error": PresentationEvent,
     "health_check_response": HealthCheckResponse,
     "identity": Identity,
+    "inspection_report": InspectionReport,
     "negotiation_result": NegotiationResult,
     "negotiation_result_with_reasons": NegotiationResult,
     "packet_close": StreamPacket,

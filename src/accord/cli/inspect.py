@@ -39,5 +39,5 @@ def inspect_command(  # noqa: PLR0913 - one flag each
         )
         report = inspected.run(settings, checks)
     inspected.tell(report, json_file, junit)
-    if not report.keeps_contract():
+    if not report.keeps_contract:
         raise typer.Exit(1)

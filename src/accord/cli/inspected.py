@@ -3,12 +3,14 @@
 import asyncio
 import json
 import os
+import signal
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
@@ -18,12 +20,14 @@ from accord.core.inspect.junit import as_junit
 from accord.errors import UsageError
 from accord.servers.inspect import CHECKS, Settings, inspect_agent
 from accord.servers.inspect.check import Check
+from accord.servers.inspect.run import NO_HANDSHAKE, OnProgress
 from accord.stdio import PeerFailedError
 from accord.wire.inspection import DeclaredCapability, Finding, InspectionReport, Level, Result
 
 STDOUT: Final = "-"
 COLOURS: Final[Mapping[Result, str]] = {Result.PASS: "green", Result.FAIL: "red", Result.SKIPPED: "bright_black"}
 MILD: Final = "yellow"
+NARROW: Final = 120
 
 
 def chosen(only: Sequence[str]) -> Sequence[Check]:
@@ -64,6 +68,8 @@ def run(settings: Settings, checks: Sequence[Check]) -> InspectionReport:
         return _run_drawn(settings, checks, console) if console.is_terminal else _run_plain(settings, checks, console)
     except PeerFailedError as error:
         raise UsageError(str(error)) from None
+    except asyncio.CancelledError:
+        raise typer.Exit(128 + signal.SIGTERM) from None
 
 
 def _run_drawn(settings: Settings, checks: Sequence[Check], console: Console) -> InspectionReport:
@@ -74,7 +80,7 @@ def _run_drawn(settings: Settings, checks: Sequence[Check], console: Console) ->
         def show(check: Check, finding: Finding | None) -> None:
             progress.update(bar, description=check.title, advance=0 if finding is None else 1)
 
-        return asyncio.run(inspect_agent(settings, checks, on_progress=show))
+        return asyncio.run(_inspect(settings, checks, show))
 
 
 def _run_plain(settings: Settings, checks: Sequence[Check], console: Console) -> InspectionReport:
@@ -85,7 +91,14 @@ def _run_plain(settings: Settings, checks: Sequence[Check], console: Console) ->
             told = f"[{places[check.id]}/{len(checks)}] {check.id}: {finding.result}"
             console.print(told, markup=False, soft_wrap=True)
 
-    return asyncio.run(inspect_agent(settings, checks, on_progress=show))
+    return asyncio.run(_inspect(settings, checks, show))
+
+
+async def _inspect(settings: Settings, checks: Sequence[Check], show: OnProgress) -> InspectionReport:
+    """The inspection; who ends it with a signal gets it ended with everything that it started."""
+    running = asyncio.ensure_future(inspect_agent(settings, checks, on_progress=show))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    return await running
 
 
 def tell(report: InspectionReport, json_file: str | None, junit: str | None) -> None:
@@ -111,10 +124,16 @@ def _write(file: str, text: str) -> None:
 def _print_tables(report: InspectionReport) -> None:
     console = Console(highlight=False)
     agent = report.agent
-    console.print(_capabilities(report.capabilities))
-    console.print(_findings(report.findings))
+    shown = [found for found in report.findings if not found.sentence.startswith(NO_HANDSHAKE)]
+    is_agent = len(shown) == len(report.findings)
+    if is_agent:
+        console.print(_capabilities(report.capabilities))
+    console.print(_findings(shown, is_narrow=console.width < NARROW))
+    if not is_agent:
+        told = f"The other {len(report.findings) - len(shown)} checks were skipped: {NO_HANDSHAKE}"
+        console.print(told, markup=False, soft_wrap=True)
     name = " ".join(part for part in (agent.name or report.program, agent.version) if part)
-    console.print(f"{name}: {_summary(report)}", markup=False)
+    console.print(f"{name}: {_summary(report)}", markup=False, soft_wrap=True)
 
 
 def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
@@ -130,16 +149,18 @@ def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
     return table
 
 
-def _findings(findings: Sequence[Finding]) -> Table:
+def _findings(findings: Sequence[Finding], *, is_narrow: bool) -> Table:
     table = Table(title="Checks", title_justify="left")
     for column in ("check", "level", "result"):
         table.add_column(column, no_wrap=True)
-    for column in ("what was found", "clause"):
+    for column in ("what was found, and the clause",) if is_narrow else ("what was found", "clause"):
         table.add_column(column, overflow="fold")
     for found in findings:
         is_mild = found.result is Result.FAIL and found.level is not Level.MUST
         result = Text(str(found.result), MILD if is_mild else COLOURS[found.result])
-        table.add_row(found.check, str(found.level), result, Text(_found(found)), Text(found.clause, "bright_black"))
+        told, clause = Text(_found(found)), Text(found.clause, "bright_black")
+        cells = (Text.assemble(told, "\n", clause),) if is_narrow else (told, clause)
+        table.add_row(found.check, str(found.level), result, *cells)
     return table
 
 
@@ -154,5 +175,5 @@ def _summary(report: InspectionReport) -> str:
         f"{level} {report.count(Result.PASS, level)} passed {report.count(Result.FAIL, level)} failed"
         for level in Level
     )
-    kept = "keeps its contract" if report.keeps_contract() else "breaks its contract"
+    kept = "keeps its contract" if report.keeps_contract else "breaks its contract"
     return f"{levels}, {report.count(Result.SKIPPED)} skipped — {kept}"

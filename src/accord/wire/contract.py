@@ -18,6 +18,7 @@ from accord.wire.conversation import Conversation
 from accord.wire.emulation import EmulationConfig, EmulationReport
 from accord.wire.event import PresentationEvent
 from accord.wire.health import HealthCheckResponse
+from accord.wire.inspection import InspectionReport
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.negotiation import CompatibilityReport, NegotiationResult
 from accord.wire.operation import OPTIONAL_BEARER, SECURITY_SCHEMES, Json, assist_path, paths
@@ -58,6 +59,7 @@ MESSAGES: Final[tuple[type[BaseModel], ...]] = (
     EmulationReport,
     Conversation,
     ContentBlock,
+    InspectionReport,
 )
 """Every message that has a schema of its own."""
 

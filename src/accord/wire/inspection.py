@@ -1,7 +1,7 @@
 """What an inspection of an ACP agent found. How it is found is not known here."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Self
 
 from pydantic import Field
 
@@ -60,16 +60,24 @@ class InspectionReport(Message, frozen=True):
     agent: InspectedAgent
     capabilities: list[DeclaredCapability] = Field(default_factory=list[DeclaredCapability])
     findings: list[Finding] = Field(default_factory=list[Finding])
+    counts: dict[Result, int]
+    keeps_contract: bool
+    """Whether nothing that an agent must do failed."""
+
+    @classmethod
+    def about(
+        cls, program: str, agent: InspectedAgent, capabilities: list[DeclaredCapability], findings: list[Finding]
+    ) -> Self:
+        """The report of these findings, with what they come to."""
+        return cls(
+            program=program,
+            agent=agent,
+            capabilities=capabilities,
+            findings=findings,
+            counts={result: sum(1 for found in findings if found.result is result) for result in Result},
+            keeps_contract=not any(found.result is Result.FAIL and found.level is Level.MUST for found in findings),
+        )
 
     def count(self, result: Result, level: Level | None = None) -> int:
         """How many checks ended so, of one level or of all."""
         return sum(1 for found in self.findings if found.result is result and level in (None, found.level))
-
-    def keeps_contract(self) -> bool:
-        """Whether nothing that an agent must do failed."""
-        return not self.count(Result.FAIL, Level.MUST)
-
-    def dump(self) -> dict[str, Any]:
-        """The report as plain JSON values, with its counts."""
-        counts = {str(result): self.count(result) for result in Result}
-        return {**super().dump(), "counts": counts, "keeps_contract": self.keeps_contract()}

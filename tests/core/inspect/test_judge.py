@@ -36,7 +36,7 @@ SILENT, GONE = Silent(1), Gone(1)
         (GONE, DONE, "fail", "The agent crashed"),
         (GONE, SILENT, "fail", "The agent crashed"),
         (SILENT, DONE, "fail", "The agent did not answer in time"),
-        (SILENT, SILENT, "skipped", "The agent answers no prompt in time, not even text"),
+        (SILENT, SILENT, "skipped", "Not even text is answered within 1 s: a slow model needs a longer --timeout"),
     ],
 )
 def test_what_must_be_rejected_ends_in_one_of_these_ways(reply: Reply, baseline: Reply, result: str, sentence: str):
@@ -58,7 +58,31 @@ def test_what_must_be_rejected_ends_in_one_of_these_ways(reply: Reply, baseline:
     ],
 )
 def test_what_must_be_accepted_is_no_ones_fault_without_a_key(reply: Reply, result: str):
-    assert judge_accepted(reply, "Text").result == result
+    assert judge_accepted(reply, DONE, "An image").result == result
+
+
+def test_what_plain_text_does_not_get_either_cannot_be_told():
+    refusal = Answered({"stopReason": "refusal"})
+    slow = f"Not even text is answered within {SILENT.seconds:g} s: a slow model needs a longer --timeout"
+    assert judge_accepted(SILENT, SILENT, "Text").sentence == slow
+    assert judge_empty(SILENT, SILENT).sentence == slow
+    assert judge_rejected(SILENT, SILENT, "Audio").sentence == slow
+    assert judge_accepted(refusal, refusal, "Text").result == "skipped"
+    assert judge_rejected(refusal, refusal, "Audio").result == "skipped"
+    assert judge_cancelled(NO_KEY, NO_KEY, 1).result == "skipped"
+
+
+def test_a_refusal_is_told_from_dropping():
+    outcome = judge_rejected(Answered({"stopReason": "refusal"}), DONE, "Audio")
+    assert (str(outcome.result), outcome.sentence) == (
+        "fail",
+        "Audio ended the turn as refusal instead of with error -32602",
+    )
+
+
+def test_three_blank_lines_may_get_three_errors():
+    assert judge_next(DONE, 3, "blank lines", lines=3).result == "pass"
+    assert judge_next(DONE, 4, "blank lines", lines=3).result == "fail"
 
 
 @pytest.mark.parametrize(
@@ -152,12 +176,12 @@ def test_what_cannot_succeed_gets_an_error(reply: Reply, code: int | None, resul
     ],
 )
 def test_a_cancelled_turn_ends_as_cancelled(reply: Reply, after_s: float, sentence: str):
-    assert judge_cancelled(reply, after_s).sentence == sentence
+    assert judge_cancelled(reply, DONE, after_s).sentence == sentence
 
 
 def test_an_empty_prompt_and_a_long_line_want_any_answer():
     for reply, result in ((DONE, "pass"), (INVALID, "pass"), (SILENT, "fail"), (GONE, "fail")):
-        assert judge_empty(reply).result == result
+        assert judge_empty(reply, DONE).result == result
         assert judge_answered(reply, "It").result == result
 
 

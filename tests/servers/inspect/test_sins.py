@@ -36,7 +36,7 @@ def test_an_honest_agent_passes_every_check_that_applies():
     assert [f"{found.check}: {found.sentence}" for found in report.findings if found.result is Result.FAIL] == []
     skipped = {found.check for found in report.findings if found.result is Result.SKIPPED}
     assert skipped == {*(f"declared-{kind}" for kind in TYPES), "bad-base64"}
-    assert report.keeps_contract()
+    assert report.keeps_contract
     assert (report.agent.name, report.agent.version, report.agent.protocol_version) == ("sinner", "1.0", 1)
 
 
@@ -99,7 +99,7 @@ def test_each_sin_is_told_in_a_sentence(sin: str, check: str, sentence: str):
 @pytest.mark.parametrize(
     ("sin", "check", "sentence"),
     [
-        ("slow", "text", "The agent did not answer in time"),
+        ("slow", "text", "Not even text is answered within 0.5 s: a slow model needs a longer --timeout"),
         ("ignores-cancel", "cancel", "The turn went on after session/cancel"),
         ("stays", "ends", "The agent still ran 0.5 s after its input was closed"),
         ("mute", "handshake", "initialize was not answered with a result"),
@@ -113,7 +113,7 @@ def test_without_authentication_everything_that_needs_a_session_is_skipped_with_
     report = inspect("needs-auth")
     skipped = {found.check: found.sentence for found in report.findings if found.result is Result.SKIPPED}
     assert skipped == dict.fromkeys({*NEED_SESSION, "session-new"}, "needs authentication")
-    assert report.keeps_contract()
+    assert report.keeps_contract
 
 
 def test_an_agent_that_says_nothing_at_all_fails_the_handshake_and_skips_the_rest():
@@ -126,6 +126,30 @@ def test_a_program_that_is_no_agent_is_told_from_one():
     report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", "print('hello')"), timeout_s=2)))
     assert failed(report) == {"handshake", "clean-stdout"}
     assert report.findings[0].observed == "the agent ended with status 0"
+
+
+def test_a_program_that_sends_back_what_it_is_sent_is_told_from_an_agent():
+    report = asyncio.run(inspect_agent(Settings(("cat",), startup_s=10), CHECKS[:2]))
+    assert report.findings[0].observed == "the program sends back what it is sent"
+
+
+def test_the_last_words_of_a_program_that_fails_are_told():
+    program = "import sys; sys.exit('no configuration')"
+    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", program)), CHECKS[:1]))
+    assert report.findings[0].observed == "the agent ended with status 1; on stderr: no configuration"
+
+
+def test_an_agent_of_the_draft_without_sessions_is_not_asked_for_any():
+    program = """import json
+told = {"protocolVersion": 2, "info": {"name": "a", "version": "1"}, "capabilities": {}}
+while True:
+    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(input())["id"], "result": told}), flush=True)
+"""
+    checks = [check for check in CHECKS if check.id in {"session-new", "text"}]
+    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", program), protocol=2), checks))
+    assert [(str(found.result), found.sentence) for found in report.findings] == [
+        ("skipped", "session is not declared")
+    ] * 2
 
 
 def test_a_program_that_does_not_exist_is_one_sentence():

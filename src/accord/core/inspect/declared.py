@@ -67,6 +67,8 @@ class Introduction:
     """The flags about prompts, as received."""
     methods: tuple[str, ...] = ()
     """The names of its ways to authenticate."""
+    has_sessions: bool = True
+    """Whether it says that it has sessions; in version 1 every agent has."""
 
     @property
     def version(self) -> int:
@@ -90,6 +92,7 @@ def read_introduction(result: Any) -> Introduction:
         rows,
         _object(prompt),
         _methods(told.get("authMethods")),
+        not is_draft or isinstance(declared.get("session"), Mapping),
     )
 
 

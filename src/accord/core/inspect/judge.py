@@ -17,6 +17,7 @@ INVALID_PARAMS: Final = -32602
 PARSE_ERROR: Final = -32700
 AUTH_REQUIRED: Final = -32000
 VERSION_UNSUPPORTED: Final = -32022
+REFUSAL: Final = "refusal"
 RACE_S: Final = 2.0
 CALLERS_FAULT: Final = frozenset({INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, PARSE_ERROR})
 
@@ -62,6 +63,19 @@ def own_error(reply: Reply) -> bool:
     return isinstance(reply, Refused) and reply.code not in CALLERS_FAULT
 
 
+def _cannot_be_told(reply: Reply, baseline: Reply) -> Outcome | None:
+    """An agent that does the same with plain text may have no key, no network or a slow model: it is not to blame."""
+    if isinstance(reply, Silent) and isinstance(baseline, Silent):
+        why = f"Not even text is answered within {reply.seconds:g} s: a slow model needs a longer --timeout"
+    elif own_error(reply) and own_error(baseline):
+        why = f"The agent answers every prompt with an error of its own: {tell(reply)}"
+    elif stop_reason(reply) == REFUSAL == stop_reason(baseline):
+        why = "The agent refuses to work on any prompt, even on plain text"
+    else:
+        return None
+    return skipped(why, reply)
+
+
 def _unanswered(reply: Silent | Gone) -> Outcome:
     return failed("The agent crashed" if isinstance(reply, Gone) else "The agent did not answer in time", reply)
 
@@ -82,41 +96,43 @@ def judge_session(reply: Reply) -> Outcome:
             return _unanswered(reply)
 
 
-def judge_accepted(reply: Reply, what: str) -> Outcome:
-    """Whether a prompt that the agent has to take was taken."""
+def judge_accepted(reply: Reply, baseline: Reply, what: str) -> Outcome:
+    """Whether a prompt that the agent has to take was taken; `baseline` is its answer to plain text."""
     match reply:
-        case Answered():
-            return passed(f"{what} was accepted", reply)
         case Refused(code=code) if code == AUTH_REQUIRED:
             return skipped("needs authentication", reply)
         case Refused() if own_error(reply):
             return skipped(f"The agent answered with an error of its own: {tell(reply)}", reply)
         case Refused():
             return failed(f"{what} was refused", reply)
+        case Answered() if stop_reason(reply) != REFUSAL:
+            return passed(f"{what} was accepted", reply)
+        case Answered():
+            return skipped("The agent refuses to work on it, for whatever reason", reply)
         case _:
-            return _unanswered(reply)
+            return _cannot_be_told(reply, baseline) or _unanswered(reply)
 
 
 def judge_rejected(reply: Reply, baseline: Reply, what: str) -> Outcome:
     """Whether a prompt that the agent has to reject was, with -32602; `baseline` is its answer to plain text."""
+    if untold := _cannot_be_told(reply, baseline):
+        return untold
     match reply:
         case Refused(code=code) if code == INVALID_PARAMS:
             if isinstance(baseline, Refused) and baseline.code == INVALID_PARAMS:
                 return skipped(f"Plain text is refused with {INVALID_PARAMS} as well", reply)
             return passed(f"{what} was rejected with {INVALID_PARAMS}", reply)
-        case Refused() if own_error(reply) and own_error(baseline):
-            return skipped(f"The agent answers every prompt with an error of its own: {tell(reply)}", reply)
         case Refused():
             return failed(f"{what} was rejected with the wrong code, {reply.code} instead of {INVALID_PARAMS}", reply)
+        case Answered() if stop_reason(reply) == REFUSAL:
+            return failed(f"{what} ended the turn as {REFUSAL} instead of with error {INVALID_PARAMS}", reply)
         case Answered():
             return failed(f"{what} was accepted or silently dropped", reply)
-        case Silent() if isinstance(baseline, Silent):
-            return skipped("The agent answers no prompt in time, not even text", reply)
         case _:
             return _unanswered(reply)
 
 
-def judge_empty(reply: Reply) -> Outcome:
+def judge_empty(reply: Reply, baseline: Reply) -> Outcome:
     """An empty prompt may be answered or rejected, as long as something is said."""
     match reply:
         case Answered():
@@ -124,7 +140,7 @@ def judge_empty(reply: Reply) -> Outcome:
         case Refused():
             return passed("The empty prompt was rejected", reply)
         case _:
-            return _unanswered(reply)
+            return _cannot_be_told(reply, baseline) or _unanswered(reply)
 
 
 def judge_error(reply: Reply, code: int | None, what: str) -> Outcome:
@@ -156,13 +172,13 @@ def judge_version(reply: Reply, asked: int, *, supported: int) -> Outcome:
     return passed(f"Asked for version {asked}, the agent speaks {version}", reply)
 
 
-def judge_next(reply: Reply, strays: int, what: str) -> Outcome:
+def judge_next(reply: Reply, strays: int, what: str, *, lines: int = 1) -> Outcome:
     """Whether a bad line cost one reply at most, and the next good request was answered."""
     if isinstance(reply, Gone):
         return failed(f"{sentence(what)} ended the agent", reply)
     if isinstance(reply, Silent):
         return failed(f"After {what} the next request is not answered", reply)
-    if strays > 1:
+    if strays > lines:
         return failed(f"{sentence(what)} cost {strays} replies", reply)
     return passed(f"After {what} the next request is answered", reply)
 
@@ -182,7 +198,7 @@ def judge_answered(reply: Reply, what: str) -> Outcome:
     return _unanswered(reply) if isinstance(reply, Silent | Gone) else passed(f"{what} was answered", reply)
 
 
-def judge_cancelled(reply: Reply, after_s: float) -> Outcome:
+def judge_cancelled(reply: Reply, baseline: Reply, after_s: float) -> Outcome:
     """Whether a cancelled turn ended as cancelled; the reply came so many seconds after the cancelling."""
     if stop_reason(reply) == "cancelled":
         return passed("The turn ended as cancelled", reply)
@@ -191,6 +207,8 @@ def judge_cancelled(reply: Reply, after_s: float) -> Outcome:
         return skipped(f"The turn ended as {stop_reason(reply)} at about the time it was cancelled", reply)
     if isinstance(reply, Answered):
         return failed(f"The turn ended as {stop_reason(reply)}, not as cancelled", reply)
+    if isinstance(reply, Refused) and (untold := _cannot_be_told(reply, baseline)):
+        return untold
     if isinstance(reply, Refused):
         return failed("The cancelled turn ended with an error instead of the stop reason cancelled", reply)
     return _unanswered(reply) if isinstance(reply, Gone) else failed("The turn went on after session/cancel", reply)
@@ -200,4 +218,5 @@ def judge_noise(lines: Sequence[str]) -> Outcome:
     """Whether the agent's output held nothing but messages."""
     if not lines:
         return passed("Every line on stdout was a message")
-    return Outcome(Result.FAIL, f"{len(lines)} lines on stdout were no messages", f"the first: {lines[0]}")
+    told = "1 line on stdout was no message" if len(lines) == 1 else f"{len(lines)} lines on stdout were no messages"
+    return Outcome(Result.FAIL, told, f"the first: {lines[0]}")

@@ -61,6 +61,8 @@ def tell(reply: Reply) -> str:
     match reply:
         case Answered():
             return f"answered ({stop_reason(reply)})" if stop_reason(reply) else "answered"
+        case Refused(code=None):
+            return shorten(reply.message) or "an error without a code"
         case Refused():
             return f"error {reply.code}: {shorten(reply.message)}" if reply.message else f"error {reply.code}"
         case Silent():

@@ -18,6 +18,7 @@ from accord.servers.inspect.talk import Talk, as_reply
 from accord.stdio import start_peer
 
 UNKNOWN_METHOD: Final = "_accord/ping"
+NO_SESSIONS: Final = "session is not declared"
 UNKNOWN_NOTICE: Final = "_accord/nothing"
 
 
@@ -47,7 +48,7 @@ class Probe:
         self.noise: Final[list[str]] = []
         self.crashed_in: Final[list[str]] = []
         self._baseline: Reply | None = None
-        self._pings_by_unknown: bool | None = None
+        self._answers_unknown: bool | None = None
         self._shared: Talk | None = None
         self._fresh: Final[list[Talk]] = []
 
@@ -57,8 +58,15 @@ class Probe:
         return read_declaration(self.introduction.prompt, self.introduction.version)
 
     @property
+    def lacks_sessions(self) -> bool:
+        """Whether the agent says that it has no sessions, as it may in the draft."""
+        return isinstance(self.handshake, Answered) and not self.introduction.has_sessions
+
+    @property
     def why_no_session(self) -> str | None:
         """Why no check can have a session; None if one can."""
+        if self.lacks_sessions:
+            return NO_SESSIONS
         return None if isinstance(self.opened, Answered) else why_no_session(self.opened)
 
     async def open(self) -> None:
@@ -67,7 +75,8 @@ class Probe:
         self.handshake = await self.initialize(talk, self.settings.protocol)
         if isinstance(self.handshake, Answered):
             self.introduction = read_introduction(self.handshake.result)
-            self.opened = await self._open_session(talk)
+            if not self.lacks_sessions:
+                self.opened = await self._open_session(talk)
 
     async def agent(self) -> Talk:
         """The shared agent, with a session if the agent gives any; another one if the last cannot go on."""
@@ -91,19 +100,16 @@ class Probe:
 
     async def initialize(self, talk: Talk, version: int) -> Reply:
         """The agent's answer to the handshake."""
-        told = {"name": "accord-inspect", "version": "1"}
-        params: dict[str, Any] = {"protocolVersion": version}
-        params |= {"info": told, "capabilities": {}} if version >= 2 else {}
-        # A client that offers version 2 may well meet an agent of version 1, which reads only these.
-        params |= {"clientInfo": told, "clientCapabilities": {}}
-        return await talk.call("initialize", params, wait_s=self.settings.startup_s)
+        return await talk.call("initialize", _introduction(version), wait_s=self.settings.startup_s)
 
-    async def prompt(self, *blocks: Block, session: str | None = None, talk: Talk | None = None) -> Reply:
+    async def prompt(
+        self, *blocks: Block, session: str | None = None, talk: Talk | None = None, wait_s: float | None = None
+    ) -> Reply:
         """What becomes of a prompt, in the shared agent's session unless another is named."""
         talk = talk or await self.agent()
-        since = len(talk.updates)
+        since = len(talk.states)
         params = {"sessionId": session or talk.session or "", "prompt": list(blocks)}
-        reply = await talk.call("session/prompt", params)
+        reply = await talk.call("session/prompt", params, wait_s=wait_s)
         if self.introduction.version >= 2 and isinstance(reply, Answered):
             # In the draft the answer says that the prompt was taken; the turn's end is an update.
             talk.is_tired = isinstance(await talk.state_within(since, talk.timeout_s), Silent)
@@ -115,14 +121,18 @@ class Probe:
             self._baseline = await self.prompt(TEXT)
         return self._baseline
 
-    async def ping(self, talk: Talk) -> Reply:
-        """The answer to a good request: to a method that nobody has, or to the handshake if such get no answer."""
-        if self._pings_by_unknown is None:
+    async def harmless(self, **meta: Any) -> tuple[str, dict[str, Any]]:
+        """A request that any agent can answer: a method that nobody has, or the handshake if such get no answer."""
+        if self._answers_unknown is None:
             reply = await (await self.fresh(introduced=True)).call(UNKNOWN_METHOD, {})
-            self._pings_by_unknown = isinstance(reply, Answered | Refused)
-        if self._pings_by_unknown:
-            return await talk.call(UNKNOWN_METHOD, {})
-        return await self.initialize(talk, self.settings.protocol)
+            self._answers_unknown = isinstance(reply, Answered | Refused)
+        if self._answers_unknown:
+            return UNKNOWN_METHOD, {"_meta": meta}
+        return "initialize", {**_introduction(self.settings.protocol), "_meta": meta}
+
+    async def ping(self, talk: Talk) -> Reply:
+        """The answer to a harmless request."""
+        return await talk.call(*await self.harmless())
 
     async def after(self, line: bytes) -> tuple[Reply, list[Refused | Answered]]:
         """What becomes of the request after this line, and the replies that nobody asked for."""
@@ -134,10 +144,10 @@ class Probe:
         await asyncio.sleep(min(0.1, talk.timeout_s))
         return reply, [as_reply(stray) for stray in talk.strays[before:]]
 
-    async def settle(self, check: str) -> None:
-        """Tidy up after a check, and note whether it cost an agent its life."""
+    async def settle(self, check: str, *, is_grave: bool) -> None:
+        """Tidy up after a check, and note whether it cost an agent its life where that is held against it."""
         talks = [*self._fresh, *([self._shared] if self._shared else [])]
-        if any(not talk.is_alive and not talk.was_dismissed for talk in talks):
+        if is_grave and any(not talk.is_alive and not talk.was_dismissed for talk in talks):
             self.crashed_in.append(check)
         while self._fresh:
             await self._retire(self._fresh[-1])
@@ -152,6 +162,11 @@ class Probe:
             await self._retire(talk)
         self._fresh.clear()
         self._shared = None
+
+    def last_words(self) -> str | None:
+        """The last line that the shared agent said on stderr."""
+        lines = self._shared.peer.stderr.split("\n") if self._shared else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
     def noise_so_far(self) -> list[str]:
         """What was no message on the output of any agent."""
@@ -173,3 +188,11 @@ class Probe:
         await talk.end()
         self.noise.extend(talk.noise)
         talk.noise.clear()
+
+
+def _introduction(version: int) -> dict[str, Any]:
+    told = {"name": "accord-inspect", "version": "1"}
+    params: dict[str, Any] = {"protocolVersion": version}
+    params |= {"info": told, "capabilities": {}} if version >= 2 else {}
+    # A client that offers version 2 may well meet an agent of version 1, which reads only these.
+    return params | {"clientInfo": told, "clientCapabilities": {}}

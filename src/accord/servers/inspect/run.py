@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
+from typing import Final
 
 from accord.core.inspect.judge import Outcome, skipped
 from accord.core.inspect.reply import Answered, shorten, tell
@@ -9,10 +10,11 @@ from accord.servers.inspect.check import Check, Needs
 from accord.servers.inspect.checks import CHECKS
 from accord.servers.inspect.probe import Probe, Settings
 from accord.stdio import PeerFailedError
-from accord.wire.inspection import Finding, InspectionReport
+from accord.wire.inspection import Finding, InspectionReport, Level
 
 OnProgress = Callable[[Check, Finding | None], None]
 """Told a check before it runs, and again with what it found."""
+NO_HANDSHAKE: Final = "there was no handshake"
 
 
 def _quietly(_: Check, __: Finding | None) -> None:
@@ -31,7 +33,7 @@ async def inspect_agent(
             on_progress(check, None)
             findings.append(_finding(check, await _outcome(probe, check), settings.secrets))
             on_progress(check, findings[-1])
-        return InspectionReport(
+        return InspectionReport.about(
             program=PurePath(settings.command[0]).name,
             agent=probe.introduction.agent,
             capabilities=probe.introduction.capabilities,
@@ -49,14 +51,14 @@ async def _outcome(probe: Probe, check: Check) -> Outcome:
     except PeerFailedError as error:  # it could be started before: the machine's fault, not the agent's
         return skipped(str(error))
     finally:
-        await probe.settle(check.id)
+        await probe.settle(check.id, is_grave=check.level is not Level.MAY)
 
 
 def _why_not(probe: Probe, check: Check) -> str | None:
     if check.needs is Needs.NOTHING:
         return None
     if not isinstance(probe.handshake, Answered):
-        return f"there was no handshake: {tell(probe.handshake)}"
+        return f"{NO_HANDSHAKE}: {tell(probe.handshake)}"
     return probe.why_no_session if check.needs is Needs.SESSION else None
 
 

@@ -5,7 +5,7 @@ kept for the checks. Every wait is bounded. What is good or bad is not known her
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ from accord.stdio import Peer
 CHUNK: Final = 256 * 1024
 KEPT: Final = 1_000
 METHOD_NOT_FOUND: Final = -32601
+AGENTS_OWN: Final = frozenset({"initialize", "session/new", "session/prompt"})
+"""What only agents are asked: a program that asks for it sends back what it was sent."""
 
 
 class Talk:
@@ -39,7 +41,8 @@ class Talk:
         self.peer: Final = peer
         self.timeout_s: Final = timeout_s
         self.noise: Final[list[str]] = []
-        self.updates: Final[list[Mapping[str, Any]]] = []
+        self.states: Final[list[Mapping[str, Any]]] = []
+        """The updates that tell whether a turn still runs, which only the draft has."""
         self.strays: Final[list[Answer | Failure]] = []
         """Replies to nothing that was asked: those to broken lines, or with an id that is not ours."""
         self.session: str | None = None
@@ -110,12 +113,11 @@ class Talk:
         return self._moved.is_set()
 
     async def state_within(self, since: int, seconds: float) -> Reply:
-        """How the turn ended (the draft says so in an update), looking at the updates from the given one on."""
+        """How the turn ended (the draft says so in an update), looking at the states from the given one on."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
-            for update in self.updates[since:]:
-                if update.get("sessionUpdate") == "state_update" and update.get("state") == "idle":
-                    return Answered({"stopReason": update.get("stopReason")})
+            if ended := _turn_end(self.states[since:]):
+                return ended
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0 or self._is_over:
                 return await self._gone() if self._is_over else Silent(seconds)
@@ -190,15 +192,29 @@ class Talk:
         if notice.method != "session/update" or not isinstance(params, Mapping):
             return
         update: Any = params.get("update")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if isinstance(update, Mapping) and len(self.updates) < KEPT:
-            self.updates.append(update)  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(update, Mapping) and update.get("sessionUpdate") == "state_update":  # pyright: ignore[reportUnknownMemberType]
+            self.states.append(update)  # pyright: ignore[reportUnknownArgumentType]
 
     async def _serve(self, call: Call) -> None:
         """An inspector allows nothing and has nothing to offer."""
-        if call.method == "session/request_permission":
+        waiting = self._waiting.get(call.id)
+        if call.method in AGENTS_OWN and waiting is not None and not waiting.done():
+            waiting.set_result(Refused(None, "the program sends back what it is sent"))
+        elif call.method == "session/request_permission":
             await self.send(answer_line(call.id, {"outcome": {"outcome": "cancelled"}}))
         else:
             await self.send(error_line(call.id, {"code": METHOD_NOT_FOUND, "message": "Not offered by the inspector"}))
+
+
+def _turn_end(states: Sequence[Mapping[str, Any]]) -> Answered | None:
+    """The idle state that ends a turn; one that follows no work and gives no reason is only a snapshot."""
+    has_run = False
+    for state in states:
+        if state.get("state") != "idle":
+            has_run = True
+        elif has_run or state.get("stopReason") is not None:
+            return Answered({"stopReason": state.get("stopReason")})
+    return None
 
 
 def as_reply(frame: Answer | Failure) -> Answered | Refused:

@@ -27,12 +27,14 @@ NAMES: Final = {ContentType.IMAGE: "an image", ContentType.AUDIO: "audio", Conte
 
 @CONTENT.check("text", "text is accepted", BASELINE, MUST, Needs.SESSION)
 async def _text(probe: Probe) -> Outcome:
-    return judge_accepted(await probe.baseline(), "Text")
+    baseline = await probe.baseline()
+    return judge_accepted(baseline, baseline, "Text")
 
 
 @CONTENT.check("resource-link", "a resource link is accepted", BASELINE, MUST, Needs.SESSION)
 async def _link(probe: Probe) -> Outcome:
-    return judge_accepted(await probe.prompt(TEXT, GOOD[ContentType.RESOURCE_LINK]), "A resource link")
+    baseline = await probe.baseline()
+    return judge_accepted(await probe.prompt(TEXT, GOOD[ContentType.RESOURCE_LINK]), baseline, "A resource link")
 
 
 def _declared(kind: ContentType) -> None:
@@ -42,7 +44,8 @@ def _declared(kind: ContentType) -> None:
     async def _accepts(probe: Probe) -> Outcome:
         if not probe.declaration.accepts(kind):
             return skipped(f"{flag} is not declared")
-        return judge_accepted(await probe.prompt(TEXT, GOOD[kind]), sentence(what))
+        baseline = await probe.baseline()
+        return judge_accepted(await probe.prompt(TEXT, GOOD[kind]), baseline, sentence(what))
 
     @CONTENT.check(f"undeclared-{kind}", f"{what}, if not declared, is rejected", UNDECLARED, MUST, Needs.SESSION)
     async def _rejects(probe: Probe) -> Outcome:
@@ -80,7 +83,8 @@ async def _bad_base64(probe: Probe) -> Outcome:
     "empty-prompt", "an empty prompt is answered or rejected", "ACP schema: PromptRequest", MAY, Needs.SESSION
 )
 async def _empty(probe: Probe) -> Outcome:
-    return judge_empty(await probe.prompt())
+    baseline = await probe.baseline()
+    return judge_empty(await probe.prompt(), baseline)
 
 
 @CONTENT.check("unknown-session", "a prompt to no session gets an error", "ACP: Session Setup", SHOULD)

@@ -1,12 +1,13 @@
 """Checks of how an agent introduces itself, which versions it settles on, and whether it opens a session."""
 
+from dataclasses import replace
 from typing import Final
 
 from accord.core.inspect.contents import TEXT
-from accord.core.inspect.judge import Outcome, failed, judge_error, judge_session, judge_version, passed
+from accord.core.inspect.judge import Outcome, failed, judge_error, judge_session, judge_version, passed, skipped
 from accord.core.inspect.reply import Answered
 from accord.servers.inspect.check import MUST, SHOULD, CheckTable, Needs
-from accord.servers.inspect.probe import Probe
+from accord.servers.inspect.probe import NO_SESSIONS, Probe
 
 HANDSHAKE: Final = CheckTable()
 NEGOTIATION: Final = "ACP: Initialization – version negotiation"
@@ -15,7 +16,9 @@ NEGOTIATION: Final = "ACP: Initialization – version negotiation"
 @HANDSHAKE.check("handshake", "initialize is answered", "ACP: Initialization", MUST, Needs.NOTHING)
 async def _handshake(probe: Probe) -> Outcome:
     if not isinstance(probe.handshake, Answered):
-        return failed("initialize was not answered with a result", probe.handshake)
+        outcome = failed("initialize was not answered with a result", probe.handshake)
+        words = probe.last_words()
+        return replace(outcome, observed=f"{outcome.observed}; on stderr: {words}") if words else outcome
     if probe.introduction.agent.protocol_version is None:
         return failed("The answer has no protocolVersion that is a whole number", probe.handshake)
     return passed(f"The agent speaks version {probe.introduction.version}", probe.handshake)
@@ -50,10 +53,14 @@ for _asked in (1, 2, 65535):
 
 @HANDSHAKE.check("prompt-first", "a prompt before initialize gets an error", "ACP: Initialization", SHOULD)
 async def _prompt_first(probe: Probe) -> Outcome:
-    reply = await probe.prompt(TEXT, session="accord-no-session", talk=await probe.fresh())
+    reply = await probe.prompt(
+        TEXT, session="accord-no-session", talk=await probe.fresh(), wait_s=probe.settings.startup_s
+    )
     return judge_error(reply, None, "A prompt before initialize")
 
 
 @HANDSHAKE.check("session-new", "session/new gives a session", "ACP: Session Setup", MUST)
 async def _session_new(probe: Probe) -> Outcome:
+    if probe.lacks_sessions:
+        return skipped(NO_SESSIONS)
     return judge_session(probe.opened)

@@ -18,12 +18,14 @@ TOO_QUICK_S: Final = 0.3
     "cancel", "session/cancel ends a turn as cancelled", "ACP: Prompt Turn – cancellation", SHOULD, Needs.SESSION
 )
 async def _cancel(probe: Probe) -> Outcome:
+    baseline = await probe.baseline()
     talk = await probe.agent()
-    own, since, is_draft = talk.next_id(), len(talk.updates), probe.introduction.version >= 2
+    own, since, is_draft = talk.next_id(), len(talk.states), probe.introduction.version >= 2
     waiting = talk.expect(own)
     await talk.send(call_line(own, "session/prompt", {"sessionId": talk.session, "prompt": [LONG_WORK]}))
-    # The same future all along: a reply that comes between two waits is not lost.
-    await asyncio.wait({waiting}, timeout=min(TOO_QUICK_S, talk.timeout_s))
+    # The same future all along: a reply that comes between two waits is not lost. In the draft it says that the prompt
+    # was taken; what is cancelled before that never was a turn.
+    await asyncio.wait({waiting}, timeout=talk.timeout_s if is_draft else min(TOO_QUICK_S, talk.timeout_s))
     early = waiting.result() if waiting.done() else Silent(TOO_QUICK_S)
     if isinstance(early, Refused) or (isinstance(early, Answered) and not is_draft):
         why = "answered with an error of its own" if own_error(early) else "ended the turn before it could be cancelled"
@@ -33,7 +35,8 @@ async def _cancel(probe: Probe) -> Outcome:
     await talk.notify("session/cancel", {"sessionId": talk.session})
     wait = talk.state_within(since, talk.timeout_s) if is_draft else talk.reply(waiting, own)
     reply = await wait
-    return judge_cancelled(reply, clock() - cancelled_at)
+    talk.is_tired = talk.is_tired or isinstance(reply, Silent)
+    return judge_cancelled(reply, baseline, clock() - cancelled_at)
 
 
 @LIFE.check("ends", "the agent ends when its input does", "ACP: Transports – stdio", SHOULD)

@@ -19,7 +19,7 @@ from accord.core.inspect.judge import (
 from accord.core.inspect.reply import Answered, Gone, Refused, tell
 from accord.core.rpc import call_line, notice_line
 from accord.servers.inspect.check import MAY, MUST, SHOULD, CheckTable
-from accord.servers.inspect.probe import UNKNOWN_METHOD, UNKNOWN_NOTICE, Probe
+from accord.servers.inspect.probe import UNKNOWN_NOTICE, Probe
 
 LINES: Final = CheckTable()
 RECOVERY: Final = "JSON-RPC 2.0 §5.1: a bad message is an error, not an end"
@@ -44,7 +44,7 @@ def _bad_line(own: str) -> None:
     @LINES.check(own, f"after {what} the next request is answered", RECOVERY, MUST)
     async def _survives(probe: Probe) -> Outcome:
         reply, strays = await probe.after(line)
-        return judge_next(reply, len(strays), what)
+        return judge_next(reply, len(strays), what, lines=line.count(b"\n"))
 
 
 for _own in BAD_LINES:
@@ -70,7 +70,7 @@ _told("number-told", "number-line", INVALID_REQUEST)
 async def _half(probe: Probe) -> Outcome:
     talk = await probe.agent()
     own = talk.next_id()
-    line, waiting = call_line(own, UNKNOWN_METHOD, {}), talk.expect(own)
+    line, waiting = call_line(own, *await probe.harmless()), talk.expect(own)
     await talk.send(line[:20])
     await asyncio.sleep(0.2)
     await talk.send(line[20:])
@@ -81,7 +81,7 @@ def _long_line(megabytes: int) -> None:
     @LINES.check(f"line-{megabytes}mb", f"a line of {megabytes} MB is read", STDIO, ROUND_MEGABYTES[megabytes])
     async def _reads(probe: Probe) -> Outcome:
         talk = await probe.agent()
-        reply = await talk.call(UNKNOWN_METHOD, {"text": "x" * (megabytes * MEGABYTE)})
+        reply = await talk.call(*await probe.harmless(text="x" * (megabytes * MEGABYTE)))
         return judge_answered(reply, f"A request of {megabytes} MB")
 
 
@@ -108,7 +108,7 @@ def _id(own: str, what: str, value: int | str) -> None:
     async def _returns(probe: Probe) -> Outcome:
         talk = await probe.agent()
         before = len(talk.strays)
-        reply = await talk.exchange(call_line(value, UNKNOWN_METHOD, {}), value)
+        reply = await talk.exchange(call_line(value, *await probe.harmless()), value)
         if others := [stray.id for stray in talk.strays[before:]]:
             return failed(f"{sentence(what)} {value!r} came back as {others[0]!r}")
         return judge_answered(reply, f"A request with {what}")
@@ -120,14 +120,15 @@ _id("large-id", "a large id", LARGE_ID)
 
 @LINES.check("null-id", "a request whose id is null does no harm", "JSON-RPC 2.0 §4: null should not be an id", MAY)
 async def _null_id(probe: Probe) -> Outcome:
-    reply, strays = await probe.after(call_line(None, UNKNOWN_METHOD, {}))
+    reply, strays = await probe.after(call_line(None, *await probe.harmless()))
     return judge_next(reply, len(strays), "a request whose id is null")
 
 
 @LINES.check("concurrent", "requests at once get answers with the right ids", IDS, MUST)
 async def _concurrent(probe: Probe) -> Outcome:
     talk = await probe.agent()
-    replies = await asyncio.gather(*(talk.call(UNKNOWN_METHOD, {"n": n}) for n in range(5)))
+    method, params = await probe.harmless()
+    replies = await asyncio.gather(*(talk.call(method, params) for _ in range(5)))
     if lost := [reply for reply in replies if not isinstance(reply, Answered | Refused)]:
         return failed(f"{len(lost)} of 5 requests at once were not answered: {tell(lost[0])}")
     return passed("5 requests at once got 5 answers")
