@@ -12,12 +12,13 @@ from typing import Any, Final
 from accord.core.inspect.contents import TEXT, Block
 from accord.core.inspect.declared import Introduction, read_introduction
 from accord.core.inspect.judge import why_no_session
-from accord.core.inspect.reply import Answered, Refused, Reply, Silent
+from accord.core.inspect.reply import Answered, Gone, Refused, Reply, Silent
 from accord.core.validate.declaration import Declaration, read_declaration
 from accord.servers.inspect.talk import Talk, as_reply
 from accord.stdio import start_peer
 
 UNKNOWN_METHOD: Final = "_accord/ping"
+AFTERMATH_S: Final = 0.2
 NO_SESSIONS: Final = "session is not declared"
 UNKNOWN_NOTICE: Final = "_accord/nothing"
 
@@ -136,13 +137,14 @@ class Probe:
 
     async def after(self, line: bytes) -> tuple[Reply, list[Refused | Answered]]:
         """What becomes of the request after this line, and the replies that nobody asked for."""
-        talk = await self.agent()
-        before = len(talk.strays)
+        # An agent of its own: one that dies of the line a moment later must not be held against the next check.
+        talk = await self.fresh(introduced=True)
         await talk.send(line)
-        # Agents may take their time to complain; the reply to the next request need not come last.
+        # Agents may take their time to complain, or to end; the reply to the next request need not come last.
         reply = await self.ping(talk)
-        await asyncio.sleep(min(0.1, talk.timeout_s))
-        return reply, [as_reply(stray) for stray in talk.strays[before:]]
+        await asyncio.wait({talk.reading}, timeout=min(AFTERMATH_S, talk.timeout_s))
+        strays = [as_reply(stray) for stray in talk.strays]
+        return reply if talk.is_alive else Gone(talk.peer.process.returncode), strays
 
     async def settle(self, check: str, *, is_grave: bool) -> None:
         """Tidy up after a check, and note whether it cost an agent its life where that is held against it."""

@@ -54,7 +54,7 @@ class Talk:
         self._moved: Final = asyncio.Event()
         self._last_id = 100
         self._is_over = False
-        self._reading: Final = asyncio.create_task(self._read())
+        self.reading: Final = asyncio.create_task(self._read())
 
     @property
     def is_alive(self) -> bool:
@@ -136,8 +136,8 @@ class Talk:
         try:
             await self.peer.end()
         finally:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
+            self.reading.cancel()
+            await asyncio.gather(self.reading, return_exceptions=True)
 
     async def _read(self) -> None:
         splitter = LineSplitter()
