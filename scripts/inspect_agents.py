@@ -161,12 +161,15 @@ def _install(command: Sequence[str]) -> str | None:
 
 
 def _row(candidate: Candidate, report: InspectionReport) -> str:
-    flags = {row.flag.rpartition(".")[2]: row.supported for row in report.capabilities}
-    declared = "/".join("yes" if flags.get(flag) else "no" for flag in TYPES.values())
+    declared = "/".join("yes" if _declares(report, flag) else "no" for flag in TYPES.values())
     passed, failed = (str(report.count(result, Level.MUST)) for result in (Result.PASS, Result.FAIL))
     broken = ", ".join(found.check for found in report.findings if _is_broken(found)) or "none"
     cells = (candidate.name, candidate.package, declared, _undeclared(report), passed, failed, broken)
     return f"| {' | '.join(cells)} |"
+
+
+def _declares(report: InspectionReport, flag: str) -> bool:
+    return any(row.supported for row in report.capabilities if row.flag.rpartition(".")[2] == flag)
 
 
 def _is_broken(found: Finding) -> bool:
@@ -176,10 +179,9 @@ def _is_broken(found: Finding) -> bool:
 def _undeclared(report: InspectionReport) -> str:
     found = {entry.check: entry for entry in report.findings}
     told: list[str] = []
-    for kind in TYPES:
-        entry = found[f"undeclared-{kind}"]
-        if not entry.sentence.endswith("is declared"):
-            told.append(f"{kind}: {_outcome(entry)}")
+    for kind, flag in TYPES.items():
+        if not _declares(report, flag):
+            told.append(f"{kind}: {_outcome(found[f'undeclared-{kind}'])}")
     return "; ".join(told) or "declares all"
 
 
@@ -192,7 +194,7 @@ def _outcome(entry: Finding) -> str:
 
 
 def _details(candidate: Candidate, report: InspectionReport) -> str:
-    lines = [f"## {candidate.name}", ""]
+    lines = [f"## {candidate.name}: {candidate.package}", ""]
     lines += [
         f"- **{f.level}** `{f.check}`: {f.sentence}{_seen(f)}" for f in report.findings if f.result is Result.FAIL
     ]

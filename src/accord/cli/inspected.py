@@ -16,7 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from rich.text import Text
 
+from accord.core.inspect.judge import NO_RESULT
 from accord.core.inspect.junit import as_junit
+from accord.core.inspect.reply import ECHOES
 from accord.errors import UsageError
 from accord.servers.inspect import CHECKS, Settings, inspect_agent
 from accord.servers.inspect.check import Check
@@ -125,15 +127,16 @@ def _print_tables(report: InspectionReport) -> None:
     console = Console(highlight=False)
     agent = report.agent
     shown = [found for found in report.findings if not found.sentence.startswith(NO_HANDSHAKE)]
-    is_agent = len(shown) == len(report.findings)
-    if is_agent:
+    stranger = next((found for found in report.findings if found.sentence == NO_RESULT), None)
+    if stranger is None:
         console.print(_capabilities(report.capabilities))
     console.print(_findings(shown, is_narrow=console.width < NARROW))
-    if not is_agent:
+    if len(shown) < len(report.findings):
         told = f"The other {len(report.findings) - len(shown)} checks were skipped: {NO_HANDSHAKE}"
         console.print(told, markup=False, soft_wrap=True)
     name = " ".join(part for part in (agent.name or report.program, agent.version) if part)
-    console.print(f"{name}: {_summary(report)}", markup=False, soft_wrap=True)
+    told = _summary(report) if stranger is None else _stranger(stranger)
+    console.print(f"{name}: {told}", markup=False, soft_wrap=True)
 
 
 def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
@@ -168,6 +171,13 @@ def _found(finding: Finding) -> str:
     if finding.result is Result.PASS or finding.observed is None or finding.observed in finding.sentence:
         return finding.sentence
     return f"{finding.sentence} ({finding.observed})"
+
+
+def _stranger(handshake: Finding) -> str:
+    """A program that is no agent has no contract to break."""
+    if handshake.observed == ECHOES:
+        return f"is not an ACP agent: {ECHOES}"
+    return f"gave no handshake, so that nothing else can be told: {handshake.observed}"
 
 
 def _summary(report: InspectionReport) -> str:

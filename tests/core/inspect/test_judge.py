@@ -149,6 +149,14 @@ def test_the_sender_of_a_bad_line_is_told(codes: list[int | None], result: str, 
     assert (outcome.result, outcome.sentence) == (result, sentence)
 
 
+def test_an_error_without_an_id_is_a_reply_though_not_as_it_should_be():
+    outcome = judge_told([-32700], -32700, "garbage", lacks_id=True)
+    assert (str(outcome.result), outcome.sentence) == (
+        "fail",
+        "The sender of garbage was told -32700 without the id null",
+    )
+
+
 @pytest.mark.parametrize(
     ("reply", "code", "result"),
     [

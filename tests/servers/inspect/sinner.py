@@ -6,11 +6,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 SINS = set(sys.argv[1:])
 IS_DRAFT = "draft" in SINS
 DECLARED = {"image"} if "declares-image" in SINS else set[str]()
+DOOM = next((Path(sin.partition("=")[2]) for sin in SINS if sin.startswith("dies-after-array=")), None)
+"""A file that is made on `42`: who got `[]` dies as soon as there is one."""
 REQUIRED = {
     "text": ("text",),
     "resource_link": ("uri", "name"),
@@ -44,19 +47,37 @@ def take(line: bytes) -> None:
     try:
         message: Any = json.loads(line)
     except ValueError:
-        if "silent-on-garbage" not in SINS:
+        if "nameless-errors" in SINS:
+            send({"error": {"code": -32700, "message": "Parse error"}})
+        elif "silent-on-garbage" not in SINS:
             fail(None, -32700, "Parse error")
         return
     if not isinstance(message, Mapping):
-        if "crashes-on-array" in SINS and isinstance(message, list):
-            os._exit(3)
-        fail(None, -32600, "Invalid request")
+        take_nonsense(message)
         return
     told: Mapping[str, Any] = message  # pyright: ignore[reportUnknownVariableType]
     if "id" in told:
         call(told["id"], told.get("method", ""), told.get("params") or {})
     elif told.get("method") == "session/cancel" and "ignores-cancel" not in SINS:
         turns[told["params"]["sessionId"]].set()
+
+
+def take_nonsense(message: Any) -> None:
+    if "crashes-on-array" in SINS and isinstance(message, list):
+        os._exit(3)
+    fail(None, -32600, "Invalid request")
+    if "dies-soon-of-array" in SINS and isinstance(message, list):
+        threading.Timer(0.05, os._exit, (3,)).start()
+    elif DOOM and isinstance(message, list):
+        threading.Thread(target=die_at, args=(DOOM,), daemon=True).start()
+    elif DOOM:
+        DOOM.touch()
+
+
+def die_at(doom: Path) -> None:
+    while not doom.exists():
+        time.sleep(0.005)
+    os._exit(3)
 
 
 def call(own: Any, method: str, params: dict[str, Any]) -> None:
@@ -140,4 +161,4 @@ print("ready", file=sys.stderr)
 for received in lines():
     take(received)
 if "stays" in SINS:
-    time.sleep(30)
+    time.sleep(1)

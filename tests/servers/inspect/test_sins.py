@@ -8,20 +8,31 @@ from pathlib import Path
 import pytest
 
 from accord.servers.inspect import CHECKS, Settings, inspect_agent
+from accord.servers.inspect.checks.lines import LINES as LINE_CHECKS
 from accord.stdio import PeerFailedError
 from accord.wire.inspection import InspectionReport, Result
 
 SINNER = str(Path(__file__).parent / "sinner.py")
+LINES = {check.id for check in LINE_CHECKS}
 TYPES = ("image", "audio", "resource")
+ON_THE_PIPE = (*LINES, "stays", "clean-stdout")
+NOT_LINES = tuple(check.id for check in CHECKS if check.id not in LINES)
 NEED_SESSION = {check.id for check in CHECKS if check.needs.name == "SESSION"}
 
 
-def inspect(*sins: str, only: tuple[str, ...] = (), protocol: int = 1, timeout_s: float = 5.0) -> InspectionReport:
+def inspect(
+    *sins: str,
+    only: tuple[str, ...] = (),
+    protocol: int = 1,
+    timeout_s: float = 5.0,
+    aftermath_s: float = 0.1,
+) -> InspectionReport:
     settings = Settings(
         (sys.executable, SINNER, *sins),
         protocol=protocol,
         timeout_s=timeout_s,
         startup_s=timeout_s if "mute" in sins else 20,
+        aftermath_s=aftermath_s,
     )
     checks = [check for check in CHECKS if not only or check.id in only]
     return asyncio.run(inspect_agent(settings, checks))
@@ -52,20 +63,45 @@ def test_an_honest_agent_of_the_draft_passes_every_check_that_applies():
     ("sin", "found"),
     [
         ("accepts-undeclared", {*(f"undeclared-{kind}" for kind in TYPES)}),
-        ("crashes-on-array", {"array-line", "stays"}),
-        ("silent-on-garbage", {"garbage-told"}),
         ("noisy-stdout", {"clean-stdout"}),
         ("anonymous", {"agent-info"}),
         ("malformed-flag", {"capabilities"}),
         ("parrots-version", {"version-65535"}),
-        ("swaps-ids", {"string-id"}),
         ("declares-image", set[str]()),
         ("no-model", set[str]()),
         ("needs-auth", set[str]()),
     ],
 )
 def test_each_sin_is_found_and_nothing_else(sin: str, found: set[str]):
-    assert failed(inspect(sin)) == found
+    assert failed(inspect(sin, only=NOT_LINES)) == found
+
+
+@pytest.mark.parametrize(
+    ("sin", "found"),
+    [
+        ("crashes-on-array", {"array-line", "stays"}),
+        ("silent-on-garbage", {"garbage-told"}),
+        ("nameless-errors", {"garbage-told"}),
+        ("swaps-ids", {"string-id"}),
+    ],
+)
+def test_each_sin_of_the_pipe_is_found_and_nothing_else(sin: str, found: set[str]):
+    assert failed(inspect(sin, only=ON_THE_PIPE, timeout_s=1.5)) == found
+
+
+def test_an_agent_that_dies_soon_after_a_broken_line_fails_that_check():
+    report = inspect("dies-soon-of-array", only=("array-line", "stays"), aftermath_s=4)
+    assert [found.sentence for found in report.findings] == [
+        "The line [] ended the agent",
+        "The agent ended during: array-line",
+    ]
+
+
+def test_an_agent_that_dies_late_of_a_broken_line_is_not_held_against_the_next(tmp_path: Path):
+    checks = ("array-line", "number-line", "number-told", "stays")
+    report = inspect(f"dies-after-array={tmp_path / 'doom'}", only=checks, aftermath_s=0.4)
+    assert failed(report) == {"stays"}
+    assert report.findings[-1].sentence == "The agent ended during: array-line"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +114,11 @@ def test_each_sin_is_found_and_nothing_else(sin: str, found: set[str]):
             "Audio was rejected with the wrong code, -32603 instead of -32602",
         ),
         ("crashes-on-array", "array-line", "The line [] ended the agent"),
+        (
+            "nameless-errors",
+            "garbage-told",
+            "The sender of a line of garbage was told -32700 without the id null",
+        ),
         ("needs-auth", "text", "needs authentication"),
         ("quick", "cancel", "The agent ended the turn before it could be cancelled: answered (end_turn)"),
         (
@@ -131,6 +172,14 @@ def test_a_program_that_is_no_agent_is_told_from_one():
 def test_a_program_that_sends_back_what_it_is_sent_is_told_from_an_agent():
     report = asyncio.run(inspect_agent(Settings(("cat",), startup_s=10), CHECKS[:2]))
     assert report.findings[0].observed == "the program sends back what it is sent"
+
+
+def test_that_there_is_no_handshake_is_told_whichever_checks_were_chosen():
+    report = asyncio.run(inspect_agent(Settings(("cat",), startup_s=10), [CHECKS[1]]))
+    assert [(found.check, str(found.result)) for found in report.findings] == [
+        ("handshake", "fail"),
+        ("capabilities", "skipped"),
+    ]
 
 
 def test_the_last_words_of_a_program_that_fails_are_told():

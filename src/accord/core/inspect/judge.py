@@ -19,6 +19,7 @@ AUTH_REQUIRED: Final = -32000
 VERSION_UNSUPPORTED: Final = -32022
 REFUSAL: Final = "refusal"
 RACE_S: Final = 2.0
+NO_RESULT: Final = "initialize was not answered with a result"
 CALLERS_FAULT: Final = frozenset({INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, PARSE_ERROR})
 
 
@@ -183,11 +184,13 @@ def judge_next(reply: Reply, strays: int, what: str, *, lines: int = 1) -> Outco
     return passed(f"After {what} the next request is answered", reply)
 
 
-def judge_told(codes: Sequence[int | None], wanted: int, what: str) -> Outcome:
-    """Whether the sender of a bad line was told so; `codes` are the errors that came without an id."""
+def judge_told(codes: Sequence[int | None], wanted: int, what: str, *, lacks_id: bool = False) -> Outcome:
+    """Whether the sender of a bad line was told so, in a reply whose id is null; `codes` are the errors that came."""
     if not codes:
         return failed(f"{sentence(what)} got no reply")
     told = ", ".join(str(code) for code in codes)
+    if wanted in codes and lacks_id:
+        return Outcome(Result.FAIL, f"The sender of {what} was told {wanted} without the id null", f"error {told}")
     if wanted in codes:
         return Outcome(Result.PASS, f"The sender of {what} was told {wanted}", f"error {told}")
     return Outcome(Result.FAIL, f"The sender of {what} was told {told} instead of {wanted}", f"error {told}")

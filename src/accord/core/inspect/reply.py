@@ -9,6 +9,7 @@ MAX_CHARS: Final = 160
 MAX_READ: Final = 10_000
 MIN_SECRET: Final = 6
 HIDDEN: Final = "[hidden]"
+ECHOES: Final = "the program sends back what it is sent"
 _KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|key|tok|token|ghp|xox\w?|Bearer)[-_ ][\w.-]{8,}|[A-Za-z0-9+/_=-]{40,}")
 
 

@@ -1,7 +1,8 @@
 """What a check is given: an agent that has introduced itself and has a session, or fresh ones, and short ways to ask.
 
-One agent serves all checks that leave it well; one that ended, or still owes an answer, is replaced. Which checks there
-are and what they say is not known here.
+One agent serves all checks that leave it well; one that ended, or still owes an answer, is replaced. One that was sent
+a broken line is watched until the next such check is done: it may die of it late. Which checks there are and what they
+say is not known here.
 """
 
 import asyncio
@@ -18,7 +19,6 @@ from accord.servers.inspect.talk import Talk, as_reply
 from accord.stdio import start_peer
 
 UNKNOWN_METHOD: Final = "_accord/ping"
-AFTERMATH_S: Final = 0.2
 NO_SESSIONS: Final = "session is not declared"
 UNKNOWN_NOTICE: Final = "_accord/nothing"
 
@@ -34,7 +34,19 @@ class Settings:
     protocol: int = 1
     timeout_s: float = 10.0
     startup_s: float = 30.0
+    aftermath_s: float = 0.2
+    """How long an agent that answered after a broken line is watched, in case that it complains or ends."""
     secrets: Sequence[str] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """What a line did: the reply to the next request, and the replies that nobody asked for."""
+
+    reply: Reply
+    strays: Sequence[Refused | Answered] = ()
+    lacks_id: bool = False
+    """One of those is an error without any id."""
 
 
 class Probe:
@@ -52,6 +64,9 @@ class Probe:
         self._answers_unknown: bool | None = None
         self._shared: Talk | None = None
         self._fresh: Final[list[Talk]] = []
+        self._seen: Final[dict[bytes, Aftermath]] = {}
+        self._lingering: tuple[str, Talk] | None = None
+        """The last agent that was sent a broken line, and the check that did it."""
 
     @property
     def declaration(self) -> Declaration:
@@ -135,35 +150,65 @@ class Probe:
         """The answer to a harmless request."""
         return await talk.call(*await self.harmless())
 
-    async def after(self, line: bytes) -> tuple[Reply, list[Refused | Answered]]:
-        """What becomes of the request after this line, and the replies that nobody asked for."""
+    async def after(self, line: bytes) -> Aftermath:
+        """What this line does to an agent of its own; tried once."""
+        if line not in self._seen:
+            self._seen[line] = await self._try(line)
+        return self._seen[line]
+
+    async def _try(self, line: bytes) -> Aftermath:
         # An agent of its own: one that dies of the line a moment later must not be held against the next check.
+        await self.harmless()
         talk = await self.fresh(introduced=True)
+        talk.was_misled = True
         await talk.send(line)
         # Agents may take their time to complain, or to end; the reply to the next request need not come last.
         reply = await self.ping(talk)
-        await asyncio.wait({talk.reading}, timeout=min(AFTERMATH_S, talk.timeout_s))
+        await asyncio.wait({talk.reading}, timeout=min(self.settings.aftermath_s, talk.timeout_s))
         strays = [as_reply(stray) for stray in talk.strays]
-        return reply if talk.is_alive else Gone(talk.peer.process.returncode), strays
+        return Aftermath(reply if talk.is_alive else Gone(talk.peer.process.returncode), strays, bool(talk.nameless))
 
     async def settle(self, check: str, *, is_grave: bool) -> None:
         """Tidy up after a check, and note whether it cost an agent its life where that is held against it."""
-        talks = [*self._fresh, *([self._shared] if self._shared else [])]
-        if is_grave and any(not talk.is_alive and not talk.was_dismissed for talk in talks):
-            self.crashed_in.append(check)
+        has_died = self._shared is not None and _has_died(self._shared)
         while self._fresh:
-            await self._retire(self._fresh[-1])
+            talk = self._fresh[-1]
+            if is_grave and talk.was_misled and talk.is_alive:
+                await self.end_lingering()
+                self._lingering = (check, talk)
+            else:
+                has_died = has_died or _has_died(talk)
+                await self._retire(talk)
             self._fresh.pop()
+        if is_grave and has_died:
+            self.crashed_in.append(check)
         if self._shared is not None and not self._shared.is_alive:
             await self._retire(self._shared)
             self._shared = None
 
+    async def end_lingering(self) -> None:
+        """End the agent that was watched longer; if it died meanwhile, that is held against the check it was for."""
+        if self._lingering is None:
+            return
+        check, talk = self._lingering
+        if _has_died(talk):
+            self.crashed_in.append(check)
+        await self._retire(talk)
+        self._lingering = None
+
     async def close(self) -> None:
         """End every agent that was started."""
-        for talk in [*self._fresh, *([self._shared] if self._shared else [])]:
+        for talk in self._all():
             await self._retire(talk)
         self._fresh.clear()
-        self._shared = None
+        self._shared = self._lingering = None
+
+    def _running(self) -> list[Talk]:
+        """The shared agent and those of the check that runs."""
+        return [*self._fresh, *([self._shared] if self._shared else [])]
+
+    def _all(self) -> list[Talk]:
+        return [*self._running(), *([self._lingering[1]] if self._lingering else [])]
 
     def last_words(self) -> str | None:
         """The last line that the shared agent said on stderr."""
@@ -172,7 +217,7 @@ class Probe:
 
     def noise_so_far(self) -> list[str]:
         """What was no message on the output of any agent."""
-        return [*self.noise, *(line for talk in [*self._fresh, self._shared] if talk for line in talk.noise)]
+        return [*self.noise, *(line for talk in self._all() for line in talk.noise)]
 
     async def _start(self) -> Talk:
         peer = await start_peer(self.settings.command, environ=self.settings.environ, cwd=self.settings.cwd)
@@ -190,6 +235,10 @@ class Probe:
         await talk.end()
         self.noise.extend(talk.noise)
         talk.noise.clear()
+
+
+def _has_died(talk: Talk) -> bool:
+    return not talk.is_alive and not talk.was_dismissed
 
 
 def _introduction(version: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from accord.core.inspect.judge import Outcome, skipped
 from accord.core.inspect.reply import Answered, shorten, tell
 from accord.servers.inspect.check import Check, Needs
 from accord.servers.inspect.checks import CHECKS
+from accord.servers.inspect.checks.handshake import HANDSHAKE
 from accord.servers.inspect.probe import Probe, Settings
 from accord.stdio import PeerFailedError
 from accord.wire.inspection import Finding, InspectionReport, Level
@@ -28,7 +29,7 @@ async def inspect_agent(
     probe = Probe(settings)
     try:
         await probe.open()
-        findings: list[Finding] = []
+        findings = await _unasked(probe, checks)
         for check in checks:
             on_progress(check, None)
             findings.append(_finding(check, await _outcome(probe, check), settings.secrets))
@@ -41,6 +42,13 @@ async def inspect_agent(
         )
     finally:
         await probe.close()
+
+
+async def _unasked(probe: Probe, checks: Sequence[Check]) -> list[Finding]:
+    """That there was no handshake, whichever checks were chosen: nothing but skips would look like a pass."""
+    if isinstance(probe.handshake, Answered) or any(check.id == HANDSHAKE[0].id for check in checks):
+        return []
+    return [_finding(HANDSHAKE[0], await _outcome(probe, HANDSHAKE[0]), probe.settings.secrets)]
 
 
 async def _outcome(probe: Probe, check: Check) -> Outcome:

@@ -5,11 +5,12 @@ kept for the checks. Every wait is bounded. What is good or bad is not known her
 """
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from accord.core.inspect.reply import Answered, Gone, Refused, Reply, Silent, shorten
+from accord.core.inspect.reply import ECHOES, Answered, Gone, Refused, Reply, Silent, shorten
 from accord.core.rpc import (
     Answer,
     Broken,
@@ -45,6 +46,10 @@ class Talk:
         """The updates that tell whether a turn still runs, which only the draft has."""
         self.strays: Final[list[Answer | Failure]] = []
         """Replies to nothing that was asked: those to broken lines, or with an id that is not ours."""
+        self.nameless: Final[list[Failure]] = []
+        """Those of them that have no id, not even null: only after a broken line is it known what they answer."""
+        self.was_misled = False
+        """It was sent a broken line."""
         self.session: str | None = None
         self.is_tired = False
         """A call is still unanswered: whoever needs a rested agent should start another."""
@@ -174,7 +179,15 @@ class Talk:
                 case Call():
                     await self._serve(frame)
                 case Broken():
-                    self._note(line.decode(errors="replace"))
+                    self._take_broken(line)
+
+    def _take_broken(self, line: bytes) -> None:
+        failure = _nameless_failure(line) if self.was_misled else None
+        if failure is None:
+            self._note(line.decode(errors="replace"))
+        else:
+            self.strays.append(failure)
+            self.nameless.append(failure)
 
     def _note(self, text: str) -> None:
         if len(self.noise) < KEPT:
@@ -199,7 +212,7 @@ class Talk:
         """An inspector allows nothing and has nothing to offer."""
         waiting = self._waiting.get(call.id)
         if call.method in AGENTS_OWN and waiting is not None and not waiting.done():
-            waiting.set_result(Refused(None, "the program sends back what it is sent"))
+            waiting.set_result(Refused(None, ECHOES))
         elif call.method == "session/request_permission":
             await self.send(answer_line(call.id, {"outcome": {"outcome": "cancelled"}}))
         else:
@@ -215,6 +228,17 @@ def _turn_end(states: Sequence[Mapping[str, Any]]) -> Answered | None:
         elif has_run or state.get("stopReason") is not None:
             return Answered({"stopReason": state.get("stopReason")})
     return None
+
+
+def _nameless_failure(line: bytes) -> Failure | None:
+    """The error that this line tells without saying whom: JSON-RPC wants an id, null if it cannot be known."""
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(told, dict) or "id" in told or "method" in told or not isinstance(told.get("error"), dict):  # pyright: ignore[reportUnknownMemberType]
+        return None
+    return Failure(None, json.dumps(told["error"]).encode())
 
 
 def as_reply(frame: Answer | Failure) -> Answered | Refused:

@@ -4,7 +4,16 @@ from dataclasses import replace
 from typing import Final
 
 from accord.core.inspect.contents import TEXT
-from accord.core.inspect.judge import Outcome, failed, judge_error, judge_session, judge_version, passed, skipped
+from accord.core.inspect.judge import (
+    NO_RESULT,
+    Outcome,
+    failed,
+    judge_error,
+    judge_session,
+    judge_version,
+    passed,
+    skipped,
+)
 from accord.core.inspect.reply import Answered
 from accord.servers.inspect.check import MUST, SHOULD, CheckTable, Needs
 from accord.servers.inspect.probe import NO_SESSIONS, Probe
@@ -16,7 +25,7 @@ NEGOTIATION: Final = "ACP: Initialization – version negotiation"
 @HANDSHAKE.check("handshake", "initialize is answered", "ACP: Initialization", MUST, Needs.NOTHING)
 async def _handshake(probe: Probe) -> Outcome:
     if not isinstance(probe.handshake, Answered):
-        outcome = failed("initialize was not answered with a result", probe.handshake)
+        outcome = failed(NO_RESULT, probe.handshake)
         words = probe.last_words()
         return replace(outcome, observed=f"{outcome.observed}; on stderr: {words}") if words else outcome
     if probe.introduction.agent.protocol_version is None:

@@ -49,6 +49,7 @@ async def _ends(probe: Probe) -> Outcome:
 
 @LIFE.check("stays", "nothing that was sent ended the agent", "JSON-RPC 2.0 §5: a request gets a response", MUST)
 async def _stays(probe: Probe) -> Outcome:
+    await probe.end_lingering()
     if probe.crashed_in:
         return failed(f"The agent ended during: {', '.join(probe.crashed_in)}")
     return passed("The agent outlived every check")

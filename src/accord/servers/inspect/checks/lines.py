@@ -43,8 +43,8 @@ def _bad_line(own: str) -> None:
 
     @LINES.check(own, f"after {what} the next request is answered", RECOVERY, MUST)
     async def _survives(probe: Probe) -> Outcome:
-        reply, strays = await probe.after(line)
-        return judge_next(reply, len(strays), what, lines=line.count(b"\n"))
+        seen = await probe.after(line)
+        return judge_next(seen.reply, len(seen.strays), what, lines=line.count(b"\n"))
 
 
 for _own in BAD_LINES:
@@ -56,10 +56,11 @@ def _told(own: str, bad: str, wanted: int) -> None:
 
     @LINES.check(own, f"the sender of {what} is told {wanted}", TELLING, SHOULD)
     async def _tells(probe: Probe) -> Outcome:
-        reply, strays = await probe.after(line)
-        if isinstance(reply, Gone):
-            return failed(f"{sentence(what)} ended the agent", reply)
-        return judge_told([stray.code for stray in strays if isinstance(stray, Refused)], wanted, what)
+        seen = await probe.after(line)
+        if isinstance(seen.reply, Gone):
+            return failed(f"{sentence(what)} ended the agent", seen.reply)
+        codes = [stray.code for stray in seen.strays if isinstance(stray, Refused)]
+        return judge_told(codes, wanted, what, lacks_id=seen.lacks_id)
 
 
 _told("garbage-told", "garbage-line", PARSE_ERROR)
@@ -97,10 +98,10 @@ async def _unknown_method(probe: Probe) -> Outcome:
 
 @LINES.check("unknown-notification", "an unknown notification is ignored", "JSON-RPC 2.0 §4.1: no reply", MUST)
 async def _unknown_notice(probe: Probe) -> Outcome:
-    reply, strays = await probe.after(notice_line(UNKNOWN_NOTICE, {}))
-    if strays:
-        return failed("An unknown notification got a reply", strays[0])
-    return judge_next(reply, 0, "an unknown notification")
+    seen = await probe.after(notice_line(UNKNOWN_NOTICE, {}))
+    if seen.strays:
+        return failed("An unknown notification got a reply", seen.strays[0])
+    return judge_next(seen.reply, 0, "an unknown notification")
 
 
 def _id(own: str, what: str, value: int | str) -> None:
@@ -120,8 +121,8 @@ _id("large-id", "a large id", LARGE_ID)
 
 @LINES.check("null-id", "a request whose id is null does no harm", "JSON-RPC 2.0 §4: null should not be an id", MAY)
 async def _null_id(probe: Probe) -> Outcome:
-    reply, strays = await probe.after(call_line(None, *await probe.harmless()))
-    return judge_next(reply, len(strays), "a request whose id is null")
+    seen = await probe.after(call_line(None, *await probe.harmless()))
+    return judge_next(seen.reply, len(seen.strays), "a request whose id is null")
 
 
 @LINES.check("concurrent", "requests at once get answers with the right ids", IDS, MUST)
