@@ -19,13 +19,15 @@ from accord.core.seal import Sealed
 from accord.engine.engine import RunningTurn
 from accord.errors import AccordError, StoreError
 from accord.ports import Append, SessionStore
-from accord.wire.packet import ClosePacket
+from accord.wire.packet import ClosePacket, ErrorPacket
+from accord.wire.problem import stream_error
 from accord.wire.session import PacketRecord, TurnRecord
 
 AHEAD: Final = 64
 """How many packets may be made before they are kept, and before the quickest reader has them."""
 
 REMEMBERED: Final = 2 * AHEAD
+NOT_KEPT: Final = "The store failed in the middle of this turn"
 PAGE: Final = 500
 
 End = Callable[["LiveTurn", Append], Awaitable[None]]
@@ -136,6 +138,8 @@ class LiveTurn:
                     if isinstance(packet, ClosePacket):
                         last.append(packet.to_json())
                         continue
+                    if self._broken is not None:
+                        continue
                     self.collected.feed(packet)
                     self._pending.append(packet.to_json())
                     self._made += 1
@@ -145,14 +149,22 @@ class LiveTurn:
                         await self._room.wait()
             if self._writing is not None:
                 await self._writing
-            rest = [*self._pending, *last]
+            rest = [*self._pending, *last] if self._broken is None else self._breaking_off()
             await self._end(self, self._appending(rest))
             self._publish(rest)
+            self._broken = None
         except Exception as error:  # noqa: BLE001 - whatever a store raises ends the stream of everyone, in our words
             self._broken = _as_store_error(error)
         finally:
             self.is_over = True
             self._tell()
+
+    def _breaking_off(self) -> list[str]:
+        """What is kept of a turn whose packets could not be, if the store works again: that it failed, and why."""
+        self.running.failure = failure = StoreError(NOT_KEPT)
+        told = ErrorPacket(p=stream_error(failure))
+        self.collected.feed(told)
+        return [told.to_json(), ClosePacket().to_json()]
 
     def _is_far_ahead(self) -> bool:
         if self._broken is not None or self.running.is_cancelled:
