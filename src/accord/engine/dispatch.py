@@ -103,8 +103,7 @@ class Dispatcher:
                 seconds = self._limits.backend_first_s
                 async with aclosing(cast("Any", backend.answer(to_send))) as pieces:
                     while True:
-                        with waited(seconds):
-                            piece = await anext(pieces, NOTHING_MORE)
+                        piece = await waited.upto(seconds, anext(pieces, NOTHING_MORE))
                         if piece is NOTHING_MORE:
                             break
                         seconds = self._limits.backend_gap_s
@@ -140,8 +139,7 @@ class Dispatcher:
             try:
                 async with aclosing(cast("Any", self.backends[showing.by].answer(to_send))) as pieces:
                     while True:
-                        with waited(self._limits.backend_first_s):
-                            piece = await anext(pieces, NOTHING_MORE)
+                        piece = await waited.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))
                         if piece is NOTHING_MORE:
                             break
                         showing.feed(cast("AnyPiece", piece))

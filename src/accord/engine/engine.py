@@ -136,14 +136,13 @@ class RunningTurn:
 
     async def _sent(self) -> AsyncGenerator[StreamPacket, None]:
         """What the agent says, kept in order; a failure becomes an error packet, and the close always comes."""
-        waited, limits = self._patience.wait("the agent"), self._engine.limits
+        waited, limits = self._patience.wait("the agent", self._left_s), self._engine.limits
         seconds = limits.first_packet_s
         try:
             self._engine.check_content(self.request)
             async with aclosing(cast("Any", self._engine.agent.run(self._turn))) as items:
                 while True:
-                    with waited(self._within(seconds)):
-                        item = await anext(items, NOTHING_MORE)
+                    item = await waited.upto(seconds, anext(items, NOTHING_MORE))
                     if item is NOTHING_MORE or (packet := self._taken(item)).op is StreamOpCode.CLOSE:
                         break
                     seconds = limits.gap_s
@@ -181,9 +180,9 @@ class RunningTurn:
             await answer.aclose()
         self._patience.close()
 
-    def _within(self, seconds: float) -> float:
-        left = self._engine.limits.turn_s - (self._engine.clock.monotonic() - self._began_at)
-        return seconds if seconds <= left else max(0.0, left)
+    def _left_s(self) -> float:
+        """How long the whole turn may still take."""
+        return self._engine.limits.turn_s - (self._engine.clock.monotonic() - self._began_at)
 
     def _ask(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
         account = Account()

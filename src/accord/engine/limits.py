@@ -5,12 +5,17 @@ timer serves all waits of a turn, since most of them are over long before it wou
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from math import inf
+from typing import Any, Final, TypeVar
 
+from accord.engine.at_once import Now, begin
 from accord.errors import AccordError, TimedOutError, TurnCancelledError
 
 NOTHING_MORE: Final = object()
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,9 @@ class Patience:
             # An agent waits for its backend inside of the engine waiting for the agent; ending the outer ends both.
             self._waits[0].end(TurnCancelledError("The turn was cancelled"))
 
-    def wait(self, what: str) -> "Wait":
-        """What to hold while this is awaited, again and again: `with waited(seconds): await …`."""
-        return Wait(self, what)
+    def wait(self, what: str, left: "Callable[[], float]" = lambda: inf) -> "Wait":
+        """Waits for this again and again: `await wait.upto(seconds, …)`, and never longer than is left."""
+        return Wait(self, what, left)
 
     def close(self) -> None:
         """Nothing will be waited for any more."""
@@ -79,21 +84,28 @@ class Patience:
 class Wait:
     """Waiting for one thing after another of the same kind. Used by one task at a time."""
 
-    __slots__ = ("_cancelled_before", "_ended", "_patience", "_task", "seconds", "until", "what")
+    __slots__ = ("_cancelled_before", "_ended", "_left", "_patience", "_task", "seconds", "until", "what")
 
-    def __init__(self, patience: Patience, what: str) -> None:
+    def __init__(self, patience: Patience, what: str, left: Callable[[], float]) -> None:
         self.what: Final = what
         self.seconds = 0.0
         self.until = 0.0
         self._patience: Final = patience
+        self._left: Final = left
         self._task: asyncio.Task[Any] | None = None
         self._cancelled_before = 0
         self._ended: AccordError | None = None
 
-    def __call__(self, seconds: float) -> "Wait":
-        """For so many seconds from now on."""
-        self.seconds = seconds
-        return self
+    async def upto(self, seconds: float, awaited: Awaitable[ResultT]) -> ResultT:
+        """What is awaited; raises our error if it takes longer, or the turn is cancelled meanwhile."""
+        if self._patience.is_cancelled:
+            raise TurnCancelledError("The turn was cancelled")
+        begun = begin(awaited)
+        if isinstance(begun, Now):
+            return begun.result
+        self.seconds = min(seconds, max(0.0, self._left()))
+        with self:
+            return await begun
 
     def __enter__(self) -> None:
         loop = asyncio.get_running_loop()

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
 from contextlib import aclosing, contextmanager
+from itertools import count
 from math import inf
 from typing import Final
 
@@ -216,8 +217,7 @@ class LiveTurn:
             # Nobody reads packets; whoever comes later finds these in the store.
             self._recent.clear()
         else:
-            # Of two fields only, a checked record is made faster than a trusted one.
-            self._recent.extend([PacketRecord(seq=number, body=body) for number, body in enumerate(bodies, seq + 1)])
+            self._recent.extend(map(PacketRecord, count(seq + 1), bodies))
         self._tell()
 
     def _tell(self) -> None:

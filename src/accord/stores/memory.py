@@ -6,6 +6,7 @@ It keeps the same contract as the others, but for the one thing it cannot: what 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import count
 from typing import Any, Final
 
 from accord.errors import StoreConflictError, StoreError
@@ -156,7 +157,7 @@ class MemoryStore:
         self._check()
         turn = self._turns.get(request_id)
         rest = turn.packets[after_seq : after_seq + limit] if turn else []
-        return [PacketRecord(seq=seq, body=body) for seq, body in enumerate(rest, start=after_seq + 1)]
+        return list(map(PacketRecord, count(after_seq + 1), rest))
 
     async def end_turn(self, ending: Ending) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""

@@ -5,7 +5,7 @@ writes the record, and always carry their zone.
 """
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import AwareDatetime, Field
 
@@ -54,10 +54,10 @@ class TurnRecord(Message, frozen=True):
     ended_at: AwareDatetime | None = None
 
 
-class PacketRecord(Message, frozen=True):
-    """One packet of a turn, as JSON text, with its place in the stream."""
+class PacketRecord(NamedTuple):
+    """One packet of a turn, as JSON text, with its place in the stream. Plain, since there is one for every word."""
 
-    seq: int = Field(ge=1)
+    seq: int
     body: str
 
 
