@@ -1,0 +1,252 @@
+"""Reads answers of the Messages API, streamed or whole, as pieces. Pure; knows no transport.
+
+Feeding is hot: an event is one small typed record, and text, by far the most of them, is passed on at once. Input
+tokens are all of them, those of the cache included, which the API tells apart: the word means the same whoever answers.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+import msgspec
+from pydantic import ValidationError
+
+from accord.backends.models.anthropic.failure import ErrorObject, explained
+from accord.backends.models.api import Broken, Told
+from accord.core.sse import ServerEvent
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+
+Reason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]
+
+REASONS: Final[Mapping[str, Reason]] = MappingProxyType(
+    {
+        "end_turn": "end_turn",
+        "max_tokens": "max_tokens",
+        "stop_sequence": "stop_sequence",
+        "tool_use": "tool_use",
+        "pause_turn": "end_turn",
+        "refusal": "refusal",
+        "model_context_window_exceeded": "max_tokens",
+    }
+)
+CUT_SHORT: Final = frozenset({"max_tokens", "refusal"})
+"""Reasons that may end an answer in the middle of a call."""
+
+
+class _Details(msgspec.Struct):
+    thinking_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    output_tokens_details: _Details | None = None
+
+
+class _Block(msgspec.Struct):
+    type: str
+    text: str = ""
+    thinking: str = ""
+    signature: str | None = None
+    data: str = ""
+    id: str = ""
+    name: str = ""
+    input: Any = None
+
+
+class _Message(msgspec.Struct):
+    type: str = ""
+    content: list[_Block] | None = None
+    stop_reason: str | None = None
+    usage: _Usage | None = None
+    error: ErrorObject | None = None
+
+
+class _Delta(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+    thinking: str = ""
+    signature: str = ""
+    partial_json: str = ""
+    stop_reason: str | None = None
+
+
+class _Event(msgspec.Struct):
+    type: str
+    index: int = 0
+    delta: _Delta | None = None
+    content_block: _Block | None = None
+    message: _Message | None = None
+    usage: _Usage | None = None
+    error: ErrorObject | None = None
+
+
+_decode_event: Final = msgspec.json.Decoder(_Event).decode
+_decode_message: Final = msgspec.json.Decoder(_Message).decode
+_decode_any: Final = msgspec.json.Decoder().decode
+_NOTHING: Final[tuple[AnyPiece, ...]] = ()
+_NOT_UNDERSTOOD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class MessageReading:
+    """One streamed answer while it is read."""
+
+    __slots__ = ("_held", "_is_cut", "_is_over", "_open", "_reason", "_usage")
+
+    def __init__(self) -> None:
+        self._open: Final[dict[int, _Block]] = {}
+        self._held: Final[dict[int, list[str]]] = {}
+        self._usage: Final[dict[str, int]] = {}
+        self._reason: str | None = None
+        self._is_cut = False
+        self._is_over = False
+
+    def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
+        """The pieces that this event completes."""
+        try:
+            told = _decode_event(event.data)
+        except _NOT_UNDERSTOOD:
+            raise Broken("an event cannot be understood") from None
+        delta = told.delta
+        if told.type == "content_block_delta" and delta is not None:
+            if delta.type == "text_delta":
+                return (TextPiece(text=delta.text),) if delta.text else _NOTHING
+            return self._more(told.index, delta)
+        return self._other(told)
+
+    def finish(self) -> Sequence[AnyPiece]:
+        """Nothing more, if the answer is complete."""
+        if not self._is_over:
+            raise Broken("the answer stops before its end")
+        return _NOTHING
+
+    def _more(self, index: int, delta: _Delta) -> Sequence[AnyPiece]:
+        match delta.type:
+            case "thinking_delta":
+                return (ThinkingPiece(text=delta.thinking),) if delta.thinking else _NOTHING
+            case "input_json_delta" | "signature_delta":
+                if index not in self._open:
+                    raise Broken("a piece belongs to nothing that was begun")
+                self._held.setdefault(index, []).append(delta.partial_json or delta.signature)
+            case _:
+                pass
+        return _NOTHING
+
+    def _other(self, told: _Event) -> Sequence[AnyPiece]:
+        match told.type:
+            case "content_block_start" if told.content_block is not None:
+                self._open[told.index] = told.content_block
+                return _opened(told.content_block)
+            case "content_block_stop":
+                return self._closed(told.index)
+            case "message_start" if told.message is not None:
+                _count(told.message.usage, self._usage)
+            case "message_delta":
+                _count(told.usage, self._usage)
+                if told.delta is not None and told.delta.stop_reason is not None:
+                    self._reason = told.delta.stop_reason
+            case "message_stop":
+                return self._ended()
+            case "error":
+                raise Told(explained(told.error or ErrorObject()))
+            case _:
+                pass
+        return _NOTHING
+
+    def _closed(self, index: int) -> Sequence[AnyPiece]:
+        block = self._open.pop(index, None)
+        held = "".join(self._held.pop(index, ()))
+        if block is None:
+            return _NOTHING
+        if block.type == "thinking":
+            seal = held or block.signature
+            return (ThinkingPiece(text="", signature=seal),) if seal else _NOTHING
+        if block.type != "tool_use":
+            return _NOTHING
+        if held.strip():
+            try:
+                block.input = _decode_any(held)
+            except _NOT_UNDERSTOOD:
+                self._is_cut = True  # whether that is an error is known once the answer says why it ends
+                return _NOTHING
+        return (_call(block),)
+
+    def _ended(self) -> Sequence[AnyPiece]:
+        end = _end(self._reason, self._usage)
+        if (self._is_cut or self._open) and end.reason not in CUT_SHORT:
+            raise Broken("the arguments of a call are not JSON" if self._is_cut else "a part of the answer has no end")
+        self._is_over = True
+        return (end,)
+
+
+def read_message(body: bytes) -> Sequence[AnyPiece]:
+    """The pieces of an answer that came at once."""
+    try:
+        message = _decode_message(body)
+    except _NOT_UNDERSTOOD:
+        raise Broken("the answer cannot be understood") from None
+    if message.type == "error" or message.error is not None:
+        raise Told(explained(message.error or ErrorObject()))
+    if message.content is None:
+        raise Broken("the answer has no content")
+    pieces: list[AnyPiece] = []
+    for block in message.content:
+        if block.type == "thinking":
+            pieces.append(ThinkingPiece(text=block.thinking, signature=block.signature or None))
+        elif block.type == "tool_use":
+            pieces.append(_call(block))
+        else:
+            pieces.extend(_opened(block))
+    usage: dict[str, int] = {}
+    _count(message.usage, usage)
+    return [*pieces, _end(message.stop_reason, usage)]
+
+
+def _opened(block: _Block) -> Sequence[AnyPiece]:
+    """What a block says as it begins; of redacted reasoning that is all there is."""
+    match block.type:
+        case "text" if block.text:
+            return (TextPiece(text=block.text),)
+        case "thinking" if block.thinking:
+            return (ThinkingPiece(text=block.thinking),)
+        case "redacted_thinking":
+            return (ThinkingPiece(text="", signature=block.data, redacted=True),)
+        case _:
+            return _NOTHING
+
+
+def _call(block: _Block) -> ToolCallPiece:
+    if not block.id or not block.name:
+        raise Broken("a call does not say which tool it is for")
+    try:
+        return ToolCallPiece(id=block.id, name=block.name, input={} if block.input is None else block.input)
+    except ValidationError:
+        raise Broken("the arguments of a call are nested too deeply") from None
+
+
+def _count(told: _Usage | None, usage: dict[str, int]) -> None:
+    """Take in what is told: numbers of later events replace those before."""
+    if told is None:
+        return
+    details = told.output_tokens_details
+    counted = {
+        "input": told.input_tokens,
+        "output_tokens": told.output_tokens,
+        "cached_input_tokens": told.cache_read_input_tokens,
+        "cache_write_tokens": told.cache_creation_input_tokens,
+        "reasoning_tokens": None if details is None else details.thinking_tokens,
+    }
+    usage |= {name: value for name, value in counted.items() if value is not None}
+
+
+def _end(reason: str | None, usage: Mapping[str, int]) -> EndPiece:
+    known = REASONS.get(reason or "", "end_turn")
+    return EndPiece(reason=known, usage=_neutral(usage) if usage else None)
+
+
+def _neutral(usage: Mapping[str, int]) -> dict[str, int]:
+    cached = usage.get("cached_input_tokens", 0) + usage.get("cache_write_tokens", 0)
+    told = {} if "input" not in usage else {"input_tokens": usage["input"] + cached}
+    return told | {name: value for name, value in usage.items() if name != "input"}
