@@ -1,0 +1,1 @@
+"""Tests of the APIs that models are spoken to by."""

@@ -1,0 +1,161 @@
+"""What the Messages API says of itself, how it is addressed, and what the endpoint tells of a model."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.backends.failure import EndpointError
+from accord.backends.models.anthropic import AnthropicMessages
+from accord.backends.models.api import Asking, Broken, ModelApi
+from accord.backends.models.backend import Endpoint, ModelBackend, Retrying
+from accord.backends.upstream import Reply, UpstreamRequest
+from accord.engine.clock import SystemClock
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece
+from accord.wire.conversation import Conversation
+from accord.wire.work import WorkOrder
+
+API: ModelApi = AnthropicMessages()
+YES, NO = {"supported": True}, {"supported": False}
+
+
+def test_it_is_addressed_by_key_and_version():
+    assert API.base_url == "https://api.anthropic.com"
+    assert API.headers("k") == {"x-api-key": "k", "anthropic-version": "2023-06-01"}
+    assert API.headers(None) == {"anthropic-version": "2023-06-01"}
+    other = AnthropicMessages(version="2026-10-21", betas=["one", "two"])
+    assert other.headers(None) == {"anthropic-version": "2026-10-21", "anthropic-beta": "one,two"}
+
+
+def test_a_model_is_looked_at_by_its_name_whatever_is_in_it():
+    assert API.look("claude-test") == Asking("/v1/models/claude-test", method="GET")
+    assert API.look("../a?b").path == "/v1/models/..%2Fa%3Fb"
+
+
+@pytest.mark.parametrize("options", [{"max_tokens": 0}, {"thinking_budget": 1023}])
+def test_options_that_the_api_would_refuse_are_refused_at_once(options: dict[str, Any]):
+    with pytest.raises(ValueError, match="at least"):
+        AnthropicMessages(**options)
+
+
+def discovered(told: Any, **options: Any) -> dict[str, Any]:
+    body = json.dumps(
+        {"id": "claude-test", "type": "model", "max_input_tokens": 200_000, "capabilities": told}
+    ).encode()
+    layer = AnthropicMessages(**options).discovered(body, "claude-test")
+    assert {evidence.source for evidence in layer.values()} <= {"anthropic messages API"}
+    return {name: evidence.level.model_dump() for name, evidence in layer.items()}
+
+
+@pytest.mark.parametrize(
+    "told", [None, {}, {"batch": YES, "effort": {"supported": True, "low": YES}}, {"pdf_input": {}}]
+)
+def test_an_endpoint_that_tells_nothing_of_use_changes_nothing(told: Any):
+    assert discovered(told) == {}
+
+
+def test_what_an_endpoint_tells_of_a_model_is_taken_as_it_is_told():
+    told = {"image_input": YES, "pdf_input": NO, "structured_outputs": YES, "citations": YES, "code_execution": NO}
+    assert discovered(told) == {
+        "image_input": "native",
+        "pdf_input": "unsupported",
+        "structured_output_json_schema": "native",
+    }
+
+
+@pytest.mark.parametrize(
+    ("thinking", "budget", "level"),
+    [
+        ({"supported": True, "types": {"adaptive": YES, "enabled": NO}}, None, "native"),
+        ({"supported": True, "types": {"adaptive": YES, "enabled": NO}}, 2048, "unsupported"),
+        ({"supported": True, "types": {"adaptive": NO, "enabled": YES}}, None, "unsupported"),
+        ({"supported": True, "types": {"adaptive": NO, "enabled": YES}}, 2048, "native"),
+        ({"supported": True}, None, "native"),
+        (NO, None, "unsupported"),
+    ],
+)
+def test_a_model_thinks_only_if_it_does_so_in_the_way_it_would_be_asked_to(
+    thinking: Any, budget: int | None, level: str
+):
+    assert discovered({"thinking": thinking}, thinking_budget=budget) == {"extended_thinking": level}
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'{"capabilities": 5}'])
+def test_an_endpoint_that_is_not_understood_is_broken(body: bytes):
+    with pytest.raises(Broken):
+        API.discovered(body, "claude-test")
+
+
+@dataclass
+class Kept:
+    """A reply that is there already."""
+
+    status: int
+    kind: str
+    chunks: list[bytes]
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {"content-type": self.kind}
+
+    async def read(self) -> bytes:
+        return self.chunks.pop(0) if self.chunks else b""
+
+    async def close(self) -> None:
+        self.chunks.clear()
+
+
+@dataclass
+class Shelf:
+    """An upstream that gives what it was filled with, and keeps what it was asked."""
+
+    replies: list[Kept]
+    asked: list[UpstreamRequest] = field(default_factory=list[UpstreamRequest])
+
+    async def send(self, request: UpstreamRequest) -> Reply:
+        self.asked.append(request)
+        return self.replies.pop(0)
+
+    async def aclose(self) -> None:
+        self.replies.clear()
+
+
+SAID = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello."}]}]}
+ORDER = WorkOrder(conversation=Conversation.model_validate(SAID), stream=True)
+STREAM = (Path(__file__).parent / "golden" / "anthropic" / "streams" / "text.sse").read_bytes()
+
+
+def answered(shelf: Shelf) -> list[AnyPiece]:
+    endpoint = Endpoint("https://models.example/", "claude-test", "k")
+    backend = ModelBackend("claude", API, endpoint, shelf, SystemClock(), retrying=Retrying(times=0))
+
+    async def ask() -> list[AnyPiece]:
+        return [piece async for piece in backend.answer(ORDER)]
+
+    return asyncio.run(asyncio.wait_for(ask(), 10))
+
+
+def test_the_one_model_backend_speaks_it():
+    shelf = Shelf([Kept(200, "text/event-stream; charset=utf-8", [STREAM[:300], STREAM[300:]])])
+    pieces = answered(shelf)
+    assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)) == "Grüße, 世界 👋"
+    assert isinstance(pieces[-1], EndPiece)
+    assert shelf.asked[0].url == "https://models.example/v1/messages"
+    assert shelf.asked[0].headers["x-api-key"] == "k"
+    assert json.loads(shelf.asked[0].body or b"")["stream"] is True
+
+
+def test_an_endpoint_that_is_overloaded_is_told_as_such():
+    told = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
+    with pytest.raises(EndpointError, match="claude: the endpoint is overloaded \\(529\\)") as caught:
+        answered(Shelf([Kept(529, "application/json", [told])]))
+    assert (caught.value.again, caught.value.details["endpoint_code"]) == (True, "overloaded_error")
+
+
+def test_a_connection_that_ends_too_early_is_not_an_answer():
+    with pytest.raises(EndpointError, match="the answer stops before its end"):
+        answered(Shelf([Kept(200, "text/event-stream", [STREAM[:-40]])]))

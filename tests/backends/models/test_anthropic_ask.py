@@ -1,0 +1,239 @@
+"""How work orders are written for the Messages API: golden files both ways, and nothing lost that it can carry."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from accord.backends.models.anthropic import AnthropicMessages
+from accord.backends.models.api import CannotCarry
+from accord.core.derive import FILE_INPUT, PARAMETERS
+from accord.wire.capability import Capability
+from accord.wire.conversation import Conversation
+from accord.wire.work import ToolSpec, WorkOrder
+from tests.backends.models.anthropic_back import order_of
+
+GOLDEN = Path(__file__).parent / "golden" / "anthropic" / "asks"
+API = AnthropicMessages()
+MODEL = "claude-test"
+IMAGE = {"type": "image", "media_type": "image/png", "data": "aGk="}
+PDF = {"type": "resource", "uri": "file:///a.pdf", "media_type": "application/pdf", "data": "aGk="}
+MERGED = {"untidy", "tools"}
+"""Orders whose messages the API has no place for as they are: they are moved, or made one."""
+
+
+def order(*parts: dict[str, Any], role: str = "user", **fields: Any) -> WorkOrder:
+    said = Conversation.model_validate(
+        {"messages": [{"role": role, "content": parts or [{"type": "text", "text": "a"}]}]}
+    )
+    return WorkOrder(conversation=said, **fields)
+
+
+def body(work: WorkOrder, api: AnthropicMessages = API) -> Any:
+    return api.ask(work, MODEL).body
+
+
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda path: path.stem)
+def test_every_order_is_written_as_its_golden_file_says(path: Path):
+    case = json.loads(path.read_text(encoding="utf-8"))
+    work = WorkOrder.model_validate(case["order"])
+    asking = AnthropicMessages(**case["options"]).ask(work, MODEL)
+    assert (asking.method, asking.path) == ("POST", "/v1/messages")
+    assert asking.body == case["body"]
+    assert asking.body is not None
+    assert list(asking.body) == list(case["body"])
+    assert work == WorkOrder.model_validate(case["order"])
+
+
+@pytest.mark.parametrize("name", sorted({path.stem for path in GOLDEN.glob("*.json")} - MERGED))
+def test_every_golden_body_reads_back_as_its_conversation(name: str):
+    path = GOLDEN / f"{name}.json"
+    case = json.loads(path.read_text(encoding="utf-8"))
+    work = WorkOrder.model_validate(case["order"])
+    assert order_of(case["body"]).conversation == work.conversation
+
+
+TEXTS = st.sampled_from(["a", " b ", "ß世👋", "two\nlines\n", '{"c": 1}', "<b>"])
+NAMES = st.sampled_from(["a", "b_c", "toolu_1"])
+DATA = st.sampled_from(["aGk=", "AAAA"])
+SEALS = st.sampled_from(["c2VhbA==", "EqQB"])
+Parts = st.SearchStrategy[dict[str, Any]]
+
+
+def kind(named: str, optional: dict[str, Any] | None = None, /, **fields: Any) -> Parts:
+    return st.fixed_dictionaries({"type": st.just(named), **fields}, optional=optional or {})
+
+
+URIS = st.sampled_from(["file:///a", "https://example.org/" + "a" * 600])
+TEXT_PARTS = kind("text", text=TEXTS)
+TEXT_DOCUMENTS = kind(
+    "resource", {"media_type": st.sampled_from(["text/plain", "text/csv"])}, uri=URIS, text=TEXTS | st.just("")
+)
+LINKS = kind("resource_link", {"description": TEXTS}, uri=URIS, name=NAMES)
+IMAGES = kind("image", media_type=st.just("image/png"), data=DATA)
+PDFS = kind("resource", uri=URIS, media_type=st.just("application/pdf"), data=DATA)
+GIVEN = st.lists(TEXT_PARTS | TEXT_DOCUMENTS | LINKS | IMAGES | PDFS, min_size=1, max_size=4)
+RESULTS = st.lists(
+    kind("tool_result", {"content": GIVEN, "is_error": st.booleans()}, tool_use_id=NAMES), min_size=1, max_size=2
+)
+SEALED = kind("thinking", text=TEXTS | st.just(""), signature=SEALS)
+REDACTED = kind("thinking", text=st.just(""), signature=SEALS, redacted=st.just(value=True))
+CALLS = kind("tool_use", id=NAMES, name=NAMES, input=st.dictionaries(NAMES, TEXTS | st.lists(st.none()), max_size=2))
+ANSWERS = st.lists(TEXT_PARTS | SEALED | REDACTED | CALLS, min_size=1, max_size=4)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> Conversation:
+    """A conversation in the form in which the API holds it."""
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": [part]} for part in draw(st.lists(TEXT_PARTS, max_size=2))
+    ]
+    messages.append({"role": "user", "content": draw(GIVEN)})
+    for _ in range(draw(st.integers(0, 2))):
+        messages.append({"role": "assistant", "content": draw(ANSWERS)})
+        is_answered = draw(st.booleans())
+        messages += [{"role": "tool", "content": draw(RESULTS)}] if is_answered else []
+        messages += [{"role": "user", "content": draw(GIVEN)}] if not is_answered or draw(st.booleans()) else []
+    return Conversation.model_validate({"messages": messages})
+
+
+PARAMETER_SETS = st.fixed_dictionaries(
+    {},
+    optional={
+        "temperature": st.just(1),
+        "top_p": st.sampled_from([0.95, 1]),
+        "max_tokens": st.integers(1025, 8191),
+        "cache_control": st.just(True) | st.just({"ttl": "1h"}),
+        "metadata": st.just({"user_id": "u"}),
+        "service_tier": st.just("auto"),
+    },
+)
+ORDERS = st.builds(
+    WorkOrder,
+    conversation=conversations(),
+    tools=st.lists(
+        st.builds(
+            ToolSpec,
+            name=NAMES,
+            description=TEXTS | st.just(""),
+            input_schema=st.just({"type": "object", "title": "a"}),
+        ),
+        max_size=2,
+    ),
+    response_schema=st.none() | st.just({"type": "object"}),
+    stop_sequences=st.lists(TEXTS, max_size=2),
+    stream=st.booleans(),
+    thinking=st.booleans(),
+    parameters=PARAMETER_SETS,
+)
+
+
+@settings(max_examples=100)
+@given(ORDERS)
+def test_nothing_that_the_api_can_carry_is_lost_and_its_rules_are_kept(work: WorkOrder):
+    written = json.loads(json.dumps(body(work)))
+    assert order_of(written) == work
+    roles = [message["role"] for message in written["messages"]]
+    assert roles[0] == "user"
+    assert all(first != second for first, second in pairwise(roles))
+    for message in written["messages"]:
+        assert message["content"]
+        kinds = [block["type"] == "tool_result" for block in message["content"]]
+        assert kinds == sorted(kinds, reverse=True)
+        assert all(block["text"].strip() for block in message["content"] if block["type"] == "text")
+
+
+NEEDING: dict[str, WorkOrder] = {
+    Capability.STREAMING: order(stream=True),
+    Capability.SYSTEM_MESSAGE: order(role="system"),
+    Capability.STOP_SEQUENCES: order(stop_sequences=["a"]),
+    Capability.TOOL_USE: order(tools=[ToolSpec(name="a")]),
+    Capability.EXTENDED_THINKING: order(thinking=True),
+    Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: order(response_schema={}),
+    Capability.JSON_MODE: order(json_mode=True),
+    Capability.IMAGE_INPUT: order(IMAGE),
+    Capability.PDF_INPUT: order(PDF),
+    Capability.AUDIO: order({"type": "audio", "media_type": "audio/wav", "data": "aGk="}),
+    FILE_INPUT: order({**PDF, "media_type": "application/zip"}),
+    "tool_result_media": order({"type": "tool_result", "tool_use_id": "a", "content": [IMAGE]}),
+    **{capability: order(parameters={name: 1}) for name, capability in PARAMETERS.items()},
+}
+SPEAKERS = {
+    "default": AnthropicMessages(),
+    "without schemas": AnthropicMessages(structured_output=False),
+    "newer": AnthropicMessages(version="2026-10-21"),
+}
+OF_MODELS = {
+    Capability.TOOL_USE,
+    Capability.EXTENDED_THINKING,
+    Capability.STRUCTURED_OUTPUT_JSON_SCHEMA,
+    Capability.IMAGE_INPUT,
+    Capability.PDF_INPUT,
+}
+
+
+@pytest.mark.parametrize("api", SPEAKERS.values(), ids=SPEAKERS)
+@pytest.mark.parametrize("capability", NEEDING)
+def test_exactly_what_the_api_lacks_is_refused_by_name(capability: str, api: AnthropicMessages):
+    if capability not in api.lacks:
+        body(NEEDING[capability], api)
+        return
+    with pytest.raises(CannotCarry) as caught:
+        body(NEEDING[capability], api)
+    assert (caught.value.capability, caught.value.what) == (capability, api.lacks[capability])
+
+
+@pytest.mark.parametrize("api", SPEAKERS.values(), ids=SPEAKERS)
+def test_the_api_says_something_of_all_that_an_order_can_need(api: AnthropicMessages):
+    assert set(api.gives).isdisjoint(api.lacks)
+    assert set(NEEDING) == {*api.gives, *api.lacks, *(OF_MODELS - set(api.lacks))}
+
+
+@pytest.mark.parametrize(
+    ("work", "capability"),
+    [
+        (order(thinking=True, parameters={"temperature": 0.5}), Capability.TEMPERATURE),
+        (order(thinking=True, parameters={"top_p": 0.5}), Capability.TOP_P),
+        (order(thinking=True, parameters={"top_k": 5}), Capability.TOP_K),
+        (order(thinking=True, parameters={"max_tokens": 1024}), Capability.EXTENDED_THINKING),
+        (order(IMAGE, role="assistant"), Capability.IMAGE_INPUT),
+        (order(PDF, role="system"), Capability.PDF_INPUT),
+        (order({"type": "tool_use", "id": "a", "name": "a", "input": [1]}, role="assistant"), Capability.TOOL_USE),
+        (order({"type": "tool_use", "id": "a", "name": "a", "input": {}}), Capability.TOOL_USE),
+        (order({"type": "tool_result", "tool_use_id": "a"}, role="assistant"), Capability.TOOL_USE),
+    ],
+)
+def test_what_does_not_go_together_or_there_is_refused_and_not_left_out(work: WorkOrder, capability: str):
+    with pytest.raises(CannotCarry) as caught:
+        body(work, AnthropicMessages(thinking_budget=2048))
+    assert caught.value.capability == capability
+
+
+def test_thinking_leaves_room_for_the_answer():
+    api = AnthropicMessages(thinking_budget=4096)
+    for max_tokens, budget in ((1025, 1024), (4096, 2048), (4097, 4096), (9000, 4096)):
+        asked = body(order(thinking=True, parameters={"max_tokens": max_tokens}), api)
+        assert (asked["thinking"]["budget_tokens"], asked["max_tokens"]) == (budget, max_tokens)
+
+
+def test_reasoning_without_a_seal_goes_on_as_text():
+    thought = {"type": "thinking", "text": "hm"}
+    hidden = {"type": "thinking", "text": "", "redacted": True}
+    written = body(order(thought, hidden, {"type": "text", "text": "a"}, role="assistant"))
+    assert [block.get("text") for block in written["messages"][-1]["content"]] == ["[thought: hm]", "a"]
+
+
+def test_documents_are_text_where_only_text_can_be():
+    notes = {"type": "resource", "uri": "file:///a", "text": "words"}
+    written = body(order(notes, role="system"))
+    assert written["system"] == [{"type": "text", "text": '<document {"uri": "file:///a"}>\nwords\n</document>'}]
+
+
+def test_the_operators_own_words_win_over_what_we_would_have_said():
+    asked = body(order(thinking=True, parameters={"thinking": {"type": "disabled"}, "cache_control": False}))
+    assert asked["thinking"] == {"type": "disabled"}
+    assert "cache_control" not in json.dumps(asked)
