@@ -1,1 +1,1 @@
-"""Tests of the APIs that models are spoken to by."""
+"""Model APIs: requests and answers as they go over the wire, and endpoints that misbehave."""

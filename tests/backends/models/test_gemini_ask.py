@@ -1,0 +1,273 @@
+"""Orders as Gemini requests: as golden files have them, there and back, and what cannot be carried."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.backends.models.api import CannotCarry
+from accord.backends.models.gemini import Gemini
+from accord.backends.models.gemini.api import GIVES, LACKS
+from accord.backends.models.gemini.ids import made_id
+from accord.core.derive import CARRIED, PARAMETERS
+from accord.wire.conversation import (
+    AudioPart,
+    Conversation,
+    ConversationMessage,
+    ImagePart,
+    MessagePart,
+    ResourceLinkPart,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolResultPart,
+    ToolUsePart,
+)
+from accord.wire.work import ToolSpec, WorkOrder
+from tests.backends.models.gemini_back import order_of
+
+GOLDEN = Path(__file__).parent / "golden" / "gemini"
+GEMINI = Gemini()
+CASES = sorted(path.name for path in GOLDEN.glob("ask_*.json"))
+
+
+def body_of(order: WorkOrder) -> dict[str, Any]:
+    body = GEMINI.ask(order, "gemini-3-pro").body
+    assert body is not None
+    return dict(body)
+
+
+def said(role: str, *parts: MessagePart) -> ConversationMessage:
+    return ConversationMessage.model_validate({"role": role, "content": list(parts)})
+
+
+def talk(*messages: ConversationMessage, **fields: Any) -> WorkOrder:
+    return WorkOrder(conversation=Conversation(messages=list(messages)), **fields)
+
+
+def hello(**fields: Any) -> WorkOrder:
+    return talk(said("user", TextPart(text="Hello")), **fields)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_golden_order_is_asked_as_its_file_says_and_can_be_read_back(name: str):
+    case = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
+    order = WorkOrder.model_validate(case["order"])
+    asked = GEMINI.ask(order, case["model"])
+    assert asked.path == case["path"]
+    assert json.dumps(asked.body, ensure_ascii=False) == json.dumps(case["body"], ensure_ascii=False)
+    if case.get("there_and_back", True):
+        assert order_of(case["body"]) == order.model_copy(update={"stream": False})
+
+
+def test_there_are_golden_orders():
+    assert len(CASES) >= 3
+
+
+texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
+words = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
+data = st.binary(max_size=6).map(lambda held: held.hex())
+objects = st.dictionaries(words, st.none() | st.booleans() | st.integers(-9, 9) | texts, max_size=3)
+seals = st.none() | words
+text_parts = texts.map(lambda text: TextPart(text=text))
+media_parts = st.one_of(
+    st.builds(ImagePart, media_type=st.sampled_from(["image/png", "image/webp"]), data=data),
+    st.builds(AudioPart, media_type=st.just("audio/wav"), data=data),
+    st.builds(ResourcePart, uri=texts, media_type=st.sampled_from(["application/pdf", "video/mp4"]), data=data),
+)
+readable_parts = st.one_of(
+    text_parts,
+    st.builds(ResourcePart, uri=texts, media_type=st.none() | words, text=texts),
+    st.builds(ResourceLinkPart, uri=texts, name=texts, description=st.none() | texts),
+)
+user_parts = readable_parts | media_parts
+model_parts = st.one_of(
+    text_parts,
+    st.builds(ThinkingPart, text=texts, signature=seals),
+    st.builds(ThinkingPart, text=st.just(""), signature=words, redacted=st.just(value=True)),
+)
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> Conversation:
+    """System first, then questions with answers; calls have ids of their own and results in the order of calls."""
+    messages = [said("system", *draw(st.lists(readable_parts, min_size=1, max_size=2)))] if draw(st.booleans()) else []
+    for turn in range(draw(st.integers(1, 3))):
+        messages.append(said("user", *draw(st.lists(user_parts, min_size=1, max_size=3))))
+        calls = [
+            ToolUsePart(id=f"c{turn}-{at}", name=draw(words), input=draw(objects), signature=draw(seals))
+            for at in range(draw(st.integers(0, 3)))
+        ]
+        messages.append(said("assistant", *draw(st.lists(model_parts, min_size=1, max_size=3)), *calls))
+        results = [
+            ToolResultPart(
+                tool_use_id=call.id, content=draw(st.lists(user_parts, max_size=3)), is_error=draw(st.booleans())
+            )
+            for call in calls
+        ]
+        messages.extend([said("tool", *results)] if results else [])
+    return Conversation(messages=messages)
+
+
+parameters = st.fixed_dictionaries(
+    {},
+    optional={
+        "temperature": st.floats(0, 2),
+        "top_p": st.floats(0, 1),
+        "top_k": st.integers(1, 64),
+        "max_tokens": st.integers(1, 9999),
+        "seed": st.integers(0, 9),
+        "presence_penalty": st.floats(-2, 2),
+        "frequency_penalty": st.floats(-2, 2),
+        "labels": objects,
+    },
+)
+orders = st.builds(
+    WorkOrder,
+    conversation=conversations(),
+    tools=st.lists(st.builds(ToolSpec, name=words, description=st.just("") | texts, input_schema=objects), max_size=2),
+    response_schema=st.none() | objects,
+    stop_sequences=st.lists(texts, max_size=2),
+    thinking=st.booleans(),
+    parameters=parameters,
+)
+
+
+@given(orders)
+def test_what_an_order_holds_is_all_in_the_request(order: WorkOrder):
+    assert order_of(json.loads(json.dumps(body_of(order)))) == order
+
+
+def test_json_of_any_shape_is_asked_for_by_its_type_alone():
+    assert body_of(hello(json_mode=True))["generationConfig"] == {"responseMimeType": "application/json"}
+    assert order_of(body_of(hello(json_mode=True))) == hello(json_mode=True)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_parameter_is_carried_or_the_api_says_that_it_lacks_it(name: str):
+    order = hello(parameters={name: 1})
+    if PARAMETERS[name] not in LACKS:
+        assert list(body_of(order)["generationConfig"].values()) == [1]
+        return
+    with pytest.raises(CannotCarry) as caught:
+        body_of(order)
+    assert caught.value.capability == PARAMETERS[name]
+
+
+def test_whatever_a_conversation_carries_is_carried():
+    everything = [
+        ImagePart(media_type="image/png", data="aa"),
+        AudioPart(media_type="audio/wav", data="aa"),
+        ResourcePart(uri="file:///a.pdf", media_type="application/pdf", data="aa"),
+        ResourcePart(uri="file:///a.bin", data="aa"),
+    ]
+    body_of(talk(said("user", *everything), said("tool", ToolResultPart(tool_use_id="a", content=everything))))
+    assert not set(LACKS) & set(CARRIED)
+    assert not set(LACKS) & set(GIVES)
+
+
+def test_only_text_can_be_an_instruction():
+    with pytest.raises(CannotCarry) as caught:
+        body_of(talk(said("system", ImagePart(media_type="image/png", data="aa"))))
+    assert caught.value.capability == "image_input"
+
+
+def test_arguments_that_are_no_object_cannot_be_carried():
+    with pytest.raises(CannotCarry):
+        body_of(talk(said("assistant", ToolUsePart(id="a", name="look", input=[1]))))
+
+
+def test_a_result_cannot_hold_a_call():
+    held = ToolUsePart(id="b", name="look", input={})
+    with pytest.raises(CannotCarry):
+        body_of(talk(said("tool", ToolResultPart(tool_use_id="a", content=[held]))))
+
+
+def test_results_come_together_in_the_order_of_their_calls_and_ids_of_ours_are_left_out():
+    first, second = (made_id("r", count, "look", {"at": count}) for count in (1, 2))
+    calls = [ToolUsePart(id=made, name="look", input={"at": at}) for at, made in enumerate((first, second), start=1)]
+    results = [
+        said("tool", ToolResultPart(tool_use_id=made, content=[TextPart(text=text)]))
+        for made, text in ((second, "two"), (first, "one"))
+    ]
+    contents = body_of(talk(said("assistant", *calls), *results))["contents"]
+    assert contents == [
+        {
+            "role": "model",
+            "parts": [
+                {"functionCall": {"name": "look", "args": {"at": 1}}},
+                {"functionCall": {"name": "look", "args": {"at": 2}}},
+            ],
+        },
+        {
+            "role": "user",
+            "parts": [
+                {"functionResponse": {"name": "look", "response": {"output": "one"}}},
+                {"functionResponse": {"name": "look", "response": {"output": "two"}}},
+            ],
+        },
+    ]
+
+
+def test_of_two_calls_with_one_id_the_later_one_names_the_result():
+    turns = [
+        message
+        for name in ("look", "listen")
+        for message in (
+            said("assistant", ToolUsePart(id="same", name=name, input={})),
+            said("user", ToolResultPart(tool_use_id="same")),
+        )
+    ]
+    named = [
+        part["functionResponse"]["name"] for turn in body_of(talk(*turns))["contents"][1::2] for part in turn["parts"]
+    ]
+    assert named == ["look", "listen"]
+
+
+def test_a_result_without_a_call_is_named_by_its_id():
+    (content,) = body_of(talk(said("tool", ToolResultPart(tool_use_id="gone"))))["contents"]
+    assert content["parts"] == [{"functionResponse": {"id": "gone", "name": "gone", "response": {"output": []}}}]
+
+
+def test_adjacent_messages_of_one_role_are_one_turn_and_empty_ones_are_none():
+    order = talk(said("user", TextPart(text="a")), said("user", TextPart(text="b")), said("assistant"))
+    assert body_of(order)["contents"] == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
+
+
+def test_the_operators_own_words_are_merged_into_the_body():
+    own = {
+        "generationConfig": {"thinkingConfig": {"thinkingBudget": 64}, "temperature": 0.5},
+        "tools": [{"googleSearch": {}}],
+        "cachedContent": "cachedContents/a",
+    }
+    body = body_of(hello(tools=[ToolSpec(name="look")], thinking=True, parameters={"temperature": 1, **own}))
+    assert body["generationConfig"] == {
+        "temperature": 0.5,
+        "thinkingConfig": {"includeThoughts": True, "thinkingBudget": 64},
+    }
+    assert body["tools"] == [{"functionDeclarations": [{"name": "look"}]}, {"googleSearch": {}}]
+    assert body["cachedContent"] == "cachedContents/a"
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("gemini-3-pro", "/models/gemini-3-pro"),
+        ("models/gemini-3-pro", "/models/gemini-3-pro"),
+        ("tunedModels/mine", "/tunedModels/mine"),
+        ("../secret?x", "/models/..%2Fsecret%3Fx"),
+    ],
+)
+def test_a_model_is_found_by_its_name(model: str, path: str):
+    asked = GEMINI.look(model)
+    assert (asked.method, asked.path, asked.body) == ("GET", path, None)
+    assert GEMINI.ask(hello(stream=True), model).path == f"{path}:streamGenerateContent?alt=sse"
+
+
+def test_the_key_is_in_a_header_and_nowhere_else():
+    assert GEMINI.headers("k") == {"x-goog-api-key": "k"}
+    assert GEMINI.headers(None) == {}
+    assert GEMINI.base_url == "https://generativelanguage.googleapis.com/v1beta"
