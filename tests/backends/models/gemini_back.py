@@ -2,7 +2,7 @@
 
 import json
 import re
-from typing import Any
+from typing import Any, cast
 
 from accord.backends.models.gemini.ask import FIELDS
 from accord.backends.models.words import part_of_text
@@ -92,6 +92,6 @@ def media(blob: dict[str, str], uri: str | None) -> MessagePart:
 def result(told: dict[str, Any]) -> ToolResultPart:
     ((outcome, value),) = told["response"].items()
     blobs = {blob["inlineData"]["displayName"]: blob for blob in told.get("parts", [])}
-    values = value if isinstance(value, list) else [value]
-    parts = [blobs[one["$ref"]] if isinstance(one, dict) else {"text": one} for one in values]
+    values = cast("list[Any]", value if isinstance(value, list) else [value])
+    parts: list[dict[str, Any]] = [{"text": one} if isinstance(one, str) else blobs[one["$ref"]] for one in values]
     return ToolResultPart(tool_use_id=told["id"], content=read_parts(parts), is_error=outcome == "error")

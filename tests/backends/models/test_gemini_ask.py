@@ -158,7 +158,7 @@ def test_a_parameter_is_carried_or_the_api_says_that_it_lacks_it(name: str):
 
 
 def test_whatever_a_conversation_carries_is_carried():
-    everything = [
+    everything: list[MessagePart] = [
         ImagePart(media_type="image/png", data="aa"),
         AudioPart(media_type="audio/wav", data="aa"),
         ResourcePart(uri="file:///a.pdf", media_type="application/pdf", data="aa"),
@@ -167,6 +167,13 @@ def test_whatever_a_conversation_carries_is_carried():
     body_of(talk(said("user", *everything), said("tool", ToolResultPart(tool_use_id="a", content=everything))))
     assert not set(LACKS) & set(CARRIED)
     assert not set(LACKS) & set(GIVES)
+
+
+def test_the_api_speaks_of_whatever_does_not_hang_on_the_model():
+    on_the_model = {"image_input", "audio", "pdf_input", "frequency_penalty", "presence_penalty"}
+    asked_for = {*PARAMETERS.values(), *CARRIED, "streaming", "system_message", "stop_sequences"}
+    assert {*GIVES, *LACKS} == asked_for - on_the_model
+    assert all(LACKS.values())
 
 
 def test_only_text_can_be_an_instruction():
@@ -238,7 +245,7 @@ def test_adjacent_messages_of_one_role_are_one_turn_and_empty_ones_are_none():
 
 
 def test_the_operators_own_words_are_merged_into_the_body():
-    own = {
+    own: dict[str, Any] = {
         "generationConfig": {"thinkingConfig": {"thinkingBudget": 64}, "temperature": 0.5},
         "tools": [{"googleSearch": {}}],
         "cachedContent": "cachedContents/a",

@@ -143,7 +143,7 @@ def test_what_an_answer_says_and_seals_is_given_back_as_it_came(pieces: list[Any
 
 
 def test_parallel_calls_without_ids_each_have_a_stable_one_and_are_given_back_without():
-    parts = [{"functionCall": {"name": "look", "args": {}}}] * 2
+    parts: list[dict[str, Any]] = [{"functionCall": {"name": "look", "args": {}}}] * 2
     told = chunk(*parts, reason="STOP", responseId="r")
     first, second, end = read_whole(told)
     assert isinstance(first, ToolCallPiece)
@@ -179,7 +179,7 @@ def test_thoughts_may_stand_between_calls_and_a_seal_on_text_is_kept():
 
 
 def test_the_last_usage_counts_even_after_the_reason_to_finish():
-    told = [
+    told: list[dict[str, Any]] = [
         chunk({"text": "a"}, reason="STOP", usageMetadata={"promptTokenCount": 2, "candidatesTokenCount": 1}),
         chunk(
             {"text": "b"},
