@@ -12,18 +12,16 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Fault, Pause, ScriptedBackend
-from accord.core.canonicalise import canonical_object
 from accord.core.record import record_request
-from accord.core.seal import seal, verify
+from accord.core.seal import verify
 from accord.engine import Dispatcher, Engine, LiveTurn, Sessions
-from accord.engine.live import AHEAD, NOT_KEPT
+from accord.engine.live import AHEAD
 from accord.engine.sessions import INTERRUPTED, SessionRules
-from accord.errors import AccordError, InvalidMessageError, RefusedError, StoreError
+from accord.errors import InvalidMessageError, RefusedError
 from accord.ports import Append, Ending, SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
-from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamPacket
-from accord.wire.receipt import Receipt, ReceiptBody
+from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
 from accord.wire.request import Identity, ServiceRequest, SessionContext
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
 
@@ -395,50 +393,3 @@ async def leave(store: SessionStore, when: datetime, *, number: int = 1, runner:
     await store.begin_turn(session, left, history=0)
     await store.append_packets(Append(left.request_id, 1, [DeltaPacket(p="so far").to_json()]))
     return left
-
-
-class FailsOnce(MemoryStore):
-    """A store that cannot keep packets the first time, and can afterwards."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.failures = 1
-
-    async def append_packets(self, new: Append) -> None:
-        if self.failures:
-            self.failures -= 1
-            raise StoreError("the disk of nobody's concern")
-        await super().append_packets(new)
-
-
-def test_a_turn_whose_packets_could_not_be_kept_says_so_to_everyone_and_in_its_receipt():
-    failing = FailsOnce()
-
-    async def task() -> None:
-        made, _ = sessions(failing, "one ", Pause(0.01), "two ", Pause(5), "never")
-        kept = await read(made, request())
-        told, closed = (StreamPacket.parse(packet.body) for packet in kept)
-        assert isinstance(told, ErrorPacket)
-        assert (told.p.code, told.p.message) == ("unavailable", NOT_KEPT)
-        assert isinstance(closed, ClosePacket)
-        assert [packet.seq for packet in kept] == [1, 2]
-        receipt = await made.receipt(str(UUID(int=1)))
-        assert (receipt.outcome.status, receipt.outcome.code) == ("failed", "unavailable")
-        with pytest.raises(AccordError, match=NOT_KEPT):
-            await made.respond(request())
-
-    within(failing, task)
-
-
-def test_what_a_turn_leaves_in_plain_members_is_the_receipt_that_its_model_would_seal(store: SessionStore):
-    async def task() -> None:
-        made, _ = sessions(store, "a ", "b")
-        await read(made, request(capabilities={"supported_events": [], "prefers_markdown": False}))
-        kept = await store.receipt(str(UUID(int=1)))
-        assert kept is not None
-        receipt = Receipt.parse(kept.body)
-        body = ReceiptBody.model_validate(receipt.dump())
-        assert seal(body).hash == kept.hash == receipt.hash
-        assert canonical_object(body.hashed()).decode()[:-1] == kept.body.partition(',"hash":"')[0]
-
-    within(store, task)
