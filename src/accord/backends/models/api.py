@@ -12,17 +12,19 @@ from accord.backends.evidence import Layer
 from accord.backends.failure import Explained
 from accord.core.sse import ServerEvent
 from accord.wire.answer import AnyPiece
+from accord.wire.support import SupportLevel
 from accord.wire.work import WorkOrder
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """One request to an API: the path behind the base URL, and a JSON body or none."""
+    """One request to an API: the path behind the base URL, or behind the server's root, and a JSON body or none."""
 
     path: str
     body: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
     method: str = "POST"
+    at_root: bool = False
 
 
 class Reading(Protocol):
@@ -54,7 +56,7 @@ class ModelApi(Protocol):
         ...
 
     @property
-    def gives(self) -> Mapping[str, str]:
+    def gives(self) -> Mapping[str, str | SupportLevel]:
         """Levels of what the API itself has, whatever the model: the last word, after everybody else's."""
         ...
 
@@ -105,9 +107,13 @@ class Told(Exception):  # noqa: N818 - as above
 
 
 class CannotCarry(Exception):  # noqa: N818 - as above
-    """The API has no way to say this; `capability` is what it would take. Plans see this coming: see `lacks`."""
+    """The API has no way to say this; `capability` is what it would take. Plans see this coming: see `lacks`.
 
-    def __init__(self, capability: str, what: str) -> None:
+    Of what it can say otherwise, such as sound of another kind, it is not `always` true: nothing is learnt from it.
+    """
+
+    def __init__(self, capability: str, what: str, *, always: bool = True) -> None:
         super().__init__(what)
         self.capability = capability
         self.what = what
+        self.always = always

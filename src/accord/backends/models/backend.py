@@ -12,6 +12,7 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -111,7 +112,8 @@ class ModelBackend:
         try:
             asking = self.api.ask(order, self.model)
         except CannotCarry as error:
-            failed = Explained(Failure.UNSUPPORTED, refused=error.capability, why=error.what)
+            refused = error.capability if error.always else None
+            failed = Explained(Failure.UNSUPPORTED, refused=refused, why=error.what)
             raise EndpointError(self.name, failed) from None
         request, tries = self._request(asking), 0
         while True:
@@ -220,7 +222,8 @@ class ModelBackend:
 
     def _request(self, asking: Asking) -> UpstreamRequest:
         body = None if asking.body is None else _encode(asking.body)
-        url = self._endpoint.base_url.rstrip("/") + asking.path
+        base = self._endpoint.base_url.rstrip("/")
+        url = (root_of(base) if asking.at_root else base) + asking.path
         return UpstreamRequest(asking.method, url, {**self._headers, **asking.headers}, body)
 
     def _learn(self, discovered: Layer) -> CapabilityManifest:
@@ -228,6 +231,12 @@ class ModelBackend:
         self.evidence = gather(*layers(self.api, self._declared, discovered, self._facts))
         self._manifest = manifest_of(self.evidence)
         return self._manifest
+
+
+def root_of(url: str) -> str:
+    """The address of the server itself."""
+    scheme, host, *_ = urlsplit(url)
+    return f"{scheme}://{host}"
 
 
 def seconds_of(retry_after: str | None, clock: Clock) -> float | None:
