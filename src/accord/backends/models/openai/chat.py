@@ -88,11 +88,11 @@ def max_tokens_field(base_url: str) -> MaxTokensField:
 class OpenAiChat:
     """The chat completions API.
 
-    `max_tokens_field`: OpenAI's own models want `max_completion_tokens`, and some compatible servers overlook it:
-    see the function of that name. `usage_in_stream`: whether a stream is asked to end with its usage; old servers refuse the question.
-    `top_k`: vLLM, llama.cpp and OpenRouter take it, OpenAI refuses it. `max_stops`: how many texts to stop at are
-    taken. `reasoning_field`: where a server takes reasoning of earlier turns, such as `reasoning_content`.
-    `ollama`: the server is Ollama, which tells on a path of its own what a model can do.
+    `max_tokens_field`: OpenAI's own models want `max_completion_tokens`, and some compatible servers overlook it: see
+    the function of that name. `usage_in_stream`: whether a stream is asked to end with its usage; old servers refuse
+    the question. `top_k`: vLLM, llama.cpp and OpenRouter take it, OpenAI refuses it. `max_stops`: how many texts to
+    stop at are taken. `reasoning_field`: where a server takes reasoning of earlier turns, such as
+    `reasoning_content`. `ollama`: the server is Ollama, which tells on a path of its own what a model can do.
     """
 
     name: Final = "openai chat API"

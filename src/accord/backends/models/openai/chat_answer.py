@@ -137,7 +137,7 @@ class ChatReading:
             return self._end()
         try:
             chunk = _decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise Broken("an event is not what the API says") from None
         if chunk.error or event.name == "error":
             raise Told(explained_by(chunk.error or _untyped(data)))

@@ -106,7 +106,7 @@ def explain(status: int, body: bytes) -> Explained:
     """What this answer, which is not 200, says went wrong."""
     try:
         told = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Explained(failure_by_status(status), status=status)
     return explained_by(told, status)
 

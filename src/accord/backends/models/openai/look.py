@@ -69,7 +69,7 @@ def discovered(body: bytes, model: str) -> Layer:
     """What the answer tells of the model."""
     try:
         told = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Broken("the list of models cannot be read") from None
     if told.capabilities is not None:
         return _layer(told.capabilities, OLLAMA, "Ollama's account of the model")
