@@ -1,0 +1,168 @@
+"""An account of all that an order says, and of all that a request to OpenAI's APIs says, in the same words. For tests.
+
+Text of one speaker that follows on text is one text: where it was cut is all that the APIs may lose.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from hypothesis import strategies as st
+
+from accord.backends.models.openai.parts import FAILED, SOUNDS
+from accord.backends.models.words import document_text, link_text
+from accord.wire.conversation import (
+    AnyPart,
+    AudioPart,
+    ImagePart,
+    ResourceLinkPart,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolResultPart,
+    ToolUsePart,
+)
+from accord.wire.work import WorkOrder
+
+Told = tuple[Any, ...]
+Strategy = st.SearchStrategy[Any]
+
+TEXT = st.text("abcé漢🙂 \n<>{}", min_size=1, max_size=12)
+WORD = st.text("abcxyz_", min_size=1, max_size=8)
+DATA = st.sampled_from(["", "AAAA", "/+8="])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | TEXT,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(WORD, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def tagged(type: str, **fields: Strategy) -> Strategy:
+    return st.fixed_dictionaries({"type": st.just(type), **fields})
+
+
+TEXTS = (
+    tagged("text", text=TEXT)
+    | tagged("resource", uri=WORD.map("file:///{}".format), text=TEXT)
+    | tagged("resource_link", uri=WORD.map("https://example.org/{}".format), name=WORD)
+)
+IMAGES = tagged("image", media_type=st.sampled_from(["image/png", "image/jpeg"]), data=DATA)
+SOUND = tagged("audio", media_type=st.sampled_from(["audio/wav", "audio/mpeg"]), data=DATA)
+FILES = tagged("resource", uri=WORD.map("a/{}.pdf".format), media_type=st.just("application/pdf"), data=DATA)
+CALLS = tagged("tool_use", id=WORD, name=WORD, input=st.dictionaries(WORD, VALUES, max_size=2))
+THOUGHTS = tagged("thinking", text=TEXT, signature=WORD)
+
+
+def several(parts: Strategy, least: int = 1) -> Strategy:
+    return st.lists(parts, min_size=least, max_size=3)
+
+
+def results(inner: Strategy) -> Strategy:
+    return tagged("tool_result", tool_use_id=WORD, content=several(inner), is_error=st.booleans())
+
+
+def said(role: str, content: Strategy) -> Strategy:
+    return st.fixed_dictionaries({"role": st.just(role), "content": content})
+
+
+def orders(messages: Strategy, **more: Strategy) -> st.SearchStrategy[WorkOrder]:
+    schema = {"type": "object", "properties": {"a": {}}}
+    tool = st.fixed_dictionaries({"name": WORD, "description": TEXT, "input_schema": st.just(schema)})
+    asked = {
+        "conversation": st.fixed_dictionaries({"messages": st.lists(messages, max_size=4)}),
+        "tools": st.lists(tool, max_size=2),
+        "response_schema": st.none() | st.just({"type": "object", "title": "T"}),
+        "stream": st.booleans(),
+        "thinking": st.booleans(),
+    }
+    return st.fixed_dictionaries({**asked, **more}).map(WorkOrder.model_validate)
+
+
+def of_order(order: WorkOrder) -> list[Told]:
+    """All that the conversation says."""
+    return one_text(
+        told
+        for message in order.conversation.messages
+        for part in message.content
+        for told in _of_part(cast("AnyPart", part), "user" if message.role == "tool" else str(message.role))
+    )
+
+
+def _of_part(part: AnyPart, role: str) -> Iterator[Told]:
+    match part:
+        case TextPart() | ResourceLinkPart() | ResourcePart():
+            yield role, *_of_words(part)
+        case ImagePart():
+            yield role, "image", part.media_type, part.data
+        case AudioPart():
+            yield role, "audio", SOUNDS[part.media_type], part.data
+        case ToolUsePart():
+            yield role, "call", part.id, part.name, part.input
+        case ThinkingPart():
+            yield role, "thought", part.text, part.signature
+        case ToolResultPart():
+            inner = [told for each in part.content for told in _of_part(cast("AnyPart", each), "tool")]
+            yield role, "result", part.tool_use_id, part.is_error, *one_text(inner, between="\n")
+
+
+def _of_words(part: TextPart | ResourceLinkPart | ResourcePart) -> Told:
+    match part:
+        case TextPart():
+            return "text", part.text
+        case ResourceLinkPart():
+            return "text", link_text(part)
+        case ResourcePart() if part.data is None:
+            return "text", document_text(part)
+        case ResourcePart():
+            return "file", part.uri.rpartition("/")[2], part.data
+
+
+def one_text(told: Iterable[Told], between: str = "") -> list[Told]:
+    """The account with text that follows on text of the same speaker in one."""
+    account: list[Told] = []
+    for each in told:
+        if account and each[1] == "text" and account[-1][:2] == each[:2]:
+            account[-1] = (*each[:2], account[-1][2] + between + each[2])
+        else:
+            account.append(each)
+    return account
+
+
+def of_content(role: str, content: Any) -> Iterator[Told]:
+    """What the content of a message of either API says."""
+    if isinstance(content, str):
+        yield role, "text", content
+        return
+    for part in cast("list[Any]", content or []):
+        match part:
+            case {"type": "text" | "input_text" | "output_text", "text": text}:
+                yield role, "text", text
+            case {"type": "image_url", "image_url": {"url": url}} | {"type": "input_image", "image_url": url}:
+                yield role, "image", *_media(url)
+            case {"type": "input_audio", "input_audio": {"data": data, "format": kind}}:
+                yield role, "audio", kind, data
+            case {"type": "file", "file": file} | ({"type": "input_file"} as file):
+                yield role, "file", file["filename"], _media(file["file_data"])[1]
+            case _:
+                raise AssertionError(part)
+
+
+def of_result(id: str, content: Any) -> Told:
+    """What a tool gave, in either API."""
+    told = one_text(of_content("tool", content), between="\n")
+    first = told[0]
+    has_failed = first[1] == "text" and first[2].startswith(FAILED)
+    if has_failed:
+        rest = first[2].removeprefix(FAILED)
+        told = [*([("tool", "text", rest.removeprefix("\n") if len(told) > 1 else rest)] if rest else []), *told[1:]]
+    return "user", "result", id, has_failed, *told
+
+
+def of_call(id: str, name: str, arguments: str) -> Told:
+    """A call, in either API."""
+    return "assistant", "call", id, name, json.loads(arguments)
+
+
+def _media(url: str) -> tuple[str, str]:
+    kind, _, data = url.removeprefix("data:").partition(";base64,")
+    return kind, data

@@ -1,0 +1,119 @@
+"""What an endpoint tells of its models before one is asked."""
+
+import asyncio
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from accord.backends.models.api import Broken, ModelApi
+from accord.backends.models.backend import Endpoint, ModelBackend
+from accord.backends.models.openai.chat import OpenAiChat
+from accord.backends.models.openai.responses import OpenAiResponses
+from accord.backends.upstream import UpstreamRequest
+from accord.errors import BackendError
+from accord.wire.work import WorkOrder
+
+
+def levels(told: Any, api: ModelApi | None = None) -> dict[str, str]:
+    layer = (api or OpenAiChat()).discovered(json.dumps(told).encode(), "a/b")
+    return {name: evidence.level.kind for name, evidence in layer.items()}
+
+
+def test_openai_tells_only_that_a_model_exists():
+    listed = {"object": "list", "data": [{"id": "a/b", "object": "model", "created": 1, "owned_by": "system"}]}
+    assert levels(listed) == levels(listed, OpenAiResponses()) == {}
+    assert levels({"data": [{"id": "another", "supported_parameters": ["tools"]}]}) == {}
+    assert levels({"data": None}) == {}
+
+
+def test_openrouter_tells_what_a_model_takes_and_so_what_it_does_not():
+    entry = {
+        "id": "a/b",
+        "architecture": {"input_modalities": ["text", "image"], "tokenizer": "X"},
+        "supported_parameters": ["tools", "response_format", "temperature"],
+    }
+    told = levels({"data": [entry]})
+    assert {name for name, level in told.items() if level == "native"} == {
+        "image_input",
+        "tool_use",
+        "json_mode",
+        "temperature",
+    }
+    assert told["audio"] == told["extended_thinking"] == told["structured_output_json_schema"] == "unsupported"
+    assert "pdf_input" not in told
+
+
+def test_ollama_tells_what_a_model_has():
+    told = levels({"capabilities": ["completion", "vision"], "details": {}, "model_info": {"a": 1}})
+    assert told == {"image_input": "native", "tool_use": "unsupported", "extended_thinking": "unsupported"}
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b'{"data": 1}', b"[" * 100_000])
+def test_a_list_that_cannot_be_read_is_broken(body: bytes):
+    with pytest.raises(Broken):
+        OpenAiChat().discovered(body, "m")
+
+
+class Recorded:
+    """An upstream that answers every request alike and keeps them."""
+
+    def __init__(self, body: bytes, kind: str = "application/json") -> None:
+        self.sent: list[UpstreamRequest] = []
+        self._body, self._kind = body, kind
+
+    async def send(self, request: UpstreamRequest) -> "RecordedReply":
+        self.sent.append(request)
+        return RecordedReply(self._body, self._kind)
+
+    async def aclose(self) -> None:
+        pass
+
+
+class RecordedReply:
+    """A reply that is there already."""
+
+    def __init__(self, body: bytes, kind: str) -> None:
+        self.status = 200
+        self.headers: Mapping[str, str] = {"content-type": kind}
+        self._left = [body]
+
+    async def read(self) -> bytes:
+        return self._left.pop() if self._left else b""
+
+    async def close(self) -> None:
+        pass
+
+
+class Noon:
+    """A clock that stands still."""
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ollama", "address"),
+    [(False, "GET http://localhost:11434/v1/models"), (True, "POST http://localhost:11434/api/show")],
+)
+def test_ollama_is_asked_at_the_root_of_its_server_and_others_where_they_are_spoken_to(ollama: bool, address: str):
+    upstream = Recorded(b'{"capabilities": ["completion", "tools"]}')
+    endpoint = Endpoint("http://localhost:11434/v1/", "a/b")
+    backend = ModelBackend("b", OpenAiChat(ollama=ollama), endpoint, upstream, Noon())
+    manifest = asyncio.run(backend.discover())
+    assert [f"{request.method} {request.url}" for request in upstream.sent] == [address]
+    assert manifest["tool_use"].kind == "native"
+
+
+def test_what_is_only_sometimes_refused_is_not_learnt_from():
+    backend = ModelBackend("b", OpenAiChat(), Endpoint("http://localhost/v1", "m"), Recorded(b"{}"), Noon())
+
+    async def refused(order: WorkOrder) -> str | None:
+        with pytest.raises(BackendError) as caught:
+            await anext(aiter(backend.answer(order)))
+        return caught.value.refused
+
+    assert asyncio.run(refused(WorkOrder(stop_sequences=list("abcde")))) is None
+    assert asyncio.run(refused(WorkOrder(parameters={"top_k": 1}))) == "top_k"

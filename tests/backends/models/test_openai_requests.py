@@ -1,0 +1,298 @@
+"""Requests to OpenAI's APIs: nothing of an order is lost on the way, and what cannot be carried is said to be so."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.backends.models.api import CannotCarry, ModelApi
+from accord.backends.models.openai.chat import OpenAiChat, max_tokens_field
+from accord.backends.models.openai.parts import allows_strict, file_name, schema_name
+from accord.backends.models.openai.responses import OpenAiResponses
+from accord.core.derive import PARAMETERS, derive_needs, own_needs
+from accord.wire.conversation import ResourcePart
+from accord.wire.work import WorkOrder
+from tests.backends.models import openai_account as account
+
+GOLDEN = Path(__file__).parent / "golden" / "openai"
+APIS: dict[str, ModelApi] = {"chat": OpenAiChat(), "responses": OpenAiResponses()}
+BY_MODEL = set("image_input pdf_input tool_use structured_output_json_schema json_mode extended_thinking".split())
+
+
+def order(*messages: Any, **fields: Any) -> WorkOrder:
+    said = [{"role": role, "content": list(parts)} for role, *parts in messages]
+    return WorkOrder.model_validate({"conversation": {"messages": said}, **fields})
+
+
+def body_of(api: ModelApi, asked: WorkOrder) -> dict[str, Any]:
+    return json.loads(json.dumps(api.ask(asked, "m").body))
+
+
+@pytest.mark.parametrize("name", APIS)
+def test_a_work_order_becomes_the_request_that_the_documents_show(name: str):
+    asked = WorkOrder.parse((GOLDEN / "order.json").read_bytes())
+    expected = json.loads((GOLDEN / f"{name}_request.json").read_text(encoding="utf-8"))
+    asking = APIS[name].ask(asked, "gpt-5")
+    assert {"path": asking.path, "body": json.loads(json.dumps(asking.body))} == expected
+    assert list(asking.body or ()) == list(expected["body"])
+
+
+CHAT_ORDERS = account.orders(
+    account.said("system", account.several(account.TEXTS))
+    | account.said("user", account.several(account.TEXTS | account.IMAGES | account.SOUND | account.FILES | account.results(account.TEXTS)))
+    | account.said("tool", account.several(account.results(account.TEXTS)))
+    | account.said("assistant", st.tuples(account.several(account.TEXTS), account.several(account.CALLS, 0)).map(lambda parts: [*parts[0], *parts[1]])),
+    stop_sequences=st.lists(account.TEXT, max_size=4),
+    parameters=st.fixed_dictionaries({}, optional={"temperature": st.just(0.5), "top_p": st.just(0.9), "seed": st.integers(0, 9), "max_tokens": st.just(7), "frequency_penalty": st.just(1), "presence_penalty": st.just(-1), "own_word": account.VALUES}),
+)  # fmt: skip
+
+
+def of_chat(messages: list[Any]) -> Iterator[account.Told]:
+    for message in messages:
+        if message["role"] == "tool":
+            yield account.of_result(message["tool_call_id"], message["content"])
+            continue
+        yield from account.of_content(message["role"], message["content"])
+        for call in message.get("tool_calls", ()):
+            yield account.of_call(call["id"], call["function"]["name"], call["function"]["arguments"])
+
+
+@given(CHAT_ORDERS)
+def test_a_chat_request_says_all_that_the_order_says(asked: WorkOrder):
+    body = body_of(OpenAiChat(), asked)
+    assert account.one_text(of_chat(body["messages"])) == account.of_order(asked)
+    tools = [tool["function"] for tool in body.get("tools", ())]
+    assert [(tool["name"], tool["description"], tool["parameters"]) for tool in tools] == of_tools(asked)
+    assert body.get("response_format", {}).get("json_schema", {}).get("schema") == asked.response_schema
+    assert (body["stream"], body.get("stop", [])) == (asked.stream, asked.stop_sequences)
+    assert ("reasoning_effort" in body) is asked.thinking
+    renamed = {"max_completion_tokens": "max_tokens"}
+    ours = {"model", "messages", "stream", "stream_options", "tools", "response_format", "stop", "reasoning_effort"}
+    assert {renamed.get(name, name): value for name, value in body.items() if name not in ours} == asked.parameters
+
+
+RESPONSES_ORDERS = account.orders(
+    account.said("system", account.several(account.TEXTS))
+    | account.said("user", account.several(account.TEXTS | account.IMAGES | account.FILES | account.results(account.TEXTS | account.IMAGES)))
+    | account.said("tool", account.several(account.results(account.TEXTS | account.IMAGES | account.FILES)))
+    | account.said("assistant", account.several(account.TEXTS | account.CALLS | account.THOUGHTS)),
+    parameters=st.fixed_dictionaries({}, optional={"temperature": st.just(0.5), "top_p": st.just(0.9), "max_tokens": st.just(7), "own_word": account.VALUES}),
+)  # fmt: skip
+
+
+def of_responses(items: list[Any]) -> Iterator[account.Told]:
+    for item in items:
+        match item["type"]:
+            case "message":
+                yield from account.of_content(item["role"], item["content"])
+            case "function_call":
+                yield account.of_call(item["call_id"], item["name"], item["arguments"])
+            case "function_call_output":
+                yield account.of_result(item["call_id"], item["output"])
+            case _:
+                yield "assistant", "thought", item["summary"][0]["text"], item["encrypted_content"]
+
+
+@given(RESPONSES_ORDERS)
+def test_a_responses_request_says_all_that_the_order_says(asked: WorkOrder):
+    body = body_of(OpenAiResponses(), asked)
+    assert account.one_text(of_responses(body["input"])) == account.of_order(asked)
+    assert [(tool["name"], tool["description"], tool["parameters"]) for tool in body.get("tools", ())] == of_tools(
+        asked
+    )
+    assert body.get("text", {}).get("format", {}).get("schema") == asked.response_schema
+    assert (body["stream"], body["store"], "reasoning" in body) == (asked.stream, False, asked.thinking)
+    ours = {"model", "input", "stream", "store", "tools", "text", "reasoning", "include"}
+    renamed = {"max_output_tokens": "max_tokens"}
+    assert {renamed.get(name, name): value for name, value in body.items() if name not in ours} == asked.parameters
+
+
+def of_tools(asked: WorkOrder) -> list[Any]:
+    return [(tool.name, tool.description, tool.input_schema) for tool in asked.tools]
+
+
+IMAGE = {"type": "image", "media_type": "image/png", "data": "AAAA"}
+WAV = {"type": "audio", "media_type": "audio/wav", "data": "AAAA"}
+OGG = {"type": "audio", "media_type": "audio/ogg", "data": "AAAA"}
+PDF = {"type": "resource", "uri": "a.pdf", "media_type": "application/pdf", "data": "AAAA"}
+ZIP = {"type": "resource", "uri": "a.zip", "media_type": "application/zip", "data": "AAAA"}
+TEXT = {"type": "text", "text": "hi"}
+NEEDING: dict[str, WorkOrder] = {
+    "streaming": order(("user", TEXT), stream=True),
+    "system_message": order(("system", TEXT)),
+    "stop_sequences": order(("user", TEXT), stop_sequences=["END"]),
+    "tool_use": order(("user", TEXT), tools=[{"name": "f"}]),
+    "structured_output_json_schema": order(("user", TEXT), response_schema={"type": "object"}),
+    "json_mode": order(("user", TEXT), json_mode=True),
+    "extended_thinking": order(("user", TEXT), thinking=True),
+    "image_input": order(("user", IMAGE)),
+    "audio": order(("user", WAV)),
+    "pdf_input": order(("user", PDF)),
+    "file_input": order(("user", ZIP)),
+    "tool_result_media": order(("tool", {"type": "tool_result", "tool_use_id": "1", "content": [IMAGE]})),
+    **{capability: order(("user", TEXT), parameters={name: 1}) for name, capability in PARAMETERS.items()},
+}
+
+
+@pytest.mark.parametrize("capability", NEEDING)
+@pytest.mark.parametrize("api", [*APIS.values(), OpenAiChat(top_k=True)], ids=[*APIS, "chat with top_k"])
+def test_an_api_refuses_exactly_what_it_says_it_lacks(api: ModelApi, capability: str):
+    if capability not in api.lacks:
+        assert api.ask(NEEDING[capability], "m").body
+        return
+    with pytest.raises(CannotCarry) as caught:
+        api.ask(NEEDING[capability], "m")
+    assert (caught.value.capability, caught.value.always, caught.value.what) == (
+        capability,
+        True,
+        api.lacks[capability],
+    )
+
+
+@pytest.mark.parametrize("api", APIS.values(), ids=APIS)
+def test_an_api_speaks_of_every_capability_that_does_not_depend_on_the_model(api: ModelApi):
+    needed = {need.capability for asked in NEEDING.values() for need in (*derive_needs(asked), *own_needs(asked))}
+    assert needed | {"system_message"} == set(NEEDING)
+    assert set(NEEDING) - BY_MODEL - {"audio"} <= api.gives.keys() | api.lacks.keys()
+    assert not api.gives.keys() & api.lacks.keys()
+    assert not (api.gives.keys() | api.lacks.keys()) & BY_MODEL
+
+
+@pytest.mark.parametrize(
+    ("asked", "capability"),
+    [
+        (order(("user", OGG)), "audio"),
+        (order(("user", TEXT), stop_sequences=list("abcde")), "stop_sequences"),
+        (order(("assistant", IMAGE)), "image_input"),
+        (order(("system", PDF)), "pdf_input"),
+        (order(("user", {"type": "tool_use", "id": "1", "name": "f", "input": {}}, TEXT)), "tool_use"),
+        (order(("user", TEXT), parameters={"messages": []}), "messages"),
+        (order(("user", TEXT), parameters={"model": "dearer"}), "model"),
+    ],
+)
+def test_what_chat_carries_otherwise_is_refused_without_learning_from_it(asked: WorkOrder, capability: str):
+    with pytest.raises(CannotCarry) as caught:
+        OpenAiChat().ask(asked, "m")
+    assert (caught.value.capability, caught.value.always) == (capability, False)
+
+
+@pytest.mark.parametrize(
+    ("asked", "capability"),
+    [
+        (order(("assistant", IMAGE)), "image_input"),
+        (order(("user", {"type": "tool_use", "id": "1", "name": "f", "input": {}})), "tool_use"),
+        (order(("assistant", {"type": "tool_result", "tool_use_id": "1", "content": []})), "tool_use"),
+        (order(("user", TEXT), parameters={"input": "other"}), "input"),
+        (order(("user", TEXT), json_mode=True, parameters={"text": {"format": {"type": "text"}}}), "text"),
+    ],
+)
+def test_what_responses_carries_otherwise_is_refused_without_learning_from_it(asked: WorkOrder, capability: str):
+    with pytest.raises(CannotCarry) as caught:
+        OpenAiResponses().ask(asked, "m")
+    assert (caught.value.capability, caught.value.always) == (capability, False)
+
+
+def test_options_say_what_a_server_differs_in():
+    thought = order(
+        ("assistant", {"type": "thinking", "text": "hm"}, TEXT), stream=True, parameters={"max_tokens": 5, "top_k": 3}
+    )
+    local = OpenAiChat(
+        max_tokens_field="max_tokens", usage_in_stream=False, top_k=True, reasoning_field="reasoning_content"
+    )
+    assert body_of(local, thought) == {
+        "model": "m",
+        "messages": [{"role": "assistant", "content": "hi", "reasoning_content": "hm"}],
+        "stream": True,
+        "max_tokens": 5,
+        "top_k": 3,
+    }
+    many = order(("user", TEXT), stop_sequences=list("abcde"))
+    assert body_of(OpenAiChat(max_stops=None), many)["stop"] == list("abcde")
+
+
+@pytest.mark.parametrize(
+    ("url", "field"),
+    [
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+        ("https://mine.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("http://localhost:11434/v1", "max_tokens"),
+        ("https://api.openai.com.example.org/v1", "max_tokens"),
+    ],
+)
+def test_the_limit_on_tokens_has_its_older_name_everywhere_but_at_openai(url: str, field: str):
+    assert max_tokens_field(url) == field
+
+
+def test_the_operator_may_say_how_hard_to_think_and_what_else_text_is():
+    asked = order(("user", TEXT), thinking=True, parameters={"reasoning_effort": "high"})
+    assert body_of(OpenAiChat(), asked)["reasoning_effort"] == "high"
+    asked = order(("user", TEXT), json_mode=True, parameters={"text": {"verbosity": "low"}})
+    assert body_of(OpenAiResponses(), asked)["text"] == {"verbosity": "low", "format": {"type": "json_object"}}
+
+
+def test_a_seal_on_a_call_is_given_back_where_it_came_from():
+    call = {"type": "tool_use", "id": "1", "name": "f", "input": {}, "signature": "seal"}
+    (message,) = body_of(OpenAiChat(), order(("assistant", call)))["messages"]
+    assert message["content"] is None
+    assert message["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "seal"}}
+
+
+def test_seals_on_reasoning_are_asked_for_only_where_there_is_reasoning():
+    sealed = {"type": "thinking", "text": "", "signature": "seal", "redacted": True}
+    unsealed = {"type": "thinking", "text": "hm"}
+    body = body_of(OpenAiResponses(), order(("assistant", sealed, TEXT)))
+    assert body["input"][0] == {"type": "reasoning", "summary": [], "encrypted_content": "seal"}
+    assert body["include"] == ["reasoning.encrypted_content"]
+    assert "include" not in body_of(OpenAiResponses(), order(("assistant", unsealed, TEXT)))
+
+
+def test_the_key_is_in_one_header_and_none_is_sent_without_it():
+    for api in APIS.values():
+        assert api.headers("k") == {"authorization": "Bearer k"}
+        assert api.headers(None) == {}
+
+
+CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": False}
+
+
+@pytest.mark.parametrize(
+    ("schema", "allowed"),
+    [
+        (CLOSED, True),
+        ({**CLOSED, "properties": {"a": {"anyOf": [CLOSED, {"type": "null"}]}}}, True),
+        (
+            {**CLOSED, "properties": {"a": {"type": "array", "items": {"$ref": "#/$defs/b"}}}, "$defs": {"b": CLOSED}},
+            True,
+        ),
+        ({"type": "object"}, False),
+        ({**CLOSED, "required": []}, False),
+        ({**CLOSED, "additionalProperties": True}, False),
+        ({**CLOSED, "properties": {"a": {"type": ["object", "null"]}}}, False),
+        ({**CLOSED, "properties": {"a": True}}, False),
+        ({**CLOSED, "properties": {"a": {"oneOf": []}}}, False),
+        ({**CLOSED, "properties": []}, False),
+        ({"anyOf": [CLOSED]}, False),
+        ({"type": "array", "items": CLOSED}, False),
+        ({}, False),
+    ],
+)
+def test_strict_is_asked_for_only_if_the_schema_is_as_strict_itself(schema: dict[str, Any], allowed: bool):
+    assert allows_strict(schema) is allowed
+
+
+@pytest.mark.parametrize(
+    ("title", "name"), [("A Person!", "A_Person"), (None, "answer"), ("é", "answer"), ("x" * 99, "x" * 64)]
+)
+def test_a_schema_is_called_what_its_title_allows(title: str | None, name: str):
+    assert schema_name({"title": title}) == name
+
+
+@pytest.mark.parametrize(
+    ("uri", "name"), [("file:///a/b%20c.pdf", "b c.pdf"), ("https://x/a.pdf?k=1#p", "a.pdf"), ("", "document.pdf")]
+)
+def test_a_file_is_called_the_last_word_of_its_address(uri: str, name: str):
+    assert file_name(ResourcePart(uri=uri)) == name
