@@ -66,9 +66,9 @@ def said(role: str, content: Strategy) -> Strategy:
 
 
 def orders(messages: Strategy, **more: Strategy) -> st.SearchStrategy[WorkOrder]:
-    schema = {"type": "object", "properties": {"a": {}}}
+    schema: dict[str, Any] = {"type": "object", "properties": {"a": {}}}
     tool = st.fixed_dictionaries({"name": WORD, "description": TEXT, "input_schema": st.just(schema)})
-    asked = {
+    asked: dict[str, Strategy] = {
         "conversation": st.fixed_dictionaries({"messages": st.lists(messages, max_size=4)}),
         "tools": st.lists(tool, max_size=2),
         "response_schema": st.none() | st.just({"type": "object", "title": "T"}),

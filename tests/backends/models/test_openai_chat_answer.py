@@ -132,7 +132,10 @@ def test_a_server_that_tells_at_which_text_it_stopped_is_believed():
 
 
 def test_a_refusal_is_said_and_is_the_reason_for_the_end():
-    refused = event(choice({"refusal": "I cannot "})), event(choice({"refusal": "do that."}))
+    refused = (
+        event(choice({"refusal": "I cannot "})),
+        event(choice({"content": [{"type": "refusal", "refusal": "do that."}]})),
+    )
     pieces = read(*refused, STOP, DONE)
     assert (text_of(pieces), pieces[-1]) == ("I cannot do that.", EndPiece(reason="refusal"))
 

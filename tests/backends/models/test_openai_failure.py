@@ -24,7 +24,7 @@ SAYINGS: list[tuple[int, Any, Failure, str | None]] = [
     (429, error(type="insufficient_quota", code="insufficient_quota"), Failure.OUT_OF_QUOTA, None),
     (429, error(type="tokens", code="rate_limit_exceeded"), Failure.RATE_LIMITED, None),
     (500, error(type="server_error"), Failure.FAILED, None),
-    (503, error(type="server_error"), Failure.FAILED, None),
+    (503, error(type="server_error"), Failure.OVERLOADED, None),
     (400, error(code="unsupported_parameter", param="max_tokens"), Failure.UNSUPPORTED, "max_tokens"),
     (400, error(code="unsupported_value", param="temperature"), Failure.UNSUPPORTED, "temperature"),
     (400, error(code="unsupported_value", param="stream"), Failure.UNSUPPORTED, "streaming"),
@@ -34,6 +34,7 @@ SAYINGS: list[tuple[int, Any, Failure, str | None]] = [
     (400, error("'json_object' is not", code="unsupported_value", param="response_format.type"), Failure.UNSUPPORTED, "json_mode"),
     (400, error("'json_schema' is not", code="unsupported_value", param="response_format"), Failure.UNSUPPORTED, "structured_output_json_schema"),
     (400, error(code="unsupported_parameter", param="own_word"), Failure.UNSUPPORTED, None),
+    (400, error("Encrypted content is not supported with this model.", type="invalid_request_error", param="include"), Failure.UNSUPPORTED, "extended_thinking"),
     # vLLM: bare, with a number for a code; FastAPI before it with what it checked
     (400, {"object": "error", "message": "This model's maximum context length is 8 tokens.", "type": "BadRequestError", "param": None, "code": 400}, Failure.CONTEXT_TOO_LONG, None),
     (404, error("The model does not exist.", type="NotFoundError", param="model", code=404), Failure.NO_SUCH_MODEL, None),

@@ -93,6 +93,9 @@ class Noon:
     def now(self) -> datetime:
         return datetime(2026, 1, 1, 12, tzinfo=UTC)
 
+    def monotonic(self) -> float:
+        return 0.0
+
 
 @pytest.mark.parametrize(
     ("ollama", "address"),

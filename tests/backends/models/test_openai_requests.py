@@ -235,7 +235,7 @@ def test_the_operator_may_say_how_hard_to_think_and_what_else_text_is():
 
 
 def test_a_seal_on_a_call_is_given_back_where_it_came_from():
-    call = {"type": "tool_use", "id": "1", "name": "f", "input": {}, "signature": "seal"}
+    call: dict[str, Any] = {"type": "tool_use", "id": "1", "name": "f", "input": {}, "signature": "seal"}
     (message,) = body_of(OpenAiChat(), order(("assistant", call)))["messages"]
     assert message["content"] is None
     assert message["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "seal"}}

@@ -95,9 +95,6 @@ class OpenAiChat:
     `reasoning_content`. `ollama`: the server is Ollama, which tells on a path of its own what a model can do.
     """
 
-    name: Final = "openai chat API"
-    base_url: Final = BASE_URL
-
     def __init__(  # noqa: PLR0913 - each server differs in its own way
         self,
         *,
@@ -109,8 +106,10 @@ class OpenAiChat:
         reasoning_field: Literal["reasoning_content", "reasoning"] | None = None,
         ollama: bool = False,
     ) -> None:
-        self.gives: Final = MappingProxyType({**GIVES, "top_k": "native"}) if top_k else GIVES
-        self.lacks: Final = LACKS if top_k else MappingProxyType({**LACKS, "top_k": NO_TOP_K})
+        self.name: Final = "openai chat API"
+        self.base_url: Final = BASE_URL
+        self.gives: Final[Mapping[str, str | SupportLevel]] = {**GIVES, "top_k": "native"} if top_k else GIVES
+        self.lacks: Final[Mapping[str, str]] = LACKS if top_k else {**LACKS, "top_k": NO_TOP_K}
         self._fields: Final = {
             "temperature": "temperature",
             "top_p": "top_p",

@@ -180,6 +180,7 @@ class ChatReading:
         pieces: list[AnyPiece] = [*_thoughts(delta.reasoning_content or delta.reasoning)]
         if isinstance(delta.content, list):
             pieces += _listed(delta.content)
+            self._has_refused |= any(isinstance(part, dict) and "refusal" in part for part in delta.content)
         elif delta.content:
             pieces.append(TextPiece.trusted(text=delta.content))
         if delta.refusal:
@@ -243,9 +244,7 @@ def _listed(content: list[Any]) -> list[AnyPiece]:
         match part:
             case {"type": "thinking", "thinking": [*inner]}:
                 pieces += [ThinkingPiece.trusted(text=text) for text in _texts(inner)]
-            case {"type": "refusal"}:
-                pass
-            case {"text": str(text)} if text:
+            case {"text": str(text)} | {"refusal": str(text)} if text:
                 pieces.append(TextPiece.trusted(text=text))
             case _:
                 pass

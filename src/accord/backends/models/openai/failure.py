@@ -59,7 +59,7 @@ SENTENCES: Final[tuple[tuple[re.Pattern[str], Failure, str | None], ...]] = tupl
         (r"contentpolicyviolation|responsibleaipolicy", Failure.CONTENT_REFUSED, None),
         (r"does not support tools|support tool use|enable-auto-tool-choice|tools param requires",
          Failure.UNSUPPORTED, "tool_use"),
-        (r"does not support thinking", Failure.UNSUPPORTED, "extended_thinking"),
+        (r"does not support thinking|encrypted content is not supported", Failure.UNSUPPORTED, "extended_thinking"),
         ((r"does not support (?:image|vision)|image input is not supported|support image input|not a multimodal model"
          r"|at most 0 image|invalid content type\. image_url"), Failure.UNSUPPORTED, "image_input"),
         (r"does not support audio|audio input is not supported|support audio input|at most 0 audio",
@@ -131,7 +131,7 @@ def _judged(names: list[str], message: str, status: int | None) -> tuple[Failure
         for pattern, failure, refused in SENTENCES:
             if pattern.search(message):
                 return failure, refused
-    return known or (Failure.FAILED if status is None else failure_by_status(status)), None
+    return Failure.FAILED if status is None else failure_by_status(status), None
 
 
 def _refused(param: str, message: str) -> str | None:

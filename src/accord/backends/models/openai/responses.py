@@ -78,12 +78,11 @@ SEALS: Final = "reasoning.encrypted_content"
 class OpenAiResponses:
     """The responses API. `summary` is how the model is asked to tell of its reasoning; None asks for nothing."""
 
-    name: Final = "openai responses API"
-    base_url: Final = BASE_URL
-    gives: Final = GIVES
-    lacks: Final = LACKS
-
     def __init__(self, *, effort: str = "medium", summary: str | None = "auto") -> None:
+        self.name: Final = "openai responses API"
+        self.base_url: Final = BASE_URL
+        self.gives: Final = GIVES
+        self.lacks: Final = LACKS
         self._reasoning: Final = {"effort": effort, **({"summary": summary} if summary else {})}
 
     def headers(self, key: str | None) -> dict[str, str]:
@@ -195,9 +194,11 @@ def _content(part: AnyPart, role: Role) -> dict[str, Any]:
 def _check_place(part: AnyPart, role: Role) -> None:
     """Only users and tools show things; nobody can say sound."""
     needed = needed_for(part)
+    if needed is None:
+        return
     if needed in LACKS:
         raise CannotCarry(needed, LACKS[needed])
-    if needed is not None and role in (Role.ASSISTANT, Role.SYSTEM):
+    if role in (Role.ASSISTANT, Role.SYSTEM):
         raise misplaced(part, needed, f"the {role}")
 
 

@@ -1,0 +1,40 @@
+"""A whole exchange with OpenAI's APIs through the one backend, from recorded streams: bytes in, pieces out."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from accord.backends.models.api import ModelApi
+from accord.backends.models.backend import Endpoint, ModelBackend
+from accord.backends.models.openai.chat import OpenAiChat
+from accord.backends.models.openai.responses import OpenAiResponses
+from accord.wire.answer import AnyPiece
+from accord.wire.work import WorkOrder
+from tests.backends.models.test_openai_look import Noon, Recorded
+
+GOLDEN = Path(__file__).parent / "golden" / "openai"
+APIS: dict[str, ModelApi] = {"chat": OpenAiChat(), "responses": OpenAiResponses()}
+WAYS = {"as it came": (b"\n", b"\n"), "with CRLF": (b"\n", b"\r\n"), "without spaces": (b"data: ", b"data:")}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", APIS)
+def test_a_recorded_stream_gives_the_pieces_that_are_written_beside_it(name: str, way: str):
+    stream = (GOLDEN / f"{name}_stream.sse").read_bytes().replace(*WAYS[way])
+    upstream = Recorded(stream, "text/event-stream; charset=utf-8")
+    backend = ModelBackend("b", APIS[name], Endpoint("https://api.example.org/v1", "gpt-5", "k"), upstream, Noon())
+    order = WorkOrder.parse((GOLDEN / "order.json").read_bytes())
+
+    async def answered() -> list[AnyPiece]:
+        return [piece async for piece in backend.answer(order)]
+
+    pieces = asyncio.run(answered())
+    assert [piece.dump() for piece in pieces] == json.loads(
+        (GOLDEN / f"{name}_pieces.json").read_text(encoding="utf-8")
+    )
+    (sent,) = upstream.sent
+    asked = json.loads((GOLDEN / f"{name}_request.json").read_text(encoding="utf-8"))
+    assert (sent.url, json.loads(sent.body or b"")) == ("https://api.example.org/v1" + asked["path"], asked["body"])
+    assert (sent.headers["authorization"], sent.headers["accept"]) == ("Bearer k", "text/event-stream")

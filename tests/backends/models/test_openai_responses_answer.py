@@ -1,0 +1,213 @@
+"""Reading answers of the responses API, streamed and whole."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.backends.failure import Failure
+from accord.backends.models.api import Broken, Told
+from accord.backends.models.openai.responses_answer import ResponsesReading, read_whole
+from accord.core.sse import EventDecoder
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+
+USAGE = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 12, "output_tokens_details": {"reasoning_tokens": 3}}  # fmt: skip
+COUNTED = {"input_tokens": 9, "output_tokens": 12, "cached_input_tokens": 4, "reasoning_tokens": 3}
+
+
+def event(type: str, **fields: Any) -> bytes:
+    told = json.dumps({"type": type, "sequence_number": 1, **fields}, ensure_ascii=False)
+    return f"event: {type}\ndata: {told}\n\n".encode()
+
+
+def message(*content: Any) -> dict[str, Any]:
+    return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": list(content)}
+
+
+def call(id: str, arguments: str, status: str = "completed") -> dict[str, Any]:
+    return {
+        "type": "function_call",
+        "id": "fc_1",
+        "call_id": id,
+        "name": "look",
+        "arguments": arguments,
+        "status": status,
+    }
+
+
+def reasoning(*summary: str, seal: str | None = None) -> dict[str, Any]:
+    told = [{"type": "summary_text", "text": text} for text in summary]
+    return {"type": "reasoning", "id": "rs_1", "summary": told, "encrypted_content": seal}
+
+
+def response(*output: Any, status: str = "completed", **more: Any) -> dict[str, Any]:
+    return {
+        "id": "resp_1",
+        "object": "response",
+        "status": status,
+        "output": list(output),
+        "usage": USAGE,
+        "error": None,
+        **more,
+    }
+
+
+SAID = message({"type": "output_text", "text": "Hello", "annotations": []})
+HELLO = (
+    event("response.output_text.delta", delta="Hel", output_index=1),
+    event("response.output_text.delta", delta="lo"),
+)
+COMPLETED = event("response.completed", response=response(SAID))
+
+
+def read(*chunks: bytes) -> list[AnyPiece]:
+    decoder, reading = EventDecoder(), ResponsesReading()
+    pieces = [piece for chunk in chunks for told in decoder.feed(chunk) for piece in reading.feed(told)]
+    return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reading.finish()]
+
+
+def test_a_stream_is_its_text_and_its_end_and_the_whole_at_the_end_says_nothing_twice():
+    noise = (
+        event("response.created", response=response(status="in_progress")),
+        event("response.output_item.added", output_index=0, item=message()),
+        event("response.something.new", delta={"a": 1}),
+    )
+    done = event("response.output_text.done", text="Hello"), event("response.output_item.done", item=SAID)
+    pieces = read(*noise, *HELLO, *done, COMPLETED)
+    assert pieces == [TextPiece(text="Hel"), TextPiece(text="lo"), EndPiece(usage=COUNTED)]
+
+
+def test_reasoning_is_told_as_it_grows_and_sealed_when_it_is_done():
+    done = reasoning("First.", "Then.", seal="gAAA")
+    pieces = read(
+        event("response.output_item.added", item={"type": "reasoning", "summary": []}),
+        event("response.reasoning_summary_part.added", summary_index=0),
+        event("response.reasoning_summary_text.delta", summary_index=0, delta="First."),
+        event("response.reasoning_summary_part.added", summary_index=1),
+        event("response.reasoning_summary_text.delta", summary_index=1, delta="Then."),
+        event("response.output_item.done", item=done),
+        *HELLO,
+        event("response.completed", response=response(done, SAID)),
+    )
+    assert pieces[:4] == [
+        ThinkingPiece(text="First."),
+        ThinkingPiece(text="\n\n"),
+        ThinkingPiece(text="Then."),
+        ThinkingPiece(text="", signature="gAAA"),
+    ]
+    assert len(pieces) == 7
+
+
+def test_reasoning_that_is_not_shown_is_a_seal_only_and_open_reasoning_has_none():
+    hidden = event("response.output_item.done", item=reasoning(seal="gAAA"))
+    assert read(hidden, *HELLO, COMPLETED)[0] == ThinkingPiece(text="", signature="gAAA", redacted=True)
+    shown = event("response.reasoning_text.delta", delta="hm"), event("response.output_item.done", item=reasoning())
+    ended = event("response.completed", response=response(reasoning("hm"), SAID))
+    assert read(*shown, *HELLO, ended)[:2] == [ThinkingPiece(text="hm"), TextPiece(text="Hel")]
+
+
+def test_calls_are_whole_and_in_their_order():
+    grown = (
+        event("response.output_item.added", output_index=0, item=call("1", "")),
+        event("response.function_call_arguments.delta", output_index=0, delta='{"at":'),
+        event("response.function_call_arguments.done", output_index=0, arguments='{"at": "a"}'),
+        event("response.output_item.done", output_index=0, item=call("1", '{"at": "a"}')),
+        event("response.output_item.done", output_index=1, item=call("2", "")),
+    )
+    ended = event("response.completed", response=response(call("1", '{"at": "a"}'), call("2", "")))
+    expected = [
+        ToolCallPiece(id="1", name="look", input={"at": "a"}),
+        ToolCallPiece(id="2", name="look", input={}),
+        EndPiece(reason="tool_use", usage=COUNTED),
+    ]
+    assert read(*grown, ended) == expected
+    assert read(ended) == expected, "servers that tell nothing on the way tell all at the end"
+    assert read(*grown, event("response.completed", response=response())) == expected
+
+
+@pytest.mark.parametrize(
+    ("ended", "reason"),
+    [
+        (response(status="incomplete", incomplete_details={"reason": "max_output_tokens"}), "max_tokens"),
+        (response(status="incomplete", incomplete_details={"reason": "content_filter"}), "refusal"),
+        (response(status="incomplete", incomplete_details=None), "max_tokens"),
+        (response(message({"type": "refusal", "refusal": "No."})), "refusal"),
+        (response(), "end_turn"),
+    ],
+)
+def test_each_end_is_told_in_our_words(ended: dict[str, Any], reason: str):
+    end = EndPiece.model_validate({"reason": reason, "usage": COUNTED})
+    assert read(event(f"response.{ended['status']}", response=ended))[-1] == end
+    assert read_whole(json.dumps(ended).encode())[-1] == end
+
+
+def test_a_refusal_is_said():
+    refused = event("response.refusal.delta", delta="No.")
+    assert read(refused, event("response.completed", response=response())) == [
+        TextPiece(text="No."),
+        EndPiece(reason="refusal", usage=COUNTED),
+    ]
+
+
+def test_a_whole_answer_gives_the_same_pieces():
+    body = response(reasoning("a", "b", seal="gAAA"), SAID, call("1", "{}"))
+    assert list(read_whole(json.dumps(body).encode())) == [
+        ThinkingPiece(text="a\n\nb"),
+        ThinkingPiece(text="", signature="gAAA"),
+        TextPiece(text="Hello"),
+        ToolCallPiece(id="1", name="look", input={}),
+        EndPiece(reason="tool_use", usage=COUNTED),
+    ]
+
+
+FAILED = {"code": "rate_limit_exceeded", "message": "secret"}
+
+
+@pytest.mark.parametrize(
+    ("data", "failure"),
+    [
+        (event("response.failed", response=response(status="failed", error=FAILED)), Failure.RATE_LIMITED),
+        (event("response.failed", response=response(status="failed", error={"code": "server_error", "message": "secret"})), Failure.FAILED),
+        (event("error", code="context_length_exceeded", message="secret", param=None), Failure.CONTEXT_TOO_LONG),
+        (event("error", error={"code": "server_is_overloaded", "message": "secret"}), Failure.OVERLOADED),
+        (b'data: {"error": {"message": "secret"}}\n\n', Failure.FAILED),
+    ],
+)  # fmt: skip
+def test_an_error_in_a_stream_is_told(data: bytes, failure: Failure):
+    with pytest.raises(Told) as caught:
+        read(*HELLO, data)
+    assert (caught.value.explained.failure, caught.value.explained.said) == (failure, "secret")
+
+
+@pytest.mark.parametrize(
+    ("chunks", "why"),
+    [
+        (HELLO, "ended before"),
+        ((*HELLO, b"data: [DONE]\n\n"), "ended before"),
+        ((b"data: secret\n\n",), "not what the API says"),
+        ((event("response.completed", response=response(status="in_progress")),), "not complete"),
+        ((event("response.completed"),), "not complete"),
+        ((event("response.output_item.done", item=call("1", '{"a')),), "not JSON"),
+        ((event("response.output_item.done", item=call("1", '{"a', "incomplete")),), "limited in the middle"),
+        ((event("response.output_item.done", item={"type": "function_call", "arguments": "{}"}),), "no name"),
+    ],
+)
+def test_an_answer_that_is_not_whole_is_broken(chunks: tuple[bytes, ...], why: str):
+    with pytest.raises(Broken, match=why) as caught:
+        read(*chunks)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"status": "queued"}', b"[" * 100_000])
+def test_a_whole_answer_that_has_no_answer_is_broken(body: bytes):
+    with pytest.raises(Broken):
+        read_whole(body)
+
+
+@given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1), st.integers(1, 30))
+def test_the_answer_does_not_depend_on_where_the_bytes_are_cut(text: str, size: int):
+    whole = event("response.output_text.delta", delta=text) + COMPLETED
+    pieces = read(*(whole[start : start + size] for start in range(0, len(whole), size)))
+    assert pieces == [TextPiece(text=text), EndPiece(usage=COUNTED)]
