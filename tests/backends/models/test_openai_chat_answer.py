@@ -249,7 +249,7 @@ def test_an_error_in_the_middle_of_a_stream_is_told(data: bytes, failure: Failur
     assert "secret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("data", [b"secret", b"[]", b'{"choices": "secret"}', b'{"choices": [{"delta": {"content": 1}}]}', b'{"choices": [{"delta": {"content": "\xff"}}]}'])  # fmt: skip
+@pytest.mark.parametrize("data", [b"secret", b"[]", b'{"choices": "secret"}', b'{"choices": [{"delta": {"content": 1}}]}', b'{"choices": [{"delta": {"content": "\\ud800"}}]}', b'{"choices": [{"delta": {"content": "\xff"}}]}'])  # fmt: skip
 def test_what_is_not_the_api_is_broken_and_not_repeated(data: bytes):
     with pytest.raises(Broken) as caught:
         read(b"data: " + data + b"\n\n")

@@ -171,7 +171,7 @@ class ChatReading:
         content = delta.content
         if delta.tool_calls is None and delta.refusal is None and content.__class__ is str and content:
             # Nearly every chunk is this and nothing else, but reasoning may come in the same one.
-            said = TextPiece.trusted(text=content)
+            said = TextPiece(text=content)
             thought = delta.reasoning_content or delta.reasoning
             return (said,) if not thought else (*_thoughts(thought), said)
         return self._rarer(delta)
@@ -182,10 +182,10 @@ class ChatReading:
             pieces += _listed(delta.content)
             self._has_refused |= any(isinstance(part, dict) and "refusal" in part for part in delta.content)
         elif delta.content:
-            pieces.append(TextPiece.trusted(text=delta.content))
+            pieces.append(TextPiece(text=delta.content))
         if delta.refusal:
             self._has_refused = True
-            pieces.append(TextPiece.trusted(text=delta.refusal))
+            pieces.append(TextPiece(text=delta.refusal))
         for call in delta.tool_calls or ():
             self._call(call).take(call)
         return pieces
@@ -234,7 +234,7 @@ def _is_another(current: _Calling, piece: _Call) -> bool:
 
 
 def _thoughts(thought: Any) -> tuple[ThinkingPiece, ...]:
-    return (ThinkingPiece.trusted(text=thought),) if thought and isinstance(thought, str) else ()
+    return (ThinkingPiece(text=thought),) if thought and isinstance(thought, str) else ()
 
 
 def _listed(content: list[Any]) -> list[AnyPiece]:
@@ -243,9 +243,9 @@ def _listed(content: list[Any]) -> list[AnyPiece]:
     for part in content:
         match part:
             case {"type": "thinking", "thinking": [*inner]}:
-                pieces += [ThinkingPiece.trusted(text=text) for text in _texts(inner)]
+                pieces += [ThinkingPiece(text=text) for text in _texts(inner)]
             case {"text": str(text)} | {"refusal": str(text)} if text:
-                pieces.append(TextPiece.trusted(text=text))
+                pieces.append(TextPiece(text=text))
             case _:
                 pass
     return pieces

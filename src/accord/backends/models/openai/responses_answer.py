@@ -105,7 +105,7 @@ class ResponsesReading:
             raise Broken("an event is not what the API says") from None
         if told.type == TEXT_DELTA:
             self._has_spoken = True
-            return (TextPiece.trusted(text=told.delta),) if told.delta and isinstance(told.delta, str) else ()
+            return (TextPiece(text=told.delta),) if told.delta and isinstance(told.delta, str) else ()
         if told.type == "error" or told.error or event.name == "error":
             raise Told(explained_by(msgspec.json.decode(data)))
         return self._rarer(told)
@@ -131,7 +131,7 @@ class ResponsesReading:
                 return self._thought("\n\n")
             case "response.refusal.delta":
                 self._has_refused = self._has_spoken = True
-                return (TextPiece.trusted(text=told.delta),) if told.delta and isinstance(told.delta, str) else ()
+                return (TextPiece(text=told.delta),) if told.delta and isinstance(told.delta, str) else ()
             case "response.output_item.done" if told.item is not None:
                 return self._item(told.item)
             case "response.completed" | "response.incomplete" | "response.failed":
@@ -143,7 +143,7 @@ class ResponsesReading:
         if not text or not isinstance(text, str):
             return ()
         self._has_thought = True
-        return (ThinkingPiece.trusted(text=text),)
+        return (ThinkingPiece(text=text),)
 
     def _item(self, item: _Item) -> Sequence[AnyPiece]:
         """What only an item as a whole tells: a call, and the seal on reasoning."""
@@ -153,7 +153,7 @@ class ResponsesReading:
             is_seal_only, self._has_thought = not self._has_thought, False
             seal = item.encrypted_content
             self._told.add(seal)
-            return (ThinkingPiece.trusted(text="", signature=seal, redacted=is_seal_only),)
+            return (ThinkingPiece(text="", signature=seal, redacted=is_seal_only),)
         return ()
 
     def _call(self, item: _Item) -> ToolCallPiece:
@@ -184,7 +184,7 @@ class ResponsesReading:
         if content.refusal:
             self._has_refused = True
         text = content.text or content.refusal
-        return (TextPiece.trusted(text=text),) if text else ()
+        return (TextPiece(text=text),) if text else ()
 
     def _reason(self, response: _Response) -> Reason:
         if self._has_refused:
