@@ -169,7 +169,7 @@ class ChatReading:
         if delta is None:
             return ()
         content = delta.content
-        if delta.tool_calls is None and delta.refusal is None and content.__class__ is str and content:
+        if delta.tool_calls is None and delta.refusal is None and isinstance(content, str) and content:
             # Nearly every chunk is this and nothing else, but reasoning may come in the same one.
             said = TextPiece(text=content)
             thought = delta.reasoning_content or delta.reasoning
