@@ -92,6 +92,7 @@ def test_no_body_is_too_odd_to_be_explained(status: int, body: bytes):
     st.recursive(
         st.none() | st.integers() | st.text(max_size=5),
         lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["error", "detail", "message", "msg", "code", "type", "param"]), inner),
+        max_leaves=6,
     )
 )  # fmt: skip
 def test_no_shape_is_too_odd_to_be_explained(told: Any):
