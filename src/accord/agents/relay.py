@@ -16,7 +16,8 @@ async def _relay(turn: Turn) -> AsyncIterator[Yielded]:
             case TextPiece():
                 yield piece.text
             case ThinkingPiece():
-                yield turn.thought(piece.text)
+                if piece.text:  # a seal alone is for the model, not for people
+                    yield turn.thought(piece.text)
             case ToolCallPiece():
                 yield turn.user_error(f"The model asked for a tool that is not here: {piece.name}", domain="tool")
             case EndPiece():

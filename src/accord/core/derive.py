@@ -9,7 +9,15 @@ from types import MappingProxyType
 from typing import Final
 
 from accord.wire.capability import ALIASES, Capability
-from accord.wire.conversation import AudioPart, ImagePart, MessagePart, ResourcePart, TextPart, ToolResultPart
+from accord.wire.conversation import (
+    AudioPart,
+    ImagePart,
+    MessagePart,
+    ResourcePart,
+    TextPart,
+    ThinkingPart,
+    ToolResultPart,
+)
 from accord.wire.plan import Need
 from accord.wire.requirement import CapabilityRequirement
 from accord.wire.support import MinSupport
@@ -18,8 +26,9 @@ from accord.wire.work import WorkOrder
 PDF: Final = "application/pdf"
 FILE_INPUT: Final = "file_input"
 TOOL_RESULT_MEDIA: Final = "tool_result_media"
-OWN_NAMES: Final = frozenset({FILE_INPUT, TOOL_RESULT_MEDIA})
-"""Names of our own beside ABP's: files other than PDF, and what a tool gives that is not text.
+REASONING_HISTORY: Final = "reasoning_history"
+OWN_NAMES: Final = frozenset({FILE_INPUT, TOOL_RESULT_MEDIA, REASONING_HISTORY})
+"""Names of our own beside ABP's: files other than PDF, what a tool gives that is not text, and earlier reasoning.
 """
 
 CARRIED: Final[Mapping[str, str]] = MappingProxyType(
@@ -29,6 +38,7 @@ CARRIED: Final[Mapping[str, str]] = MappingProxyType(
         Capability.PDF_INPUT: "the conversation has a PDF document",
         FILE_INPUT: "the conversation has a file that is not text",
         TOOL_RESULT_MEDIA: "a tool's result has an image, sound or file",
+        REASONING_HISTORY: "the conversation has the model's earlier reasoning",
     }
 )
 """What follows from the parts of a conversation."""
@@ -92,7 +102,9 @@ def own_needs(order: WorkOrder) -> list[Need]:
 
 
 def _derived(name: str) -> Need:
-    return Need(capability=name, min_support=MinSupport.EMULATED, required=True, because=BECAUSE[name])
+    # A model that does not see its earlier reasoning answers all the same, so that is a wish, and told if not granted.
+    is_required = name != REASONING_HISTORY
+    return Need(capability=name, min_support=MinSupport.EMULATED, required=is_required, because=BECAUSE[name])
 
 
 def set_in(order: WorkOrder) -> tuple[Capability, ...]:
@@ -116,6 +128,8 @@ def _add_carried(part: MessagePart, found: set[str]) -> None:
             if needed_for(inner) is not None:
                 found.add(TOOL_RESULT_MEDIA)
             _add_carried(inner, found)
+    elif isinstance(part, ThinkingPart):
+        found.add(REASONING_HISTORY)
     elif (needed := needed_for(part)) is not None:
         found.add(needed)
 

@@ -34,6 +34,7 @@ SAMPLING: Final = (Capability.TEMPERATURE, Capability.TOP_P, Capability.TOP_K)
 
 GIVES: Final = (
     Capability.STREAMING,
+    "reasoning_history",
     Capability.SYSTEM_MESSAGE,
     Capability.STOP_SEQUENCES,
     Capability.MAX_TOKENS,

@@ -131,7 +131,7 @@ def _thinking(manner: Manner, max_tokens: Any) -> dict[str, Any]:
         budget = max(LEAST_THINKING, max_tokens // 2)
         if max_tokens <= LEAST_THINKING:
             why = f"max_tokens leaves no room to think: that takes more than {LEAST_THINKING}"
-            raise CannotCarry(Capability.EXTENDED_THINKING, why)
+            raise CannotCarry(Capability.EXTENDED_THINKING, why, always=False)
     return {"type": "enabled", "budget_tokens": budget}
 
 
@@ -140,7 +140,8 @@ def _sampling(order: WorkOrder) -> dict[str, Any]:
     if order.thinking:
         for name, value in told.items():
             if not _goes_with_thinking(name, value):
-                raise CannotCarry(SAMPLED[name], f"the Messages API does not take this {name} while the model thinks")
+                why = f"the Messages API does not take this {name} while the model thinks"
+                raise CannotCarry(SAMPLED[name], why, always=False)
     return told
 
 

@@ -33,6 +33,7 @@ KEY_HEADER: Final = "x-goog-api-key"
 GIVES: Final[Mapping[str, str]] = MappingProxyType(
     {
         Capability.STREAMING: "native",
+        "reasoning_history": "native",
         Capability.SYSTEM_MESSAGE: "native",
         Capability.STOP_SEQUENCES: "native",
         Capability.TEMPERATURE: "native",

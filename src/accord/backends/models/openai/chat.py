@@ -1,7 +1,7 @@
 """OpenAI's chat completions, as OpenAI and everybody who is compatible with it speak them: the request.
 
 Servers differ in what they take, and those differences are options here, never guesses. Reasoning of earlier turns is
-not sent unless `reasoning_field` names a place for it: the API has none, and models do without it. Answers have no
+not sent unless `reasoning_field` names a place for it: the API has none, and the plan says so. Answers have no
 place for probabilities of tokens, so none are asked for. How an answer is read is in `chat_answer.py`.
 """
 
@@ -75,6 +75,7 @@ LACKS: Final[Mapping[str, str]] = MappingProxyType(
         "cache_control": "the endpoint itself decides what it caches",
     }
 )
+NO_REASONING: Final = "there is no place for reasoning of earlier turns"
 NO_TOP_K: Final = "sampling cannot be limited to a number of tokens"
 
 
@@ -109,7 +110,11 @@ class OpenAiChat:
         self.name: Final = "openai chat API"
         self.base_url: Final = BASE_URL
         self.gives: Final[Mapping[str, str | SupportLevel]] = {**GIVES, "top_k": "native"} if top_k else GIVES
-        self.lacks: Final[Mapping[str, str]] = LACKS if top_k else {**LACKS, "top_k": NO_TOP_K}
+        self.lacks: Final[Mapping[str, str]] = {
+            **LACKS,
+            **({} if top_k else {"top_k": NO_TOP_K}),
+            **({} if reasoning_field else {"reasoning_history": NO_REASONING}),
+        }
         self._fields: Final = {
             "temperature": "temperature",
             "top_p": "top_p",

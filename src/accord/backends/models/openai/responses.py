@@ -49,6 +49,7 @@ from accord.wire.work import ToolSpec, WorkOrder
 GIVES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "streaming": "native",
+        "reasoning_history": "native",
         "system_message": "native",
         "temperature": "native",
         "top_p": "native",
