@@ -52,6 +52,38 @@ class LivingBackend(Backend, Protocol):
         ...
 
 
+class Testimony(Protocol):
+    """Who says how well something is supported, and when that was said."""
+
+    @property
+    def source(self) -> str:
+        """Who says so."""
+        ...
+
+    @property
+    def date(self) -> str | None:
+        """When, if that is known."""
+        ...
+
+
+@runtime_checkable
+class KnownBackend(Backend, Protocol):
+    """A backend that can say which model it is and whose word each entry of its manifest is; receipts repeat it.
+
+    Evidence that has changed is another object: what was written down of the former is then not taken for it.
+    """
+
+    @property
+    def model(self) -> str | None:
+        """The model, if it is one."""
+        ...
+
+    @property
+    def evidence(self) -> Mapping[str, Testimony]:
+        """Whose word each entry of the manifest is."""
+        ...
+
+
 class Clock(Protocol):
     """Someone who knows the time."""
 

@@ -81,7 +81,10 @@ def test_expiring_needs_an_age(config: Path):
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (("scripted", "telepathy"), "backends.local: kind should be one of acp, echo, scripted"),
+        (
+            ("scripted", "telepathy"),
+            "backends.local: kind should be one of acp, anthropic, echo, gemini, openai, scripted",
+        ),
         (('["Hello ", "there."]', '"Hello"'), "backends.local: options.script should be a list of texts"),
         (('manifest = "declared"', 'manifest = "m.json"'), "m.json: No such file or directory"),
         (('manifest = "declared"', 'model = "gpt-4oo"'), "backends.local: no facts about a model named 'gpt-4oo'"),

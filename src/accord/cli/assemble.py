@@ -1,16 +1,16 @@
 """Puts the concrete parts together as a configuration says. The only place that knows them all by name."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from accord.agent import Agent, load_agent
 from accord.agents import demo, relay
-from accord.backends.evidence import from_facts, from_operator, gather, manifest_of
-from accord.backends.facts import Unfound, find
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.cli.acp_backend import acp_backend
-from accord.cli.reading import read_message
+from accord.cli.known import Known, known_of
 from accord.config import (
     BackendConfig,
     Config,
@@ -26,36 +26,60 @@ from accord.images import PillowImages, has_pillow
 from accord.ports import Backend, Store
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
-from accord.wire.manifest import CapabilityManifest
 
+LOG: Final = logging.getLogger("accord.backends")
 BUILT_IN: Final[Mapping[str, Agent]] = {"demo": demo, "relay": relay}
 
 
-def _scripted(config: BackendConfig, manifest: CapabilityManifest) -> Backend:
+def _scripted(config: BackendConfig, known: Known) -> Backend:
+    if known.unfound:  # it has nothing but what is said of it
+        raise UsageError(known.unfound)
     script: Any = config.options.get("script", [])
     steps: list[Any] = cast("list[Any]", script) if isinstance(script, list) else [None]
     if not all(isinstance(step, str) for step in steps):
         raise UsageError(f"backends.{config.name}: options.script should be a list of texts")
-    return ScriptedBackend(config.name, [steps], manifest)
+    return ScriptedBackend(config.name, [steps], known.manifest)
 
 
-def _echo(config: BackendConfig, manifest: CapabilityManifest) -> Backend:
-    del manifest
+def _echo(config: BackendConfig, known: Known) -> Backend:
+    del known
     return EchoBackend(config.name)
 
 
-KINDS: Final[Mapping[str, Callable[[BackendConfig, CapabilityManifest], Backend]]] = {
-    "acp": acp_backend,
+def _acp(config: BackendConfig, known: Known) -> Backend:
+    return acp_backend(config, known.manifest)
+
+
+def _model(config: BackendConfig, known: Known) -> Backend:
+    from accord.cli.model_backend import model_backend  # noqa: PLC0415 - whoever has no model does not wait for it
+
+    return model_backend(config, known)
+
+
+KINDS: Final[Mapping[str, Callable[[BackendConfig, Known], Backend]]] = {
+    "acp": _acp,
+    "anthropic": _model,
     "echo": _echo,
+    "gemini": _model,
+    "openai": _model,
     "scripted": _scripted,
 }
 """Who speaks to a backend of which kind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """A backend, with what is known of it beforehand."""
+
+    config: BackendConfig
+    known: Known
+    backend: Backend
+
+
 def build_engine(loaded: Loaded, *, agent: str | None = None) -> Engine:
     """The engine that this configuration describes; without any backend in it, one that echoes."""
     config = loaded.config
-    backends = [_backend(backend, loaded) for backend in config.backends] or [EchoBackend()]
+    backends = [assembled.backend for assembled in build_backends(loaded)] or [EchoBackend()]
     limits = _time_limits(config)
     dispatcher = Dispatcher(backends, config=plan_config(config), settings=emulation_settings(config), limits=limits)
     chosen = find_agent(agent or config.default_agent, config)
@@ -87,24 +111,21 @@ def open_store(loaded: Loaded, *, create: bool = True) -> Store:
     return PostgresStore(address)
 
 
-def _backend(config: BackendConfig, loaded: Loaded) -> Backend:
+def build_backends(loaded: Loaded) -> list[Assembled]:
+    """The backends that this configuration describes; what should be heard about them is logged."""
+    assembled = [_assembled(config, loaded) for config in loaded.config.backends]
+    for each in assembled:
+        for warning in each.known.warnings:
+            LOG.warning(warning)
+    return assembled
+
+
+def _assembled(config: BackendConfig, loaded: Loaded) -> Assembled:
     kind = KINDS.get(config.kind)
     if kind is None:
         raise UsageError(f"backends.{config.name}: kind should be one of {', '.join(KINDS)}")
-    return kind(config, _manifest(config, loaded))
-
-
-def _manifest(config: BackendConfig, loaded: Loaded) -> CapabilityManifest:
-    said = from_operator(config.overrides)
-    if config.manifest_file is not None:
-        written = read_message(str(loaded.path_of(config.manifest_file)), CapabilityManifest)
-        return manifest_of(gather(said, from_operator(written, source=config.manifest_file)))
-    if config.manifest == BackendConfig.DECLARED or config.model is None:
-        return manifest_of(said)
-    found = find(config.model)
-    if isinstance(found, Unfound):
-        raise UsageError(f'backends.{config.name}: {found.message}; or declare it: manifest = "declared"')
-    return manifest_of(gather(said, from_facts(found)))
+    known = known_of(config, loaded)
+    return Assembled(config, known, kind(config, known))
 
 
 def _time_limits(config: Config) -> TimeLimits:

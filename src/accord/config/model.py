@@ -123,6 +123,7 @@ class BackendConfig(Table, frozen=True):
     base_url: Annotated[str, AfterValidator(_web_address)] | None = None
     key_env: Variable | None = None
     manifest: Annotated[str, Field(min_length=1)] = FACTS
+    probed: Annotated[str, Field(min_length=1)] | None = None
     overrides: CapabilityManifest = Field(default_factory=lambda: CapabilityManifest({}))
     options: Annotated[FreeObject, AfterValidator(_without_dates)] = Field(default_factory=dict[str, Any])
 

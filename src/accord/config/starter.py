@@ -55,14 +55,18 @@ STARTER: Final = """\
 # What the backend can do: "facts" (what is known of the model), "declared" (only the overrides), or a manifest's file.
 #manifest = "facts"
 
+# What `accord backends probe local --write` found; it counts before the facts, and after your own word below.
+#probed = "accord.local.probed.json"
+
 # Your word goes over the manifest's.
 #[backends.overrides]
 #streaming = "native"
 #tool_bash = { restricted = { reason = "sandbox only" } }
 
-# Passed to the backend as it is.
+# What only this kind of backend takes; docs/backends.md lists it.
 #[backends.options]
-#keep_alive = "5m"
+#api = "chat"
+#first_byte_s = 120.0
 
 [emulation]
 # Emulations that Accord performs beyond the standard ones: true, false, or one by one.

@@ -17,6 +17,7 @@ from accord.core.record import record_candidates
 from accord.engine.dispatch import Account
 from accord.engine.engine import Engine, RunningTurn
 from accord.errors import ErrorCode, RefusedError, TurnCancelledError
+from accord.ports import Testimony
 from accord.wire.client import ClientCapabilities
 from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
@@ -30,6 +31,7 @@ from accord.wire.receipt import (
     Parties,
     ReceiptBody,
     RequestShape,
+    Said,
     Timings,
     Work,
     whole_if_it_is,
@@ -154,15 +156,23 @@ def _backend(name: str | None, engine: Engine) -> dict[str, msgspec.Raw]:
     if backend is None:
         return {}
     manifest, refused = backend.manifest, engine.dispatcher.refused_by(backend.name)
-    party = BackendParty.trusted(name=backend.name, manifest=manifest, refused=refused)
-    said = (backend.name, *refused)
-    return {"backend": _BACKENDS.answer((manifest,), (), lambda: _written(party.dump()), said)}
+    known = engine.dispatcher.known.get(backend.name)
+    model, evidence = (None, _NOBODY) if known is None else (known.model, known.evidence)
+
+    def written() -> msgspec.Raw:
+        said = {name: Said(source=each.source, date=each.date) for name, each in evidence.items() if name in manifest}
+        party = BackendParty.trusted(name=backend.name, model=model, manifest=manifest, evidence=said, refused=refused)
+        return _written(party.dump())
+
+    # Evidence may change while the manifest stays the very same: it is a part of the question.
+    return {"backend": _BACKENDS.answer((manifest, evidence), (), written, (backend.name, model, *refused))}
 
 
 def _written(value: Any) -> msgspec.Raw:
     return msgspec.Raw(canonical(value))
 
 
+_NOBODY: Final[Mapping[str, Testimony]] = {}
 _AGENTS: Final = Recall[msgspec.Raw]()
 _BACKENDS: Final = Recall[msgspec.Raw]()
 _DECIDED: Final = Recall[dict[str, msgspec.Raw]]()

@@ -17,7 +17,7 @@ from accord.core.plan import Candidate, PlanConfig, plan
 from accord.engine.clock import SystemClock
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
 from accord.errors import AccordError, BackendError, EmulationError, RefusedError, TimedOutError
-from accord.ports import Backend, Clock
+from accord.ports import Backend, Clock, KnownBackend
 from accord.wire.answer import AnyPiece, EndPiece
 from accord.wire.attempt import EmulationRecord
 from accord.wire.plan import Offer, Plan, Refusal
@@ -50,6 +50,7 @@ class Dispatcher:
         clock: Clock | None = None,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
+        self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, KnownBackend)}
         self._config: Final = config or PlanConfig()
         self._settings: Final = settings or EmulationSettings()
         self._limits: Final = limits or TimeLimits()

@@ -14,7 +14,7 @@ from accord.backends.acp.manifest import agent_manifest
 from accord.backends.acp.policy import Policy
 from accord.backends.acp.process import AgentProcess, Launch, Timing
 from accord.backends.acp.translate import prompt_blocks
-from accord.backends.evidence import from_operator, gather, manifest_of
+from accord.backends.evidence import Layer, from_operator, gather, manifest_of
 from accord.errors import BackendError
 from accord.wire.acp.capabilities import AgentCapabilities
 from accord.wire.answer import AnyPiece, EndPiece
@@ -50,6 +50,8 @@ class AcpBackend:
         )
         self._declared: Final = declared or CapabilityManifest({})
         self._timing: Final = timing or Timing()
+        self.model: Final = None
+        self.evidence: Layer = {}
         self._manifest = self._with(AgentCapabilities())
         self._process: AgentProcess | None = None
         self._crashes = 0
@@ -123,4 +125,5 @@ class AcpBackend:
         operator = from_operator(self._declared)
         told = from_operator(agent_manifest(capabilities), source=DECLARED)
         own = {name: evidence for name, evidence in told.items() if ALIASES.get(name) not in operator}
-        return manifest_of(gather(operator, own))
+        self.evidence = gather(operator, own)
+        return manifest_of(self.evidence)

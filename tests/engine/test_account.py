@@ -1,0 +1,63 @@
+"""What a receipt says of the backend: which model it is, and whose word each entry of its manifest is."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+from accord.backends.evidence import Evidence, Layer, manifest_of
+from accord.backends.scripted import ScriptedBackend
+from accord.core.record import record_request
+from accord.core.seal import seal_members, verify
+from accord.engine.account import receipt_members
+from accord.engine.clock import SystemClock
+from accord.engine.engine import Engine
+from accord.wire.receipt import Receipt, Said
+from accord.wire.support import SupportLevel
+from tests.engine.playing import asking, engine, played, relay
+
+STREAMS: Layer = {"streaming": Evidence(SupportLevel.NATIVE, "a test", "2026-01-02")}
+
+
+@dataclass
+class Model(ScriptedBackend):
+    """A scripted backend that says which model it is and whose word its manifest is."""
+
+    model: str = "m-1"
+    evidence: Layer = field(default_factory=lambda: STREAMS)
+
+
+def receipt_of(made: Engine) -> Receipt:
+    request = asking()
+    turn = made.begin(request)
+    played(turn)
+    members = receipt_members(turn, made, record_request(request.payload), SystemClock().now(), None)
+    sealed = seal_members(members)
+    assert verify([from_json(sealed.json)]).ok
+    return Receipt.parse(sealed.json)
+
+
+def backend(**more: Any) -> Model:
+    return Model("a", [["Hi"]] * 9, manifest_of(STREAMS).model_dump(), **more)
+
+
+def test_a_receipt_names_the_model_and_whose_word_its_manifest_is():
+    party = receipt_of(engine(relay, backend())).work[0].backend
+    assert party is not None
+    assert (party.model, party.evidence) == ("m-1", {"streaming": Said(source="a test", date="2026-01-02")})
+
+
+def test_evidence_that_changed_is_not_taken_for_what_it_was():
+    known = backend()
+    made = engine(relay, known)
+    receipt_of(made)
+    known.evidence = {"streaming": Evidence(SupportLevel.NATIVE, "another")}
+    party = receipt_of(made).work[0].backend
+    assert party is not None
+    assert party.evidence == {"streaming": Said(source="another")}
+
+
+def test_a_backend_that_knows_nothing_of_that_says_nothing_of_it():
+    party = receipt_of(engine(relay, ScriptedBackend("a", [["Hi"]], {"streaming": "native"}))).work[0].backend
+    assert party is not None
+    assert (party.model, party.evidence) == (None, {})
