@@ -12,6 +12,7 @@ from accord.core.seal import seal_members, verify
 from accord.engine.account import receipt_members
 from accord.engine.clock import SystemClock
 from accord.engine.engine import Engine
+from accord.wire.answer import EndPiece
 from accord.wire.receipt import Receipt, Said
 from accord.wire.support import SupportLevel
 from tests.engine.playing import asking, engine, played, relay
@@ -61,3 +62,9 @@ def test_a_backend_that_knows_nothing_of_that_says_nothing_of_it():
     party = receipt_of(engine(relay, ScriptedBackend("a", [["Hi"]], {"streaming": "native"}))).work[0].backend
     assert party is not None
     assert (party.model, party.evidence) == (None, {})
+
+
+def test_what_an_answer_took_is_in_the_receipt():
+    end = EndPiece(usage={"output_tokens": 2})
+    work = receipt_of(engine(relay, ScriptedBackend("a", [["Hi", end]], {"streaming": "native"}))).work[0]
+    assert work.usage == {"output_tokens": 2}

@@ -13,6 +13,8 @@ from typing import Annotated, Final
 import typer
 
 from accord.cli.acp import acp_command
+from accord.cli.ask import ask_command
+from accord.cli.backends import backends_app
 from accord.cli.config import config_app
 from accord.cli.inspect import inspect_command
 from accord.cli.models import models_command
@@ -41,6 +43,7 @@ app = typer.Typer(
 )
 app.command("serve")(serve_command)
 app.command("acp")(acp_command)
+app.command("ask")(ask_command)
 app.command("proxy", context_settings={"allow_interspersed_args": False})(proxy_command)
 app.command("negotiate")(negotiate_command)
 app.command("inspect")(inspect_command)
@@ -48,6 +51,7 @@ app.command("models")(models_command)
 app.command("validate")(validate_command)
 app.command("render")(render_command)
 app.command("schemas")(schemas_command)
+app.add_typer(backends_app, name="backends")
 app.add_typer(config_app, name="config")
 app.add_typer(receipts_app, name="receipts")
 app.add_typer(sessions_app, name="sessions")

@@ -76,13 +76,13 @@ class Assembled:
     backend: Backend
 
 
-def build_engine(loaded: Loaded, *, agent: str | None = None) -> Engine:
+def build_engine(loaded: Loaded, *, agent: Agent | str | None = None) -> Engine:
     """The engine that this configuration describes; without any backend in it, one that echoes."""
     config = loaded.config
     backends = [assembled.backend for assembled in build_backends(loaded)] or [EchoBackend()]
     limits = _time_limits(config)
     dispatcher = Dispatcher(backends, config=plan_config(config), settings=emulation_settings(config), limits=limits)
-    chosen = find_agent(agent or config.default_agent, config)
+    chosen = agent if isinstance(agent, Agent) else find_agent(agent or config.default_agent, config)
     images = PillowImages() if has_pillow() else None
     return Engine(chosen, dispatcher, limits=limits, content_limits=content_limits(config), images=images)
 
@@ -111,10 +111,10 @@ def open_store(loaded: Loaded, *, create: bool = True) -> Store:
     return PostgresStore(address)
 
 
-def build_backends(loaded: Loaded) -> list[Assembled]:
-    """The backends that this configuration describes; what should be heard about them is logged."""
+def build_backends(loaded: Loaded, *, warns: bool = True) -> list[Assembled]:
+    """The backends that this configuration describes; what should be heard about them is logged, if not told."""
     assembled = [_assembled(config, loaded) for config in loaded.config.backends]
-    for each in assembled:
+    for each in assembled if warns else ():
         for warning in each.known.warnings:
             LOG.warning(warning)
     return assembled

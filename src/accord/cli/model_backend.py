@@ -11,7 +11,6 @@ import os
 import ssl
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from math import isfinite
 from pathlib import Path
 from typing import Any, Final, cast, get_type_hints
 
@@ -28,8 +27,8 @@ from accord.errors import UsageError
 
 APIS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "openai": {
-        "chat": ("accord.backends.models.openai", "OpenAiChat"),
-        "responses": ("accord.backends.models.openai", "OpenAiResponses"),
+        "chat": ("accord.backends.models.openai.chat", "OpenAiChat"),
+        "responses": ("accord.backends.models.openai.responses", "OpenAiResponses"),
     },
     "anthropic": {"messages": ("accord.backends.models.anthropic", "AnthropicMessages")},
     "gemini": {"generate": ("accord.backends.models.gemini", "Gemini")},
@@ -100,9 +99,17 @@ class _Options:
             raise self._wrong(unknown[0], f"is not known; there are {', '.join((*OPTIONS, *own))}")
         given = {name: self._taken(name, kind) for name, kind in own.items() if name in self._options}
         try:
-            return made(**given)
+            return made(**self._suited(own) | given)
         except (TypeError, ValueError) as error:
             raise UsageError(f"backends.{self._config.name}: {error}") from error
+
+    def _suited(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """What the address tells of how the API is spoken there, unless the operator says otherwise."""
+        if "max_tokens_field" not in own or self._config.base_url is None:
+            return {}
+        from accord.backends.models.openai.chat import max_tokens_field  # noqa: PLC0415 - known to be needed
+
+        return {"max_tokens_field": max_tokens_field(self._config.base_url)}
 
     def endpoint(self, api: ModelApi) -> Endpoint:
         """Where the model is, and which."""

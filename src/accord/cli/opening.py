@@ -5,6 +5,7 @@ one that comes while they are being ended changes nothing, since ending them tak
 """
 
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
@@ -14,10 +15,14 @@ from accord.cli.assemble import open_store
 from accord.config import Loaded
 from accord.engine import Engine
 from accord.errors import BackendError, UsageError
-from accord.ports import LivingBackend, Store
+from accord.ports import KnownBackend, LivingBackend, Store
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 STOPPED: Final = 128
+MODEL_S: Final = 5.0
+"""How long a model's endpoint may take to tell what it has before the first turn."""
+
+LOG: Final = logging.getLogger("accord.backends")
 
 
 @asynccontextmanager
@@ -46,8 +51,13 @@ async def _reach(living: Iterable[LivingBackend]) -> None:
 
 
 async def _discover(backend: LivingBackend) -> None:
+    is_model = isinstance(backend, KnownBackend) and backend.model is not None
     try:
-        await backend.discover()
+        # A model that does not answer now may do so later, and what is known of it is known without.
+        async with asyncio.timeout(MODEL_S if is_model else None):
+            await backend.discover()
+    except TimeoutError:
+        LOG.warning("backends.%s: did not answer within %g s at the start", backend.name, MODEL_S)
     except BackendError as error:
         raise UsageError(f"backends.{backend.name}: {error.message}") from error
 

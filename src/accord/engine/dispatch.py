@@ -18,7 +18,7 @@ from accord.engine.clock import SystemClock
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
 from accord.errors import AccordError, BackendError, EmulationError, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, KnownBackend
-from accord.wire.answer import AnyPiece, EndPiece
+from accord.wire.answer import AnyPiece
 from accord.wire.attempt import EmulationRecord
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import WorkOrder
@@ -111,11 +111,9 @@ class Dispatcher:
                         for passed in turn.feed(cast("AnyPiece", piece)):
                             yield passed
                 for passed in turn.finish():
-                    if isinstance(passed, EndPiece):
-                        account.usage = passed.usage
                     yield passed
         finally:
-            account.emulation = turn.record
+            account.emulation, account.usage = turn.record, turn.usage
         if turn.failure is not None:
             raise EmulationError(turn.failure.message, details={"attempts": turn.failure.attempts})
 

@@ -69,6 +69,11 @@ class Emulated:
         self._retries: Final[dict[str, int]] = {}
         self._usage: dict[str, Any] | None = None
 
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """What the attempts took together, as far as the backend told."""
+        return self._usage
+
     def next_order(self) -> WorkOrder | None:
         """What to send to the backend now; nothing once the turn is over. Asking begins a new attempt."""
         if self.stage in (Stage.DONE, Stage.FAILED):

@@ -1,0 +1,194 @@
+"""Runs the turn of `accord ask`: the answer to standard output, what became of the question to standard error."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import Any, Final, assert_never, cast
+from uuid import uuid4
+
+from rich.console import Console
+
+from accord.agents.relay import relay_with
+from accord.cli.assemble import build_engine
+from accord.cli.loop import event_loop_runner
+from accord.cli.opening import opened
+from accord.cli.reading import as_message
+from accord.config import Loaded
+from accord.engine import Engine, SessionRules, Sessions
+from accord.errors import UsageError
+from accord.wire.acp.content import ContentBlock
+from accord.wire.client import ClientCapabilities
+from accord.wire.event import PresentationEventType
+from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
+from accord.wire.receipt import OutcomeStatus, Receipt, Work
+from accord.wire.request import ServiceRequest
+from accord.wire.requirement import CapabilityRequirements
+
+SHOWN: Final = (PresentationEventType.THOUGHT_TRACE, PresentationEventType.USER_ERROR)
+"""What goes to standard error as it is, so that standard output has the answer and nothing else."""
+
+ECHO: Final = "No backend is configured: this is the built-in echo. `accord backends` tells how to add one"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the command line asks."""
+
+    prompt: str
+    content: Sequence[ContentBlock] = ()
+    schema: Any = None
+    requirements: Sequence[str] = ()
+    system: str | None = None
+    backend: str | None = None
+
+    def request(self) -> ServiceRequest:
+        """The same as a request to the engine."""
+        required = [
+            {"capability": name, "min_support": level or "emulated"}
+            for name, _, level in (item.partition(":") for item in self.requirements)
+        ]
+        needs = as_message({"required": required}, CapabilityRequirements, f"--require {' '.join(self.requirements)}")
+        payload = {"query": self.prompt, "content": self.content or None, "requirements": needs}
+        shows = ClientCapabilities(supported_events=list(SHOWN), prefers_markdown=True)
+        user = {"id": "local", "name": "local"}
+        return ServiceRequest.model_validate(
+            {
+                "request_id": uuid4(),
+                "context": {"session_id": f"ask-{uuid4()}", "user": user},
+                "payload": {**payload, "capabilities": shows},
+            }
+        )
+
+
+def answer(loaded: Loaded, asked: Asked, *, streams: bool, as_json: bool, with_receipt: bool) -> bool:
+    """Run the turn and show it; gives whether it was answered."""
+    if not asked.prompt.strip() and not asked.content:
+        raise UsageError("There is nothing to ask: the prompt is empty")
+    if asked.schema is not None and not isinstance(asked.schema, dict):
+        raise UsageError("--schema: expected a JSON Schema, which is an object")
+    request = asked.request()
+    engine = build_engine(_only(loaded, asked.backend), agent=relay_with(**_more(asked)))
+    text, receipt = event_loop_runner()(_run(loaded, engine, request, streams=streams))
+    if as_json:
+        print(json.dumps(_told(text, receipt, with_receipt=with_receipt), indent=2, ensure_ascii=False))
+    elif not streams:
+        print(text)
+    errors = Console(stderr=True, highlight=False)
+    if not loaded.config.backends:
+        errors.print(ECHO, markup=False, soft_wrap=True, style="yellow")
+    for line in account(receipt):
+        errors.print(line, markup=False, soft_wrap=True, style="yellow")
+    if with_receipt and not as_json:
+        print(receipt.to_json(), file=sys.stderr)
+    return receipt.outcome.status is OutcomeStatus.DONE
+
+
+def account(receipt: Receipt) -> Iterator[str]:
+    """What became of the question, a line each: who failed, what was stood in for, what was lost, how it ended."""
+    for work in receipt.work:
+        for failed in work.fallbacks:
+            yield f"failed: {failed.message or failed.code}"
+        if work.backend is not None:
+            yield from _compromises(work)
+    outcome = receipt.outcome
+    if outcome.status is not OutcomeStatus.DONE:
+        yield f"{outcome.status}: {outcome.message or outcome.code}"
+
+
+def _compromises(work: Work) -> Iterator[str]:
+    offer = next(candidate.offer for candidate in work.candidates if candidate.chosen)
+    for rescue in offer.rescues:
+        yield f"emulated: {rescue.capability} ({rescue.instead_of})"
+    for tried in offer.tried:
+        yield f"tried: {tried} (nobody says whether {offer.backend} has it)"
+    for short in (*offer.losses, *offer.unmet):
+        yield f"lost: {short.capability} ({short.reason})"
+    for effect in work.emulations.effects if work.emulations else ():
+        if effect.lost:
+            yield f"lost: {effect.capability} ({effect.kind}, {effect.count})"
+
+
+async def _run(loaded: Loaded, engine: Engine, request: ServiceRequest, *, streams: bool) -> tuple[str, Receipt]:
+    display = _Display(streams=streams)
+    async with opened(loaded, engine) as store:
+        # Nobody else reads this turn: when the command is stopped, so is the endpoint's work.
+        sessions = Sessions(engine, store, SessionRules(goes_on_unread=False))
+        try:
+            async with aclosing(sessions.packets(request)) as packets:
+                async for kept in packets:
+                    display.show(cast("AnyPacket", StreamPacket.parse(kept.body)))
+        finally:
+            await sessions.drain(0)
+        return "".join(display.said), await sessions.receipt(str(request.request_id))
+
+
+class _Display:
+    """Shows packets as they come: text of the answer to standard output, all else to standard error."""
+
+    def __init__(self, *, streams: bool) -> None:
+        self.said: Final[list[str]] = []
+        self._streams: Final = streams
+        self._is_thinking = False
+
+    def show(self, packet: AnyPacket) -> None:
+        """Show this packet."""
+        match packet:
+            case DeltaPacket():
+                self._think("")
+                self.said.append(packet.p)
+                if self._streams:
+                    print(packet.p, end="", flush=True)
+            case EventPacket():
+                self._tell(packet.p.get("data") or {})
+            case ErrorPacket():
+                self._think("")
+                for remedy in cast("list[Any]", (packet.p.details or {}).get("remedies") or ()):
+                    print(f"would help: {remedy['change']}", file=sys.stderr)
+            case ClosePacket():
+                self._think("")
+                if self._streams and self.said:
+                    print(flush=True)
+            case _:
+                assert_never(packet)
+
+    def _tell(self, data: Mapping[str, Any]) -> None:
+        self._think(str(data.get("thought") or ""))
+        if message := data.get("message"):
+            print(message, file=sys.stderr, flush=True)
+
+    def _think(self, thought: str) -> None:
+        """Thoughts come in pieces that belong together; something else ends their line."""
+        ended = "" if thought or not self._is_thinking else "\n"
+        self._is_thinking = bool(thought)
+        print(thought, end=ended, file=sys.stderr, flush=True)
+
+
+def _more(asked: Asked) -> dict[str, Any]:
+    more = {"schema": asked.schema, "system": asked.system}
+    return {name: value for name, value in more.items() if value is not None}
+
+
+def _only(loaded: Loaded, name: str | None) -> Loaded:
+    if name is None:
+        return loaded
+    chosen = loaded.config.backend(name)
+    if chosen is None:
+        known = ", ".join(backend.name for backend in loaded.config.backends)
+        raise UsageError(f"--backend {name}: there is no such backend; there are: {known or 'none'}")
+    return replace(loaded, config=loaded.config.model_copy(update={"backends": [chosen]}))
+
+
+def _told(text: str, receipt: Receipt, *, with_receipt: bool) -> dict[str, Any]:
+    work = receipt.work[-1] if receipt.work else None
+    party = work.backend if work else None
+    told: dict[str, Any] = {
+        "status": receipt.outcome.status.value,
+        "text": text,
+        "backend": party.name if party else None,
+        "model": party.model if party else None,
+        "usage": work.usage if work else None,
+        "account": list(account(receipt)),
+    }
+    return told | ({"receipt": receipt.dump()} if with_receipt else {})

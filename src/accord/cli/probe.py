@@ -1,0 +1,184 @@
+"""Asks a model what it can do, compares that with what is said of it, and keeps it if that is wanted.
+
+What is asked and what an answer shows is `backends/models/probing.py`'s business.
+"""
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from accord.backends.models.probing import (
+    Finding,
+    Question,
+    Verdict,
+    found_by,
+    is_news,
+    plain_question,
+    questions,
+    refusal_of,
+)
+from accord.cli.assemble import Assembled, build_backends
+from accord.cli.keep_probed import keep_probed
+from accord.cli.loop import event_loop_runner
+from accord.config import Loaded
+from accord.engine.clock import SystemClock
+from accord.errors import BackendError, UsageError
+from accord.ports import Backend, KnownBackend, LivingBackend, Testimony
+from accord.wire.answer import AnyPiece, EndPiece
+from accord.wire.probed import Probed
+from accord.wire.work import WorkOrder
+
+COLOURS: Final[Mapping[Finding, str]] = {
+    Finding.WORKS: "green",
+    Finding.REFUSED: "red",
+    Finding.IGNORED: "red",
+    Finding.UNTOLD: "bright_black",
+}
+
+
+@dataclass(slots=True)
+class Probe:
+    """What was asked and seen so far."""
+
+    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def count(self, pieces: Iterable[AnyPiece]) -> None:
+        """Take down what an answer cost."""
+        self.requests += 1
+        for piece in pieces:
+            if isinstance(piece, EndPiece) and piece.usage:
+                self.input_tokens += _number(piece.usage.get("input_tokens"))
+                self.output_tokens += _number(piece.usage.get("output_tokens"))
+
+    @property
+    def cost(self) -> str:
+        """What it took, in a sentence."""
+        tokens = f"{self.input_tokens} tokens in and {self.output_tokens} out"
+        return f"{self.requests} small requests, {tokens} by the endpoint's own count; it may charge for them"
+
+
+def show_probe(name: str, loaded: Loaded, timeout_s: float, *, write: bool, as_json: bool) -> bool:
+    """Print what was found of this backend, and keep it if that is wanted; gives whether it answers at all."""
+    assembled = _named(name, loaded)
+    if write and loaded.file is None:
+        raise UsageError("--write keeps what was found beside the configuration's file, and there is none")
+    console = Console(stderr=True, highlight=False)
+    try:
+        probe: Probe = event_loop_runner()(_probe(assembled, timeout_s, console))
+    except BackendError as error:
+        print(json.dumps({"backend": name, "error": error.message}) if as_json else error.message)
+        return False
+    record = Probed(
+        backend=name,
+        model=assembled.config.model,
+        date=SystemClock().now().date().isoformat(),
+        found=found_by(probe.verdicts),
+    )
+    _print_json(assembled, probe, record) if as_json else _print_table(assembled, probe)
+    if write:
+        console.print(keep_probed(loaded, assembled.config, record), markup=False, soft_wrap=True)
+    return True
+
+
+def _named(name: str, loaded: Loaded) -> Assembled:
+    assembled = {each.config.name: each for each in build_backends(loaded, warns=False)}
+    if name not in assembled:
+        raise UsageError(f"There is no backend {name}; there are: {', '.join(assembled) or 'none'}")
+    return assembled[name]
+
+
+async def _probe(assembled: Assembled, timeout_s: float, console: Console) -> Probe:
+    backend, probe = assembled.backend, Probe()
+    lacks: Mapping[str, str] = getattr(getattr(backend, "api", None), "lacks", {})
+    try:
+        if isinstance(backend, LivingBackend):
+            await backend.discover()
+        with console.status(f"Asking {backend.name} …") as status:
+            probe.count(await _answer(backend, plain_question(lacks), timeout_s))
+            for question in questions(lacks):
+                status.update(f"Asking {backend.name}: {question.capability} …")
+                probe.verdicts[question.capability] = await _verdict(backend, question, probe, timeout_s)
+                if not console.is_terminal:
+                    told = probe.verdicts[question.capability].finding
+                    console.print(f"{question.capability}: {told}", markup=False)
+    finally:
+        if isinstance(backend, LivingBackend):
+            await backend.aclose()
+    return probe
+
+
+async def _verdict(backend: Backend, question: Question, probe: Probe, timeout_s: float) -> Verdict:
+    try:
+        pieces = await _answer(backend, question.order, timeout_s)
+    except BackendError as error:
+        probe.requests += 1
+        return refusal_of(error)
+    probe.count(pieces)
+    return question.judged(pieces)
+
+
+async def _answer(backend: Backend, order: WorkOrder, timeout_s: float) -> list[AnyPiece]:
+    try:
+        async with asyncio.timeout(timeout_s), aclosing(cast("Any", backend.answer(order))) as pieces:
+            return [piece async for piece in pieces]
+    except TimeoutError:
+        raise BackendError(f"{backend.name}: no whole answer came within {timeout_s:g} s") from None
+
+
+def _said(assembled: Assembled) -> Mapping[str, Testimony]:
+    backend = assembled.backend
+    return backend.evidence if isinstance(backend, KnownBackend) else {}
+
+
+def _print_json(assembled: Assembled, probe: Probe, record: Probed) -> None:
+    manifest, said = assembled.backend.manifest, _said(assembled)
+    found: dict[str, Any] = {}
+    for name, verdict in probe.verdicts.items():
+        level = manifest.get(name)
+        found[name] = {
+            "declared": None if level is None else level.model_dump(mode="json"),
+            "source": said[name].source if name in said else None,
+            "observed": verdict.finding.value,
+            "why": verdict.why or None,
+            "differs": is_news(level, verdict.finding),
+        }
+    spent = {"requests": probe.requests, "input_tokens": probe.input_tokens, "output_tokens": probe.output_tokens}
+    print(json.dumps({**record.dump(), "capabilities": found, "spent": spent}, indent=2, ensure_ascii=False))
+
+
+def _print_table(assembled: Assembled, probe: Probe) -> None:
+    manifest, said = assembled.backend.manifest, _said(assembled)
+    table = Table(title=f"{assembled.config.name}: what is said, and what was seen", title_justify="left")
+    for column in ("capability", "declared", "by", "observed", "why"):
+        table.add_column(column, overflow="fold")
+    for name, verdict in probe.verdicts.items():
+        level = manifest.get(name)
+        differs = is_news(level, verdict.finding)
+        seen = Text(verdict.finding, f"bold {COLOURS[verdict.finding]}" if differs else COLOURS[verdict.finding])
+        declared = Text("unknown" if level is None else level.kind, "bold yellow" if differs else "")
+        table.add_row(Text(name), declared, Text(_by(said.get(name))), seen, Text(verdict.why))
+    console = Console(highlight=False)
+    console.print(table)
+    news = [name for name, verdict in probe.verdicts.items() if is_news(manifest.get(name), verdict.finding)]
+    told = f"Differs from what is said: {', '.join(news)}" if news else "Nothing differs from what is said"
+    console.print(f"{told}. {probe.cost}.", markup=False, soft_wrap=True)
+
+
+def _by(said: Testimony | None) -> str:
+    if said is None:
+        return "nobody"
+    return f"{said.source}, {said.date}" if said.date else said.source
+
+
+def _number(told: Any) -> int:
+    return told if isinstance(told, int) else 0

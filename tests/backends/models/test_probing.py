@@ -1,0 +1,132 @@
+"""What a probe asks, and what an answer shows."""
+
+import json
+from collections.abc import Sequence
+from io import BytesIO
+
+import pytest
+from PIL import Image
+
+from accord.backends.failure import EndpointError, Explained, Failure
+from accord.backends.models.probing import (
+    Finding,
+    Question,
+    found_by,
+    is_news,
+    plain_question,
+    questions,
+    red_png,
+    refusal_of,
+    small_pdf,
+)
+from accord.core.derive import follows_from
+from accord.errors import BackendError
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.support import SupportLevel
+
+END = EndPiece()
+CALL = ToolCallPiece(id="1", name="look_up", input={"word": "pineapple"})
+
+
+def says(*texts: str) -> list[AnyPiece]:
+    return [*(TextPiece(text=text) for text in texts), END]
+
+
+def asked(capability: str) -> Question:
+    return next(question for question in questions({}) if question.capability == capability)
+
+
+@pytest.mark.parametrize(
+    ("capability", "pieces", "finding"),
+    [
+        ("streaming", says("1 2", " 3"), "works"),
+        ("streaming", says("1 2 3"), "cannot be told"),
+        ("system_message", says("Pineapple."), "works"),
+        ("system_message", says("Paris"), "cannot be told"),
+        ("stop_sequences", says("one two three "), "works"),
+        ("stop_sequences", says("one two three four five"), "accepted but ignored"),
+        ("stop_sequences", says("no"), "cannot be told"),
+        ("tool_use", [CALL, END], "works"),
+        ("tool_use", says("I call it"), "cannot be told"),
+        ("image_input", says("Red"), "works"),
+        ("image_input", says("I see no image"), "cannot be told"),
+        ("pdf_input", says("It is 7391."), "works"),
+        ("json_mode", says('{"a": 1}'), "works"),
+        ("json_mode", says("```json\n{}\n```"), "accepted but ignored"),
+        ("structured_output_json_schema", says('{"legs_of_a_cat": 4}'), "works"),
+        ("structured_output_json_schema", says('{"legs": 4}'), "accepted but ignored"),
+        ("structured_output_json_schema", says("4"), "accepted but ignored"),
+        ("structured_output_json_schema", [TextPiece(text="{"), EndPiece(reason="max_tokens")], "cannot be told"),
+        ("extended_thinking", [ThinkingPiece(text="hm"), END], "works"),
+        ("extended_thinking", [EndPiece(usage={"reasoning_tokens": 9})], "works"),
+        ("extended_thinking", says("391"), "cannot be told"),
+    ],
+)
+def test_each_answer_shows_one_thing(capability: str, pieces: Sequence[AnyPiece], finding: str):
+    assert asked(capability).judged(pieces).finding == finding
+
+
+def test_each_question_needs_what_it_asks_about_and_is_small():
+    for question in questions({}):
+        needed = follows_from(question.order)
+        assert list(needed) in ([question.capability], []), question.capability
+        assert question.order.parameters["max_tokens"] <= 2_048
+        assert len(question.order.to_json()) < 3_000
+    assert follows_from(plain_question({})) == ()
+
+
+def test_what_an_api_cannot_carry_is_not_asked():
+    lacks = {"pdf_input": "there is no place for it", "max_tokens": "nor for it"}
+    made = questions(lacks)
+    assert "pdf_input" not in [question.capability for question in made]
+    assert all(not question.order.parameters for question in made)
+
+
+@pytest.mark.parametrize(
+    ("failure", "finding"),
+    [
+        (Failure.BAD_REQUEST, Finding.REFUSED),
+        (Failure.UNSUPPORTED, Finding.REFUSED),
+        (Failure.RATE_LIMITED, Finding.UNTOLD),
+        (Failure.FAILED, Finding.UNTOLD),
+    ],
+)
+def test_only_a_no_is_a_refusal(failure: Failure, finding: Finding):
+    assert refusal_of(EndpointError("a", Explained(failure))).finding is finding
+    assert refusal_of(BackendError("gone")).finding is Finding.UNTOLD
+
+
+def test_what_cannot_be_told_is_not_kept():
+    verdicts = {
+        "streaming": asked("streaming").judged(says("1", "2")),
+        "stop_sequences": asked("stop_sequences").judged(says("four")),
+        "tool_use": asked("tool_use").judged(says("")),
+    }
+    assert found_by(verdicts).model_dump() == {"streaming": "native", "stop_sequences": "unsupported"}
+
+
+@pytest.mark.parametrize(
+    ("level", "finding", "differs"),
+    [
+        (SupportLevel.NATIVE, Finding.WORKS, False),
+        (SupportLevel.limited("small"), Finding.WORKS, False),
+        (SupportLevel.NATIVE, Finding.IGNORED, True),
+        (SupportLevel.UNSUPPORTED, Finding.WORKS, True),
+        (SupportLevel.UNSUPPORTED, Finding.REFUSED, False),
+        (None, Finding.WORKS, True),
+        (None, Finding.UNTOLD, False),
+    ],
+)
+def test_news_is_what_differs_from_what_is_said(level: SupportLevel | None, finding: Finding, differs: bool):
+    assert is_news(level, finding) is differs
+
+
+def test_the_picture_is_red_and_the_document_is_one():
+    image = Image.open(BytesIO(red_png()))
+    assert (image.size, image.getpixel((3, 3))) == ((32, 32), (255, 0, 0))
+    pdf = small_pdf("The number is 7391.")
+    start = int(pdf.rsplit(b"startxref\n", 1)[1].split()[0])
+    assert pdf[start:].startswith(b"xref\n0 6\n")
+    for number, line in enumerate(pdf[start:].split(b"\n")[3:8], 1):
+        assert pdf[int(line[:10]) :].startswith(b"%d 0 obj" % number)
+    assert json.dumps("7391")[1:-1].encode() in pdf

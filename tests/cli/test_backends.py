@@ -1,0 +1,266 @@
+"""`accord backends` and `accord ask` with an endpoint on this machine, as they are called."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.backends.models.probing import red_png, small_pdf
+from accord.cli import main
+from accord.core.seal import verify
+from tests.cli.model_server import KEY, PATIENCE_S, ModelServer
+
+CONFIG = """\
+# The comments of a file stay where they are.
+[[backends]]
+name = "local"  # at home
+kind = "openai"
+model = "tiny"
+base_url = "{url}"
+key_env = "TINY_KEY"
+
+[backends.overrides]
+audio = "unsupported"
+"""
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ModelServer]:
+    with ModelServer().running() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "accord.toml").write_text(CONFIG.format(url=server.url))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TINY_KEY", KEY)
+    monkeypatch.setenv("COLUMNS", "300")
+    return tmp_path
+
+
+@pytest.fixture
+def accord(capfd: pytest.CaptureFixture[str]) -> Run:
+    def run(*arguments: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        out, err = capfd.readouterr()
+        assert KEY not in out + err, "a key is shown to nobody"
+        code = ended.value.code
+        return (code if isinstance(code, int) else 0), out, err
+
+    return run
+
+
+def test_a_backend_is_shown_with_its_state_and_whose_word_its_manifest_is(accord: Run):
+    code, out, _ = accord("backends", "--json")
+    assert code == 0
+    [told] = json.loads(out)["backends"]
+    assert (told["name"], told["kind"], told["model"], told["ok"]) == ("local", "openai", "tiny", True)
+    assert told["sources"]["operator"] == 1
+    assert told["sources"]["API"] > 3
+    assert "image_input" in told["unknown"]
+    assert "no facts about a model named 'tiny'" in told["warnings"][0]
+
+
+def test_the_same_as_a_table(accord: Run):
+    code, out, _ = accord("backends")
+    assert code == 0
+    assert "operator 1, API" in out
+    assert "no facts about a model named 'tiny'" in out
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("/nowhere", "there is no such model or address (404)"),
+        ("port", "the endpoint cannot be reached"),
+        ("key", "the key is missing or not accepted (401)"),
+    ],
+)
+def test_a_backend_that_cannot_be_reached_says_why_and_the_answer_is_no(
+    accord: Run, folder: Path, server: ModelServer, wrong: str, told: str
+):
+    url = {"/nowhere": f"{server.url}{wrong}", "port": "http://127.0.0.1:9/v1"}.get(wrong, server.url)
+    text = CONFIG.format(url=url)
+    (folder / "accord.toml").write_text(text.replace("TINY_KEY", "UNSET_KEY") if wrong == "key" else text)
+    code, out, _ = accord("backends", "--timeout", "5")
+    assert code == 1
+    assert told in out
+
+
+def test_without_a_backend_the_echo_is_explained(accord: Run, folder: Path):
+    (folder / "accord.toml").unlink()
+    code, out, _ = accord("backends")
+    assert code == 0
+    assert "the built-in echo answers" in out
+
+
+def test_a_probe_compares_what_is_said_with_what_is_seen(accord: Run):
+    code, out, err = accord("backends", "probe", "local", "--json")
+    assert code == 0, err
+    told = json.loads(out)
+    seen = {name: found["observed"] for name, found in told["capabilities"].items()}
+    assert seen == {
+        "streaming": "works",
+        "system_message": "works",
+        "stop_sequences": "accepted but ignored",
+        "tool_use": "works",
+        "image_input": "refused",
+        "pdf_input": "refused",
+        "json_mode": "accepted but ignored",
+        "structured_output_json_schema": "works",
+        "extended_thinking": "cannot be told",
+    }
+    differs = [name for name, found in told["capabilities"].items() if found["differs"]]
+    assert "stop_sequences" in differs
+    assert "streaming" not in differs
+    assert told["spent"]["input_tokens"] > 0
+    assert "tool_use: works" in err
+
+
+def test_what_a_probe_found_is_kept_and_counts_from_then_on(accord: Run, folder: Path):
+    code, out, err = accord("backends", "probe", "local", "--write")
+    assert code == 0, err
+    assert "Differs from what is said: " in out
+    text = (folder / "accord.toml").read_text()
+    assert text.startswith("# The comments of a file stay where they are.")
+    assert 'name = "local"  # at home\nprobed = "accord.local.probed.json"\n' in text
+    _, out, _ = accord("backends", "--json")
+    [told] = json.loads(out)["backends"]
+    assert told["sources"]["probe"] >= 4
+    assert "image_input" not in told["unknown"]
+    assert accord("ask", "hi", "--require", "image_input")[0] == 1
+
+
+def test_what_was_found_of_another_model_is_not_used(accord: Run, folder: Path):
+    (folder / "accord.local.probed.json").write_text(
+        '{"backend": "local", "model": "old", "date": "2026-01-01", "found": {}}'
+    )
+    (folder / "accord.toml").write_text(
+        (folder / "accord.toml").read_text().replace('"tiny"', '"tiny"\nprobed = "accord.local.probed.json"')
+    )
+    _, out, _ = accord("backends")
+    assert 'accord.local.probed.json was found of "old", so it is not used' in out
+
+
+def test_a_backend_that_does_not_answer_is_asked_nothing_else(
+    accord: Run, monkeypatch: pytest.MonkeyPatch, server: ModelServer
+):
+    monkeypatch.delenv("TINY_KEY")
+    before = len(server.bodies)
+    code, out, _ = accord("backends", "probe", "local")
+    assert (code, len(server.bodies) - before) == (1, 1)
+    assert "the key is missing or not accepted" in out
+
+
+def test_an_answer_goes_to_standard_output_and_its_receipt_names_the_model(accord: Run):
+    code, out, err = accord("ask", "Thank you", "--receipt")
+    assert (code, out) == (0, "You are welcome \n")
+    receipt = json.loads(err.strip().splitlines()[-1])
+    assert verify([receipt]).ok
+    party = receipt["work"][0]["backend"]
+    assert (party["name"], party["model"]) == ("local", "tiny")
+    assert party["evidence"]["audio"] == {"source": "operator"}
+    assert receipt["work"][0]["usage"]["output_tokens"] == 3
+
+
+def test_an_answer_for_a_program(accord: Run):
+    code, out, _ = accord("ask", "Thank you", "--json", "--receipt")
+    told = json.loads(out)
+    assert (code, told["status"], told["text"], told["model"]) == (0, "done", "You are welcome ", "tiny")
+    assert told["receipt"]["outcome"] == {"status": "done"}
+
+
+def test_what_stands_in_for_a_schema_is_told(accord: Run, folder: Path):
+    (folder / "s.json").write_text('{"type": "object", "properties": {"legs_of_a_cat": {"type": "integer"}}}')
+    overrides = '[backends.overrides]\nstructured_output_json_schema = "{}"'
+    text = (folder / "accord.toml").read_text()
+    (folder / "accord.toml").write_text(text.replace("[backends.overrides]", overrides.format("native")))
+    code, out, err = accord("ask", "How many legs?", "--schema", "s.json", "--no-stream")
+    assert (code, json.loads(out), err) == (0, {"legs_of_a_cat": 4}, "")
+    (folder / "accord.toml").write_text(text.replace("[backends.overrides]", overrides.format("unsupported")))
+    code, _, err = accord("ask", "How many legs?", "--schema", "s.json")
+    assert "emulated: structured_output_json_schema" in err
+
+
+def test_a_refusal_says_what_is_missing_and_what_would_help(accord: Run, folder: Path):
+    (folder / "a.png").write_bytes(red_png())
+    code, out, err = accord("ask", "Which colour?", "--image", "a.png")
+    assert (code, out) == (1, "")
+    assert "refused: " in err
+    assert "image_input" in err
+    assert "would help: " in err
+
+
+def test_files_go_with_the_question(accord: Run, folder: Path, server: ModelServer):
+    (folder / "notes.txt").write_text("remember the milk")
+    code, _, err = accord("ask", "What is in it?", "--file", "notes.txt", "--system", "Be brief")
+    assert code == 0, err
+    sent = server.bodies[-1]["messages"]
+    assert sent[0]["role"] == "system"
+    assert "remember the milk" in json.dumps(sent)
+    assert str(folder) not in json.dumps(sent)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--image", "no.png"), "no.png: No such file or directory"),
+        (("--image", "accord.toml"), "accord.toml: expected a picture: PNG, JPEG, GIF or WebP"),
+        (("--file", "empty"), "empty: is empty"),
+        (("--file", "large.pdf"), "large.pdf: is too large; limits.max_block_bytes is 700 bytes"),
+        (("--schema", "accord.toml"), "accord.toml: expected JSON"),
+        (("--backend", "remote"), "--backend remote: there is no such backend; there are: local"),
+        (("--require", "Vision"), "--require Vision: expected CapabilityRequirements"),
+        (("--require", "tool_use:much"), "--require tool_use:much: expected CapabilityRequirements"),
+    ],
+)
+def test_each_mistake_of_the_call_has_its_sentence(
+    accord: Run, folder: Path, arguments: tuple[str, ...], sentence: str
+):
+    (folder / "empty").touch()
+    (folder / "large.pdf").write_bytes(small_pdf("a"))
+    with (folder / "accord.toml").open("a") as config:
+        config.write("[limits]\nmax_block_bytes = 700\n")
+    code, out, err = accord("ask", "hi", *arguments)
+    assert (code, out) == (2, "")
+    assert sentence in err
+
+
+def test_a_failing_endpoint_is_a_failure_in_one_line(accord: Run, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ACCORD_KEY_LOCAL", "wrong")
+    code, out, err = accord("ask", "hi")
+    assert (code, out) == (1, "")
+    assert "failed: local: the key is missing or not accepted (401)" in err
+
+
+def test_ctrl_c_stops_the_endpoint_as_well(folder: Path, server: ModelServer):
+    command = [sys.executable, "-m", "accord", "ask", "-", "--backend", "local"]
+    environ: dict[str, Any] = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=environ)
+    try:
+        assert process.stdin is not None
+        process.stdin.write(b"please wait")
+        process.stdin.close()
+        process.stdin = None
+        assert process.stdout is not None
+        assert process.stdout.read(len(b"You are welcome")) == b"You are welcome"
+        assert server.waiting.wait(PATIENCE_S)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 128 + signal.SIGINT
+        assert b"Traceback" not in err
+        assert server.left.wait(PATIENCE_S)
+    finally:
+        process.kill()
+        process.communicate()
