@@ -35,7 +35,7 @@ def config(kind: str = "openai", **options: Any) -> BackendConfig:
         ({"headers": {"x": "a\nb"}}, "options.headers has a name or value that no header can have: 'x'"),
         ({"headers": {"x y": "a"}}, "options.headers has a name or value that no header can have: 'x y'"),
         ({"header_env": {"x": "UNSET"}}, "options.header_env names UNSET, which is not set"),
-        ({"transport": "pigeon"}, "options.transport should be one of aiohttp, pyreqwest"),
+        ({"transport": "pigeon"}, "options.transport should be one of aiohttp"),
         ({"top_k": "yes"}, "options.top_k is not right: Input should be a valid boolean"),
         ({"max_tokens_field": "limit"}, "options.max_tokens_field is not right: Input should be"),
     ],

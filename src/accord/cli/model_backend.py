@@ -37,8 +37,8 @@ APIS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 
 TRANSPORTS: Final[Mapping[str, tuple[str, str]]] = {
     "aiohttp": ("accord.backends.upstream.over_aiohttp", "AiohttpUpstream"),
-    "pyreqwest": ("accord.backends.upstream.over_pyreqwest", "PyreqwestUpstream"),
 }
+"""Who carries requests, the usual one first."""
 
 TIMES: Final = ("connect_s", "first_byte_s", "gap_s")
 OPTIONS: Final = ("api", *TIMES, "retries", "retry_patience_s", "ca_file", "headers", "header_env", "transport")
@@ -132,7 +132,7 @@ class _Options:
         transport = self._one_of("transport", tuple(TRANSPORTS))
         made = _found(*TRANSPORTS[transport])
         if made is None:
-            raise self._wrong("transport", f"is {transport}: install accord-agents[{transport}]")
+            raise self._wrong("transport", f"is {transport}, which is not installed")
         times = UpstreamTimes(**{name: self._seconds(name) for name in TIMES if name in self._options})
         upstream = cast("Upstream", made(times, tls=self._tls()))
         headers = self._texts("headers") | self._secret_headers()
@@ -179,7 +179,7 @@ class _Options:
 
     def _seconds(self, key: str) -> float:
         said = self._options[key]
-        if isinstance(said, bool) or not isinstance(said, int | float) or not said > 0 or not isfinite(said):
+        if isinstance(said, bool) or not isinstance(said, int | float) or said <= 0:
             raise self._wrong(key, "should be a number of seconds above 0")
         return float(said)
 

@@ -1,0 +1,84 @@
+"""docs/backends.md tells the truth: its configurations are assembled, and its backend answers."""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accord.backends.models.backend import Endpoint, ModelBackend
+from accord.backends.upstream import Reply, UpstreamRequest
+from accord.cli.assemble import build_backends
+from accord.cli.model_backend import APIS, OPTIONS
+from accord.config import read_config
+from accord.engine.clock import SystemClock
+from accord.wire.answer import EndPiece, TextPiece
+from accord.wire.conversation import Conversation
+from accord.wire.work import WorkOrder
+
+PAGE = (Path(__file__).parent.parent / "docs/backends.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+ASKED = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
+
+
+class Answered:
+    """A reply that is there already."""
+
+    status = 200
+    headers: Mapping[str, str] = {"content-type": "application/json"}
+
+    def __init__(self, body: bytes) -> None:
+        self._left = [body]
+
+    async def read(self) -> bytes:
+        return self._left.pop() if self._left else b""
+
+    async def close(self) -> None:
+        self._left.clear()
+
+
+class Server:
+    """A way to a server that says hello."""
+
+    def __init__(self) -> None:
+        self.asked: list[UpstreamRequest] = []
+
+    async def send(self, request: UpstreamRequest) -> Reply:
+        self.asked.append(request)
+        return Answered(b'{"text": "Hello yourself"}')
+
+    async def aclose(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("text", [body for language, body in BLOCKS if language == "toml"])
+def test_every_configuration_is_assembled(text: str):
+    loaded = read_config(text)
+    for config in loaded.config.backends:
+        if find_spec(next(iter(APIS[config.kind].values()))[0]) is None:
+            pytest.skip(f"{config.kind} is not here yet")
+    assert [each.config.name for each in build_backends(loaded)] == [each.name for each in loaded.config.backends]
+
+
+def test_every_option_is_listed():
+    listed = re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")))
+    assert sorted(listed) == sorted(OPTIONS)
+
+
+def test_the_api_of_your_own_is_spoken():
+    [code] = [body for language, body in BLOCKS if language == "python"]
+    assert len(code.splitlines()) <= 40
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - the page's own example
+    server = Server()
+    backend = ModelBackend("mine", names["Plain"](), Endpoint("http://127.0.0.1:9", "m"), server, SystemClock())
+
+    async def answer() -> list[Any]:
+        order = WorkOrder(conversation=Conversation.model_validate(ASKED))
+        return [piece async for piece in backend.answer(order)]
+
+    assert asyncio.run(asyncio.wait_for(answer(), 20)) == [TextPiece(text="Hello yourself"), EndPiece()]
+    assert server.asked[0].body == b'{"model":"m","text":"hello"}'
