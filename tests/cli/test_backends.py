@@ -130,7 +130,7 @@ def test_a_probe_compares_what_is_said_with_what_is_seen(accord: Run):
 def test_what_a_probe_found_is_kept_and_counts_from_then_on(accord: Run, folder: Path):
     code, out, err = accord("backends", "probe", "local", "--write")
     assert code == 0, err
-    assert "Differs from what is said: " in out
+    assert "Differs from what is said, or is new: stop_sequences, " in out
     text = (folder / "accord.toml").read_text()
     assert text.startswith("# The comments of a file stay where they are.")
     assert 'name = "local"  # at home\nprobed = "accord.local.probed.json"\n' in text
@@ -138,6 +138,7 @@ def test_what_a_probe_found_is_kept_and_counts_from_then_on(accord: Run, folder:
     [told] = json.loads(out)["backends"]
     assert told["sources"]["probe"] >= 4
     assert "image_input" not in told["unknown"]
+    assert told["warnings"] == []
     assert accord("ask", "hi", "--require", "image_input")[0] == 1
 
 
@@ -241,6 +242,14 @@ def test_a_failing_endpoint_is_a_failure_in_one_line(accord: Run, monkeypatch: p
     code, out, err = accord("ask", "hi")
     assert (code, out) == (1, "")
     assert "failed: local: the key is missing or not accepted (401)" in err
+
+
+def test_an_endpoint_that_is_down_at_the_start_is_no_mistake_of_the_call(accord: Run, folder: Path):
+    text = CONFIG.format(url="http://127.0.0.1:9/v1") + "[backends.options]\nretries = 0\n"
+    (folder / "accord.toml").write_text(text)
+    code, out, err = accord("ask", "hi")
+    assert (code, out) == (1, "")
+    assert err.count("failed: local: the endpoint cannot be reached") == 1
 
 
 def test_ctrl_c_stops_the_endpoint_as_well(folder: Path, server: ModelServer):

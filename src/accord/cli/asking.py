@@ -87,12 +87,13 @@ def answer(loaded: Loaded, asked: Asked, *, streams: bool, as_json: bool, with_r
 
 def account(receipt: Receipt) -> Iterator[str]:
     """What became of the question, a line each: who failed, what was stood in for, what was lost, how it ended."""
+    outcome = receipt.outcome
     for work in receipt.work:
         for failed in work.fallbacks:
-            yield f"failed: {failed.message or failed.code}"
+            if failed.message != outcome.message:  # the last one is how it ended
+                yield f"failed: {failed.message or failed.code}"
         if work.backend is not None:
             yield from _compromises(work)
-    outcome = receipt.outcome
     if outcome.status is not OutcomeStatus.DONE:
         yield f"{outcome.status}: {outcome.message or outcome.code}"
 

@@ -51,8 +51,11 @@ def known_of(config: BackendConfig, loaded: Loaded) -> Known:
     place = f"backends.{config.name}: "
     if isinstance(facts, Unfound):
         unfound = f'{place}{facts.message}; or declare it: manifest = "declared"'
-        asked = f"{place}{facts.message}; what nobody speaks of is unknown, unless `accord backends probe` finds out"
-        return Known(declared, seen, {}, (*map(place.__add__, warnings), asked), unfound)
+        if not seen:
+            warnings.append(
+                f"{facts.message}; what nobody speaks of is unknown until `accord backends probe` finds out"
+            )
+        return Known(declared, seen, {}, tuple(map(place.__add__, warnings)), unfound)
     return Known(declared, seen, facts, tuple(map(place.__add__, warnings)))
 
 

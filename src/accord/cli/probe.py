@@ -170,7 +170,7 @@ def _print_table(assembled: Assembled, probe: Probe) -> None:
     console = Console(highlight=False)
     console.print(table)
     news = [name for name, verdict in probe.verdicts.items() if is_news(manifest.get(name), verdict.finding)]
-    told = f"Differs from what is said: {', '.join(news)}" if news else "Nothing differs from what is said"
+    told = f"Differs from what is said, or is new: {', '.join(news)}" if news else "Nothing differs from what is said"
     console.print(f"{told}. {probe.cost}.", markup=False, soft_wrap=True)
 
 
