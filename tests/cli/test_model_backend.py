@@ -8,8 +8,8 @@ from accord.backends.evidence import Evidence
 from accord.cli.keep_probed import with_line
 from accord.cli.known import Known
 from accord.cli.model_backend import APIS, model_backend
-from accord.config import BackendConfig
-from accord.errors import UsageError
+from accord.config import BackendConfig, read_config
+from accord.errors import ConfigError, UsageError
 from accord.wire.support import SupportLevel
 
 KEY = "sk-very-secret-12345"
@@ -34,7 +34,7 @@ def config(kind: str = "openai", **options: Any) -> BackendConfig:
         ({"headers": ["x"]}, "options.headers should be a table of texts"),
         ({"headers": {"x": "a\nb"}}, "options.headers has a name or value that no header can have: 'x'"),
         ({"headers": {"x y": "a"}}, "options.headers has a name or value that no header can have: 'x y'"),
-        ({"header_env": {"x": "UNSET"}}, "options.header_env names UNSET, which is not set"),
+        ({"header_env": {"x": "UNSET"}}, "options.header_env names a variable for x that is not set"),
         ({"transport": "pigeon"}, "options.transport should be one of aiohttp"),
         ({"top_k": "yes"}, "options.top_k is not right: Input should be a valid boolean"),
         ({"max_tokens_field": "limit"}, "options.max_tokens_field is not right: Input should be"),
@@ -44,6 +44,13 @@ def test_each_mistake_has_its_sentence(options: dict[str, Any], sentence: str):
     with pytest.raises(UsageError) as caught:
         model_backend(config(**options), Known(), {"A_KEY": KEY})
     assert f"backends.a: {sentence}" in str(caught.value)
+
+
+def test_a_header_that_is_a_secret_is_given_by_its_variable_and_not_by_its_value():
+    text = '[[backends]]\nname = "a"\nkind = "openai"\n[backends.options.{}]\nauthorization = "{}"\n'
+    assert read_config(text.format("header_env", "PASS")).config.backends[0].options
+    with pytest.raises(ConfigError, match="secrets do not stand in the file"):
+        read_config(text.format("headers", "Bearer x"))
 
 
 def test_a_model_and_an_address_are_needed():

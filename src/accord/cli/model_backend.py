@@ -165,7 +165,7 @@ class _Options:
         held: dict[str, str] = {}
         for name, variable in self._texts("header_env").items():
             if not self._environ.get(variable):
-                raise self._wrong("header_env", f"names {variable}, which is not set")
+                raise self._wrong("header_env", f"names a variable for {name} that is not set")
             held[name] = self._environ[variable]
         return held
 

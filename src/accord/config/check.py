@@ -43,6 +43,8 @@ SECRET_WORDS: Final = frozenset(
     "key api_key apikey api-key access_key secret_key secret token access_token auth_token bearer_token password "
     "passwd authorization x-api-key x-goog-api-key credentials".split()
 )
+NAMES_VARIABLES: Final = "header_env"
+"""An option in which every value is the name of a variable, as that of `key_env` is."""
 KEY_ADVICE: Final = (
     "secrets do not stand in the file: put it in an environment variable and name that variable in key_env"
 )
@@ -122,7 +124,8 @@ def _unknown(key: str, known: list[str]) -> str:
 def _secret(place: Path, value: Any) -> str | None:
     """Why this may not stand in the file, if it holds a secret."""
     word = str(place[-1]).lower()
-    if place[:1] == ("backends",) and word in SECRET_WORDS and isinstance(value, str):
+    by_variable = NAMES_VARIABLES in place
+    if place[:1] == ("backends",) and word in SECRET_WORDS and isinstance(value, str) and not by_variable:
         return KEY_ADVICE
     if place[:1] == ("store",) and (word in SECRET_WORDS or word in ("url", "dsn")):
         return URL_ADVICE
