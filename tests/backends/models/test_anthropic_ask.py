@@ -148,6 +148,7 @@ def test_nothing_that_the_api_can_carry_is_lost_and_its_rules_are_kept(work: Wor
 
 
 NEEDING: dict[str, WorkOrder] = {
+    "reasoning_history": order({"type": "thinking", "text": "Hm.", "signature": "seal"}, role="assistant"),
     Capability.STREAMING: order(stream=True),
     Capability.SYSTEM_MESSAGE: order(role="system"),
     Capability.STOP_SEQUENCES: order(stop_sequences=["a"]),
