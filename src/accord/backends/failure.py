@@ -34,6 +34,7 @@ class Failure(StrEnum):
     OVERLOADED = "overloaded"
     FAILED = "failed"
     UNREACHABLE = "unreachable"
+    UNTRUSTED = "untrusted"
     BROKEN_OFF = "broken_off"
     TIMED_OUT = "timed_out"
     NOT_UNDERSTOOD = "not_understood"
@@ -68,6 +69,8 @@ MEANINGS: Final[Mapping[Failure, Meaning]] = MappingProxyType(
         Failure.UNREACHABLE: Meaning(
             ErrorCode.BACKEND_FAILED, "the endpoint cannot be reached", again=True, later=True
         ),
+        # A certificate does not get better by looking at it again.
+        Failure.UNTRUSTED: Meaning(ErrorCode.BACKEND_FAILED, "the endpoint's certificate is not trusted"),
         Failure.BROKEN_OFF: Meaning(ErrorCode.BACKEND_FAILED, "the answer broke off", again=True, later=True),
         Failure.TIMED_OUT: Meaning(ErrorCode.TIMED_OUT, "the endpoint did not answer in time", later=True),
         Failure.NOT_UNDERSTOOD: Meaning(ErrorCode.BACKEND_FAILED, "the answer cannot be understood", later=True),

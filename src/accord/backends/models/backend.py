@@ -8,7 +8,7 @@ at all if that would be too long: then another backend may be quicker.
 import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -33,6 +33,8 @@ OK: Final = 200
 EVENT_STREAM: Final = "text/event-stream"
 MAX_WHOLE_BYTES: Final = 64 << 20
 MAX_PROBLEM_BYTES: Final = 1 << 20
+REST_S: Final = 0.25
+"""How long the end of a stream may take after the answer's own end, for the connection to be used again."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -159,6 +161,7 @@ class ModelBackend:
                 for piece in feed(event):
                     yield piece
                     if isinstance(piece, EndPiece):
+                        await _read_rest(reply)
                         return
         for piece in reading.finish():
             yield piece
@@ -237,6 +240,14 @@ def root_of(url: str) -> str:
     """The address of the server itself."""
     scheme, host, *_ = urlsplit(url)
     return f"{scheme}://{host}"
+
+
+async def _read_rest(reply: Reply) -> None:
+    """Read what follows the answer's own end; a connection with something unread could not be used again."""
+    with suppress(UpstreamError, TimeoutError):
+        async with asyncio.timeout(REST_S):
+            while await reply.read():
+                pass
 
 
 def seconds_of(retry_after: str | None, clock: Clock) -> float | None:

@@ -6,18 +6,33 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Final
 
-from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, DummyCookieJar, TCPConnector
+from aiohttp import (
+    ClientConnectorCertificateError,
+    ClientError,
+    ClientPayloadError,
+    ClientResponse,
+    ClientResponseError,
+    ClientSession,
+    ClientTimeout,
+    DummyCookieJar,
+    InvalidURL,
+    TCPConnector,
+)
 from yarl import URL
 
 from accord.backends.failure import Failure
 from accord.backends.upstream.port import Reply, UpstreamError, UpstreamRequest, UpstreamTimes
+from accord.backends.upstream.proxy import proxy_of
 
 LARGE_BYTES: Final = 1 << 20
 """aiohttp writes a body above this in pieces, so that nothing else has to wait for it."""
 
 
 class AiohttpUpstream:
-    """Connections to one endpoint. The pool belongs to the event loop that first uses it."""
+    """Connections to one endpoint. The pool belongs to the event loop that first uses it.
+
+    `tls` says whose certificates are trusted, if not those that the system trusts.
+    """
 
     def __init__(self, times: UpstreamTimes | None = None, *, tls: ssl.SSLContext | None = None) -> None:
         self._times: Final = times or UpstreamTimes()
@@ -30,20 +45,18 @@ class AiohttpUpstream:
         data = BytesIO(body) if body is not None and len(body) > LARGE_BYTES else body
         session = self._opened()
         try:
+            url = URL(request.url, encoded=True)
+            proxy = proxy_of(str(url.origin()))
             async with asyncio.timeout(self._times.first_byte_s):
                 # A redirect would carry the prompt, and the key, to somebody who was not asked.
                 reply = await session.request(
-                    request.method,
-                    URL(request.url, encoded=True),
-                    data=data,
-                    headers=request.headers,
-                    allow_redirects=False,
+                    request.method, url, data=data, headers=request.headers, proxy=proxy, allow_redirects=False
                 )
         except TimeoutError as error:
             raise UpstreamError(Failure.TIMED_OUT, _timed_out(error)) from None
         except (ClientError, OSError, ValueError) as error:
-            raise UpstreamError(Failure.UNREACHABLE, _told(error)) from None
-        return _AiohttpReply(reply)
+            raise UpstreamError(_failure(error), _told(error)) from None
+        return _AiohttpReply(reply, self._times.gap_s)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -53,13 +66,12 @@ class AiohttpUpstream:
 
     def _opened(self) -> ClientSession:
         if self._session is None:
-            times = self._times
             self._session = ClientSession(
                 connector=TCPConnector(limit=0, ssl=self._tls if self._tls is not None else True),
-                timeout=ClientTimeout(total=None, sock_connect=times.connect_s, sock_read=times.gap_s),
+                # How long a head and the next bytes may take is watched here: aiohttp has one time for both, and
+                # forgets it when it cannot parse a body, whose reader then waits for ever.
+                timeout=ClientTimeout(total=None, sock_connect=self._times.connect_s),
                 cookie_jar=DummyCookieJar(),
-                auto_decompress=True,
-                trust_env=True,
             )
         return self._session
 
@@ -67,25 +79,40 @@ class AiohttpUpstream:
 class _AiohttpReply:
     """One answer of aiohttp's."""
 
-    __slots__ = ("_reply", "headers", "status")
+    __slots__ = ("_gap_s", "_reply", "headers", "status")
 
-    def __init__(self, reply: ClientResponse) -> None:
+    def __init__(self, reply: ClientResponse, gap_s: float) -> None:
         self._reply: Final = reply
+        self._gap_s: Final = gap_s
         self.status: Final = reply.status
         self.headers: Final[Mapping[str, str]] = {name.lower(): value for name, value in reply.headers.items()}
 
     async def read(self) -> bytes:
         """What has come."""
         try:
-            return await self._reply.content.readany()
+            async with asyncio.timeout(self._gap_s):
+                return await self._reply.content.readany()
         except TimeoutError:
             raise UpstreamError(Failure.TIMED_OUT, "nothing came for too long") from None
         except (ClientError, OSError, ValueError) as error:
             raise UpstreamError(Failure.BROKEN_OFF, _told(error)) from None
 
     async def close(self) -> None:
-        """Give the connection back if all was read, and cut it if not."""
+        """Cut the connection, unless all was read: then aiohttp has taken it back already."""
         self._reply.close()
+
+
+def _failure(error: Exception) -> Failure:
+    """What it means that no reply came about."""
+    match error:
+        case ClientConnectorCertificateError():
+            return Failure.UNTRUSTED
+        case ClientResponseError() | ClientPayloadError():
+            return Failure.NOT_UNDERSTOOD
+        case InvalidURL():
+            return Failure.NO_SUCH_MODEL
+        case _:
+            return Failure.UNREACHABLE
 
 
 def _timed_out(error: TimeoutError) -> str:

@@ -1,0 +1,87 @@
+"""What an endpoint of the toy API can do to a request, as raw bytes; the server is the one that our client meets."""
+
+import asyncio
+import gzip
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from accord.backends.models.backend import Endpoint, ModelBackend, Retrying
+from accord.backends.upstream import Upstream, UpstreamTimes
+from accord.backends.upstream.over_aiohttp import AiohttpUpstream
+from accord.wire.answer import AnyPiece
+from accord.wire.conversation import Conversation
+from accord.wire.work import WorkOrder
+from tests.backends.models.toy_api import ToyApi, event
+from tests.client.faulty_server import BARE_STREAM_HEAD, END, STREAM_HEAD, Do, Step, chunk, whole
+
+TRANSPORTS: dict[str, Callable[..., Upstream]] = {"aiohttp": AiohttpUpstream}
+NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
+KEY = "sk-a-key-that-nobody-may-read"
+HELLO, THERE, ENDED = event(text="Hello "), event(text="there."), event(end=True)
+EVENTS = (HELLO, THERE, ENDED)
+TEXT = "Hello there."
+HUGE_BYTES = 17 << 20
+
+STREAMED = [STREAM_HEAD, *map(chunk, EVENTS), END]
+AT_ONCE = [whole(200, b'{"text": "Hello there."}')]
+ZIPPED = gzip.compress(b'{"text": "Hello there."}')
+
+
+def refusal(status: int, *headers: str) -> list[bytes]:
+    return [whole(status, b'{"error": "Bearer ' + KEY.encode() + b' was sent"}', *headers)]
+
+
+class StandingClock:
+    """A clock that always shows the same time of day."""
+
+    def now(self) -> datetime:
+        return NOW
+
+    def monotonic(self) -> float:
+        return 0.0
+
+
+@dataclass
+class Waits:
+    """The waits that were asked for; none of them is spent."""
+
+    waited: list[float] = field(default_factory=list[float])
+
+    async def __call__(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        await asyncio.sleep(0)
+
+
+def order(*, stream: bool = True) -> WorkOrder:
+    conversation = {"messages": [{"role": "user", "content": [{"type": "text", "text": "Say hello."}]}]}
+    return WorkOrder(conversation=Conversation.model_validate(conversation), stream=stream)
+
+
+def model(
+    url: str,
+    transport: str = "aiohttp",
+    *,
+    waits: Waits | None = None,
+    times: UpstreamTimes | None = None,
+    tls: ssl.SSLContext | None = None,
+    name: str = "toy",
+) -> ModelBackend:
+    """The toy behind this address; whoever makes one closes it."""
+    upstream = TRANSPORTS[transport](times or UpstreamTimes(5.0, 5.0, 5.0), tls=tls)
+    retrying = Retrying(wait=waits or Waits(), dice=lambda: 1.0)
+    return ModelBackend(name, ToyApi(), Endpoint(url, "m", KEY), upstream, StandingClock(), retrying=retrying)
+
+
+async def pieces_of(backend: ModelBackend, *, stream: bool = True) -> list[AnyPiece]:
+    return [piece async for piece in backend.answer(order(stream=stream))]
+
+
+def bare(*events: bytes) -> Sequence[Step]:
+    """A stream that ends with its connection, as HTTP/1.0 had it."""
+    return [BARE_STREAM_HEAD, *events, Do.CLOSE]
+
+
+def drip(data: bytes) -> list[bytes]:
+    return [data[at : at + 1] for at in range(len(data))]

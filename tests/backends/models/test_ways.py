@@ -1,0 +1,178 @@
+"""The way to an endpoint: proxies of the environment, certificates of the operator's own, and what the engine falls back to."""
+
+import asyncio
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trustme
+
+from accord.backends.failure import EndpointError, Failure
+from accord.backends.models.backend import ModelBackend
+from accord.backends.upstream.proxy import proxy_of
+from accord.engine import RunningTurn
+from accord.wire.answer import TextPiece
+from accord.wire.packet import StreamPacket
+from tests.backends.models.faulty import KEY, STREAMED, TEXT, model, pieces_of, refusal
+from tests.backends.models.forwarding import ForwardingProxy
+from tests.client.faulty_server import STREAM_HEAD, Do, FaultyServer, chunk, event, in_turn
+from tests.engine.playing import asking, collected, engine, relay, said, within
+
+PROXY_WORDS = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for word in PROXY_WORDS:
+        monkeypatch.delenv(word, raising=False)
+        monkeypatch.delenv(word.upper(), raising=False)
+    proxy_of.cache_clear()
+    yield
+    proxy_of.cache_clear()
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+def serving_as(name: str, authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    cast("Any", authority.issue_cert(name)).configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def serving(authority: trustme.CA) -> ssl.SSLContext:
+    return serving_as("127.0.0.1", authority)
+
+
+@pytest.fixture
+def trusting(authority: trustme.CA, tmp_path: Path) -> ssl.SSLContext:
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    return ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+
+
+def text_from(backend: ModelBackend) -> str:
+    async def asked() -> str:
+        try:
+            return "".join(piece.text for piece in await pieces_of(backend) if isinstance(piece, TextPiece))
+        finally:
+            await backend.aclose()
+
+    return within(asked)
+
+
+def failure_of(backend: ModelBackend) -> Failure:
+    with pytest.raises(EndpointError) as caught:
+        text_from(backend)
+    return caught.value.explained.failure
+
+
+def test_a_certificate_of_the_operators_own_is_trusted_if_he_says_so(serving: ssl.SSLContext, trusting: ssl.SSLContext):
+    with FaultyServer(in_turn(STREAMED), tls=serving) as server:
+        assert text_from(model(server.url, tls=trusting)) == TEXT
+
+
+def test_a_certificate_that_nobody_trusts_is_refused_once_and_nothing_is_sent(serving: ssl.SSLContext):
+    with FaultyServer(in_turn(STREAMED), tls=serving) as server:
+        assert failure_of(model(server.url)) is Failure.UNTRUSTED
+    assert server.seen == []
+
+
+def test_a_certificate_for_another_name_is_refused(authority: trustme.CA, trusting: ssl.SSLContext):
+    with FaultyServer(in_turn(STREAMED), tls=serving_as("models.example", authority)) as server:
+        assert failure_of(model(server.url, tls=trusting)) is Failure.UNTRUSTED
+    assert server.seen == []
+
+
+def test_the_environments_proxy_is_gone_through(monkeypatch: pytest.MonkeyPatch):
+    with FaultyServer(in_turn(STREAMED)) as server, ForwardingProxy() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        assert text_from(model(server.url)) == TEXT
+    assert proxy.asked == [f"POST {server.url}/talk"]
+
+
+def test_a_tunnel_is_dug_for_tls_and_the_proxy_sees_no_key(
+    monkeypatch: pytest.MonkeyPatch, serving: ssl.SSLContext, trusting: ssl.SSLContext
+):
+    with FaultyServer(in_turn(STREAMED), tls=serving) as server, ForwardingProxy() as proxy:
+        monkeypatch.setenv("https_proxy", proxy.url)
+        assert text_from(model(server.url, tls=trusting)) == TEXT
+    assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port}"]
+    assert KEY.encode() not in proxy.passed
+    assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_an_endpoint_that_needs_no_proxy_gets_none(monkeypatch: pytest.MonkeyPatch):
+    with FaultyServer(in_turn(STREAMED)) as server, ForwardingProxy() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url)
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert text_from(model(server.url)) == TEXT
+    assert proxy.asked == []
+
+
+def test_a_proxy_that_is_not_there_or_none_is_unreachable(monkeypatch: pytest.MonkeyPatch):
+    with FaultyServer(in_turn(STREAMED)) as server:
+        for named in ("http://127.0.0.1:9", "socks5://127.0.0.1:9"):
+            monkeypatch.setenv("http_proxy", named)
+            proxy_of.cache_clear()
+            assert failure_of(model(server.url)) is Failure.UNREACHABLE
+    assert server.seen == []
+
+
+def test_a_netrc_file_does_not_take_the_keys_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    with FaultyServer(in_turn(STREAMED)) as server:
+        assert text_from(model(server.url)) == TEXT
+    assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+def fallen_back(*servers: FaultyServer) -> tuple[RunningTurn, list[StreamPacket]]:
+    """A turn on two backends, the first of them preferred."""
+    backends = [model(server.url, name=name) for server, name in zip(servers, ("first", "second"), strict=True)]
+    turn = engine(relay, *backends).begin(asking())
+
+    async def run() -> list[StreamPacket]:
+        packets = await collected(turn)
+        for backend in backends:
+            await backend.aclose()
+        return packets
+
+    return turn, within(run)
+
+
+def test_the_engine_falls_back_as_planned_when_the_first_endpoint_gives_up():
+    with FaultyServer(in_turn(refusal(500))) as failing, FaultyServer(in_turn(STREAMED)) as well:
+        turn, packets = fallen_back(failing, well)
+    assert said(packets) == TEXT
+    assert (len(failing.seen), len(well.seen)) == (3, 1)
+    assert [(name, error.details["failure"]) for name, error in turn.questions[0].failures] == [("first", "failed")]
+    assert turn.questions[0].backend == "second"
+
+
+def test_the_engine_does_not_fall_back_after_the_first_piece():
+    begun = [STREAM_HEAD, chunk(event(1, '{"text": "Hello "}')), Do.CLOSE]
+    with FaultyServer(in_turn(begun)) as failing, FaultyServer(in_turn(STREAMED)) as well:
+        _, packets = fallen_back(failing, well)
+    assert said(packets) == "Hello "
+    assert (len(failing.seen), well.seen) == (1, [])
+
+
+def test_a_turn_that_is_cancelled_hangs_up_on_the_endpoint():
+    async def cancelled(server: FaultyServer) -> bool:
+        backend = model(server.url)
+        turn = engine(relay, backend).begin(asking())
+        reading = asyncio.create_task(collected(turn))
+        assert await asyncio.to_thread(server.held.wait, 10)
+        reading.cancel()
+        await asyncio.wait([reading], timeout=10)
+        left = await asyncio.to_thread(server.left.wait, 2)
+        await backend.aclose()
+        return left
+
+    with FaultyServer(in_turn([STREAM_HEAD, chunk(event(1, '{"text": "Hello "}')), Do.HOLD])) as server:
+        assert within(lambda: cancelled(server))

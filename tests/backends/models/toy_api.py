@@ -1,0 +1,77 @@
+"""The smallest API that a model backend can speak: what it takes to add one. Pure: bytes and values, no I/O."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from accord.backends.evidence import Layer
+from accord.backends.failure import Explained, failure_by_status
+from accord.backends.models.api import Asking, Broken
+from accord.core.sse import ServerEvent
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece
+from accord.wire.conversation import TextPart
+from accord.wire.work import WorkOrder
+
+
+class _Said(msgspec.Struct):
+    text: str = ""
+    end: bool = False
+
+
+_read: Final = msgspec.json.Decoder(_Said).decode
+
+
+class ToyApi:
+    """POST /talk answers with events `{"text": …}` and a last one `{"end": true}`; at once, it is one such object."""
+
+    def __init__(self) -> None:
+        self.name: Final = "toy API"
+        self.base_url: Final = None
+        self.gives: Final[Mapping[str, str]] = {"streaming": "native"}
+        self.lacks: Final[Mapping[str, str]] = {"image_input": "it is all words"}
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        return {} if key is None else {"authorization": f"Bearer {key}"}
+
+    def ask(self, order: WorkOrder, model: str) -> Asking:
+        parts = [part for message in order.conversation.messages for part in message.content]
+        words = [part.text for part in parts if isinstance(part, TextPart)]
+        return Asking("/talk", {"model": model, "words": words, "stream": order.stream})
+
+    def reading(self) -> "ToyReading":
+        return ToyReading()
+
+    def read_whole(self, body: bytes) -> Sequence[AnyPiece]:
+        return [TextPiece(text=_said(body).text), EndPiece()]
+
+    def explain(self, status: int, body: bytes) -> Explained:
+        return Explained(failure_by_status(status), said=body.decode(errors="replace"))
+
+    def look(self, model: str) -> Asking:
+        return Asking(f"/models/{model}", method="GET")
+
+    def discovered(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - it tells nothing
+        return {}
+
+
+class ToyReading:
+    """One answer while it is read."""
+
+    def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
+        said = _said(event.data)
+        return (EndPiece(),) if said.end else (TextPiece.trusted(text=said.text),)
+
+    def finish(self) -> Sequence[AnyPiece]:
+        raise Broken("the stream ended before the answer did")
+
+
+def _said(data: bytes) -> _Said:
+    try:
+        return _read(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise Broken("it is not what the API says") from None
+
+
+def event(**said: Any) -> bytes:
+    return b"data: " + msgspec.json.encode(said) + b"\n\n"
