@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-peers check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-core bench-engine bench-http bench-stores bench-wire clean
+.PHONY: help run test test-peers check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ bench-acp: $(READY) ## Measure our ACP agent against the Python SDK's echo agent
 bench-adapt: $(READY) ## Measure adapting and markdown stripping against markdown-it-py
 	$(BIN)/python bench/strip.py
 	$(BIN)/python bench/adapt.py
+
+bench-backends: $(READY) ## Measure a model backend against bare aiohttp and the openai package, on one local server
+	$(BIN)/python bench/backends.py
 
 bench-engine: $(READY) ## Measure what a turn, a delta and a thousand turns at once cost
 	$(BIN)/python bench/engine.py

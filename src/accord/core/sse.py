@@ -7,8 +7,9 @@ change what was said without a word; the one who reads the message refuses it.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from accord.errors import InvalidMessageError, Problem
 
@@ -17,10 +18,10 @@ MAX_EVENT_BYTES: Final = 16 * 1024 * 1024
 _LINE_END: Final = re.compile(rb"\r\n?|\n")
 _BOM: Final = b"\xef\xbb\xbf"
 _LF: Final = 0x0A
+_DATA: Final = b"data: "
 
 
-@dataclass(frozen=True, slots=True)
-class ServerEvent:
+class ServerEvent(Struct, frozen=True):
     """One event as it came."""
 
     data: bytes
@@ -55,14 +56,27 @@ class EventDecoder:
         self._id: str | None = None
         self._name: str | None = None
 
-    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:  # noqa: C901 - a call for each event costs more
         """The events that these bytes complete; iterate to the end. Raises `InvalidMessageError` past the limit."""
         start = 0
         if chunk:
             # A line that ended in CR at the last cut may have ended in CR LF.
             start = int(self._ended_in_cr and chunk[0] == _LF)
             self._ended_in_cr = chunk.endswith(b"\r")
-        for end in _LINE_END.finditer(chunk, start):
+        is_plain = b"\r" not in chunk
+        while True:
+            if is_plain and self._is_between_events():
+                # Nearly every stream is this and nothing else: blocks of one line of data.
+                while chunk.startswith(_DATA, start) and (end_at := chunk.find(b"\n", start)) >= 0:
+                    if not chunk.startswith(b"\n", end_at + 1):
+                        break
+                    self._check_size(end_at - start)
+                    event = ServerEvent(chunk[start + len(_DATA) : end_at])
+                    start = end_at + 2
+                    yield event
+            end = _LINE_END.search(chunk, start)
+            if end is None:
+                break
             line = chunk[start : end.start()]
             start = end.end()
             if self._line:
@@ -72,6 +86,9 @@ class EventDecoder:
                 yield event
         self._line.extend(chunk[start:])
         self._check_size(len(self._line))
+
+    def _is_between_events(self) -> bool:
+        return not (self._line or self._data or self._is_first_line) and self._id is None and self._name is None
 
     def _take_line(self, line: bytes) -> ServerEvent | None:
         self._check_size(len(line))

@@ -7,7 +7,7 @@ at all if that would be too long: then another backend may be quicker.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -22,7 +22,7 @@ from accord.backends.models.api import Asking, Broken, CannotCarry, ModelApi, Re
 from accord.backends.models.manifest import layers
 from accord.backends.upstream import Reply, Upstream, UpstreamError, UpstreamRequest
 from accord.core.backoff import Dice, delay_s
-from accord.core.sse import EventDecoder
+from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import BackendError, InvalidMessageError
 from accord.ports import Clock
 from accord.wire.answer import AnyPiece, EndPiece
@@ -121,10 +121,11 @@ class ModelBackend:
         while True:
             has_begun = False
             try:
-                async with aclosing(self._pieces(request, streams=order.stream)) as pieces:
-                    async for piece in pieces:
+                async with aclosing(self._batches(request, streams=order.stream)) as batches:
+                    async for batch in batches:
                         has_begun = True
-                        yield piece
+                        for piece in batch:
+                            yield piece
                 return
             except EndpointError as error:
                 tries += 1
@@ -132,17 +133,17 @@ class ModelBackend:
                     raise
                 await self._wait_after(error, tries)
 
-    async def _pieces(self, request: UpstreamRequest, *, streams: bool) -> AsyncGenerator[AnyPiece, None]:
+    async def _batches(self, request: UpstreamRequest, *, streams: bool) -> AsyncGenerator[Sequence[AnyPiece], None]:
+        """The pieces of one attempt, as many at a time as have come: a step for each of them would cost more."""
         accept = EVENT_STREAM if streams else "application/json"
         async with self._replied(request, accept) as reply:
             kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
             try:
                 if kind == EVENT_STREAM:
-                    async for piece in self._streamed(reply, self.api.reading()):
-                        yield piece
+                    async for batch in self._streamed(reply, self.api.reading()):
+                        yield batch
                 elif kind.endswith("json"):
-                    for piece in self.api.read_whole(await self._whole(reply, MAX_WHOLE_BYTES)):
-                        yield piece
+                    yield self.api.read_whole(await self._whole(reply, MAX_WHOLE_BYTES))
                 else:
                     raise Broken("it is neither JSON nor a stream of events")
             except UpstreamError as error:
@@ -153,18 +154,22 @@ class ModelBackend:
                 told = str(error) if isinstance(error, Broken) else "an event is too long"
                 raise EndpointError(self.name, Explained(Failure.NOT_UNDERSTOOD, why=told)) from None
 
-    async def _streamed(self, reply: Reply, reading: Reading) -> AsyncGenerator[AnyPiece, None]:
+    async def _streamed(self, reply: Reply, reading: Reading) -> AsyncGenerator[Sequence[AnyPiece], None]:
         decoder = EventDecoder()
-        read, feed = reply.read, reading.feed
-        while data := await read():
-            for event in decoder.feed(data):
-                for piece in feed(event):
-                    yield piece
-                    if isinstance(piece, EndPiece):
-                        await _read_rest(reply)
-                        return
-        for piece in reading.finish():
-            yield piece
+        while data := await reply.read():
+            batch: list[AnyPiece] = []
+            try:
+                has_ended = _read_events(decoder.feed(data), reading, batch)
+            except (Told, Broken, InvalidMessageError):
+                if batch:  # what was said before it went wrong was said
+                    yield batch
+                raise
+            if batch:
+                yield batch
+            if has_ended:
+                await _read_rest(reply)
+                return
+        yield reading.finish()
 
     async def _whole(self, reply: Reply, limit: int) -> bytes:
         held = bytearray()
@@ -240,6 +245,17 @@ def root_of(url: str) -> str:
     """The address of the server itself."""
     scheme, host, *_ = urlsplit(url)
     return f"{scheme}://{host}"
+
+
+def _read_events(events: Iterable[ServerEvent], reading: Reading, into: list[AnyPiece]) -> bool:
+    """Add the pieces of these events; whether the answer is complete with them."""
+    feed = reading.feed
+    for event in events:
+        if pieces := feed(event):
+            into += pieces
+            if isinstance(pieces[-1], EndPiece):
+                return True
+    return False
 
 
 async def _read_rest(reply: Reply) -> None:
