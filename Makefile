@@ -82,7 +82,8 @@ $(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py tests/peers/package-lock.j
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/peers
 	@touch $@
 
-$(VENV)/heavy/.ready: $(READY) scripts/fetch_peers.py tests/peers/heavy/package-lock.json tests/peers/heavy/requirements.lock
+$(VENV)/heavy/.ready: $(READY) scripts/fetch_peers.py tests/peers/heavy/package-lock.json tests/peers/heavy/requirements.lock \
+		tests/peers/heavy/litellm/requirements.lock
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/heavy --heavy
 	@touch $@
 

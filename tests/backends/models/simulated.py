@@ -6,7 +6,7 @@ It speaks OpenAI's two APIs, Anthropic's and Google's, says back `Hello there.`,
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -38,7 +38,7 @@ TELLS_NOTHING_OF_MODELS: Final = frozenset({"anthropic", "gemini"})
 
 
 @contextmanager
-def simulator(folder: Path) -> Iterator[str]:
+def simulator(folder: Path) -> Generator[str]:
     """Its address, while it runs."""
     script = folder / "fixtures.json"
     script.write_text(json.dumps({"fixtures": [{"match": {"userMessage": SAID}, "response": {"content": SAID}}]}))
