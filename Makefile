@@ -13,6 +13,9 @@ help: ## Show this help
 run: $(READY) ## Serve the demo agent at http://127.0.0.1:8000 and print a line that asks it (ARGS="--port 0")
 	@$(BIN)/accord serve $(ARGS)
 
+# Tests start hundreds of programs: what Python compiled is kept for the next one, whatever the machine's own choice is.
+test: export PYTHONDONTWRITEBYTECODE :=
+test: export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
 test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready ## Run the whole test suite (ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(ARGS)
 

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit
@@ -85,6 +85,7 @@ class ModelBackend:
         self._declared: Final = declared or {}
         self._facts: Final = facts or {}
         self._headers: Final = {"content-type": "application/json", **api.headers(endpoint.key)}
+        self._ending: Final = _Ending()
         self.evidence: Layer = {}
         self._manifest = self._learn({})
 
@@ -107,6 +108,7 @@ class ModelBackend:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._ending.stop()
         await self._upstream.aclose()
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
@@ -167,7 +169,7 @@ class ModelBackend:
             if batch:
                 yield batch
             if has_ended:
-                await _read_rest(reply)
+                self._ending.begin(reply)
                 return
         yield reading.finish()
 
@@ -193,7 +195,8 @@ class ModelBackend:
                 raise EndpointError(self.name, await self._explained(reply))
             yield reply
         finally:
-            await reply.close()
+            if reply not in self._ending:
+                await reply.close()
 
     async def _explained(self, reply: Reply) -> Explained:
         try:
@@ -201,16 +204,8 @@ class ModelBackend:
         except (UpstreamError, Broken):
             body = b""
         told = self.api.explain(reply.status, body)
-        retry_after_s = seconds_of(reply.headers.get("retry-after"), self._clock)
-        return Explained(
-            told.failure,
-            told.refused,
-            told.short,
-            told.said,
-            told.why,
-            reply.status,
-            told.retry_after_s or retry_after_s,
-        )
+        wait_s = told.retry_after_s or seconds_of(reply.headers.get("retry-after"), self._clock)
+        return replace(told, status=reply.status, retry_after_s=wait_s)
 
     async def _wait_after(self, error: EndpointError, tries: int) -> None:
         """Wait until the request may be sent again; raises the error if it is not worth it."""
@@ -258,12 +253,36 @@ def _read_events(events: Iterable[ServerEvent], reading: Reading, into: list[Any
     return False
 
 
+class _Ending:
+    """Replies whose answer is complete, and whose last bytes nobody should have to wait for.
+
+    They are read all the same: a connection with something unread could not be used again.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: Final[dict[Reply, asyncio.Task[None]]] = {}
+
+    def __contains__(self, reply: Reply) -> bool:
+        return reply in self._tasks
+
+    def begin(self, reply: Reply) -> None:
+        """Read the rest of this reply, and let go of it."""
+        task = self._tasks[reply] = asyncio.create_task(_read_rest(reply))
+        task.add_done_callback(lambda _: self._tasks.pop(reply, None))
+
+    async def stop(self) -> None:
+        """Wait for the last of them: it is a moment at most."""
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+
 async def _read_rest(reply: Reply) -> None:
-    """Read what follows the answer's own end; a connection with something unread could not be used again."""
-    with suppress(UpstreamError, TimeoutError):
-        async with asyncio.timeout(REST_S):
-            while await reply.read():
-                pass
+    try:
+        with suppress(UpstreamError, TimeoutError):
+            async with asyncio.timeout(REST_S):
+                while await reply.read():
+                    pass
+    finally:
+        await reply.close()
 
 
 def seconds_of(retry_after: str | None, clock: Clock) -> float | None:
