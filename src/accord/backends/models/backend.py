@@ -108,8 +108,12 @@ class ModelBackend:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._ending.stop()
+        await self.at_rest()
         await self._upstream.aclose()
+
+    async def at_rest(self) -> None:
+        """Wait until no answered stream is still being read to its end."""
+        await self._ending.over()
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
         """The answer as it comes."""
@@ -195,7 +199,7 @@ class ModelBackend:
                 raise EndpointError(self.name, await self._explained(reply))
             yield reply
         finally:
-            if reply not in self._ending:
+            if not self._ending.has(reply):
                 await reply.close()
 
     async def _explained(self, reply: Reply) -> Explained:
@@ -260,17 +264,18 @@ class _Ending:
     """
 
     def __init__(self) -> None:
-        self._tasks: Final[dict[Reply, asyncio.Task[None]]] = {}
+        self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
 
-    def __contains__(self, reply: Reply) -> bool:
-        return reply in self._tasks
+    def has(self, reply: Reply) -> bool:
+        """Whether this one is being read to its end."""
+        return id(reply) in self._tasks
 
     def begin(self, reply: Reply) -> None:
         """Read the rest of this reply, and let go of it."""
-        task = self._tasks[reply] = asyncio.create_task(_read_rest(reply))
-        task.add_done_callback(lambda _: self._tasks.pop(reply, None))
+        task = self._tasks[id(reply)] = asyncio.create_task(_read_rest(reply))
+        task.add_done_callback(lambda _: self._tasks.pop(id(reply), None))
 
-    async def stop(self) -> None:
+    async def over(self) -> None:
         """Wait for the last of them: it is a moment at most."""
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
