@@ -38,8 +38,18 @@ class ForwardingProxy:
         started.set_result((asyncio.get_running_loop(), end, server.sockets[0].getsockname()[1]))
         await end.wait()
         server.close()
+        left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _met(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._forward(reader, writer)
+        finally:
+            await _closed(writer)
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             first, _, rest = head.partition(b"\r\n")
@@ -47,12 +57,14 @@ class ForwardingProxy:
             self.asked.append(f"{method} {target}")
             parts = urlsplit(target if method != "CONNECT" else f"//{target}")
             there_reader, there_writer = await asyncio.open_connection(parts.hostname, parts.port)
-            if method == "CONNECT":
-                writer.write(b"HTTP/1.1 200 Dug\r\n\r\n")
-            else:
-                there_writer.write(f"{method} {parts.path} HTTP/1.1\r\n".encode() + rest)
-            await asyncio.gather(self._pump(reader, there_writer, self.passed), self._pump(there_reader, writer))
-        writer.close()
+            try:
+                if method == "CONNECT":
+                    writer.write(b"HTTP/1.1 200 Dug\r\n\r\n")
+                else:
+                    there_writer.write(f"{method} {parts.path} HTTP/1.1\r\n".encode() + rest)
+                await asyncio.gather(self._pump(reader, there_writer, self.passed), self._pump(there_reader, writer))
+            finally:
+                await _closed(there_writer)
 
     async def _pump(
         self, source: asyncio.StreamReader, target: asyncio.StreamWriter, kept: bytearray | None = None
@@ -64,3 +76,9 @@ class ForwardingProxy:
                 target.write(data)
                 await target.drain()
         target.close()
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with suppress(ConnectionError):
+        await writer.wait_closed()
