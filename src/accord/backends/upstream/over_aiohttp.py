@@ -1,13 +1,16 @@
 """The way to an endpoint over aiohttp: keep-alive pool, the environment's proxies, the operator's certificates."""
 
 import asyncio
+import os
 import ssl
 from collections.abc import Mapping
+from errno import errorcode
 from io import BytesIO
 from typing import Final
 
 from aiohttp import (
     ClientConnectorCertificateError,
+    ClientConnectorDNSError,
     ClientError,
     ClientPayloadError,
     ClientResponse,
@@ -120,5 +123,8 @@ def _timed_out(error: TimeoutError) -> str:
 
 
 def _told(error: Exception) -> str:
-    """The kind of an error: its text may hold addresses, headers and what else was sent."""
-    return type(error).__name__
+    """What is wrong, in the system's words or by its kind: the text may hold addresses, headers and what was sent."""
+    if isinstance(error, ClientConnectorDNSError):
+        return "its name cannot be found"
+    number = error.errno if isinstance(error, OSError) else None
+    return type(error).__name__ if number is None or number not in errorcode else os.strerror(number)
