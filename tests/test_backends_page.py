@@ -12,7 +12,8 @@ import pytest
 from accord.backends.models.backend import Endpoint, ModelBackend
 from accord.backends.upstream import Reply, UpstreamRequest
 from accord.cli.assemble import build_backends
-from accord.cli.model_backend import APIS, OPTIONS
+from accord.cli.model_apis import APIS
+from accord.cli.model_backend import OPTIONS
 from accord.config import read_config
 from accord.engine.clock import SystemClock
 from accord.wire.answer import EndPiece, TextPiece

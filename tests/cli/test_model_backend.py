@@ -7,7 +7,8 @@ import pytest
 from accord.backends.evidence import Evidence
 from accord.cli.keep_probed import with_line
 from accord.cli.known import Known
-from accord.cli.model_backend import APIS, model_backend
+from accord.cli.model_apis import APIS
+from accord.cli.model_backend import model_backend
 from accord.config import BackendConfig, read_config
 from accord.errors import ConfigError, UsageError
 from accord.wire.support import SupportLevel

@@ -11,6 +11,7 @@ from accord.agents import demo, relay
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.cli.acp_backend import acp_backend
 from accord.cli.known import Known, known_of
+from accord.cli.model_apis import APIS
 from accord.config import (
     BackendConfig,
     Config,
@@ -58,11 +59,9 @@ def _model(config: BackendConfig, known: Known) -> Backend:
 
 KINDS: Final[Mapping[str, Callable[[BackendConfig, Known], Backend]]] = {
     "acp": _acp,
-    "anthropic": _model,
     "echo": _echo,
-    "gemini": _model,
-    "openai": _model,
     "scripted": _scripted,
+    **dict.fromkeys(APIS, _model),
 }
 """Who speaks to a backend of which kind."""
 

@@ -21,19 +21,10 @@ from accord.backends.models.api import ModelApi
 from accord.backends.models.backend import Endpoint, ModelBackend, Retrying
 from accord.backends.upstream import Reply, Upstream, UpstreamRequest, UpstreamTimes
 from accord.cli.known import Known
+from accord.cli.model_apis import APIS
 from accord.config import BackendConfig
 from accord.engine.clock import SystemClock
 from accord.errors import UsageError
-
-APIS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
-    "openai": {
-        "chat": ("accord.backends.models.openai.chat", "OpenAiChat"),
-        "responses": ("accord.backends.models.openai.responses", "OpenAiResponses"),
-    },
-    "anthropic": {"messages": ("accord.backends.models.anthropic", "AnthropicMessages")},
-    "gemini": {"generate": ("accord.backends.models.gemini", "Gemini")},
-}
-"""The APIs of each kind, the usual one first, and where each is spoken."""
 
 TRANSPORTS: Final[Mapping[str, tuple[str, str]]] = {
     "aiohttp": ("accord.backends.upstream.over_aiohttp", "AiohttpUpstream"),

@@ -47,6 +47,10 @@ class EndPiece(AnswerPiece, frozen=True):
     type: Literal["end"] = "end"
     reason: Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"] = "end_turn"
     usage: FreeObject | None = None
+    logprobs: list[FreeObject] | None = Field(
+        default=None,
+        description="If asked for: each token with its log probability, and the likeliest others as `top`.",
+    )
 
 
 AnyPiece = TextPiece | ThinkingPiece | ToolCallPiece | EndPiece

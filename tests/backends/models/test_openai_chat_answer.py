@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
 from accord.backends.models.api import Broken, Told
+from accord.backends.models.openai import OpenAiChat
 from accord.backends.models.openai.chat_answer import ChatReading, read_whole
-from accord.core.sse import EventDecoder
+from accord.core.sse import EventDecoder, ServerEvent
 from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.work import WorkOrder
 
 DONE = b"data: [DONE]\n\n"
 
@@ -285,3 +287,29 @@ def test_a_whole_answer_that_has_no_answer_is_broken(body: bytes):
 def test_an_error_in_place_of_a_whole_answer_is_told():
     with pytest.raises(Told):
         read_whole(b'{"error": {"message": "no"}}')
+
+
+def test_probabilities_of_tokens_come_with_the_end():
+    def chunk(*tokens: object, **more: object) -> ServerEvent:
+        choice = {"index": 0, "delta": {"content": "a"}, "logprobs": {"content": list(tokens)}, **more}
+        return ServerEvent(json.dumps({"choices": [choice]}).encode())
+
+    reading = ChatReading()
+    reading.feed(chunk({"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}))
+    likely = {"token": "c", "logprob": -2.0, "bytes": None}
+    reading.feed(chunk({"token": "b", "logprob": -1.0, "top_logprobs": [likely]}, finish_reason="stop"))
+    (end,) = reading.finish()
+    assert isinstance(end, EndPiece)
+    assert end.logprobs == [
+        {"token": "a", "logprob": -0.5},
+        {"token": "b", "logprob": -1.0, "top": [{"token": "c", "logprob": -2.0}]},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("asked", "fields"),
+    [(True, {"logprobs": True}), (3, {"logprobs": True, "top_logprobs": 3}), (False, {"logprobs": False})],
+)
+def test_probabilities_are_asked_for_with_or_without_a_number(asked: object, fields: dict[str, object]):
+    body = OpenAiChat().ask(WorkOrder(parameters={"logprobs": asked}), "m").body or {}
+    assert {name: value for name, value in body.items() if "logprobs" in name} == fields

@@ -1,8 +1,8 @@
 """OpenAI's chat completions, as OpenAI and everybody who is compatible with it speak them: the request.
 
 Servers differ in what they take, and those differences are options here, never guesses. Reasoning of earlier turns is
-not sent unless `reasoning_field` names a place for it: the API has none, and the plan says so. Answers have no
-place for probabilities of tokens, so none are asked for. How an answer is read is in `chat_answer.py`.
+not sent unless `reasoning_field` names a place for it: the API has none, and the plan says so. The parameter
+`logprobs` is true, or how many likely tokens to tell of each. How an answer is read is in `chat_answer.py`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -64,6 +64,7 @@ GIVES: Final[Mapping[str, str | SupportLevel]] = MappingProxyType(
         "max_tokens": "native",
         "frequency_penalty": "native",
         "presence_penalty": "native",
+        "logprobs": "native",
         "seed_determinism": SupportLevel.limited("the seed is taken, and answers mostly repeat: no more is promised"),
     }
 )
@@ -71,7 +72,6 @@ LACKS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "file_input": "it takes no files other than PDF",
         "tool_result_media": "what tools give is text only",
-        "logprobs": "answers here have no place for probabilities",
         "cache_control": "the endpoint itself decides what it caches",
     }
 )
@@ -123,6 +123,7 @@ class OpenAiChat:
             "frequency_penalty": "frequency_penalty",
             "presence_penalty": "presence_penalty",
             "seed": "seed",
+            "logprobs": "logprobs",
         }
         self._usage_in_stream: Final = usage_in_stream
         self._max_stops: Final = max_stops
@@ -149,6 +150,9 @@ class OpenAiChat:
         if order.stop_sequences:
             body["stop"] = self._stops(order.stop_sequences)
         body = with_parameters(body, order, self._fields, self.lacks)
+        if (count := order.parameters.get("logprobs")) is not None and not isinstance(count, bool):
+            # How many likely tokens to tell of each; the API wants the question and the number apart.
+            body |= {"logprobs": True, "top_logprobs": count}
         if order.thinking:
             body.setdefault("reasoning_effort", self._effort)
         return Asking("/chat/completions", body)

@@ -52,12 +52,23 @@ class _Delta(Struct):
     tool_calls: list[_Call] | None = None
 
 
+class _Token(Struct):
+    token: str
+    logprob: float
+    top_logprobs: "list[_Token] | None" = None
+
+
+class _Logprobs(Struct):
+    content: list[_Token] | None = None
+
+
 class _Choice(Struct):
     index: int | None = None
     delta: _Delta | None = None
     message: _Delta | None = None
     finish_reason: str | None = None
     stop_reason: Any = None
+    logprobs: "_Logprobs | None" = None
 
 
 class _InputDetails(Struct):
@@ -120,7 +131,7 @@ class _Calling:
 class ChatReading:
     """One answer while it is read."""
 
-    __slots__ = ("_by_index", "_calls", "_finished", "_has_refused", "_stopped_at_text", "_usage")
+    __slots__ = ("_by_index", "_calls", "_finished", "_has_refused", "_stopped_at_text", "_tokens", "_usage")
 
     def __init__(self) -> None:
         self._calls: list[_Calling] = []
@@ -128,6 +139,7 @@ class ChatReading:
         self._finished: str | None = None
         self._stopped_at_text = False
         self._has_refused = False
+        self._tokens: list[_Token] = []
         self._usage: _Usage | None = None
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
@@ -165,6 +177,8 @@ class ChatReading:
         if choice.finish_reason:
             self._finished = choice.finish_reason
             self._stopped_at_text = isinstance(choice.stop_reason, str)
+        if choice.logprobs is not None:
+            self._tokens += choice.logprobs.content or ()
         delta = choice.delta or choice.message
         if delta is None:
             return ()
@@ -204,7 +218,8 @@ class ChatReading:
     def _end(self) -> Sequence[AnyPiece]:
         reason = self._reason()
         calls = [call.piece(is_cut=reason == "max_tokens") for call in self._calls]
-        return [*calls, EndPiece.trusted(reason=reason, usage=_neutral(self._usage))]
+        told = [_told(token) for token in self._tokens] or None
+        return [*calls, EndPiece.trusted(reason=reason, usage=_neutral(self._usage), logprobs=told)]
 
     def _reason(self) -> Reason:
         if self._has_refused:
@@ -272,6 +287,13 @@ def _seal(extra: Any) -> str | None:
 
 def _untyped(data: bytes) -> Any:
     return msgspec.json.decode(data)
+
+
+def _told(token: _Token) -> dict[str, Any]:
+    told: dict[str, Any] = {"token": token.token, "logprob": token.logprob}
+    if token.top_logprobs:
+        told["top"] = [{"token": each.token, "logprob": each.logprob} for each in token.top_logprobs]
+    return told
 
 
 def _neutral(usage: _Usage | None) -> dict[str, Any] | None:
