@@ -122,7 +122,7 @@ def build_backends(loaded: Loaded, *, warns: bool = True) -> list[Assembled]:
 def _assembled(config: BackendConfig, loaded: Loaded) -> Assembled:
     kind = KINDS.get(config.kind)
     if kind is None:
-        raise UsageError(f"backends.{config.name}: kind should be one of {', '.join(KINDS)}")
+        raise UsageError(f"backends.{config.name}: kind should be one of {', '.join(sorted(KINDS))}")
     known = known_of(config, loaded)
     return Assembled(config, known, kind(config, known))
 
