@@ -1,0 +1,124 @@
+"""The first step of something awaited, and the rest of it: as if it had been awaited in one go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from accord.engine.at_once import Now, Rest, begin
+from accord.engine.limits import Patience
+from accord.errors import TimedOutError, TurnCancelledError
+from accord.servers.patience import within
+
+
+def run(task: Callable[[], Awaitable[Any]]) -> Any:
+    async def bounded() -> Any:
+        return await asyncio.wait_for(task(), 10)
+
+    return asyncio.run(bounded())
+
+
+async def at_once(result: int = 1) -> int:
+    return result
+
+
+async def after(steps: int) -> list[int]:
+    found: list[int] = []
+    for step in range(steps):
+        await asyncio.sleep(0)
+        found.append(step)
+    return found
+
+
+async def fails_after(steps: int) -> None:
+    await after(steps)
+    raise KeyError(steps)
+
+
+async def stubborn() -> str:
+    """Takes being cancelled once for a reason to say something, after one more wait."""
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        await asyncio.sleep(0)
+        return "still here"
+    return "never"
+
+
+def test_what_is_there_at_once_is_given_at_once():
+    async def task() -> None:
+        begun = begin(at_once(7))
+        assert isinstance(begun, Now)
+        assert begun.result == 7
+
+    run(task)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_what_is_not_there_comes_with_the_rest(steps: int):
+    async def task() -> None:
+        begun = begin(after(steps))
+        assert isinstance(begun, Rest)
+        assert await begun == list(range(steps))
+
+    run(task)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_what_fails_fails_wherever_it_does(steps: int):
+    async def task() -> None:
+        with pytest.raises(KeyError):
+            await within(10, fails_after(steps))
+
+    run(task)
+
+
+def test_a_time_limit_is_held_inside_the_rest_and_not_before():
+    async def task() -> None:
+        assert await within(0, at_once()) == 1
+        with pytest.raises(TimeoutError):
+            await within(0.01, asyncio.sleep(60))
+
+    run(task)
+
+
+def test_being_cancelled_reaches_whoever_waits_inside_who_may_go_on():
+    async def task() -> None:
+        waiting = asyncio.create_task(within(60, stubborn()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        assert await waiting == "still here"
+
+    run(task)
+
+
+def test_a_timer_of_its_own_inside_works_as_ever():
+    async def timed() -> str:
+        try:
+            async with asyncio.timeout(0.01):
+                await asyncio.sleep(60)
+        except TimeoutError:
+            return "in time"
+        return "never"
+
+    assert run(lambda: within(60, timed())) == "in time"
+
+
+def test_a_turns_patience_ends_by_its_limit_by_what_is_left_and_by_being_cancelled():
+    async def task() -> None:
+        patience = Patience()
+        with pytest.raises(TimedOutError, match=r"Nothing came from the agent for 0\.01 seconds"):
+            await patience.wait("the agent").upto(0.01, asyncio.sleep(60))
+        with pytest.raises(TimedOutError):
+            await patience.wait("the agent", lambda: 0.01).upto(60, asyncio.sleep(60))
+        waiting = asyncio.create_task(patience.wait("the agent").upto(60, asyncio.sleep(60)))
+        await asyncio.sleep(0)
+        patience.cancel()
+        with pytest.raises(TurnCancelledError):
+            await waiting
+        with pytest.raises(TurnCancelledError):
+            await patience.wait("the agent").upto(60, asyncio.get_running_loop().create_future())
+        patience.close()
+
+    run(task)
