@@ -33,7 +33,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(value=JSON)
 def test_any_json_is_a_message_or_our_error(model: type[Message], value: Any):
     try:
@@ -44,7 +44,7 @@ def test_any_json_is_a_message_or_our_error(model: type[Message], value: Any):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(raw=st.binary(max_size=40) | st.text(max_size=40))
 def test_any_bytes_are_a_message_or_our_error(model: type[Message], raw: bytes | str):
     try:
@@ -54,7 +54,7 @@ def test_any_bytes_are_a_message_or_our_error(model: type[Message], raw: bytes |
 
 
 @pytest.mark.parametrize("model", ALL_MODELS, ids=lambda model: model.__name__)
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(value=JSON)
 def test_any_value_is_a_message_or_pydantics_error(model: type[BaseModel], value: Any):
     try:
