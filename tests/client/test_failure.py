@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.client.failure import seconds_of, setback_of_answer, setback_of_connection
+from accord.client.failure import setback_of_answer, setback_of_connection
+from accord.core.backoff import told_seconds
 from accord.errors import FACTS, AccordError, ConnectionFailedError, ErrorCode, RefusedError
 from accord.wire.problem import problem_body
 
@@ -67,7 +68,7 @@ def test_a_code_that_this_client_does_not_know_is_told_by_its_status():
     ],
 )
 def test_only_whole_seconds_are_read(told: str | None, seconds: float | None):
-    assert seconds_of(told) == seconds
+    assert told_seconds(told) == seconds
 
 
 @given(st.integers(300, 999), st.none() | st.text(), st.binary(max_size=100))

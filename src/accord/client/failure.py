@@ -10,6 +10,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
+from accord.core.backoff import told_seconds
 from accord.errors import AccordError, ConnectionFailedError, ErrorCode, InvalidMessageError, RefusedError
 from accord.wire.problem import ProblemBody, failure_of_problem
 
@@ -50,7 +51,8 @@ class Setback:
 
 def setback_of_answer(status: int, retry_after: str | None, body: bytes) -> Setback:
     """What an HTTP answer means that is not a success."""
-    told_s = seconds_of(retry_after)
+    # Its form with a date is not read, since clocks differ.
+    told_s = told_seconds(retry_after)
     try:
         problem = ProblemBody.parse(body)
     except InvalidMessageError:
@@ -61,14 +63,6 @@ def setback_of_answer(status: int, retry_after: str | None, body: bytes) -> Setb
 def setback_of_connection(why: str, *, is_passing: bool = True) -> Setback:
     """What a connection means that could not be made, or broke."""
     return Setback(ConnectionFailedError(f"The service cannot be reached: {why}"), is_passing)
-
-
-def seconds_of(retry_after: str | None) -> float | None:
-    """The seconds of a `Retry-After` header; its form with a date is not read, since clocks differ."""
-    # No service means more digits than these, and Python refuses to read thousands of them.
-    if retry_after is None or not retry_after.isascii() or not retry_after.isdigit() or len(retry_after) > 12:
-        return None
-    return float(retry_after)
 
 
 def _bare_failure(status: int, told_s: float | None) -> AccordError:

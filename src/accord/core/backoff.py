@@ -5,9 +5,18 @@ from typing import Final
 
 FIRST_S: Final = 0.5
 LONGEST_S: Final = 30.0
+MAX_DIGITS: Final = 12
 
 Dice = Callable[[], float]
 """Gives a number from 0 to 1, as `random.random` does."""
+
+
+def told_seconds(retry_after: str | None) -> float | None:
+    """The seconds of a `Retry-After` header, if that is what it holds."""
+    # No service means more digits than these, and Python refuses to read thousands of them.
+    if retry_after is None or not retry_after.isascii() or not retry_after.isdigit() or len(retry_after) > MAX_DIGITS:
+        return None
+    return float(retry_after)
 
 
 def delay_s(failures: int, *, told_s: float | None = None, dice: Dice | None = None) -> float:

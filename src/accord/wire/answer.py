@@ -6,6 +6,9 @@ from pydantic import Field
 
 from accord.wire.message import FreeObject, FreeValue, Tagged, seal
 
+EndReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]
+"""Why an answer ends."""
+
 
 class AnswerPiece(Tagged, frozen=True):
     """One piece of an answer."""
@@ -45,7 +48,7 @@ class EndPiece(AnswerPiece, frozen=True):
     """The answer is complete; the last piece, always."""
 
     type: Literal["end"] = "end"
-    reason: Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"] = "end_turn"
+    reason: EndReason = "end_turn"
     usage: FreeObject | None = None
     logprobs: list[FreeObject] | None = Field(
         default=None,

@@ -103,6 +103,7 @@ CASES: dict[str, Case] = {
     ),
     "busy for an hour": Case([refusal(429, "Retry-After: 3600"), STREAMED], Failure.RATE_LIMITED),
     "busy until who knows when": Case([refusal(429, "Retry-After: soon"), STREAMED], TEXT, 2, (0.5,)),
+    "busy for a number without end": Case([refusal(429, "Retry-After: " + "9" * 400), STREAMED], TEXT, 2, (0.5,)),
     "overloaded, then well": Case([refusal(529), refusal(503, "Retry-After: 2"), STREAMED], TEXT, 3, (0.5, 2.0)),
     "failed, then well": Case([refusal(500), AT_ONCE], TEXT, 2, (0.5,)),
     "failed": Case([refusal(502)], Failure.FAILED, 3, (0.5, 1.0)),

@@ -21,7 +21,7 @@ from accord.backends.failure import EndpointError, Explained, Failure
 from accord.backends.models.api import Asking, Broken, CannotCarry, ModelApi, Reading, Told
 from accord.backends.models.manifest import layers
 from accord.backends.upstream import Reply, Upstream, UpstreamError, UpstreamRequest
-from accord.core.backoff import Dice, delay_s
+from accord.core.backoff import Dice, delay_s, told_seconds
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import BackendError, InvalidMessageError
 from accord.ports import Clock
@@ -295,8 +295,8 @@ def seconds_of(retry_after: str | None, clock: Clock) -> float | None:
     if retry_after is None:
         return None
     text = retry_after.strip()
-    if text.replace(".", "", 1).isdecimal() and text.isascii():
-        return float(text)
+    if (seconds := told_seconds(text)) is not None:
+        return seconds
     try:
         return max(0.0, (parsedate_to_datetime(text) - clock.now()).total_seconds())
     except (ValueError, TypeError):

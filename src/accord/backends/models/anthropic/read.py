@@ -6,7 +6,7 @@ tokens are all of them, those of the cache included, which the API tells apart: 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from pydantic import ValidationError
@@ -14,11 +14,9 @@ from pydantic import ValidationError
 from accord.backends.models.anthropic.failure import ErrorObject, explained
 from accord.backends.models.api import Broken, Told
 from accord.core.sse import ServerEvent
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
 
-Reason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]
-
-REASONS: Final[Mapping[str, Reason]] = MappingProxyType(
+REASONS: Final[Mapping[str, EndReason]] = MappingProxyType(
     {
         "end_turn": "end_turn",
         "max_tokens": "max_tokens",

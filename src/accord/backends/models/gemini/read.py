@@ -15,7 +15,7 @@ endpoints name a reason to finish in every event and the last event has the usag
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from pydantic import ValidationError
@@ -25,9 +25,7 @@ from accord.backends.models.api import Broken, Told
 from accord.backends.models.gemini.failure import Problem, explain_problem
 from accord.backends.models.gemini.ids import made_id
 from accord.core.sse import ServerEvent
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
-
-Reason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]
+from accord.wire.answer import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
 
 NOT_FINISHED: Final = frozenset({"", "FINISH_REASON_UNSPECIFIED"})
 
@@ -199,7 +197,7 @@ class GeminiReading:
             raise Told(Explained(Failure.CONTENT_REFUSED, short=short, why=REFUSALS.get(short)))
         return [EndPiece(reason="refusal" if is_refused else self._reason(), usage=_usage(self._usage))]
 
-    def _reason(self) -> Reason:
+    def _reason(self) -> EndReason:
         if self._finished == "MAX_TOKENS":
             return "max_tokens"
         return "tool_use" if self._calls else "end_turn"

@@ -6,7 +6,7 @@ every call index 0 or repeat the name. A stream is complete with `[DONE]` or wit
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 from uuid import uuid4
 
 import msgspec
@@ -16,12 +16,11 @@ from accord.backends.models.api import Broken, Told
 from accord.backends.models.openai.failure import explained_by
 from accord.backends.models.openai.parts import arguments_of
 from accord.core.sse import ServerEvent
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
 
 DONE: Final = b"[DONE]"
 
-Reason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]
-REASONS: Final[Mapping[str, Reason]] = MappingProxyType(
+REASONS: Final[Mapping[str, EndReason]] = MappingProxyType(
     {
         "stop": "end_turn",
         "length": "max_tokens",
@@ -221,7 +220,7 @@ class ChatReading:
         told = [_told(token) for token in self._tokens] or None
         return [*calls, EndPiece.trusted(reason=reason, usage=_neutral(self._usage), logprobs=told)]
 
-    def _reason(self) -> Reason:
+    def _reason(self) -> EndReason:
         if self._has_refused:
             return "refusal"
         reason = REASONS.get(self._finished or "", "end_turn")

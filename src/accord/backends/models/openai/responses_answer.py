@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Struct
 
 from accord.backends.models.api import Broken, Told
-from accord.backends.models.openai.chat_answer import DONE, Reason
+from accord.backends.models.openai.chat_answer import DONE
 from accord.backends.models.openai.failure import explained_by
 from accord.backends.models.openai.parts import arguments_of
 from accord.core.sse import ServerEvent
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
 
 TEXT_DELTA: Final = "response.output_text.delta"
-INCOMPLETE: Final[Mapping[str, Reason]] = MappingProxyType(
+INCOMPLETE: Final[Mapping[str, EndReason]] = MappingProxyType(
     {"max_output_tokens": "max_tokens", "max_tokens": "max_tokens", "content_filter": "refusal"}
 )
 ENDED: Final = frozenset({"completed", "incomplete"})
@@ -186,7 +186,7 @@ class ResponsesReading:
         text = content.text or content.refusal
         return (TextPiece(text=text),) if text else ()
 
-    def _reason(self, response: _Response) -> Reason:
+    def _reason(self, response: _Response) -> EndReason:
         if self._has_refused:
             return "refusal"
         why = response.incomplete_details.reason if response.incomplete_details else None
