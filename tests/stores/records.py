@@ -4,6 +4,8 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
+
 from accord.ports import Append, Begun, Ending, SessionStore
 from accord.wire.chat import ChatMessage, Role
 from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
@@ -51,4 +53,4 @@ async def begun(store: SessionStore, request_id: str = "r1", session_id: str = "
 async def put(store: SessionStore, session: SessionRecord, request_id: str | None = None) -> Begun:
     """Have a session kept, by a turn in it that begins when the session was last used."""
     its = a_turn(request_id or f"of {session.session_id}", session.session_id, owner=session.owner)
-    return await store.begin_turn(session, its.model_copy(update={"created_at": session.updated_at}), history=99)
+    return await store.begin_turn(session, replace(its, created_at=session.updated_at), history=99)

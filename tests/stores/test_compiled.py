@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 from sqlalchemy import Connection, Executable, bindparam, case, create_engine, delete, func, insert, select, update
 
 from accord.stores.compiled import Prepared, by_engine, overwriting, values_of
@@ -20,7 +21,7 @@ def connection() -> Iterator[Connection]:
     engine = create_engine("sqlite+pysqlite://")
     with engine.connect() as connection:
         METADATA.create_all(connection)
-        rows = [vars(a_turn(f"r{number}", seconds=number)) for number in range(3)]
+        rows = [asdict(a_turn(f"r{number}", seconds=number)) for number in range(3)]
         connection.execute(insert(turns), [{**row, "state": row["state"].value} for row in rows])
         yield connection
     engine.dispose()
@@ -60,7 +61,7 @@ def test_what_a_statement_met_is_counted(connection: Connection):
 
 
 def test_each_of_many_is_written_and_none_of_none(connection: Connection):
-    rows = [{**vars(a_turn(name)), "state": "done", "ended_at": at(9)} for name in ("x", "y")]
+    rows = [{**asdict(a_turn(name)), "state": "done", "ended_at": at(9)} for name in ("x", "y")]
     Prepared(NEW).each(connection, [])
     Prepared(NEW).each(connection, rows)
     found = connection.execute(select(turns.c.request_id, turns.c.ended_at).where(~IS_RUNNING)).all()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import Append, Begun, SessionStore
@@ -55,10 +56,10 @@ async def test_a_session_begun_in_again_is_renewed_but_not_younger(store: Sessio
     declared = ClientCapabilities(prefers_markdown=False)
     await put(store, a_session(seconds=5), "r1")
     again = a_session(seconds=9, agent="other", capabilities=declared, negotiated={"x": 1})
-    renewed = again.model_copy(update={"created_at": at(5)})
+    renewed = replace(again, created_at=at(5))
     assert (await put(store, again, "r2")).session == renewed
     assert await store.session("s1") == renewed
-    late = again.model_copy(update={"updated_at": at(7)})
+    late = replace(again, updated_at=at(7))
     assert (await put(store, late, "r3")).session == renewed
 
 
@@ -132,8 +133,8 @@ KEPT = a_session(capabilities=ClientCapabilities(prefers_markdown=False), negoti
 @pytest.mark.parametrize(
     "session",
     [
-        KEPT.model_copy(update={"agent": "other", "updated_at": at(9)}),
-        KEPT.model_copy(update={"capabilities": ClientCapabilities(), "negotiated": {}}),
+        replace(KEPT, agent="other", updated_at=at(9)),
+        replace(KEPT, capabilities=ClientCapabilities(), negotiated={}),
         a_session("s2", agent="other"),
         a_session("s3", owner="eve"),
     ],

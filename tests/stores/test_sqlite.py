@@ -14,6 +14,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from msgspec.structs import replace
 from sqlalchemy import Connection, create_engine, select
 
 from accord.errors import ErrorCode, StoreConflictError, StoreError
@@ -165,7 +166,7 @@ async def test_what_is_deleted_is_nowhere_in_the_files(file: Path):
     await store.open()
     await begun(store)
     await store.append_packets(Append("r1", 1, ["a secret packet", "x" * 9000], {"i1": "a secret item" * 900}))
-    receipt = a_receipt("r1", None).model_copy(update={"body": "a secret receipt"})
+    receipt = replace(a_receipt("r1", None), body="a secret receipt")
     await store.end_turn(ending(messages=said("a secret message"), receipt=receipt))
     assert b"a secret" in everything(file)
     await store.delete_user("ada")

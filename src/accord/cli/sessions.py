@@ -3,15 +3,17 @@
 import json
 import os
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from msgspec.structs import asdict
+from pydantic_core import to_jsonable_python
 
 from accord.cli.config import ConfigOption
 from accord.cli.store import with_store
 from accord.config import load_config
 from accord.errors import UsageError
-from accord.wire.session import Erased
+from accord.wire.session import Erased, SessionRecord
 
 PAGE = 100
 
@@ -28,7 +30,7 @@ def list_command(
     """List the sessions of a user, the newest first."""
     found = with_store(config, lambda store: store.sessions(owner, limit=PAGE))
     if as_json:
-        print(json.dumps([session.dump() for session in found], indent=2, ensure_ascii=False))
+        print(json.dumps([_plain(session) for session in found], indent=2, ensure_ascii=False))
         return
     for session in found:
         print(f"{session.session_id}  {session.agent}  {session.updated_at:%Y-%m-%d %H:%M}")
@@ -74,3 +76,9 @@ def expire_command(
 def _told(erased: Erased) -> str:
     counts = ", ".join(f"{count} {name}" for name, count in erased.dump().items() if count)
     return f"Deleted {counts or 'nothing'}"
+
+
+def _plain(session: SessionRecord) -> Any:
+    """The session as plain JSON values, without what it does not have."""
+    held = {name: value for name, value in asdict(session).items() if value is not None}
+    return to_jsonable_python(held, exclude_none=True)

@@ -9,19 +9,18 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Any, Final, cast
 
-from accord.agent import Agent, Question, Turn, UserFacingError
+from accord.agent import Agent, Turn, UserFacingError
 from accord.core.adapt import ClientAdapter, Shrinks
 from accord.core.collect import Collected
-from accord.core.converse import converse
 from accord.core.order import PacketOrder, Stage
 from accord.core.validate import ContentValidator, Limits
 from accord.core.validate.declaration import read_declaration
 from accord.engine.clock import SystemClock
 from accord.engine.dispatch import Account, Dispatcher
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
+from accord.engine.questions import Questions
 from accord.errors import AccordError, AgentError, RefusedError
 from accord.ports import Clock
-from accord.wire.answer import AnyPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.event import PresentationEvent
 from accord.wire.message import Message
@@ -90,17 +89,21 @@ class RunningTurn:
         self.request: Final = request
         self.request_id: Final = str(request.request_id)
         self.adapter: Final = ClientAdapter(request.payload.capabilities, images=engine.images)
-        self.questions: Final[list[Account]] = []
         self.failure: AccordError | None = None
         self.first_packet_ms: float | None = None
         self.is_complete = False
         self._said: Final[list[str]] = []
-        self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []
         self._engine: Final = engine
         self._order: Final = PacketOrder()
         self._patience: Final = Patience()
-        self._turn: Final = Turn(request, history, asks=self._ask, clock=engine.clock)
+        self._questions: Final = Questions(engine.dispatcher, engine.agent.system, self._patience)
+        self._turn: Final = Turn(request, history, asks=self._questions, clock=engine.clock)
         self._began_at = engine.clock.monotonic()
+
+    @property
+    def questions(self) -> Sequence[Account]:
+        """What became of each question to a backend."""
+        return self._questions.accounts
 
     @property
     def duration_ms(self) -> float:
@@ -175,35 +178,12 @@ class RunningTurn:
         return packet
 
     async def _stop_asking(self) -> None:
-        """Close every question that the agent left open, and with it the backend's work."""
-        for answer in self._answers:
-            await answer.aclose()
+        await self._questions.close()
         self._patience.close()
 
     def _left_s(self) -> float:
         """How long the whole turn may still take."""
         return self._engine.limits.turn_s - (self._engine.clock.monotonic() - self._began_at)
-
-    def _ask(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
-        account = Account()
-        self.questions.append(account)
-        order = converse(
-            prompt=question.prompt if question.prompt is not None else turn.text,
-            content=turn.content if question.prompt is None else (),
-            history=turn.history,
-            system=question.system or self._engine.agent.system,
-            tools=question.tools,
-            response_schema=question.schema,
-            stop_sequences=question.stop,
-            thinking=question.thinking,
-            stream=True,
-            parameters=question.parameters,
-            follow=question.follow,
-            requirements=question.requirements or self.request.payload.requirements,
-        )
-        answer = self._engine.dispatcher.answer(order, account, self._patience)
-        self._answers.append(answer)
-        return answer
 
 
 def _party(agent: Agent, protocol_version: int) -> AgentParty:

@@ -30,7 +30,7 @@ from accord.wire.problem import failure_of, stream_error
 from accord.wire.receipt import Receipt, ReceiptBody, RequestShape
 from accord.wire.request import ServiceRequest
 from accord.wire.response import ServiceResponse
-from accord.wire.session import MAX_ID_CHARS, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import MAX_ID_CHARS, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
 
 SEALINGS: Final = 100
 FIRST_LOOK_S: Final = 0.05
@@ -215,7 +215,7 @@ class Sessions:
 
     async def _begun(self, request: ServiceRequest, record: TurnRecord) -> Begun:
         declared = request.payload.capabilities
-        session = SessionRecord.trusted(
+        session = SessionRecord(
             session_id=record.session_id,
             owner=record.owner,
             agent=self.engine.agent.name,
@@ -243,7 +243,7 @@ class Sessions:
     def _record(self, request: ServiceRequest, shape: RequestShape) -> TurnRecord:
         """What is kept of this request from its beginning; raises our error if it names nobody, or no session."""
         _check_names(request)
-        return TurnRecord.trusted(
+        return TurnRecord(
             request_id=str(request.request_id),
             session_id=request.context.session_id,
             owner=request.context.user.id,
@@ -321,7 +321,7 @@ def _with_capabilities(request: ServiceRequest, capabilities: Any) -> ServiceReq
 
 def _check_names(request: ServiceRequest) -> None:
     named = {"context.session_id": request.context.session_id, "context.user.id": request.context.user.id}
-    wrong = [field for field, name in named.items() if not 0 < len(name) <= MAX_ID_CHARS or "\0" in name]
+    wrong = [field for field, name in named.items() if not is_id(name)]
     if wrong:
         expected = f"1 to {MAX_ID_CHARS} characters, none of them U+0000"
         raise InvalidMessageError("ServiceRequest", [Problem(field, expected) for field in wrong])
@@ -337,7 +337,7 @@ def _same_request(known: TurnRecord, record: TurnRecord) -> None:
 
 def _receipt_record(sealed: Sealed) -> ReceiptRecord:
     members = sealed.members
-    return ReceiptRecord.trusted(
+    return ReceiptRecord(
         request_id=members["request_id"],
         session_id=members["session_id"],
         body=sealed.json,

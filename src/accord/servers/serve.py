@@ -4,7 +4,6 @@ At the first signal the service takes no new work, says so, and waits for its tu
 """
 
 import asyncio
-import gc
 import signal
 import socket
 from collections.abc import Callable, Generator
@@ -15,12 +14,11 @@ import uvicorn
 
 from accord.errors import UsageError
 from accord.servers.app import Application
+from accord.servers.collector import spare_the_collector
 from accord.servers.connection import limited
 from accord.servers.failing import LOGGER
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-NEW_OBJECTS: Final = 50_000
-"""How many objects may come to be before cycles among them are looked for."""
 
 
 class _Server(uvicorn.Server):
@@ -43,15 +41,6 @@ async def serve(application: Application, *, started: Callable[[str], None] = la
     finally:
         announcing.cancel()
         leaving.stop_listening()
-
-
-def spare_the_collector() -> None:
-    """Look for garbage in cycles less often: a turn leaves none, and what was loaded so far stays anyway.
-
-    With Python's own threshold a third of a turn's time goes into looking.
-    """
-    gc.freeze()
-    gc.set_threshold(NEW_OBJECTS)
 
 
 def make_server(application: Application) -> uvicorn.Server:

@@ -9,6 +9,8 @@ from datetime import datetime
 from itertools import count
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import Append, Begun, Ending
 from accord.stores.told import CLOSED, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEW, NOT_NEXT, NOT_RUNNING, NOT_YOURS
@@ -36,14 +38,14 @@ class _Kept:
         """The session as it is now."""
         if self.used_at == self.begun.updated_at:
             return self.begun
-        return self.begun.model_copy(update={"updated_at": self.used_at})
+        return replace(self.begun, updated_at=self.used_at)
 
     def renew(self, session: SessionRecord) -> None:
         """The session as it is said to be now; what it does not say again stays as it was."""
         kept: dict[str, Any] = {"created_at": self.begun.created_at}
         if session.capabilities is None:
             kept |= {"capabilities": self.begun.capabilities, "negotiated": self.begun.negotiated}
-        self.begun = session.model_copy(update=kept)
+        self.begun = replace(session, **kept)
         self.touch(session.updated_at)
 
     def touch(self, at: datetime) -> None:
@@ -64,8 +66,7 @@ class _Turn:
     @property
     def record(self) -> TurnRecord:
         """The turn as it is now."""
-        became = {"state": self.state, "last_seq": len(self.packets), "ended_at": self.ended_at}
-        return self.begun.model_copy(update=became)
+        return replace(self.begun, state=self.state, last_seq=len(self.packets), ended_at=self.ended_at)
 
     def append(self, new: Append) -> None:
         """Take packets and items that follow those that are kept."""

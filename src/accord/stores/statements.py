@@ -11,6 +11,7 @@ import json
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from msgspec.structs import asdict, replace
 from sqlalchemy import (
     Connection,
     Integer,
@@ -40,9 +41,9 @@ from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, Turn
 # A runner that has been silent for so long, and left nothing running, is forgotten.
 FORGOTTEN_AFTER: Final = timedelta(days=1)
 
-_SESSION: Final = [sessions.c[name] for name in SessionRecord.model_fields]
-_TURN: Final = [turns.c[name] for name in TurnRecord.model_fields]
-_RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.model_fields]
+_SESSION: Final = [sessions.c[name] for name in SessionRecord.__struct_fields__]
+_TURN: Final = [turns.c[name] for name in TurnRecord.__struct_fields__]
+_RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
 
 
 _PROBE: Final = Prepared(select(literal(1)))
@@ -76,7 +77,7 @@ def sessions_of(connection: Connection, owner: str, limit: int, after: SessionRe
 
 
 def _session(row: Row) -> SessionRecord:
-    fields: dict[str, Any] = dict(zip(SessionRecord.model_fields, row, strict=True))
+    fields: dict[str, Any] = dict(zip(SessionRecord.__struct_fields__, row, strict=True))
     fields["negotiated"] = json.loads(fields["negotiated"])
     fields["capabilities"] = _declared(fields["capabilities"])
     return SessionRecord(**fields)
@@ -108,7 +109,7 @@ _NEW_TURN: Final = by_engine(
 )
 _KEPT: Final = [sessions.c[name] for name in ("created_at", "updated_at", "capabilities", "negotiated")]
 _PUT: Final = by_engine(
-    lambda new: _renew(new(sessions).values(values_of(sessions, *SessionRecord.model_fields))).returning(
+    lambda new: _renew(new(sessions).values(values_of(sessions, *SessionRecord.__struct_fields__))).returning(
         *_KEPT, sessions.c.message_count, sessions.c.receipt_hash
     )
 )
@@ -118,7 +119,7 @@ def begin_turn(connection: Connection, session: SessionRecord, turn: TurnRecord,
     """Insert a turn whose request id is new, and insert or renew its session; else the turn that has that id."""
     if (turn.session_id, turn.owner) != (session.session_id, session.owner):
         raise StoreConflictError(NOT_ITS_SESSION)
-    row = {**vars(turn), "state": turn.state.value}
+    row = {**asdict(turn), "state": turn.state.value}
     # One that is deleted between the two questions is new after all.
     for _ in range(2):
         if _NEW_TURN.met(connection, row):
@@ -130,7 +131,7 @@ def begin_turn(connection: Connection, session: SessionRecord, turn: TurnRecord,
 
 def _begun(connection: Connection, session: SessionRecord, history: int) -> Begun:
     """Insert or renew the session of a turn that was just inserted; what a new turn has to know."""
-    row = _PUT.row(connection, {**vars(session), **_as_text(session)})
+    row = _PUT.row(connection, {**asdict(session), **_as_text(session)})
     if row is None:
         raise StoreConflictError(NOT_YOURS)
     *kept, said, chain = row
@@ -150,7 +151,7 @@ def _renewed(
     kept: dict[str, Any] = {"created_at": created_at, "updated_at": updated_at}
     if session.capabilities is None:
         kept |= {"capabilities": _declared(capabilities), "negotiated": json.loads(negotiated)}
-    return session.model_copy(update=kept)
+    return replace(session, **kept)
 
 
 def _as_text(session: SessionRecord) -> dict[str, str | None]:
@@ -174,7 +175,9 @@ def turn_of(connection: Connection, request_id: str) -> TurnRecord | None:
 
 
 def _turn(row: Row) -> TurnRecord:
-    return TurnRecord(**dict(zip(TurnRecord.model_fields, row, strict=True)))
+    fields: dict[str, Any] = dict(zip(TurnRecord.__struct_fields__, row, strict=True))
+    fields["state"] = TurnState(fields["state"])
+    return TurnRecord(**fields)
 
 
 _BEAT: Final = overwriting(runners)
@@ -327,7 +330,7 @@ def _leave(connection: Connection, session_id: str, ending: Ending, said: int, s
     _SAY.each(connection, [{"session_id": session_id, "position": place, "body": body} for place, body in bodies])
     receipt = ending.receipt
     if receipt:
-        _SEAL.met(connection, {**vars(receipt), "position": sealed + 1})
+        _SEAL.met(connection, {**asdict(receipt), "position": sealed + 1})
     grown = {"said": len(ending.messages), "sealed": int(receipt is not None), "chain": receipt and receipt.hash}
     _GROW.met(connection, {"of": session_id, "at": ending.ended_at, **grown})
 
@@ -378,4 +381,4 @@ def receipt_of(connection: Connection, request_id: str) -> ReceiptRecord | None:
 
 
 def _receipt(row: Row) -> ReceiptRecord:
-    return ReceiptRecord(**dict(zip(ReceiptRecord.model_fields, row, strict=True)))
+    return ReceiptRecord(**dict(zip(ReceiptRecord.__struct_fields__, row, strict=True)))

@@ -1,22 +1,31 @@
 """What is remembered of a session: its facts, its turns, their packets and receipts. Where is not known here.
 
 A session belongs to one owner, a turn to one session, everything else to one turn. Times are given by whoever
-writes the record, and always carry their zone.
+writes the record, and always carry their zone. Records never travel, and several are made for every turn: so they are
+plain, and nobody checks them but the engine that names them and the store that keeps them.
 """
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, NamedTuple
 
-from pydantic import AwareDatetime, Field
+import msgspec
+from pydantic import Field
 
 from accord.wire.client import ClientCapabilities
-from accord.wire.message import FreeObject, Message
+from accord.wire.message import Message
 
 MAX_ID_CHARS = 512
+
 
 # PostgreSQL's text cannot hold U+0000, and an id that only one of the stores can hold would be a trap.
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS, pattern=r"^[^\x00]+$")]
 """A name that a peer or the engine chose."""
+
+
+def is_id(name: str) -> bool:
+    """The same, asked of a name that no message brought."""
+    return 0 < len(name) <= MAX_ID_CHARS and "\0" not in name
 
 
 class TurnState(StrEnum):
@@ -28,30 +37,35 @@ class TurnState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class SessionRecord(Message, frozen=True):
+# `gc=False`: a record refers to nothing that could refer to it, so nobody needs to look for circles among millions.
+class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A session as it was agreed: who talks to which agent, what the client declared, what was negotiated."""
 
-    session_id: Id
-    owner: Id
+    session_id: str
+    owner: str
     agent: str
-    capabilities: ClientCapabilities | None = Field(default=None, description="As declared; absent if nothing was.")
-    negotiated: FreeObject = Field(default_factory=dict[str, Any])
-    created_at: AwareDatetime
-    updated_at: AwareDatetime
+    capabilities: ClientCapabilities | None = None
+    """As declared; absent if nothing was."""
+    negotiated: dict[str, Any] = {}
+    created_at: datetime
+    updated_at: datetime
 
 
-class TurnRecord(Message, frozen=True):
+class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One request of a session, known by its id for ever: the same id is the same turn."""
 
-    request_id: Id
-    session_id: Id
-    owner: Id
-    request_digest: str = Field(description="Tells a repeated request from another one under the same id.")
-    runner: Id = Field(description="The process that runs it, by a name that no other process ever had.")
+    request_id: str
+    session_id: str
+    owner: str
+    request_digest: str
+    """Tells a repeated request from another one under the same id."""
+    runner: str
+    """The process that runs it, by a name that no other process ever had."""
     state: TurnState = TurnState.RUNNING
-    last_seq: int = Field(default=0, ge=0, description="The number of the last packet kept; the first is 1.")
-    created_at: AwareDatetime
-    ended_at: AwareDatetime | None = None
+    last_seq: int = 0
+    """The number of the last packet kept; the first is 1."""
+    created_at: datetime
+    ended_at: datetime | None = None
 
 
 class PacketRecord(NamedTuple):
@@ -61,11 +75,11 @@ class PacketRecord(NamedTuple):
     body: str
 
 
-class ReceiptRecord(Message, frozen=True):
+class ReceiptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The sealed receipt of a turn, as the JSON text that was hashed, and the receipt of the session before it."""
 
-    request_id: Id
-    session_id: Id
+    request_id: str
+    session_id: str
     body: str
     hash: str
     previous_hash: str | None = None

@@ -6,7 +6,8 @@ directory that the agent was started in, which is where its editor works.
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
-from typing import Final
+from datetime import datetime
+from typing import Annotated, Final
 
 import msgspec
 
@@ -14,7 +15,7 @@ from accord.errors import InvalidMessageError, Problem
 from accord.ports import SessionStore
 from accord.wire.acp.session import ListSessionsRequest, ListSessionsResponse, SessionInfo
 from accord.wire.chat import ChatMessage, Role
-from accord.wire.session import SessionRecord
+from accord.wire.session import SessionRecord, is_id
 
 PAGE: Final = 50
 TITLE_CHARS: Final = 80
@@ -23,7 +24,7 @@ TITLE_FROM: Final = 200
 
 
 class _Cursor(msgspec.Struct):
-    created_at: str
+    created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     session_id: str
 
 
@@ -55,7 +56,7 @@ def title_of(history: Sequence[ChatMessage]) -> str | None:
 
 
 def _cursor(last: SessionRecord) -> str:
-    written = msgspec.json.encode(_Cursor(last.created_at.isoformat(), last.session_id))
+    written = msgspec.json.encode(_Cursor(last.created_at, last.session_id))
     return urlsafe_b64encode(written).decode()
 
 
@@ -65,9 +66,9 @@ def _read_cursor(cursor: str | None, owner: str) -> SessionRecord | None:
     try:
         read = msgspec.json.decode(urlsafe_b64decode(cursor.encode()), type=_Cursor)
         at = read.created_at
-        return SessionRecord.model_validate(
-            {"session_id": read.session_id, "owner": owner, "agent": "", "created_at": at, "updated_at": at}
-        )
+        if not is_id(read.session_id):
+            raise ValueError
+        return SessionRecord(session_id=read.session_id, owner=owner, agent="", created_at=at, updated_at=at)
     except ValueError:
         problem = Problem("cursor", "expected the nextCursor of a page before")
         raise InvalidMessageError("ListSessionsRequest", [problem]) from None

@@ -8,6 +8,7 @@ from typing import Final
 
 from accord.engine import Sessions
 from accord.servers.acp.door import Door
+from accord.servers.collector import spare_the_collector
 from accord.stdio import Connection, own_pipes
 
 GRACE_S: Final = 1.0
@@ -20,6 +21,7 @@ async def serve_acp(sessions: Sessions, *, owner: str, version: str) -> None:
     door = Door(sessions, owner=owner, version=version, cwd=str(Path.cwd()))
     connection = Connection(reader, sink, on_call=door.answer, on_notice=door.hear, grace_s=GRACE_S)
     door.attach(connection)
+    spare_the_collector()
     running = asyncio.create_task(connection.run())
     _stop_on_signal(running)
     try:

@@ -1,0 +1,58 @@
+"""A turn that is over is forgotten at once: nothing of it waits in a circle for Python's collector."""
+
+import gc
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from accord.engine import Sessions
+from accord.errors import AccordError
+from accord.ports import SessionStore
+from tests.engine.test_sessions import request, sessions, store, within
+
+__all__ = ["store"]
+
+
+async def as_a_whole(kept: Sessions, number: int) -> None:
+    await kept.respond(request(number))
+
+
+async def as_a_stream(kept: Sessions, number: int) -> None:
+    assert [packet async for packet in kept.packets(request(number))]
+
+
+async def broken_off(kept: Sessions, number: int) -> None:
+    turn = await kept.begin(request(number))
+    async for _ in turn.packets():
+        break
+    await kept.drain(0)
+
+
+WAYS: list[Callable[[Sessions, int], Awaitable[Any]]] = [as_a_whole, as_a_stream, broken_off]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_a_turn_leaves_no_circles(store: SessionStore, way: Callable[[Sessions, int], Awaitable[Any]]) -> None:
+    kept, _ = sessions(store, "A", "B")
+
+    async def task() -> list[str]:
+        await way(kept, 1)  # what is made only once is made now
+        gc.collect()
+        gc.disable()
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        try:
+            for number in range(2, 5):
+                await way(kept, number)
+            gc.collect()
+            return sorted({type(left).__qualname__ for left in gc.garbage if _is_ours(left)})
+        finally:
+            gc.set_debug(0)
+            gc.garbage.clear()
+            gc.enable()
+
+    assert within(store, task) == []
+
+
+def _is_ours(left: object) -> bool:
+    return type(left).__module__.startswith("accord") and not isinstance(left, AccordError)
