@@ -387,7 +387,7 @@ async def leave(store: SessionStore, when: datetime, *, number: int = 1, runner:
         session_id="s",
         owner="u",
         runner=runner,
-        request_digest=record_request(asked.payload).digest,
+        request_digest=record_request(asked.payload)["digest"],
         created_at=when,
     )
     await store.begin_turn(session, left, history=0)

@@ -1,23 +1,30 @@
 """Takes down what a receipt says of a request and of a decision. Sealing is in `seal.py`."""
 
 from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 from accord.core.canonicalise import digest_object
+from accord.wire.acp.content import ContentBlock
 from accord.wire.plan import Plan, Refusal, Shortfall
-from accord.wire.receipt import Candidacy, RequestShape
+from accord.wire.receipt import Candidacy
 from accord.wire.request import AgentRequest
 
 
-def record_request(request: AgentRequest) -> RequestShape:
-    """The request's digest and shape, without its words."""
+def record_request(request: AgentRequest) -> dict[str, Any]:
+    """The request's digest and shape, without its words: the plain members of a `RequestShape`."""
     needs = request.requirements
-    return RequestShape.trusted(
-        digest=digest_object(request.dump()),
-        text_chars=len(request.query),
-        blocks=dict(sorted(Counter(str(block.type) for block in request.content).items())) if request.content else {},
-        files=len(request.files),
-        requirements=len(needs.required) + len(needs.preferred) if needs else 0,
-    )
+    return {
+        "digest": digest_object(request.dump()),
+        "text_chars": len(request.query),
+        "blocks": _kinds(request.content) if request.content else {},
+        "files": len(request.files),
+        "requirements": len(needs.required) + len(needs.preferred) if needs else 0,
+    }
+
+
+def _kinds(content: Sequence[ContentBlock]) -> dict[str, int]:
+    return dict(sorted(Counter(str(block.type) for block in content).items()))
 
 
 def record_candidates(decided: Plan | Refusal) -> list[Candidacy]:

@@ -40,7 +40,7 @@ from accord.wire.session import SessionRecord, TurnRecord, TurnState
 
 
 def receipt_members(
-    turn: RunningTurn, engine: Engine, shape: RequestShape, now: datetime, previous: str | None
+    turn: RunningTurn, engine: Engine, shape: dict[str, Any], now: datetime, previous: str | None
 ) -> dict[str, Any]:
     """Everything the receipt of this turn says."""
     request, account = turn.request, turn.adapter.account()
@@ -54,7 +54,7 @@ def receipt_members(
         "session_id": request.context.session_id,
         "created_at": now.isoformat().replace("+00:00", "Z"),
         **({"previous": previous} if previous else {}),
-        "request": vars(shape),
+        "request": shape,
         "parties": {"agent": agent, "client": client},
         "work": [_work(question, engine) for question in turn.questions],
         "adaptation": account,

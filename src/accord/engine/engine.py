@@ -30,6 +30,8 @@ from accord.wire.receipt import AgentParty
 from accord.wire.request import ServiceRequest
 from accord.wire.response import ServiceResponse
 
+CLOSE: Final = ClosePacket()
+
 
 class Engine:
     """An agent, the backends it may ask, and the clock."""
@@ -125,22 +127,10 @@ class RunningTurn:
         self._patience.cancel()
 
     async def packets(self) -> AsyncGenerator[StreamPacket, None]:
-        """What the client gets, ending with exactly one close."""
-        feed, is_heavy = self.adapter.feed, self.adapter.is_heavy
-        async with aclosing(self._sent()) as sent:
-            async for packet in sent:
-                # Pictures are re-encoded in a thread: other turns must not wait for pixels.
-                heavy = type(packet) is not DeltaPacket and is_heavy(packet)
-                for adapted in await asyncio.to_thread(feed, packet) if heavy else feed(packet):
-                    if self.first_packet_ms is None:
-                        self.first_packet_ms = self.duration_ms
-                    yield adapted
-        self.is_complete = True
-
-    async def _sent(self) -> AsyncGenerator[StreamPacket, None]:
-        """What the agent says, kept in order; a failure becomes an error packet, and the close always comes."""
+        """What the client gets, ending with exactly one close; a failure becomes an error packet before it."""
         waited, limits = self._patience.wait("the agent", self._left_s), self._engine.limits
-        seconds = limits.first_packet_s
+        adapt, is_heavy = self._adapted, self.adapter.is_heavy
+        seconds, last = limits.first_packet_s, list[StreamPacket]()
         try:
             self._engine.check_content(self.request)
             async with aclosing(cast("Any", self._engine.agent.run(self._turn))) as items:
@@ -149,19 +139,33 @@ class RunningTurn:
                     if item is NOTHING_MORE or (packet := self._taken(item)).op is StreamOpCode.CLOSE:
                         break
                     seconds = limits.gap_s
-                    yield packet
-        except AccordError as error:
-            self.failure = error
-        except UserFacingError as error:
-            told = self._turn.user_error(str(error), retryable=error.retryable, domain="tool")
-            yield EventPacket(p=told.dump())
+                    # Pictures are re-encoded in a thread: other turns must not wait for pixels.
+                    heavy = type(packet) is not DeltaPacket and is_heavy(packet)
+                    for adapted in await asyncio.to_thread(adapt, packet) if heavy else adapt(packet):
+                        yield adapted
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
-            self.failure = _agent_failed(error)
+            last = self._ended_by(error)
         finally:
             await self._stop_asking()
-        if self._order.stage is Stage.OPEN and self.failure is not None:
-            yield ErrorPacket(p=stream_error(self.failure))
-        yield ClosePacket()
+        for packet in (*last, CLOSE):
+            for adapted in adapt(packet):
+                yield adapted
+        self.is_complete = True
+
+    def _ended_by(self, error: Exception) -> list[StreamPacket]:
+        """What is told of an error that ends the turn; nothing if the agent has told of one itself."""
+        if isinstance(error, UserFacingError):
+            told = self._turn.user_error(str(error), retryable=error.retryable, domain="tool")
+            return [EventPacket(p=told.dump())]
+        self.failure = failure = error if isinstance(error, AccordError) else _agent_failed(error)
+        return [ErrorPacket(p=stream_error(failure))] if self._order.stage is Stage.OPEN else []
+
+    def _adapted(self, packet: StreamPacket) -> list[StreamPacket]:
+        """What goes out for this packet."""
+        adapted = self.adapter.feed(packet)
+        if self.first_packet_ms is None and adapted:
+            self.first_packet_ms = self.duration_ms
+        return adapted
 
     def _taken(self, item: Any) -> StreamPacket:
         """What the agent yielded, as a packet that may come now."""

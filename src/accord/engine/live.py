@@ -8,8 +8,8 @@ bounded: a client that does not read stops its own backend. Without any reader i
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from itertools import count
 from math import inf
 from typing import Final
@@ -17,10 +17,11 @@ from typing import Final
 from accord.core.canonicalise import canonical_object
 from accord.core.collect import Collected
 from accord.core.seal import Sealed
+from accord.engine.at_once import Now, begin
 from accord.engine.engine import RunningTurn
 from accord.errors import AccordError, StoreError
 from accord.ports import Append, SessionStore
-from accord.wire.packet import ClosePacket, ErrorPacket
+from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.problem import stream_error
 from accord.wire.session import PacketRecord, TurnRecord
 
@@ -30,6 +31,8 @@ AHEAD: Final = 64
 REMEMBERED: Final = 2 * AHEAD
 NOT_KEPT: Final = "The store failed in the middle of this turn"
 PAGE: Final = 500
+
+CLOSE: Final = ClosePacket().to_json()
 
 End = Callable[["LiveTurn", Append], Awaitable[None]]
 
@@ -46,8 +49,15 @@ class _Reader:
 class LiveTurn:
     """One running turn and everyone who reads it."""
 
-    def __init__(
-        self, running: RunningTurn, record: TurnRecord, store: SessionStore, end: End, *, goes_on: bool
+    def __init__(  # noqa: PLR0913 - what runs, where it is kept, and what is done at its end
+        self,
+        running: RunningTurn,
+        record: TurnRecord,
+        store: SessionStore,
+        *,
+        end: End,
+        forget: Callable[[str], None],
+        goes_on: bool,
     ) -> None:
         self.running: Final = running
         self.record: Final = record
@@ -58,6 +68,7 @@ class LiveTurn:
         self.collected: Final = Collected()
         self._store: Final = store
         self._end: Final = end
+        self._forget: Final = forget
         self._goes_on: Final = goes_on
         self._broken: AccordError | None = None
         self._readers: Final[list[_Reader]] = []
@@ -65,7 +76,6 @@ class LiveTurn:
         self._pending: list[str] = []
         self._made = 0
         self._items_kept = 0
-        self._is_write_due = False
         self._writing: asyncio.Task[None] | None = None
         self._news: Final = asyncio.Event()
         self._room: Final = asyncio.Event()
@@ -90,8 +100,8 @@ class LiveTurn:
 
     async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
         """The same, as many at a time as are there."""
-        reader = _Reader(after)
-        with self._read_by(reader):
+        reader = self._join(after)
+        try:
             while True:
                 if batch := await self._kept_after(after):
                     yield batch
@@ -102,25 +112,36 @@ class LiveTurn:
                     break
                 else:
                     await self._news.wait()
+        finally:
+            self._leave(reader)
+        self._check()
 
     async def whole(self) -> Collected:
         """The answer as a whole, once the turn is over and kept."""
-        with self._read_by(_Reader(inf)):
-            while not self.is_over:
-                await self._news.wait()
+        if not self.is_over:
+            reader = self._join(inf)
+            try:
+                while not self.is_over:
+                    await self._news.wait()
+            finally:
+                self._leave(reader)
+        self._check()
         return self.collected
 
-    @contextmanager
-    def _read_by(self, reader: _Reader) -> Generator[None]:
-        """Count this reader for as long as it reads; what became of the turn is raised at its end."""
+    def _join(self, seq: float) -> _Reader:
+        """Count one more reader, who has read so far."""
+        reader = _Reader(seq)
         self._readers.append(reader)
-        try:
-            yield
-        finally:
-            self._readers.remove(reader)
-            self._room.set()
-            if not self._readers and not self._goes_on and not self.is_over:
-                self.cancel()
+        return reader
+
+    def _leave(self, reader: _Reader) -> None:
+        self._readers.remove(reader)
+        self._room.set()
+        if not self._readers and not self._goes_on and not self.is_over:
+            self.cancel()
+
+    def _check(self) -> None:
+        """Raise what became of a turn that could not be kept."""
         if self._broken is not None:
             raise self._broken
 
@@ -132,25 +153,20 @@ class LiveTurn:
         return await self._store.packets(self.request_id, after_seq=seq, limit=PAGE)
 
     async def _run(self) -> None:
-        last: list[str] = []
         try:
             async with aclosing(self.running.packets()) as packets:
-                async for packet in packets:
-                    if isinstance(packet, ClosePacket):
-                        last.append(packet.to_json())
-                        continue
-                    if self._broken is not None:
-                        continue
-                    self.collected.feed(packet)
-                    self._pending.append(packet.to_json())
-                    self._made += 1
-                    self._write_soon()
-                    while self._is_far_ahead():
-                        self._room.clear()
-                        await self._room.wait()
+                while (packet := await self._next(packets)) is not None:
+                    if self._broken is None and type(packet) is not ClosePacket:
+                        self.collected.feed(packet)
+                        self._pending.append(packet.to_json())
+                        self._made += 1
+                        while self._is_far_ahead():
+                            self._write_meanwhile()
+                            self._room.clear()
+                            await self._room.wait()
             if self._writing is not None:
                 await self._writing
-            rest = [*self._pending, *last] if self._broken is None else self._breaking_off()
+            rest = [*self._pending, CLOSE] if self._broken is None else self._breaking_off()
             await self._end(self, self._appending(rest))
             self._publish(rest)
             self._broken = None
@@ -158,14 +174,23 @@ class LiveTurn:
             self._broken = _as_store_error(error)
         finally:
             self.is_over = True
+            self._forget(self.request_id)
             self._tell()
+
+    async def _next(self, packets: AsyncGenerator[StreamPacket, None]) -> StreamPacket | None:
+        """The next packet. Those before it are written if it has to be waited for, else together with it."""
+        begun = begin(anext(packets, None))
+        if isinstance(begun, Now):
+            return begun.result
+        self._write_meanwhile()
+        return await begun
 
     def _breaking_off(self) -> list[str]:
         """What is kept of a turn whose packets could not be, if the store works again: that it failed, and why."""
         self.running.failure = failure = StoreError(NOT_KEPT)
         told = ErrorPacket(p=stream_error(failure))
         self.collected.feed(told)
-        return [told.to_json(), ClosePacket().to_json()]
+        return [told.to_json(), CLOSE]
 
     def _is_far_ahead(self) -> bool:
         if self._broken is not None or self.running.is_cancelled:
@@ -177,15 +202,8 @@ class LiveTurn:
                 return False
         return bool(self._readers)
 
-    def _write_soon(self) -> None:
-        # Not at once: a turn that ends before anything else happens is written once, with its end.
-        if self._writing is None and not self._is_write_due:
-            self._is_write_due = True
-            asyncio.get_running_loop().call_soon(self._begin_writing)
-
-    def _begin_writing(self) -> None:
-        self._is_write_due = False
-        if self._pending and self._writing is None and not self.running.is_complete:
+    def _write_meanwhile(self) -> None:
+        if self._pending and self._writing is None:
             self._writing = asyncio.create_task(self._write())
 
     async def _write(self) -> None:

@@ -27,7 +27,7 @@ from accord.ports import Append, Begun, Ending, SessionStore
 from accord.wire.chat import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.problem import failure_of, stream_error
-from accord.wire.receipt import Receipt, ReceiptBody, RequestShape
+from accord.wire.receipt import Receipt, ReceiptBody
 from accord.wire.request import ServiceRequest
 from accord.wire.response import ServiceResponse
 from accord.wire.session import MAX_ID_CHARS, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
@@ -64,6 +64,11 @@ class KeptTurn:
         self.record = record
         self._sessions: Final = sessions
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self.record.state is not TurnState.RUNNING
+
     async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
         """The packets that follow this number, to the end of the turn."""
         async with aclosing(self.batches(after)) as batches:
@@ -78,7 +83,7 @@ class KeptTurn:
             while page := await store.packets(self.request_id, after_seq=after, limit=PAGE):
                 yield page
                 after, look_s = page[-1].seq, FIRST_LOOK_S
-            if self.record.state is not TurnState.RUNNING:
+            if self.is_over:
                 return
             await asyncio.sleep(look_s)
             if look_s == LAST_LOOK_S:
@@ -169,10 +174,12 @@ class Sessions:
         collected = await turn.whole()
         if collected.error is not None:
             raise failure_of(collected.error)
-        sealed = turn.sealed if isinstance(turn, LiveTurn) else None
-        receipt = sealed.members if sealed else from_json((await self._receipt(turn.request_id)).body)
+        if isinstance(turn, LiveTurn) and turn.sealed is not None:
+            own, receipt = turn.running.request.request_id, turn.sealed.members
+        else:
+            own, receipt = UUID(turn.request_id), from_json((await self._receipt(turn.request_id)).body)
         return ServiceResponse.trusted(
-            request_id=UUID(turn.request_id),
+            request_id=own,
             created_at=datetime.fromisoformat(receipt["created_at"]),
             output=collected.output,
             metrics=response_metrics(receipt),
@@ -229,18 +236,20 @@ class Sessions:
         except StoreConflictError:
             raise RefusedError("This session belongs to somebody else", ErrorCode.FORBIDDEN, {}) from None
 
-    def _run(self, request: ServiceRequest, shape: RequestShape, record: TurnRecord, begun: Begun) -> LiveTurn:
+    def _run(self, request: ServiceRequest, shape: dict[str, Any], record: TurnRecord, begun: Begun) -> LiveTurn:
         running = self.engine.begin(_with_capabilities(request, begun.session.capabilities), begun.history)
         end = partial(self._end, shape, begun.last_receipt_hash)
         live = self._live[record.request_id] = LiveTurn(
-            running, record, self.store, end, goes_on=self._rules.goes_on_unread
+            running, record, self.store, end=end, forget=self._forget, goes_on=self._rules.goes_on_unread
         )
-        live.task.add_done_callback(lambda _: self._live.pop(record.request_id, None))
         if self._beat is None:
             self._beat_later()
         return live
 
-    def _record(self, request: ServiceRequest, shape: RequestShape) -> TurnRecord:
+    def _forget(self, request_id: str) -> None:
+        self._live.pop(request_id, None)
+
+    def _record(self, request: ServiceRequest, shape: dict[str, Any]) -> TurnRecord:
         """What is kept of this request from its beginning; raises our error if it names nobody, or no session."""
         _check_names(request)
         return TurnRecord(
@@ -248,11 +257,11 @@ class Sessions:
             session_id=request.context.session_id,
             owner=request.context.user.id,
             runner=self._runner,
-            request_digest=shape.digest,
+            request_digest=shape["digest"],
             created_at=self.engine.clock.now(),
         )
 
-    async def _end(self, shape: RequestShape, previous: str | None, live: LiveTurn, last: Append) -> None:
+    async def _end(self, shape: dict[str, Any], previous: str | None, live: LiveTurn, last: Append) -> None:
         running, now = live.running, self.engine.clock.now()
         said = [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
         if answer := running.said:

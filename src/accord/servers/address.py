@@ -8,7 +8,7 @@ from typing import Any, Final
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.accept import OFFERED, choose_format
 from accord.servers.failing import ClientGoneError, Receive, Scope, Send, as_ours, send_problem, send_whole
-from accord.servers.service import Caller, Headers, Service
+from accord.servers.service import NOBODY, Caller, Headers, Service
 from accord.wire.message import Message
 
 JSON_HEADERS: Final = [(b"content-type", b"application/json"), (b"vary", b"Accept"), (b"cache-control", b"no-store")]
@@ -65,7 +65,7 @@ class Address:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         began_at, method = perf_counter(), str(scope["method"])
-        exchange = Exchange(scope, receive, send, read_headers(scope), Caller())
+        exchange = Exchange(scope, receive, send, read_headers(scope), NOBODY)
         status = NOBODY_LEFT
         try:
             status = await self._answer(method, exchange)
@@ -105,7 +105,7 @@ async def let_in(service: Service, scope: Scope, headers: Headers) -> Caller:
     try:
         caller = await service.gate.admit(headers)
     except RefusedError:
-        await service.gate.take(Caller(), client_address(scope))
+        await service.gate.take(NOBODY, client_address(scope))
         raise
     await service.gate.take(caller, client_address(scope))
     return caller
@@ -119,8 +119,10 @@ def client_address(scope: Scope) -> str:
 
 def check_origin(headers: Headers, allowed: list[str]) -> None:
     """Refuse pages of other sites: a browser asks nobody before it opens a WebSocket or posts bytes without a type."""
-    origin = headers.get(b"origin", b"").decode("latin-1").lower()
-    if not origin or origin in map(str.lower, allowed):
+    if not headers.get(b"origin"):
+        return
+    origin = headers[b"origin"].decode("latin-1").lower()
+    if origin in map(str.lower, allowed):
         return
     host = headers.get(b"host", b"").decode("latin-1").lower()
     if origin not in (f"http://{host}", f"https://{host}"):

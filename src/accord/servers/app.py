@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -19,7 +20,7 @@ from accord.servers.assist import ROUTE as ASSIST
 from accord.servers.assist import assist
 from accord.servers.failing import LOGGER, App, ClientGoneError, Receive, Scope, Send, send_problem
 from accord.servers.lookups import Lookups, missing
-from accord.servers.service import Headers, Service
+from accord.servers.service import Service
 from accord.servers.websocket import ROUTE as WEBSOCKET
 from accord.servers.websocket import WebSocketDoor, refuse
 
@@ -68,7 +69,7 @@ class Application:
         if scope["type"] == "lifespan":
             return None
         headers = read_headers(scope)
-        if not _asks_for_loopback(headers):
+        if not _is_loopback(headers.get(b"host", b"")):
             return RefusedError("This service answers to localhost only", ErrorCode.FORBIDDEN, {})
         try:
             check_origin(headers, self.service.settings.allow_origins)
@@ -134,12 +135,13 @@ async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
     await _turn_away(scope, receive, send, missing("There is nothing at this address"))
 
 
-def _asks_for_loopback(headers: Headers) -> bool:
+@lru_cache(maxsize=64)
+def _is_loopback(named: bytes) -> bool:
     """Whether the client asked for this machine by its own name.
 
     A page of another site can make its own name point here; the browser then still sends that name.
     """
-    host = headers.get(b"host", b"").decode("latin-1").lower()
+    host = named.decode("latin-1").lower()
     name = host if host.endswith("]") else host.rpartition(":")[0] or host
     return name in LOOPBACK_NAMES
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import Clock, TokenStore
 from accord.servers.rates import Rates
-from accord.servers.service import Caller, Headers
+from accord.servers.service import NOBODY, Caller, Headers
 from accord.wire.token import TokenRecord, digest_of, looks_like_token
 
 MAX_TOKEN_CHARS: Final = 8192
@@ -113,7 +113,7 @@ class Doorkeeper:
     async def admit(self, headers: Headers) -> Caller:
         """Who this is; raises `RefusedError` with `UNAUTHENTICATED` for nobody we know."""
         if self._tokens is None and self._oidc is None:
-            return Caller()
+            return NOBODY
         token = bearer_token(headers)
         vouching = self._oidc if self._oidc is not None and _JWT.fullmatch(token) else self._tokens
         if vouching is None:

@@ -18,6 +18,7 @@ from accord.servers.patience import within
 from accord.servers.service import Service
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
+from accord.wire.response import ServiceResponse
 
 ResultT = TypeVar("ResultT")
 
@@ -36,8 +37,7 @@ STREAM_HEADERS: Final = [
 async def answer_turn(service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn, after: int | None) -> int:
     """Answer with the packets after this number, as they come; or, without a number, with all of it at once."""
     if after is None:
-        answer = await while_connected(exchange.receive, service.sessions.collect(turn), ANSWERED_WITHIN_S)
-        return await exchange.answer(answer)
+        return await exchange.answer(await _whole(service, exchange, turn))
     service.observer.stream_opened("sse")
     try:
         await while_connected(exchange.receive, _Stream(service, turn, exchange.send).run(after))
@@ -50,6 +50,13 @@ async def answer_turn(service: Service, exchange: Exchange, turn: LiveTurn | Kep
     finally:
         service.observer.stream_closed("sse")
     return 200
+
+
+async def _whole(service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn) -> ServiceResponse:
+    if not turn.is_over:
+        await asyncio.sleep(0)  # a turn that waits for nothing is over then, and nobody has to watch its client
+    answer = service.sessions.collect(turn)
+    return await (answer if turn.is_over else while_connected(exchange.receive, answer, ANSWERED_WITHIN_S))
 
 
 class _Stream:

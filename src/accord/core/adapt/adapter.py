@@ -39,6 +39,9 @@ from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket,
 REPORT_EVENT: Final = "adaptation_report"
 """The one event of Accord's own: the account, for clients that declare it."""
 
+USUAL: Final = AdaptLimits()
+DELIVERED: Final = Outcome(Rung.NATIVE, Reason.ALWAYS_DELIVERED)
+
 OVERTAKING: Final = frozenset({PresentationEventType.PROGRESS_INDICATOR, PresentationEventType.USER_ERROR})
 
 
@@ -53,7 +56,7 @@ class ClientAdapter:
         images: Shrinks | None = None,
         limits: AdaptLimits | None = None,
     ) -> None:
-        self._limits: Final = limits or AdaptLimits()
+        self._limits: Final = limits or USUAL
         self._declared: Final = declared
         self._profile: Final = profile_client(declared)
         ssml = declared is not None and declared.speech_format is SpeechFormat.SSML
@@ -160,7 +163,7 @@ class ClientAdapter:
 
     def _take_error(self, packet: ErrorPacket) -> None:
         if self._is_ended:
-            self._write_packet("error", Rung.REFUSED, Reason.STREAM_ENDED)
+            self._write_packet("error", Outcome(Rung.REFUSED, Reason.STREAM_ENDED))
             return
         self._release()
         self._write_packet("error")
@@ -280,5 +283,5 @@ class ClientAdapter:
     def _write(self, item: Item, outcome: Outcome, key: str | None = None) -> int:
         return self._ledger.write(self._position(), key or item.id, item.marker, outcome)
 
-    def _write_packet(self, op: str, rung: Rung = Rung.NATIVE, reason: Reason = Reason.ALWAYS_DELIVERED) -> None:
-        self._ledger.write(self._position(), op, op, Outcome(rung, reason))
+    def _write_packet(self, op: str, outcome: Outcome = DELIVERED) -> None:
+        self._ledger.write(self._position(), op, op, outcome)

@@ -3,10 +3,8 @@
 Totals count everything; entries are bounded. It must not know why anything was decided.
 """
 
-from collections import Counter
-from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from accord.core.adapt.channel import TextChannel
 from accord.core.adapt.place import Outcome
@@ -16,8 +14,7 @@ TEXT_ID: Final = "text"
 _NOTHING: Final = dict.fromkeys(map(str, Rung), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(NamedTuple):
     position: int
     id: str
     type: str
@@ -46,7 +43,7 @@ class Ledger:
     def __init__(self, max_entries: int) -> None:
         self._max_entries: Final = max_entries
         self._lines: list[_Line] = []
-        self._totals: Counter[Rung] = Counter()
+        self._totals: Final = _NOTHING.copy()
         self._others = 0
         self._first_delta: int | None = None
         self._refused_deltas = 0
@@ -78,7 +75,7 @@ class Ledger:
     def write(self, position: int, id: str, type: str, outcome: Outcome) -> int:
         """One entry; its number, by which it can be amended."""
         self._others += 1
-        self._totals[outcome.rung] += 1
+        self._totals[str(outcome.rung)] += 1
         if len(self._lines) >= self._max_entries:
             return -1
         self._lines.append(_Line(position, id, type, outcome))
@@ -86,14 +83,14 @@ class Ledger:
 
     def amend(self, entry: int, outcome: Outcome, was: Rung) -> None:
         """What was decided turned out otherwise."""
-        self._totals[was] -= 1
-        self._totals[outcome.rung] += 1
+        self._totals[str(was)] -= 1
+        self._totals[str(outcome.rung)] += 1
         if entry >= 0:
-            self._lines[entry] = replace(self._lines[entry], outcome=outcome)
+            self._lines[entry] = self._lines[entry]._replace(outcome=outcome)
 
     def members(self, channel: TextChannel) -> dict[str, Any]:
         """The account as it stands: an `AdaptationReport` as plain JSON values, but for what is known of the client."""
-        totals = _NOTHING | {str(rung): count for rung, count in self._totals.items()}
+        totals = self._totals.copy()
         text = self._text_entries(channel)
         for entry in text:
             totals[entry["rung"]] += entry["count"]
@@ -109,7 +106,8 @@ class Ledger:
         rung = Rung.NATIVE if same else Rung.SIMPLIFIED
         reason = AdaptationReason.ALWAYS_DELIVERED if same else AdaptationReason.MARKUP_REMOVED
         told = [(channel.deltas, rung, reason, notes)]
-        told.append((self._refused_deltas, Rung.REFUSED, AdaptationReason.STREAM_ENDED, {}))
+        if self._refused_deltas:
+            told.append((self._refused_deltas, Rung.REFUSED, AdaptationReason.STREAM_ENDED, {}))
         return [
             {
                 "position": self._first_delta,
