@@ -123,7 +123,7 @@ class Turn:
 
     def __init__(self, request: ServiceRequest, history: Sequence[ChatMessage], *, asks: Asks, clock: Clock) -> None:
         self.request: Final = request
-        self.history: Final = tuple(history)
+        self.history: Final = history
         self.client: Final[ClientProfile] = profile_client(request.payload.capabilities)
         self._asks: Final = asks
         self._clock: Final = clock

@@ -197,7 +197,7 @@ class SessionStore(Protocol):
         """What was kept under this id of a turn, for a client to fetch later."""
         ...
 
-    async def history(self, session_id: str, *, limit: int) -> list[ChatMessage]:
+    async def history(self, session_id: str, *, limit: int) -> Sequence[ChatMessage]:
         """The last messages of a session, the oldest of them first."""
         ...
 

@@ -3,7 +3,7 @@
 It keeps the same contract as the others, but for the one thing it cannot: what it acknowledged survives nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
@@ -184,7 +184,7 @@ class MemoryStore:
         turn = self._turns.get(request_id)
         return turn.items.get(item_id) if turn and turn.items else None
 
-    async def history(self, session_id: str, *, limit: int) -> list[ChatMessage]:
+    async def history(self, session_id: str, *, limit: int) -> Sequence[ChatMessage]:
         """The last messages of a session, the oldest of them first."""
         self._check()
         kept = self._kept.get(session_id)

@@ -4,7 +4,7 @@ How a statement gets its connection and its transaction, and on which thread, is
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
@@ -79,7 +79,7 @@ class SqlStore(ABC):
         """What was kept under this id of a turn."""
         return await self.read(statements.item, request_id, item_id)
 
-    async def history(self, session_id: str, *, limit: int) -> list[ChatMessage]:
+    async def history(self, session_id: str, *, limit: int) -> Sequence[ChatMessage]:
         """The last messages of a session, the oldest of them first."""
         return await self.read(statements.history_of, session_id, limit)
 

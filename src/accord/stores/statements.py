@@ -8,6 +8,7 @@ others can see holds the session's first. `erase.py` does so too: nobody waits i
 """
 
 import json
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -34,7 +35,7 @@ from accord.ports import Append, Begun, Ending
 from accord.stores.compiled import Prepared, Row, by_engine, overwriting, values_of
 from accord.stores.schema import IS_RUNNING, items, messages, packets, receipts, runners, sessions, turns
 from accord.stores.told import NO_SESSION, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEXT, NOT_RUNNING, NOT_YOURS
-from accord.wire.chat import ChatMessage
+from accord.wire.chat import ChatMessage, Transcript
 from accord.wire.client import ClientCapabilities
 from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
@@ -346,12 +347,12 @@ _SAID: Final = Prepared(
 )
 
 
-def history_of(connection: Connection, session_id: str, limit: int) -> list[ChatMessage]:
+def history_of(connection: Connection, session_id: str, limit: int) -> Sequence[ChatMessage]:
     """The last messages of a session, the oldest of them first."""
     if not limit:
         return []
     last = _SAID.rows(connection, {"of": session_id, "limit": limit})
-    return [ChatMessage.parse(body) for (body,) in reversed(last)]
+    return Transcript([body for (body,) in reversed(last)])
 
 
 _CHAIN: Final = Prepared(select(sessions.c.receipt_hash).where(sessions.c.session_id == bindparam("of")))

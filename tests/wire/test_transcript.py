@@ -1,0 +1,49 @@
+"""A history that is read when somebody looks at it, and is then the same as if it had been read before."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from accord.wire.chat import ChatMessage, Role, Transcript
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+SAID = [
+    ChatMessage(role=Role.USER, content='What is "this"?', timestamp=AT),
+    ChatMessage(role=Role.ASSISTANT, content="Ein Bär\n🐻", timestamp=AT),
+    ChatMessage(role=Role.TOOL, content="", name="t", tool_call_id="1", timestamp=AT),
+]
+
+
+Look = Callable[[Sequence[ChatMessage]], Any]
+LOOKS: dict[str, Look] = {
+    "all": list,
+    "how many": len,
+    "any": bool,
+    "the last": lambda them: them[-1:],
+    "the first": lambda them: them[:2],
+    "backwards": lambda them: list(reversed(them)),
+}
+
+
+@pytest.mark.parametrize("said", [[], SAID[:1], SAID], ids=len)
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_whoever_looks_sees_what_was_said(said: Sequence[ChatMessage], look: Look) -> None:
+    assert look(Transcript([each.to_json() for each in said])) == look(said)
+
+
+def test_one_message_is_found_by_its_place() -> None:
+    kept = Transcript([each.to_json() for each in SAID])
+    assert (kept[0], kept[-1]) == (SAID[0], SAID[-1])
+    assert SAID[1] in kept
+    with pytest.raises(IndexError):
+        _ = kept[3]
+
+
+def test_it_equals_any_sequence_of_the_same_messages() -> None:
+    kept = Transcript([each.to_json() for each in SAID])
+    assert kept == SAID
+    assert kept == tuple(SAID)
+    assert kept != SAID[:2]
+    assert kept != "text"
