@@ -7,14 +7,16 @@ import pytest
 from accord.agent import Agent, Turn, Yielded, load_agent
 from accord.agents import demo, relay
 from accord.backends.scripted import ScriptedBackend
+from accord.core.show import show_plan, show_tool_call
 from accord.engine import Dispatcher, Engine
 from accord.engine.clock import SystemClock
 from accord.errors import UsageError
-from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.conversation import TextPart, ToolResultPart, ToolUsePart
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import ErrorPacket, EventPacket
 from accord.wire.work import ToolSpec
+from accord.wire.working import PLAN, TOOL_CALL
 from tests.engine.test_engine import asking, played, said
 
 STREAMS = {"streaming": "native"}
@@ -49,6 +51,28 @@ def test_the_relay_passes_text_thoughts_and_calls():
         "thought_trace",
         "user_error",
     ]
+
+
+@pytest.mark.parametrize(
+    ("shows", "types"),
+    [
+        ([PLAN, TOOL_CALL], [PLAN, TOOL_CALL, TOOL_CALL]),
+        (["progress_indicator"], ["progress_indicator"] * 3),
+        ([], []),
+    ],
+    ids=["an editor", "a web page", "a speaker"],
+)
+def test_the_relay_shows_a_backends_own_work_to_whoever_can_see_it(shows: list[str], types: list[str]):
+    script = [
+        WorkPiece(shown=show_plan(["Look", "Act"])),
+        WorkPiece(shown=show_tool_call("1", "Look", [], {"status": "in_progress"})),
+        WorkPiece(shown=show_tool_call("1", "Look", ["found"], {"status": "completed"})),
+        TextPiece(text="Done."),
+    ]
+    declared = {"supported_events": shows, "prefers_markdown": True}
+    packets = played(running(relay, ScriptedBackend("a", [script], STREAMS)).begin(asking(capabilities=declared)))
+    assert [packet.p["type"] for packet in packets if isinstance(packet, EventPacket)] == types
+    assert said(packets).endswith("Done.")
 
 
 def test_an_agent_is_found_by_module_and_name():

@@ -27,7 +27,7 @@ from accord.core.validate.declaration import Declared
 from accord.errors import AgentError, UsageError
 from accord.ports import Clock
 from accord.wire.acp.content import ContentBlock
-from accord.wire.answer import AnyPiece, TextPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, TextPiece, ToolCallPiece, WorkPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.conversation import ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
@@ -190,6 +190,10 @@ class Turn:
         ACP's. Editors show it, others get it as progress; who shows no progress is told only that it failed.
         """
         return self._worked(show_tool_call(call_id, title, content, {"status": "in_progress", **more}))
+
+    def work(self, piece: WorkPiece) -> EventPacket:
+        """What a backend shows of its own work, shown as `plan` and `tool_call` show the agent's."""
+        return self._worked(piece.shown)
 
     def event(self, kind: str, data: Mapping[str, Any]) -> EventPacket:
         """An event of a type of the agent's own; a client that did not declare it is told that it is kept."""

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any, assert_never
 
 from accord.agent import Agent, Turn, Yielded
-from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 
 
 def relay_with(**question: Any) -> Agent:
@@ -12,20 +12,27 @@ def relay_with(**question: Any) -> Agent:
 
     async def relays(turn: Turn) -> AsyncIterator[Yielded]:
         async for piece in turn.ask(**question).pieces():
-            match piece:
-                case TextPiece():
-                    yield piece.text
-                case ThinkingPiece():
-                    if piece.text:  # a seal alone is for the model, not for people
-                        yield turn.thought(piece.text)
-                case ToolCallPiece():
-                    yield turn.user_error(f"The model asked for a tool that is not here: {piece.name}", domain="tool")
-                case EndPiece():
-                    return
-                case _:
-                    assert_never(piece)
+            if (shown := _shown(turn, piece)) is not None:
+                yield shown
 
     return Agent(relays, name="relay", accepts={"image": True, "audio": True, "embeddedContext": True})
+
+
+def _shown(turn: Turn, piece: AnyPiece) -> Yielded | None:
+    """What the user gets to see of this piece."""
+    match piece:
+        case TextPiece():
+            return piece.text
+        case ThinkingPiece():
+            return turn.thought(piece.text) if piece.text else None  # a seal alone is for the model, not for people
+        case ToolCallPiece():
+            return turn.user_error(f"The model asked for a tool that is not here: {piece.name}", domain="tool")
+        case WorkPiece():
+            return turn.work(piece)
+        case EndPiece():
+            return None
+        case _:
+            assert_never(piece)
 
 
 relay = relay_with()

@@ -5,7 +5,7 @@ Seals on reasoning and on calls stay with what they seal: a model that gets its 
 
 from collections.abc import Iterable
 
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.chat import Role
 from accord.wire.conversation import (
     ConversationMessage,
@@ -55,7 +55,7 @@ class _Writing:
                 self._parts.append(
                     ToolUsePart(id=piece.id, name=piece.name, input=piece.input, signature=piece.signature)
                 )
-            case EndPiece():
+            case WorkPiece() | EndPiece():
                 pass
 
     def finish(self) -> list[MessagePart]:

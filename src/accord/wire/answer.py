@@ -44,6 +44,13 @@ class ToolCallPiece(AnswerPiece, frozen=True):
     signature: str | None = Field(default=None, description="The model's seal on it; to be given back as it came.")
 
 
+class WorkPiece(AnswerPiece, frozen=True):
+    """A backend's own work, to be shown: its plan, or a tool that it uses itself. Nobody is to answer it."""
+
+    type: Literal["work"] = "work"
+    shown: FreeObject = Field(description="What an event says that shows it: its type, its data, its fallbacks.")
+
+
 class EndPiece(AnswerPiece, frozen=True):
     """The answer is complete; the last piece, always."""
 
@@ -56,11 +63,11 @@ class EndPiece(AnswerPiece, frozen=True):
     )
 
 
-AnyPiece = TextPiece | ThinkingPiece | ToolCallPiece | EndPiece
+AnyPiece = TextPiece | ThinkingPiece | ToolCallPiece | WorkPiece | EndPiece
 """For a `match` that the type checker can prove complete."""
 
 seal(
     AnswerPiece,
     "type",
-    {"text": TextPiece, "thinking": ThinkingPiece, "tool_call": ToolCallPiece, "end": EndPiece},
+    {"text": TextPiece, "thinking": ThinkingPiece, "tool_call": ToolCallPiece, "work": WorkPiece, "end": EndPiece},
 )

@@ -12,8 +12,9 @@ import pytest
 
 from accord.backends.acp import AcpBackend, Policy
 from accord.backends.acp.process import Timing
+from accord.core.show import show_tool_call
 from accord.errors import BackendError
-from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece
+from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, WorkPiece
 from accord.wire.manifest import CapabilityManifest
 from tests.backends.acp.agents import agent, answer, order, text, within
 
@@ -44,11 +45,11 @@ async def noted(notes: Path, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_what_an_agent_does_beside_answering_is_told_as_thinking():
+def test_what_an_agent_does_beside_answering_is_shown_as_its_work():
     assert within(lambda: answer(agent("works"))) == [
         ThinkingPiece(text="hm"),
-        ThinkingPiece(text="[tool: Read a file]\n"),
-        ThinkingPiece(text="[tool completed: 1]\n"),
+        WorkPiece(shown=show_tool_call("1", "Read a file", [], {})),
+        WorkPiece(shown=show_tool_call("1", "Read a file", [], {"status": "completed"})),
         TextPiece(text="Done."),
         EndPiece(usage={"context_tokens": 5, "context_size": 100}),
     ]

@@ -10,17 +10,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.acp.failure import MEANINGS, exit_failure, failure_of
-from accord.backends.acp.listen import REASONS, piece_of
+from accord.backends.acp.listen import REASONS, Listening
 from accord.backends.acp.manifest import agent_manifest
 from accord.backends.acp.policy import Policy
 from accord.backends.acp.translate import prompt_blocks
 from accord.core.rpc import Call
+from accord.core.show import show_plan, show_tool_call
 from accord.errors import BackendError
 from accord.stdio import RpcError
 from accord.wire.acp.capabilities import AgentCapabilities, DraftAgentCapabilities
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.update import SessionUpdate
-from accord.wire.answer import AnyPiece, TextPiece, ThinkingPiece
+from accord.wire.answer import AnyPiece, TextPiece, ThinkingPiece, WorkPiece
 from accord.wire.conversation import Conversation
 from accord.wire.work import ToolSpec, WorkOrder
 from tests.backends.acp.agents import order
@@ -150,23 +151,62 @@ def test_no_word_of_a_conversation_is_lost(said: list[tuple[str, str]]):
 )
 def test_content_of_an_answer_that_is_no_text_is_told_in_words(content: dict[str, Any], words: str):
     update = SessionUpdate.model_validate({"sessionUpdate": "agent_message_chunk", "content": content})
-    assert piece_of(update) == TextPiece(text=words)
+    assert Listening().piece_of(update) == TextPiece(text=words)
 
 
 @pytest.mark.parametrize(
     ("update", "piece"),
     [
-        (
-            {"sessionUpdate": "plan", "entries": [{"content": "a\nb", "priority": "low", "status": "pending"}]},
-            ThinkingPiece(text="[plan: a b (pending)]\n"),
-        ),
+        ({"sessionUpdate": "plan", "entries": []}, ThinkingPiece(text="[plan: withdrawn]\n")),
         ({"sessionUpdate": "notice", "severity": "info", "title": "t"}, ThinkingPiece(text="[info: t]\n")),
-        ({"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "in_progress"}, None),
         ({"sessionUpdate": "current_mode_update", "currentModeId": "m"}, None),
     ],
 )
 def test_what_is_no_answer_is_a_line_of_thinking_or_nothing(update: dict[str, Any], piece: AnyPiece | None):
-    assert piece_of(SessionUpdate.model_validate(update)) == piece
+    assert Listening().piece_of(SessionUpdate.model_validate(update)) == piece
+
+
+CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Run", "kind": "execute", "rawInput": {"c": "ls"}}
+STEP = {"content": "a", "priority": "low", "status": "pending"}
+
+
+@pytest.mark.parametrize(
+    ("updates", "shown"),
+    [
+        ([CALL], show_tool_call("1", "Run", [], {"kind": "execute", "raw_input": {"c": "ls"}})),
+        (
+            [CALL, {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"}],
+            show_tool_call("1", "Run", [], {"status": "completed"}),
+        ),
+        (
+            [{"sessionUpdate": "tool_call_update", "toolCallId": "9", "status": "failed"}],
+            show_tool_call("9", "9", [], {"status": "failed"}),
+        ),
+        (
+            [
+                {
+                    **CALL,
+                    "content": [
+                        {"type": "terminal", "terminalId": "t"},
+                        {"type": "diff", "path": "/a", "newText": "b"},
+                    ],
+                }
+            ],
+            show_tool_call(
+                "1",
+                "Run",
+                ["[A terminal that cannot be passed on]", {"type": "diff", "path": "/a", "newText": "b"}],
+                {"kind": "execute", "raw_input": {"c": "ls"}},
+            ),
+        ),
+        ([{"sessionUpdate": "plan", "entries": [STEP]}], show_plan([STEP])),
+    ],
+    ids=["a call", "a call that goes on", "a call that nobody began", "what a call gave", "a plan"],
+)
+def test_work_of_an_agents_own_is_shown_as_such(updates: list[dict[str, Any]], shown: dict[str, Any]):
+    listening = Listening()
+    *_, last = [listening.piece_of(SessionUpdate.model_validate(update)) for update in updates]
+    assert last == WorkPiece(shown=shown)
 
 
 def test_every_stop_reason_has_its_row():

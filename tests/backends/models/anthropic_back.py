@@ -9,7 +9,7 @@ from accord.backends.models.anthropic.api import MAX_TOKENS
 from accord.backends.models.anthropic.blocks import MEDIA_TYPE
 from accord.backends.models.words import part_of_text
 from accord.core.sse import EventDecoder
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.conversation import (
     Conversation,
     ConversationMessage,
@@ -105,6 +105,8 @@ def events_of(pieces: Sequence[AnyPiece]) -> Iterator[dict[str, Any]]:
                 opened = {"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}}
                 text = json.dumps(piece.input, ensure_ascii=False)
                 deltas = [{"type": "input_json_delta", "partial_json": part} for part in ("", text[:3], text[3:])]
+            case WorkPiece():
+                raise AssertionError("a model shows no work of its own")
             case EndPiece():
                 yield {"type": "message_delta", "delta": {"stop_reason": piece.reason}, "usage": {"output_tokens": 7}}
                 yield {"type": "message_stop"}

@@ -14,7 +14,7 @@ from accord.backends.models.gemini import Gemini
 from accord.backends.models.gemini.ids import is_made
 from accord.backends.models.gemini.read import FAILURES, REFUSALS
 from accord.core.sse import EventDecoder
-from accord.wire.answer import AnswerPiece, AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnswerPiece, AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.conversation import (
     Conversation,
     ConversationMessage,
@@ -124,8 +124,8 @@ def part_of(piece: AnyPiece) -> MessagePart:
             return ThinkingPart(text=piece.text, signature=piece.signature, redacted=piece.redacted)
         case ToolCallPiece():
             return ToolUsePart(id=piece.id, name=piece.name, input=piece.input, signature=piece.signature)
-        case EndPiece():
-            raise AssertionError("an end is not given back")
+        case WorkPiece() | EndPiece():
+            raise AssertionError("neither is given back")
 
 
 def given_back(*pieces: AnyPiece) -> list[dict[str, Any]]:

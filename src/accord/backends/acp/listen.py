@@ -1,14 +1,15 @@
 """Turns what an agent tells during a session into pieces of an answer.
 
-Pure. What the agent says is the answer. What it thinks is thinking, and so are its tool calls, plans and notices, told
-in a line each: an agent uses tools of its own, and nobody is to answer those calls. Content of an answer that is no
-text is told in words where it stands. What is about the session itself (modes, commands, titles) is no piece of it.
+Pure. What the agent says is the answer, what it thinks is thinking. Its plans and tool calls are its own work, to be
+shown and not to be answered; what cannot be shown of it is a line of thinking, and so is a notice. Content of an answer
+that is no text is told in words where it stands. What is about the session itself (modes, commands) is no piece of it.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, Literal, assert_never, cast
 
+from accord.core.show import show_plan, show_tool_call
 from accord.errors import BackendError
 from accord.wire.acp.content import (
     AnyBlock,
@@ -21,6 +22,7 @@ from accord.wire.acp.content import (
     TextResource,
 )
 from accord.wire.acp.session import PromptResponse, StopReason
+from accord.wire.acp.tool import TerminalPart
 from accord.wire.acp.update import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -31,7 +33,7 @@ from accord.wire.acp.update import (
     ToolCallStarted,
     UsageUpdate,
 )
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkPiece
 
 Reason = Literal["end_turn", "max_tokens", "refusal"]
 
@@ -58,28 +60,50 @@ USAGE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Counts that some agents tell at the end of a turn, ahead of the protocol."""
 
-OVER: Final = frozenset({"completed", "failed"})
+TERMINAL: Final = {"type": "text", "text": "[A terminal that cannot be passed on]"}
+PASSED_ON: Final = ("name", "kind", "status", "locations", "raw_input", "raw_output")
+"""What of a tool call is shown as it is."""
 
 
-def piece_of(update: SessionUpdate) -> AnyPiece | None:
-    """The piece of the answer that this update is, if it is one."""
-    match update:
-        case AgentMessageChunk():
-            text = _words(update.content)
-            return TextPiece(text=text) if text else None
-        case AgentThoughtChunk():
-            text = _words(update.content)
-            return ThinkingPiece(text=text) if text else None
-        case ToolCallStarted():
-            return _line(f"tool: {update.title}")
-        case ToolCallChanged():
-            return _line(f"tool {update.status}: {update.title or update.tool_call_id}") if _is_over(update) else None
-        case PlanUpdate():
-            return _line("plan: " + "; ".join(f"{entry.content} ({entry.status})" for entry in update.entries))
-        case NoticeUpdate():
-            return _line(f"{update.severity}: {update.title}")
-        case _:
-            return None
+class Listening:
+    """One turn of an agent, as it is heard: a call that goes on is called what it was called at its beginning."""
+
+    def __init__(self) -> None:
+        self._titles: Final[dict[str, str]] = {}
+
+    def piece_of(self, update: SessionUpdate) -> AnyPiece | None:
+        """The piece of the answer that this update is, if it is one."""
+        match update:
+            case AgentMessageChunk():
+                text = _words(update.content)
+                return TextPiece(text=text) if text else None
+            case AgentThoughtChunk():
+                text = _words(update.content)
+                return ThinkingPiece(text=text) if text else None
+            case ToolCallStarted() | ToolCallChanged():
+                return self._call(update)
+            case PlanUpdate():
+                return _plan(update)
+            case NoticeUpdate():
+                return _line(f"{update.severity}: {update.title}")
+            case _:
+                return None
+
+    def _call(self, update: ToolCallStarted | ToolCallChanged) -> AnyPiece:
+        own = update.tool_call_id
+        title = self._titles[own] = update.title or self._titles.get(own) or own
+        content = [TERMINAL if isinstance(part, TerminalPart) else part.dump() for part in update.content or ()]
+        more = {name: value for name in PASSED_ON if (value := getattr(update, name)) is not None}
+        try:
+            return WorkPiece(shown=show_tool_call(own, title, content, more))
+        except ValueError:
+            return _line(f"tool {update.status or ''}: {title}")
+
+
+def _plan(update: PlanUpdate) -> AnyPiece:
+    if not update.entries:
+        return _line("plan: withdrawn")
+    return WorkPiece(shown=show_plan([entry.dump() for entry in update.entries]))
 
 
 def usage_of(update: UsageUpdate) -> dict[str, Any]:
@@ -102,10 +126,6 @@ def _counts(told: object) -> dict[str, int]:
         return {}
     counts = cast("Mapping[str, object]", told)
     return {ours: count for theirs, ours in USAGE.items() if isinstance(count := counts.get(theirs), int)}
-
-
-def _is_over(update: ToolCallChanged) -> bool:
-    return update.status is not None and str(update.status) in OVER
 
 
 def _line(text: str) -> ThinkingPiece:

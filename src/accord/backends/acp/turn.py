@@ -9,13 +9,14 @@ from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
 
-from accord.backends.acp.listen import end_of, piece_of, usage_of
+from accord.backends.acp.listen import Listening, end_of, usage_of
+from accord.core.adapt.waiting import weigh
 from accord.errors import BackendError
 from accord.wire.acp.content import ContentBlock
 from accord.wire.acp.rpc import Method
 from accord.wire.acp.session import CancelNotification, PromptRequest, PromptResponse
 from accord.wire.acp.update import SessionUpdate, UsageUpdate
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkPiece
 
 MAX_HELD_CHARS: Final = 64 * 1024 * 1024
 BRIEF_S: Final = 0.5
@@ -54,6 +55,7 @@ class Turn:
         self._cancel_s: Final = cancel_s
         self._heard: Final[asyncio.Queue[AnyPiece | BackendError]] = asyncio.Queue()
         self._held = 0
+        self._listening: Final = Listening()
         self._usage: dict[str, Any] = {}
         self._prompt: Final = line.spawn(self._ask(blocks))
 
@@ -61,7 +63,7 @@ class Turn:
         """Take what the agent tells; it waits here until it is read."""
         if isinstance(update, UsageUpdate):
             self._usage = usage_of(update)
-        piece = piece_of(update)
+        piece = self._listening.piece_of(update)
         if piece is None or self._held > MAX_HELD_CHARS:
             return
         self._held += _length(piece)
@@ -111,4 +113,6 @@ class Turn:
 
 
 def _length(piece: AnyPiece) -> int:
+    if isinstance(piece, WorkPiece):
+        return weigh(piece.shown, MAX_HELD_CHARS)
     return len(piece.text) if isinstance(piece, TextPiece | ThinkingPiece) else 0

@@ -16,7 +16,7 @@ from accord.core.emulate.find_json import find_json
 from accord.core.emulate.fit_schema import SchemaFit
 from accord.core.emulate.inject import prompted, withheld
 from accord.core.emulate.shape import DEFAULT_RETRIES, AnswerReader, AskAgain, Done, PassingReader, Prepared, Verdict
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.attempt import Effect, EffectKind
 from accord.wire.capability import Capability
 from accord.wire.emulation import EmulationStrategy, PostProcessing
@@ -100,7 +100,7 @@ class _JsonReader:
         self._calls = False
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
-        if isinstance(piece, ThinkingPiece):
+        if isinstance(piece, ThinkingPiece | WorkPiece):
             return [piece]
         self._calls = self._calls or isinstance(piece, ToolCallPiece)
         self._held.append(piece)

@@ -16,7 +16,7 @@ from accord.core.emulate.inject import prompted, saying, withheld
 from accord.core.emulate.shape import DEFAULT_RETRIES, AnswerReader, AskAgain, Done, PassingReader, Prepared, Verdict
 from accord.core.emulate.tool_format import OPENING, BrokenCall, WrittenCall, read_calls, tools_prompt, written_out
 from accord.core.emulate.watch import MarkWatch
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.attempt import Effect, EffectKind
 from accord.wire.capability import Capability
 from accord.wire.conversation import Conversation, ToolResultPart, ToolUsePart
@@ -72,7 +72,7 @@ class _CallReader:
             return self._feed_text(piece.text)
         if self._held is None:
             return [*self._passed(self._watch.flush()), piece]
-        if isinstance(piece, ThinkingPiece):
+        if isinstance(piece, ThinkingPiece | WorkPiece):
             return [piece]
         self._native.append(piece)
         return []
