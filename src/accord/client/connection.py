@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Final
 from urllib.parse import quote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from aiohttp import (
     ClientConnectorCertificateError,
@@ -26,6 +25,7 @@ from accord.client.attempts import Attempts
 from accord.client.failure import Setback, setback_of_answer, setback_of_connection
 from accord.client.settings import Settings
 from accord.errors import InvalidMessageError, Problem, TimedOutError, UsageError
+from accord.proxies import environment_proxy
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
@@ -171,7 +171,7 @@ class Connection:
             self._session = ClientSession(
                 connector=TCPConnector(limit=0, ssl=self._settings.ssl),
                 headers={"Authorization": f"Bearer {token}"} if token else {},
-                proxy=_proxy_of(self._base),
+                proxy=environment_proxy(self._base),
             )
         return self._session
 
@@ -218,18 +218,3 @@ def _checked(base_url: str) -> str:
     if not is_fine:
         raise UsageError("base_url: expected an http or https address such as http://127.0.0.1:8000")
     return base_url.rstrip("/")
-
-
-def _proxy_of(url: str) -> URL | None:
-    """The proxy that the environment names for this address.
-
-    aiohttp's `trust_env` would do this and also send what it finds in a netrc file, which fails beside a token.
-    """
-    parts = urlsplit(url)
-    named = getproxies().get(parts.scheme)
-    if not named or proxy_bypass(parts.netloc.rpartition("@")[2]):
-        return None
-    proxy = URL(named)
-    if proxy.scheme not in ("http", "https"):
-        raise UsageError(f"{parts.scheme}_proxy: expected the http or https address of a proxy")
-    return proxy
