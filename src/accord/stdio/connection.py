@@ -115,6 +115,7 @@ class Connection:
         self._waiting: Final[dict[Id, asyncio.Future[bytes]]] = {}
         self._running: Final[dict[Id, asyncio.Task[None]]] = {}
         self._last_id = 0
+        self._is_deaf = False
         self._is_over = False
 
     async def run(self) -> None:
@@ -127,6 +128,7 @@ class Connection:
                 await self._sink.drain()
             for line in self._splitter.close():
                 self._take_line(line)
+            self._hear_no_more()
             await self._sink.drain()
             if self._grace_s and self._running:
                 await asyncio.wait(list(self._running.values()), timeout=self._grace_s)
@@ -135,9 +137,12 @@ class Connection:
         finally:
             await self._end()
 
-    async def call(self, method: str, params: Any = None) -> Any:
-        """The peer's answer to this call, as plain values; raises what it tells, or `PeerGoneError`."""
-        if self._is_over:
+    async def call(self, method: str, params: Any = None, *, given_up: Callable[[Id], bytes] | None = None) -> Any:
+        """The peer's answer to this call, as plain values; raises what it tells, or `PeerGoneError`.
+
+        If whoever waits for it is cancelled, the peer is told so with the line that `given_up` makes for the call's id.
+        """
+        if self._is_deaf:
             raise PeerGoneError
         self._last_id += 1
         own, waiting = self._last_id, asyncio.get_running_loop().create_future()
@@ -145,6 +150,10 @@ class Connection:
         try:
             await self.send(call_line(own, method, params))
             return Answer(own, await waiting).value()
+        except asyncio.CancelledError:
+            if given_up is not None and not self._is_deaf:
+                self._sink.write(given_up(own))
+            raise
         finally:
             self._waiting.pop(own, None)
 
@@ -217,11 +226,16 @@ class Connection:
         with suppress(ConnectionError):  # whoever asked is gone
             await self._sink.drain()
 
-    async def _end(self) -> None:
-        self._is_over = True
+    def _hear_no_more(self) -> None:
+        """Nothing will be answered any more, and nobody should wait for it."""
+        self._is_deaf = True
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(PeerGoneError())
+
+    async def _end(self) -> None:
+        self._is_over = True
+        self._hear_no_more()
         running = list(self._running.values())
         for task in running:
             task.cancel()
