@@ -12,7 +12,7 @@ It yields strings, presentation events and, if it must, packets. How they reach 
 file knows no backend, no server and no store.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Final, Protocol
@@ -21,6 +21,7 @@ from uuid import UUID, uuid5
 from pydantic_core import from_json
 
 from accord.core.answered import message_of, result_of
+from accord.core.permit import ALLOW_OR_REJECT, Offered, permission_question
 from accord.core.profile import ClientProfile, profile_client
 from accord.core.show import show_plan, show_tool_call
 from accord.core.validate.declaration import Declared
@@ -32,6 +33,7 @@ from accord.wire.chat import ChatMessage
 from accord.wire.conversation import ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
 from accord.wire.packet import EventPacket, StreamPacket
+from accord.wire.permission import Permission, PermissionQuestion, PermissionStatus
 from accord.wire.request import ServiceRequest
 from accord.wire.requirement import CapabilityRequirements
 from accord.wire.work import ToolSpec
@@ -71,6 +73,17 @@ class Asks(Protocol):
     def __call__(self, turn: "Turn", question: Question) -> AsyncIterator[AnyPiece]:
         """The answer, piece by piece."""
         ...
+
+
+Permissions = Callable[[PermissionQuestion], Awaitable[Permission]]
+"""Whoever asks the user for permission, and says what came of it."""
+
+NOBODY: Final = Permission(status=PermissionStatus.NOBODY, why="This client cannot be asked")
+
+
+async def nobody(_: PermissionQuestion) -> Permission:
+    """Nobody can be asked, and so nothing is allowed."""
+    return NOBODY
 
 
 class Answer:
@@ -121,13 +134,23 @@ class Answer:
 class Turn:
     """One question of a user, and everything an agent may know of it."""
 
-    def __init__(self, request: ServiceRequest, history: Sequence[ChatMessage], *, asks: Asks, clock: Clock) -> None:
+    def __init__(
+        self,
+        request: ServiceRequest,
+        history: Sequence[ChatMessage],
+        *,
+        asks: Asks,
+        clock: Clock,
+        permissions: Permissions = nobody,
+    ) -> None:
         self.request: Final = request
         self.history: Final = history
         self.client: Final[ClientProfile] = profile_client(request.payload.capabilities)
         self._asks: Final = asks
         self._clock: Final = clock
+        self._permissions: Final = permissions
         self._events = 0
+        self._permissions_asked = 0
 
     @property
     def text(self) -> str:
@@ -194,6 +217,28 @@ class Turn:
     def work(self, piece: WorkPiece) -> EventPacket:
         """What a backend shows of its own work, shown as `plan` and `tool_call` show the agent's."""
         return self._worked(piece.shown)
+
+    async def permission(  # noqa: PLR0913 - what an editor can show of it
+        self,
+        title: str,
+        *content: Any,
+        call_id: str | None = None,
+        kind: str | None = None,
+        locations: Sequence[Mapping[str, Any]] | None = None,
+        raw_input: Any = None,
+        options: Offered = ALLOW_OR_REJECT,
+    ) -> Permission:
+        """The user's leave to do this: `if await turn.permission("Delete build/", kind="delete"): …`.
+
+        With the id of a `tool_call` that was yielded before, it is asked for that call. What was chosen is `option`; a
+        client that cannot be asked, or whose answer makes no sense, has not allowed it, and `status` and `why` say so.
+        While the user thinks, no time limit of the turn runs. Nobody remembers an `allow_always` but the agent.
+        """
+        self._permissions_asked += 1
+        own = call_id if call_id is not None else f"permission-{self._permissions_asked}"
+        shown = {"kind": kind, "locations": locations, "raw_input": raw_input}
+        more = {name: told for name, told in shown.items() if told is not None}
+        return await self._permissions(permission_question(title, own, content, more, options))
 
     def event(self, kind: str, data: Mapping[str, Any]) -> EventPacket:
         """An event of a type of the agent's own; a client that did not declare it is told that it is kept."""

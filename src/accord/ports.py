@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 from accord.wire.answer import AnyPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.manifest import CapabilityManifest
+from accord.wire.permission import Permission, PermissionQuestion
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 from accord.wire.token import TokenRecord
 from accord.wire.work import WorkOrder
@@ -93,6 +94,18 @@ class Clock(Protocol):
 
     def monotonic(self) -> float:
         """Seconds since some moment; never goes back."""
+        ...
+
+
+class Permits(Protocol):
+    """A client that can be asked in the middle of its turn; doors that have a way back hand one in with each turn.
+
+    The question is put once the client has the turn's first `after` packets, and not before. Whatever the client does
+    becomes a `Permission`; nothing is raised but the cancellation of whoever waits, and then nobody is asked any more.
+    """
+
+    async def __call__(self, question: PermissionQuestion, after: int) -> Permission:
+        """What came of asking."""
         ...
 
 

@@ -117,6 +117,18 @@ def test_one_receipt_can_be_read(folder: Path):
     assert "intact" in last
 
 
+def test_what_the_agent_asked_leave_for_is_shown_with_what_came_of_it(tmp_path: Path):
+    option = {"id": "yes", "name": "Yes", "kind": "allow_once"}
+    asked = {"title": "Delete build/", "options": [option], "waited_ms": 2.5}
+    answers = [{"status": "allowed", "chosen": "yes"}, {"status": "nobody", "why": "This client cannot be asked"}]
+    receipt = seal(a_body(permissions=[asked | answer for answer in answers]))
+    (tmp_path / "r.jsonl").write_text(receipt.to_json())
+    told = " ".join(accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout.split())
+    assert "Delete build/: allowed, chose yes, after 2.5 ms; offered yes (allow_once)" in told
+    assert "Delete build/: nobody, This client cannot be asked, after 2.5 ms" in told
+    assert "intact" in told
+
+
 def test_a_receipt_that_was_altered_is_shown_as_such(folder: Path):
     done = accord("receipts", "show", str(folder / "altered.jsonl"), "2")
     assert "broken: the content does not have this hash" in done.stdout

@@ -13,6 +13,7 @@ from rich.text import Text
 from accord.cli.reading import as_message, read_text
 from accord.core.seal import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
 from accord.errors import UsageError
+from accord.wire.permission import PermissionRecord
 from accord.wire.receipt import Receipt, Work
 
 COLOURS: Final = {State.OK: "green", State.MISSING: "yellow", State.OUT_OF_ORDER: "yellow"}
@@ -138,6 +139,7 @@ def _page(receipt: Receipt, *, genuine: bool) -> Group:
         "agent": f"{receipt.parties.agent.name}, accepts {', '.join(receipt.parties.agent.accepts) or 'nothing'}",
         "client": f"assumed: {', '.join(receipt.parties.client.assumed) or 'nothing'}",
         "questions": str(len(receipt.work)),
+        "permissions": _permissions(receipt),
         "took": _took(receipt),
         "outcome": f"{outcome.status}{why}",
     }
@@ -150,6 +152,17 @@ def _asked(receipt: Receipt) -> str:
     request = receipt.request
     blocks = "".join(f", {count} {kind}" for kind, count in request.blocks.items())
     return f"{request.text_chars} characters{blocks}, {request.files} files; digest {request.digest[:SHOWN_CHARS]}…"
+
+
+def _permissions(receipt: Receipt) -> str:
+    """What the agent asked its user leave for, a line each."""
+    return "\n".join(_permission(asked) for asked in receipt.permissions or ()) or "none asked for"
+
+
+def _permission(asked: PermissionRecord) -> str:
+    offered = ", ".join(f"{option.id} ({option.kind})" for option in asked.options)
+    came = f"chose {asked.chosen}" if asked.chosen is not None else asked.why or "no reason given"
+    return f"{asked.title}: {asked.status}, {came}, after {asked.waited_ms} ms; offered {offered}"
 
 
 def _took(receipt: Receipt) -> str:

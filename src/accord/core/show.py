@@ -35,13 +35,19 @@ def show_plan(steps: Sequence[Mapping[str, Any] | str]) -> dict[str, Any]:
 
 def show_tool_call(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """What an event says that shows this call; who shows neither calls nor progress is told only of its failure."""
+    call = read_shown(call_id, title, content, more)
+    status = PROGRESS.get(str(call.status), "running")
+    told = {"type": TOOL_CALL, "data": call.dump(), "fallback": _progress(title, status)}
+    return told if status == "failed" else {**told, "priority": "low"}
+
+
+def read_shown(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> ToolCallShown:
+    """The call that is shown; raises `ValueError` for content that is none."""
     given = [_part(item) for item in content]
     call = ToolCallShown.model_validate({**more, "tool_call_id": call_id, "title": title, "content": given or None})
     if len(call.content or ()) != len(given):
         raise ValueError("content: expected texts, content blocks, or diffs with path and newText")
-    status = PROGRESS.get(str(call.status), "running")
-    told = {"type": TOOL_CALL, "data": call.dump(), "fallback": _progress(title, status)}
-    return told if status == "failed" else {**told, "priority": "low"}
+    return call
 
 
 def _progress(label: str, status: str, **more: Any) -> dict[str, Any]:

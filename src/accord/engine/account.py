@@ -19,6 +19,7 @@ from accord.engine.engine import Engine, RunningTurn
 from accord.errors import ErrorCode, RefusedError, TurnCancelledError
 from accord.ports import Testimony
 from accord.wire.client import ClientCapabilities
+from accord.wire.permission import PermissionRecord
 from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
     RECEIPT_VERSION,
@@ -57,6 +58,7 @@ def receipt_members(
         "request": shape,
         "parties": {"agent": agent, "client": client},
         "work": [_work(question, engine) for question in turn.questions],
+        **({"permissions": [_permission(asked) for asked in asked_for]} if (asked_for := turn.permissions) else {}),
         "adaptation": account,
         "timings": {name: whole_if_it_is(took) for name, took in timings.items() if took is not None},
         "outcome": _told(outcome_of(turn)),
@@ -124,6 +126,10 @@ def outcome_of(turn: RunningTurn) -> Outcome:
     else:
         status = OutcomeStatus.FAILED
     return Outcome(status=status, code=failure.code, message=failure.message)
+
+
+def _permission(asked: PermissionRecord) -> dict[str, Any]:
+    return {**asked.dump(), "waited_ms": whole_if_it_is(asked.waited_ms)}
 
 
 def _told(outcome: Outcome) -> dict[str, Any]:

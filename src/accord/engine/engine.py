@@ -18,13 +18,15 @@ from accord.core.validate.declaration import read_declaration
 from accord.engine.clock import SystemClock
 from accord.engine.dispatch import Account, Dispatcher
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
+from accord.engine.permissions import Permissions
 from accord.engine.questions import Questions
 from accord.errors import AccordError, AgentError, RefusedError
-from accord.ports import Clock
+from accord.ports import Clock, Permits
 from accord.wire.chat import ChatMessage
 from accord.wire.event import PresentationEvent
 from accord.wire.message import Message
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamOpCode, StreamPacket
+from accord.wire.permission import PermissionRecord
 from accord.wire.problem import failure_of, stream_error
 from accord.wire.receipt import AgentParty
 from accord.wire.request import ServiceRequest
@@ -57,9 +59,11 @@ class Engine:
             agent.accepts, protocol_version=self.protocol_version, limits=content_limits or Limits()
         )
 
-    def begin(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> "RunningTurn":
-        """A turn, ready to be run by iterating over its packets."""
-        return RunningTurn(self, request, history)
+    def begin(
+        self, request: ServiceRequest, history: Sequence[ChatMessage] = (), *, permits: Permits | None = None
+    ) -> "RunningTurn":
+        """A turn, ready to be run by iterating over its packets; without `permits` its agent has nobody to ask."""
+        return RunningTurn(self, request, history, permits)
 
     async def respond(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> ServiceResponse:
         """The whole answer at once; raises our error if the stream would have ended in one."""
@@ -87,7 +91,9 @@ class Engine:
 class RunningTurn:
     """One turn while it runs: its packets, its questions to backends, and how it ended."""
 
-    def __init__(self, engine: Engine, request: ServiceRequest, history: Sequence[ChatMessage]) -> None:
+    def __init__(
+        self, engine: Engine, request: ServiceRequest, history: Sequence[ChatMessage], permits: Permits | None = None
+    ) -> None:
         self.request: Final = request
         self.request_id: Final = str(request.request_id)
         self.adapter: Final = ClientAdapter(request.payload.capabilities, images=engine.images)
@@ -99,13 +105,21 @@ class RunningTurn:
         self._order: Final = PacketOrder()
         self._patience: Final = Patience()
         self._questions: Final = Questions(engine.dispatcher, engine.agent.system, self._patience)
-        self._turn: Final = Turn(request, history, asks=self._questions, clock=engine.clock)
+        self._permissions: Final = Permissions(permits, self._patience, engine.clock)
+        self._turn: Final = Turn(
+            request, history, asks=self._questions, clock=engine.clock, permissions=self._permissions
+        )
         self._began_at = engine.clock.monotonic()
 
     @property
     def questions(self) -> Sequence[Account]:
         """What became of each question to a backend."""
         return self._questions.accounts
+
+    @property
+    def permissions(self) -> Sequence[PermissionRecord]:
+        """What became of each permission that the agent asked for."""
+        return self._permissions.records()
 
     @property
     def duration_ms(self) -> float:
@@ -163,6 +177,7 @@ class RunningTurn:
     def _adapted(self, packet: StreamPacket) -> list[StreamPacket]:
         """What goes out for this packet."""
         adapted = self.adapter.feed(packet)
+        self._permissions.made += len(adapted)
         if self.first_packet_ms is None and adapted:
             self.first_packet_ms = self.duration_ms
         return adapted
@@ -182,12 +197,14 @@ class RunningTurn:
         return packet
 
     async def _stop_asking(self) -> None:
+        await self._permissions.close()
         await self._questions.close()
         self._patience.close()
 
     def _left_s(self) -> float:
         """How long the whole turn may still take."""
-        return self._engine.limits.turn_s - (self._engine.clock.monotonic() - self._began_at)
+        took_s = self._engine.clock.monotonic() - self._began_at
+        return self._engine.limits.turn_s - took_s + self._patience.stood_still_s
 
 
 def _party(agent: Agent, protocol_version: int) -> AgentParty:

@@ -1,11 +1,13 @@
 """Waits for so long and no longer, and not at all once the turn is cancelled.
 
 A limit is held only while something is awaited, never across a `yield`: a slow reader costs its own turn no time. One
-timer serves all waits of a turn, since most of them are over long before it would ring.
+timer serves all waits of a turn, since most of them are over long before it would ring. While a user is asked, the
+agent's time stands still; a backend's goes on.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, TypeVar
@@ -36,6 +38,32 @@ class Patience:
         self.is_cancelled = False
         self._waits: Final[list[Wait]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._stills = 0
+        self._still_since = 0.0
+        self._stood_s = 0.0
+
+    @property
+    def stood_still_s(self) -> float:
+        """For how long the agent's time has stood still so far."""
+        return self._stood_s + (asyncio.get_running_loop().time() - self._still_since if self._stills else 0.0)
+
+    @contextmanager
+    def standing_still(self) -> Generator[None]:
+        """Meanwhile the agent's time stands still; it goes on when the last of those who stopped it is done."""
+        if not self._stills:
+            self._stop_agent()
+        self._stills += 1
+        try:
+            yield
+        finally:
+            self._stills -= 1
+            if not self._stills:
+                self._let_agent_go_on()
+
+    def check(self) -> None:
+        """Raise our error if the turn is cancelled."""
+        if self.is_cancelled:
+            raise TurnCancelledError("The turn was cancelled")
 
     def cancel(self) -> None:
         """Stop waiting, now and from now on."""
@@ -44,8 +72,11 @@ class Patience:
             # An agent waits for its backend inside of the engine waiting for the agent; ending the outer ends both.
             self._waits[0].end(TurnCancelledError("The turn was cancelled"))
 
-    def wait(self, what: str, left: "Callable[[], float]" = lambda: inf) -> "Wait":
-        """Waits for this again and again: `await wait.upto(seconds, …)`, and never longer than is left."""
+    def wait(self, what: str, left: "Callable[[], float] | None" = None) -> "Wait":
+        """Waits for this again and again: `await wait.upto(seconds, …)`.
+
+        With `left` it is the agent that is waited for: never longer than is left, and not while its time stands still.
+        """
         return Wait(self, what, left)
 
     def close(self) -> None:
@@ -56,9 +87,10 @@ class Patience:
 
     def begin(self, wait: "Wait") -> None:
         """Watch this wait, too."""
-        if self.is_cancelled:
-            raise TurnCancelledError("The turn was cancelled")
+        self.check()
         self._waits.append(wait)
+        if self._stills and wait.is_for_agent:
+            wait.stand_still(wait.seconds)
         timer = self._timer
         if timer is None or wait.until < timer.when():
             self._ring_at(wait.until)
@@ -67,8 +99,24 @@ class Patience:
         """It came, or it does not matter any more."""
         self._waits.remove(wait)
 
+    def _stop_agent(self) -> None:
+        self._still_since = now = asyncio.get_running_loop().time()
+        for wait in self._waits:
+            if wait.is_for_agent:
+                wait.stand_still(wait.until - now)
+
+    def _let_agent_go_on(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._stood_s += now - self._still_since
+        for wait in self._waits:
+            wait.go_on(now)
+        if self._waits:
+            self._ring_at(min(wait.until for wait in self._waits))
+
     def _ring_at(self, when: float) -> None:
         self.close()
+        if when == inf:
+            return
         self._timer = asyncio.get_running_loop().call_at(when, self._ring)
 
     def _ring(self) -> None:
@@ -84,10 +132,22 @@ class Patience:
 class Wait:
     """Waiting for one thing after another of the same kind. Used by one task at a time."""
 
-    __slots__ = ("_cancelled_before", "_ended", "_left", "_patience", "_task", "seconds", "until", "what")
+    __slots__ = (
+        "_cancelled_before",
+        "_ended",
+        "_left",
+        "_patience",
+        "_still_s",
+        "_task",
+        "is_for_agent",
+        "seconds",
+        "until",
+        "what",
+    )
 
-    def __init__(self, patience: Patience, what: str, left: Callable[[], float]) -> None:
+    def __init__(self, patience: Patience, what: str, left: Callable[[], float] | None) -> None:
         self.what: Final = what
+        self.is_for_agent: Final = left is not None
         self.seconds = 0.0
         self.until = 0.0
         self._patience: Final = patience
@@ -95,15 +155,15 @@ class Wait:
         self._task: asyncio.Task[Any] | None = None
         self._cancelled_before = 0
         self._ended: AccordError | None = None
+        self._still_s: float | None = None
 
     async def upto(self, seconds: float, awaited: Awaitable[ResultT]) -> ResultT:
         """What is awaited; raises our error if it takes longer, or the turn is cancelled meanwhile."""
-        if self._patience.is_cancelled:
-            raise TurnCancelledError("The turn was cancelled")
+        self._patience.check()
         begun = begin(awaited)
         if isinstance(begun, Now):
             return begun.result
-        self.seconds = min(seconds, max(0.0, self._left()))
+        self.seconds = seconds if self._left is None else min(seconds, max(0.0, self._left()))
         with self:
             return await begun
 
@@ -114,8 +174,18 @@ class Wait:
         self.until = loop.time() + self.seconds
         self._patience.begin(self)
 
+    def stand_still(self, left_s: float) -> None:
+        """Wait without end, until it goes on; then for so long."""
+        self.until, self._still_s = inf, left_s
+
+    def go_on(self, now: float) -> None:
+        """Wait on for what was left when it was told to stand still, if it was."""
+        if self._still_s is not None:
+            self.until, self._still_s = now + self._still_s, None
+
     def __exit__(self, kind: type[BaseException] | None, raised: object, trace: object) -> None:
         self._patience.end(self)
+        self._still_s = None
         ended, self._ended = self._ended, None
         # As in asyncio.timeout: if somebody else cancelled the task as well, theirs is the one that counts.
         if ended is None or self._task is None or self._task.uncancel() > self._cancelled_before:

@@ -23,7 +23,7 @@ from accord.engine.account import STATES, interrupted_members, negotiated_by, ou
 from accord.engine.engine import Engine
 from accord.engine.live import PAGE, LiveTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
-from accord.ports import Append, Begun, Ending, SessionStore
+from accord.ports import Append, Begun, Ending, Permits, SessionStore
 from accord.wire.chat import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.problem import failure_of, stream_error
@@ -133,8 +133,11 @@ class Sessions:
         """Whether this process runs this turn."""
         return request_id in self._live
 
-    async def begin(self, request: ServiceRequest) -> LiveTurn | KeptTurn:
-        """The turn of this request, begun now unless it was before; raises our error if it may not begin."""
+    async def begin(self, request: ServiceRequest, *, permits: Permits | None = None) -> LiveTurn | KeptTurn:
+        """The turn of this request, begun now unless it was before; raises our error if it may not begin.
+
+        Its agent asks whoever began it for permission, nobody else: who reads along later only reads.
+        """
         shape = record_request(request.payload)
         record = self._record(request, shape)
         if live := self._live.get(record.request_id):
@@ -146,7 +149,7 @@ class Sessions:
         if begun.known is not None:
             _same_request(begun.known, record)
             return self._live.get(record.request_id) or KeptTurn(self, begun.known)
-        return self._run(request, shape, record, begun)
+        return self._run(request, shape, record, begun, permits)
 
     async def find(self, request_id: str, owner: str | None) -> LiveTurn | KeptTurn | None:
         """The turn of this id, if it is this owner's; None as owner is for whoever may see everything."""
@@ -236,8 +239,16 @@ class Sessions:
         except StoreConflictError:
             raise RefusedError("This session belongs to somebody else", ErrorCode.FORBIDDEN, {}) from None
 
-    def _run(self, request: ServiceRequest, shape: dict[str, Any], record: TurnRecord, begun: Begun) -> LiveTurn:
-        running = self.engine.begin(_with_capabilities(request, begun.session.capabilities), begun.history)
+    def _run(
+        self,
+        request: ServiceRequest,
+        shape: dict[str, Any],
+        record: TurnRecord,
+        begun: Begun,
+        permits: Permits | None,
+    ) -> LiveTurn:
+        declared = _with_capabilities(request, begun.session.capabilities)
+        running = self.engine.begin(declared, begun.history, permits=permits)
         end = partial(self._end, shape, begun.last_receipt_hash)
         live = self._live[record.request_id] = LiveTurn(
             running, record, self.store, end=end, forget=self._forget, goes_on=self._rules.goes_on_unread

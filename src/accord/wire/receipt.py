@@ -1,6 +1,7 @@
 """The account of one turn: who declared what, what was decided, what became of it. One a turn, chained in a session.
 
-It holds counts, names and findings, never what a user or a model said. `ReceiptBody` is the hashed part, the link to
+It holds counts, names and findings, never what a user or a model said; of a permission it holds the title and the
+options, in the agent's words. `ReceiptBody` is the hashed part, the link to
 the session's previous receipt included; `Receipt` adds the hash. Sealing and verifying are in `core/seal.py`.
 
 A receipt is kept and passed on as `to_json()` writes it (any order of keys will do): an explicit null is another text
@@ -21,6 +22,7 @@ from accord.wire.client import ClientCapabilities
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.message import FreeObject, Message
 from accord.wire.negotiation import NegotiationResult
+from accord.wire.permission import PermissionRecord
 from accord.wire.plan import Need, Offer, WorkPolicy
 
 RECEIPT_VERSION: Final = 1
@@ -161,6 +163,9 @@ class ReceiptBody(Message, frozen=True):
     request: RequestShape
     parties: Parties
     work: list[Work] = Field(default_factory=list[Work], description="Every question that the agent put to a backend.")
+    permissions: list[PermissionRecord] | None = Field(
+        default=None, description="Every permission that the agent asked for; absent if it asked for none."
+    )
     adaptation: AdaptationReport | None = None
     timings: Timings
     outcome: Outcome

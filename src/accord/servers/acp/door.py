@@ -27,9 +27,11 @@ from accord.servers.acp.handshake import Agreed, agree, introduce
 from accord.servers.acp.kept import ITEM_METHOD, ItemRequest, kept_item
 from accord.servers.acp.listing import list_page
 from accord.servers.acp.opened import OpenSession, OpenSessions
+from accord.servers.acp.permits import TurnPermits
 from accord.servers.acp.prompt import Asked, read_prompt, split_prompt
-from accord.servers.acp.updates import TurnUpdates, echo_line, idle_line, replay_lines, state_line
+from accord.servers.acp.updates import TurnUpdates, echo_line, replay_lines, state_line, stopped_line
 from accord.stdio import Connection, RpcError
+from accord.wire.acp.draft_update import SessionState
 from accord.wire.acp.rpc import Method
 from accord.wire.acp.session import (
     CancelNotification,
@@ -187,8 +189,7 @@ class Door:
         session = await self._reopen(asked.session_id, asked.cwd)
         if asked.replay_from is not None:
             await self._replay(session.id, is_draft=True)
-        is_idle = session.prompting is None
-        await self._connection.send(idle_line(session.id) if is_idle else state_line(session.id))
+        await self._connection.send(state_line(session.id, _state_of(session)))
         return DraftResumeSessionResponse(_meta=_ignored(asked))
 
     async def _reopen(self, session_id: str, cwd: str) -> OpenSession:
@@ -225,9 +226,10 @@ class Door:
     async def _prompt(self, raw: bytes) -> Any:
         session, asked = await self._admit(raw)
         own = uuid4()
+        updates = TurnUpdates(session.id, str(own), is_draft=False)
+        permits = TurnPermits(self._connection, session, updates, is_draft=False)
         try:
-            updates = TurnUpdates(session.id, str(own), is_draft=False)
-            await self._tell(updates, await self._begin_turn(session, asked, own))
+            await self._tell(updates, await self._begin_turn(session, asked, own, permits), permits)
             stop = _stopped(updates)
             if rest := updates.ending(stop):
                 await self._connection.send(rest)
@@ -240,13 +242,15 @@ class Door:
     async def _draft_prompt(self, raw: bytes) -> Any:
         session, asked = await self._admit(raw)
         own = uuid4()
+        updates = TurnUpdates(session.id, str(own), is_draft=True)
+        permits = TurnPermits(self._connection, session, updates, is_draft=True)
         try:
-            turn = await self._begin_turn(session, asked, own)
+            turn = await self._begin_turn(session, asked, own, permits)
         except BaseException:
             session.prompt_over()
             raise
         # The answer says that the prompt was taken; how it goes on is told beside it.
-        telling = asyncio.create_task(self._tell_draft(session, asked, turn))
+        telling = asyncio.create_task(self._tell_draft(session, asked, updates, turn, permits))
         self._telling.add(telling)
         telling.add_done_callback(self._telling.discard)
         return DraftPromptResponse(message_id=str(own))
@@ -270,8 +274,10 @@ class Door:
                 async for _ in batches:
                     pass
 
-    async def _begin_turn(self, session: OpenSession, asked: Asked, own: UUID) -> LiveTurn | KeptTurn:
-        turn = await self._sessions.begin(self._request(session, asked, own))
+    async def _begin_turn(
+        self, session: OpenSession, asked: Asked, own: UUID, permits: TurnPermits
+    ) -> LiveTurn | KeptTurn:
+        turn = await self._sessions.begin(self._request(session, asked, own), permits=permits)
         if session.prompting is not None:
             session.prompting.begun(turn)
         return turn
@@ -283,18 +289,29 @@ class Door:
         context = SessionContext.trusted(session_id=session.id, user=self._user)
         return ServiceRequest.trusted(request_id=own, context=context, payload=payload)
 
-    async def _tell(self, updates: TurnUpdates, turn: LiveTurn | KeptTurn) -> None:
-        async with aclosing(turn.batches()) as batches:
-            async for batch in batches:
-                if lines := updates.lines([kept.body for kept in batch]):
-                    await self._connection.send(lines)
+    async def _tell(self, updates: TurnUpdates, turn: LiveTurn | KeptTurn, permits: TurnPermits) -> None:
+        permits.told(0)
+        try:
+            async with aclosing(turn.batches()) as batches:
+                async for batch in batches:
+                    if lines := updates.lines([kept.body for kept in batch]):
+                        await self._connection.send(lines)
+                    permits.told(batch[-1].seq)
+        finally:
+            permits.over()
 
-    async def _tell_draft(self, session: OpenSession, asked: Asked, turn: LiveTurn | KeptTurn) -> None:
-        updates = TurnUpdates(session.id, turn.request_id, is_draft=True)
+    async def _tell_draft(
+        self,
+        session: OpenSession,
+        asked: Asked,
+        updates: TurnUpdates,
+        turn: LiveTurn | KeptTurn,
+        permits: TurnPermits,
+    ) -> None:
         failure: RpcError | None = None
         try:
             await self._connection.send(state_line(session.id) + echo_line(session.id, turn.request_id, asked.prompt))
-            await self._tell(updates, turn)
+            await self._tell(updates, turn, permits)
         except ConnectionError:
             return
         except Exception as error:
@@ -321,7 +338,13 @@ def _last_lines(session_id: str, updates: TurnUpdates, failure: RpcError | None)
     stop = StopReason.ERROR if failure else _stopped(updates)
     if stop is StopReason.ERROR and updates.error is not None:
         failure = broken_stream(updates.error)
-    return updates.ending(stop) + state_line(session_id, stop, failure.dump() if failure else None)
+    return updates.ending(stop) + stopped_line(session_id, stop, failure.dump() if failure else None)
+
+
+def _state_of(session: OpenSession) -> SessionState:
+    if session.prompting is None:
+        return SessionState.IDLE
+    return SessionState.REQUIRES_ACTION if session.asks else SessionState.RUNNING
 
 
 def _stopped(updates: TurnUpdates) -> StopReason:

@@ -40,12 +40,13 @@ class Prompting:
 
 
 class OpenSession:
-    """One session."""
+    """One session. `asks` is how many permissions its client is asked for right now."""
 
     def __init__(self, session_id: str, cwd: str) -> None:
         self.id: Final = session_id
         self.cwd: Final = cwd
         self.prompting: Prompting | None = None
+        self.asks = 0
 
     def take_prompt(self) -> Prompting:
         """Room for a prompt; raises our error while another one runs."""

@@ -6,13 +6,14 @@ declared it: it travels in `_meta`. What cannot be read is told in words.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 import msgspec
 from pydantic import ValidationError
 
 from accord.core.rpc import notice_line
-from accord.servers.acp.work import call_update, plan_update, read_call, read_plan
+from accord.servers.acp.work import call_update, permission_request, plan_update, read_call, read_plan
 from accord.wire.acp.content import TextBlock
 from accord.wire.acp.draft_update import (
     AgentMessage,
@@ -26,7 +27,12 @@ from accord.wire.acp.draft_update import (
 )
 from accord.wire.acp.rpc import Method, RpcError
 from accord.wire.acp.session import StopReason
-from accord.wire.acp.tool import ToolCallStatus, ToolKind
+from accord.wire.acp.tool import (
+    DraftRequestPermissionRequest,
+    RequestPermissionRequest,
+    ToolCallStatus,
+    ToolKind,
+)
 from accord.wire.acp.update import (
     AgentMessageChunk,
     AgentThoughtChunk,
@@ -40,7 +46,8 @@ from accord.wire.acp.update import (
 from accord.wire.chat import ChatMessage, Role
 from accord.wire.event import PresentationEventType, ProgressUpdate
 from accord.wire.packet import ErrorPacket, EventPacket, StreamError, StreamPacket
-from accord.wire.working import PLAN, TOOL_CALL
+from accord.wire.permission import PermissionQuestion
+from accord.wire.working import PLAN, TOOL_CALL, ToolCallShown
 
 EVENT_AT: Final = "accord.event"
 """The key of `_meta` under which an update carries the event that it was made from."""
@@ -70,6 +77,15 @@ _read = msgspec.json.Decoder(_Packet).decode
 _write = msgspec.json.Encoder().encode
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request for permission, the call that it is about, and the lines that go before it."""
+
+    call_id: str
+    request: RequestPermissionRequest | DraftRequestPermissionRequest
+    before: bytes = b""
+
+
 class TurnUpdates:
     """The updates of one turn; `own` names its messages. `error` is what broke its stream, if anything did."""
 
@@ -80,7 +96,7 @@ class TurnUpdates:
         self._is_draft: Final = is_draft
         self._labels: Final[dict[str, str]] = {}
         self._calls: Final[set[str]] = set()
-        self._open: Final[dict[str, None]] = {}
+        self._open: Final[dict[str, ToolCallStatus | None]] = {}
         self._kinds: Final[Mapping[str, Callable[[dict[str, Any]], SessionUpdate | DraftSessionUpdate]]] = {
             PresentationEventType.THOUGHT_TRACE: self._thought,
             PresentationEventType.PROGRESS_INDICATOR: self._progressed,
@@ -108,9 +124,28 @@ class TurnUpdates:
         status = LEFT_OPEN[stop]
         if self._is_draft and stop is StopReason.CANCELLED:
             status = ToolCallStatus.CANCELLED
-        left = list(self._open)
+        left = dict(self._open)
         self._open.clear()
-        return b"".join(self._told(self._changed(call_id, status=status)) for call_id in left)
+        return b"".join(self._told(self._changed(call_id, status=own or status)) for call_id, own in left.items())
+
+    def asking(self, question: PermissionQuestion) -> Asking:
+        """What goes out to ask for this permission. The call that it is about is open from now on."""
+        call_id = self._call_id(question.call)
+        is_new = call_id not in self._calls
+        self._calls.add(call_id)
+        self._open.setdefault(call_id)
+        request = permission_request(question, self._session_id, call_id, is_new=is_new, is_draft=self._is_draft)
+        if self._is_draft:
+            return Asking(call_id, request, state_line(self._session_id, SessionState.REQUIRES_ACTION))
+        if not is_new:
+            return Asking(call_id, request)
+        shown = {"status": ToolCallStatus.PENDING, **question.call.dump(), "toolCallId": call_id}
+        return Asking(call_id, request, self._told(ToolCallStarted.model_validate(shown)))
+
+    def answered(self, call_id: str, *, is_allowed: bool) -> None:
+        """What came of asking for this call: unless its agent ends it, one that was not allowed has failed."""
+        if not is_allowed and call_id in self._open:
+            self._open[call_id] = ToolCallStatus.FAILED
 
     def _line(self, packet: StreamPacket) -> bytes:
         if isinstance(packet, ErrorPacket):
@@ -141,8 +176,7 @@ class TurnUpdates:
         call = read_call(event.get("data"))
         if call is None:
             return self._shown(event, UNREADABLE.format("tool call"))
-        # The agent's ids are its own; a session's have to differ from turn to turn.
-        call_id = f"{self._own}-call-{call.tool_call_id}"
+        call_id = self._call_id(call)
         is_new = call_id not in self._calls
         self._calls.add(call_id)
         self._note(call_id, is_open=str(call.status) not in ENDED)
@@ -164,6 +198,10 @@ class TurnUpdates:
         if self._is_draft:
             return DraftToolCallChanged(tool_call_id=call_id, kind=ToolKind.OTHER, **told)
         return ToolCallStarted(tool_call_id=call_id, kind=ToolKind.OTHER, **told)
+
+    def _call_id(self, call: ToolCallShown) -> str:
+        """The agent's ids are its own; a session's have to differ from turn to turn."""
+        return f"{self._own}-call-{call.tool_call_id}"
 
     def _note(self, call_id: str, *, is_open: bool) -> None:
         if is_open:
@@ -216,16 +254,15 @@ def echo_line(session_id: str, message_id: str, prompt: bytes) -> bytes:
     return update_line(session_id, update)
 
 
-def state_line(session_id: str, stop: StopReason | None = None, error: Mapping[str, Any] | None = None) -> bytes:
-    """That the agent is at work; with a reason to stop, that it is idle again (draft)."""
+def state_line(session_id: str, state: SessionState = SessionState.RUNNING) -> bytes:
+    """What goes on in a session (draft)."""
+    return told_line(session_id, StateUpdate(state=state))
+
+
+def stopped_line(session_id: str, stop: StopReason, error: Mapping[str, Any] | None = None) -> bytes:
+    """That the agent is idle again, and why it stopped (draft)."""
     told = None if error is None else RpcError.model_validate(error)
-    state = SessionState.RUNNING if stop is None else SessionState.IDLE
-    return told_line(session_id, StateUpdate(state=state, stop_reason=stop, error=told))
-
-
-def idle_line(session_id: str) -> bytes:
-    """That nothing goes on in a session (draft)."""
-    return told_line(session_id, StateUpdate(state=SessionState.IDLE))
+    return told_line(session_id, StateUpdate(state=SessionState.IDLE, stop_reason=stop, error=told))
 
 
 def replay_lines(session_id: str, history: Iterable[ChatMessage], *, is_draft: bool) -> bytes:

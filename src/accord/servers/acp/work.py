@@ -1,4 +1,7 @@
-"""An agent's plans and tool calls as updates, in either version. Pure. Which calls are open is not known here."""
+"""An agent's plans, tool calls and requests for permission, in either version's messages.
+
+Pure. Which calls are open is not known here.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +15,18 @@ from accord.wire.acp.tool import (
     DiffPatch,
     DraftContentPart,
     DraftDiffPart,
+    DraftRequestPermissionRequest,
     DraftToolCallContent,
+    DraftToolCallUpdate,
     PathChange,
+    PermissionOption,
+    RequestPermissionRequest,
     ToolCallContent,
+    ToolCallSubject,
+    ToolCallUpdate,
 )
 from accord.wire.acp.update import DraftSessionUpdate, PlanUpdate, SessionUpdate, ToolCallChanged, ToolCallStarted
+from accord.wire.permission import PermissionQuestion
 from accord.wire.working import PlanShown, ToolCallShown
 
 NO_END = "\\ No newline at end of file\n"
@@ -56,6 +66,23 @@ def call_update(
         content = None if call.content is None else [_draft_part(part) for part in call.content]
         return DraftToolCallChanged.model_validate(told | ({} if content is None else {"content": content}))
     return (ToolCallStarted if is_new else ToolCallChanged).model_validate(told)
+
+
+def permission_request(
+    question: PermissionQuestion, session_id: str, call_id: str, *, is_new: bool, is_draft: bool
+) -> RequestPermissionRequest | DraftRequestPermissionRequest:
+    """The request for this permission. The draft has a title of its own for it: that of a call that is shown stays."""
+    options = [PermissionOption(option_id=option.id, name=option.name, kind=option.kind) for option in question.options]
+    told: dict[str, Any] = {**question.call.dump(), "toolCallId": call_id}
+    if not is_draft:
+        call = ToolCallUpdate.model_validate(told)
+        return RequestPermissionRequest(session_id=session_id, tool_call=call, options=options)
+    if question.call.content is not None:
+        told["content"] = [_draft_part(part) for part in question.call.content]
+    if not is_new:
+        del told["title"]
+    subject = ToolCallSubject(tool_call=DraftToolCallUpdate.model_validate(told))
+    return DraftRequestPermissionRequest(session_id=session_id, title=question.title, subject=subject, options=options)
 
 
 def _draft_part(part: ToolCallContent) -> DraftToolCallContent:

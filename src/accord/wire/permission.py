@@ -1,0 +1,88 @@
+"""What an agent asks its user's leave for, what it offers to choose from, and what came of it.
+
+The kinds of option are the Agent Client Protocol's; a request for permission is put in its messages by the door.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, Self
+
+from pydantic import AfterValidator, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from accord.wire.acp.tool import PermissionOptionKind
+from accord.wire.message import Message
+from accord.wire.working import ToolCallShown
+
+ALLOWING: Final = frozenset({PermissionOptionKind.ALLOW_ONCE, PermissionOptionKind.ALLOW_ALWAYS})
+"""The kinds of option that are a yes."""
+
+
+class Option(Message, frozen=True):
+    """One answer that the user can give."""
+
+    id: str = Field(min_length=1)
+    name: str = Field(min_length=1)
+    kind: PermissionOptionKind
+
+
+def _each_once(options: list[Option]) -> list[Option]:
+    if len({option.id for option in options}) < len(options):
+        raise PydanticCustomError("options", "Options should have ids that differ")
+    return options
+
+
+Options = Annotated[list[Option], Field(min_length=1), AfterValidator(_each_once)]
+
+
+class PermissionStatus(StrEnum):
+    """What can come of asking for permission; only the first is a yes."""
+
+    ALLOWED = "allowed"
+    REJECTED = "rejected"
+    CANCELLED = "cancelled"
+    NOBODY = "nobody"
+    FAILED = "failed"
+
+
+class PermissionQuestion(Message, frozen=True):
+    """What an agent asks leave for. `call` is the tool call that it is about."""
+
+    title: str = Field(min_length=1)
+    call: ToolCallShown
+    options: Options
+
+
+class Permission(Message, frozen=True):
+    """What came of asking: true if it is a yes, and nothing else is."""
+
+    status: PermissionStatus
+    option: Option | None = Field(default=None, description="What was chosen; absent if nothing was.")
+    why: str | None = Field(default=None, description="Why nothing was chosen.")
+
+    def __bool__(self) -> bool:
+        return self.status is PermissionStatus.ALLOWED
+
+    @classmethod
+    def chosen(cls, option: Option) -> Self:
+        """What choosing this option comes to."""
+        is_yes = option.kind in ALLOWING
+        return cls(status=PermissionStatus.ALLOWED if is_yes else PermissionStatus.REJECTED, option=option)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        expected = None if self.option is None else self.option.kind in ALLOWING
+        decided = {PermissionStatus.ALLOWED: True, PermissionStatus.REJECTED: False}.get(self.status)
+        if decided is not expected:
+            raise PydanticCustomError("permission", "A yes or a no is an option of its kind, anything else is none")
+        return self
+
+
+class PermissionRecord(Message, frozen=True):
+    """What a receipt says of one permission: what was asked for in the agent's words, what was offered, what came."""
+
+    title: str
+    options: list[Option]
+    status: PermissionStatus
+    chosen: str | None = Field(default=None, description="The id of the option that was chosen.")
+    why: str | None = Field(default=None, description="Why nothing was chosen.")
+    waited_ms: float = Field(ge=0, allow_inf_nan=False)

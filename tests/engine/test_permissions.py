@@ -1,0 +1,291 @@
+"""An agent asks its user in the middle of a turn: what it is told, what stands in the receipt, and whose time runs."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from pydantic_core import from_json
+
+from accord.agent import Agent, Turn, Yielded
+from accord.backends.scripted import Pause, ScriptedBackend
+from accord.core.permit import read_permission
+from accord.core.record import record_request
+from accord.core.seal import seal_members, verify
+from accord.engine import Dispatcher, Engine, RunningTurn, Sessions, TimeLimits
+from accord.engine.account import receipt_members
+from accord.engine.clock import SystemClock
+from accord.errors import TimedOutError, TurnCancelledError
+from accord.ports import Permits
+from accord.stores.memory import MemoryStore
+from accord.wire.packet import ClosePacket, StreamPacket
+from accord.wire.permission import Permission, PermissionQuestion
+from accord.wire.receipt import Receipt
+from tests.engine.playing import STREAMS, asking, collected, engine, said, within
+from tests.engine.test_forgotten import left_behind
+
+ALLOW = {"outcome": {"outcome": "selected", "optionId": "allow"}}
+
+
+class User:
+    """A user who answers when told to; `asked` says what was asked, and after how many packets."""
+
+    def __init__(self, answer: Any = ALLOW, *, thinks: bool = False) -> None:
+        self.asked: list[tuple[str, int]] = []
+        self.is_asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.gave_up = 0
+        self._answer = answer
+        if not thinks:
+            self.may_answer.set()
+
+    async def __call__(self, question: PermissionQuestion, after: int) -> Permission:
+        self.asked.append((question.title, after))
+        self.is_asked.set()
+        try:
+            await self.may_answer.wait()
+        except asyncio.CancelledError:
+            self.gave_up += 1
+            raise
+        return read_permission(question, self._answer)
+
+
+async def deletes(turn: Turn) -> AsyncIterator[Yielded]:
+    yield "Well, "
+    yield turn.tool_call("1", "Delete build/", kind="delete", status="pending")
+    granted = await turn.permission("Delete build/", call_id="1")
+    yield f"{granted.status} {granted.option.id if granted.option else granted.why}"
+
+
+def receipt_of(made: Engine, running: RunningTurn) -> Receipt:
+    members = receipt_members(running, made, record_request(running.request.payload), SystemClock().now(), None)
+    sealed = seal_members(members)
+    assert verify([from_json(sealed.json)]).ok
+    receipt = Receipt.parse(sealed.json)
+    assert seal_members(receipt.hashed()).hash == sealed.hash
+    return receipt
+
+
+def run(made: Engine, permits: Permits | None) -> tuple[RunningTurn, list[StreamPacket]]:
+    running = made.begin(asking(), permits=permits)
+    return running, within(lambda: collected(running))
+
+
+@pytest.mark.parametrize(
+    ("answer", "words", "status", "chosen"),
+    [
+        (ALLOW, "allowed allow", "allowed", "allow"),
+        ({"outcome": {"outcome": "selected", "optionId": "reject"}}, "rejected reject", "rejected", "reject"),
+        ({"outcome": {"outcome": "cancelled"}}, "cancelled The client says", "cancelled", None),
+        ({"outcome": {"outcome": "selected", "optionId": "sudo"}}, "failed The client chose", "failed", None),
+        ("yes", "failed The client's answer cannot be read", "failed", None),
+    ],
+)
+def test_the_agent_and_the_receipt_are_told_what_came_of_it(answer: Any, words: str, status: str, chosen: str | None):
+    made, user = engine(deletes), User(answer)
+    running, packets = run(made, user)
+    assert said(packets).startswith(f"Well, {words}")
+    assert user.asked == [("Delete build/", 2)]
+    (record,) = receipt_of(made, running).permissions or []
+    assert (record.title, record.status, record.chosen) == ("Delete build/", status, chosen)
+    assert [(option.id, option.kind) for option in record.options] == [
+        ("allow", "allow_once"),
+        ("reject", "reject_once"),
+    ]
+    assert (record.why is None) is (chosen is not None)
+
+
+def test_who_cannot_be_asked_has_not_allowed_it_and_the_receipt_says_so():
+    made = engine(deletes)
+    running, packets = run(made, None)
+    assert said(packets) == "Well, nobody This client cannot be asked"
+    (record,) = receipt_of(made, running).permissions or []
+    assert (record.status, record.why) == ("nobody", "This client cannot be asked")
+    answer = within(lambda: made.respond(asking()))
+    assert "nobody" in str(answer.output)
+
+
+def test_a_receipt_of_a_turn_that_asked_for_nothing_says_nothing_of_permissions():
+    async def silent(_: Turn) -> AsyncIterator[Yielded]:
+        yield "Hi"
+
+    made = engine(silent)
+    running, _ = run(made, User())
+    assert "permissions" not in receipt_of(made, running).dump()
+
+
+def test_what_is_no_question_fails_the_turn_and_asks_nobody():
+    async def confused(turn: Turn) -> AsyncIterator[Yielded]:
+        await turn.permission("Go", options=[])
+        yield "never"
+
+    user = User()
+    _, packets = run(engine(confused), user)
+    assert packets[0].p.message == "The agent failed (ValidationError)"
+    assert user.asked == []
+
+
+def test_several_are_asked_at_once_and_each_gets_its_own_answer():
+    async def both(turn: Turn) -> AsyncIterator[Yielded]:
+        first, second = await asyncio.gather(turn.permission("One"), turn.permission("Two"))
+        yield f"{bool(first)} {bool(second)}"
+
+    made, user = engine(both), User()
+    running, packets = run(made, user)
+    assert said(packets) == "True True"
+    assert [record.title for record in running.permissions] == ["One", "Two"]
+
+
+# --- time ---
+
+LIMITS = TimeLimits(first_packet_s=0.3, gap_s=0.3, turn_s=0.4, backend_first_s=0.2, backend_gap_s=0.2)
+
+
+async def asks_first(turn: Turn) -> AsyncIterator[Yielded]:
+    yield str(bool(await turn.permission("Go")))
+
+
+async def asks_later(turn: Turn) -> AsyncIterator[Yielded]:
+    await asyncio.sleep(0)
+    yield "a"
+    yield str(bool(await turn.permission("Go")))
+
+
+async def asks_beside(turn: Turn) -> AsyncIterator[Yielded]:
+    asked = asyncio.create_task(turn.permission("Go"))
+    yield "a"
+    yield str(bool(await asked))
+
+
+@pytest.mark.parametrize("agent", [asks_first, asks_later, asks_beside])
+def test_no_limit_of_the_agent_runs_out_while_the_user_thinks(agent: Any):
+    async def task() -> list[StreamPacket]:
+        user = User(thinks=True)
+        running = engine(agent, limits=LIMITS).begin(asking(), permits=user)
+        answer = asyncio.create_task(collected(running))
+        await user.is_asked.wait()
+        asyncio.get_running_loop().call_later(1.5 * LIMITS.turn_s, user.may_answer.set)
+        packets = await answer
+        assert running.failure is None
+        assert running.permissions[0].waited_ms >= 1_000 * LIMITS.turn_s
+        return packets
+
+    assert said(within(task)).endswith("True")
+
+
+async def then_hangs(turn: Turn) -> AsyncIterator[Yielded]:
+    await turn.permission("Go")
+    await asyncio.Event().wait()
+    yield "never"
+
+
+async def hangs_before_too(turn: Turn) -> AsyncIterator[Yielded]:
+    await asyncio.sleep(0.2)
+    await turn.permission("Go")
+    await asyncio.sleep(0.2)
+    yield "never"
+
+
+@pytest.mark.parametrize("agent", [then_hangs, hangs_before_too])
+def test_limits_count_on_from_where_they_were_once_there_is_an_answer(agent: Any):
+    made = engine(agent, limits=LIMITS)
+    running, _ = run(made, User())
+    assert isinstance(running.failure, TimedOutError)
+    assert running.permissions[0].status == "allowed"
+
+
+def test_the_limit_of_the_whole_turn_counts_on_as_well():
+    async def slow(turn: Turn) -> AsyncIterator[Yielded]:
+        for number in range(20):
+            await turn.permission("Go")
+            await asyncio.sleep(0.1)
+            yield str(number)
+
+    running, packets = run(engine(slow, limits=LIMITS), User())
+    assert isinstance(running.failure, TimedOutError)
+    assert 1 <= len(said(packets)) <= 5
+
+
+def test_a_backend_that_hangs_meanwhile_is_not_waited_for():
+    async def both(turn: Turn) -> AsyncIterator[Yielded]:
+        asked = asyncio.create_task(turn.permission("Go"))
+        async for text in turn.ask():
+            yield text
+        yield str(await asked)
+
+    backend = ScriptedBackend("a", [[Pause(30)]], STREAMS)
+    running, _ = run(engine(both, backend, limits=LIMITS), User(thinks=True))
+    assert str(running.failure) == "Nothing came from a for 0.2 seconds"
+
+
+# --- the end ---
+
+
+def test_a_turn_that_is_cancelled_stops_asking_at_once():
+    async def task() -> None:
+        made, user = engine(deletes), User(thinks=True)
+        running = made.begin(asking(), permits=user)
+        answer = asyncio.create_task(collected(running))
+        await user.is_asked.wait()
+        running.cancel()
+        packets = await answer
+        assert isinstance(running.failure, TurnCancelledError)
+        assert isinstance(packets[-1], ClosePacket)
+        assert user.gave_up == 1
+        (record,) = receipt_of(made, running).permissions or []
+        assert (record.status, record.chosen) == ("cancelled", None)
+
+    within(task)
+
+
+def test_what_an_agent_leaves_open_is_not_asked_any_more_when_its_turn_ends():
+    left: list[asyncio.Task[Any]] = []
+
+    async def forgets(turn: Turn) -> AsyncIterator[Yielded]:
+        left.append(asyncio.create_task(turn.permission("Go")))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        yield "bye"
+
+    made, user = engine(forgets), User(thinks=True)
+    running, _ = run(made, user)
+    assert (user.gave_up, running.permissions[0].status) == (1, "cancelled")
+    assert left[0].cancelled()
+
+
+def test_a_question_is_put_after_the_number_of_packets_that_are_kept_before_it():
+    async def talks(turn: Turn) -> AsyncIterator[Yielded]:
+        for _ in range(300):
+            yield "word "
+        yield turn.tool_call("1", "Delete", status="pending")
+        yield str(bool(await turn.permission("Delete", call_id="1")))
+
+    async def task() -> None:
+        store, user = MemoryStore(), User()
+        await store.open()
+        kept = Sessions(Engine(Agent(talks), Dispatcher([])), store)
+        turn = await kept.begin(asking(), permits=user)
+        packets = [StreamPacket.parse(record.body) async for record in turn.packets()]
+        (_, after), *_ = user.asked
+        assert packets[after].p == "True"
+        assert (await kept.receipt(turn.request_id)).permissions
+        await store.close()
+
+    within(task)
+
+
+def test_a_turn_that_asked_leaves_no_circles():
+    async def task() -> list[str]:
+        store = MemoryStore()
+        await store.open()
+        kept = Sessions(Engine(Agent(deletes), Dispatcher([])), store)
+
+        async def one(number: int) -> None:
+            request = asking().model_copy(update={"request_id": UUID(int=number)})
+            turn = await kept.begin(request, permits=User())
+            assert [packet async for packet in turn.packets()]
+
+        return await left_behind(one)
+
+    assert within(task) == []
