@@ -18,5 +18,8 @@ async def show(turn: Turn) -> AsyncIterator[Yielded]:
     yield f"You said: {turn.text}"
     if turn.text == "chart":
         yield turn.event("chart", {"points": [1, 2]})
+    if turn.text in ("ask", "ask for ever"):
+        granted = await turn.permission("May I?", "Look here", call_id="1", kind="edit")
+        yield f", {granted.status}"
     if turn.text == "wait":
         await asyncio.sleep(60)

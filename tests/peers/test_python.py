@@ -12,6 +12,7 @@ import pytest
 from acp import PROTOCOL_VERSION, RequestError, audio_block, image_block, spawn_agent_process, text_block
 from acp.client.connection import ClientSideConnection
 from acp.interfaces import Client
+from acp.schema import AllowedOutcome, RequestPermissionResponse
 
 from accord.stores.sqlite import SqliteStore
 from accord.wire.receipt import Receipt
@@ -26,11 +27,21 @@ class Listener(Client):
     def __init__(self) -> None:
         self.updates: list[Any] = []
         self.has_begun = asyncio.Event()
+        self.is_asked = asyncio.Event()
+        self.asked: list[Any] = []
+        self.may_answer = True
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ARG002 - the SDK's
         self.updates.append(update)
         if update.session_update == "agent_message_chunk":
             self.has_begun.set()
+
+    async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:  # noqa: ARG002
+        self.asked.append((tool_call, options, list(self.updates)))
+        self.is_asked.set()
+        if not self.may_answer:
+            await asyncio.Event().wait()
+        return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=options[0].option_id))
 
     def heard(self) -> list[Any]:
         """What it was told since it was asked last."""
@@ -49,6 +60,7 @@ class Visit:
     errors: dict[str, RequestError] = field(default_factory=dict[str, RequestError])
     exit_status: int | None = None
     receipts: list[Any] = field(default_factory=list[Any])
+    asked: list[Any] = field(default_factory=list[Any])
 
 
 async def pay(folder: Path) -> Visit:
@@ -92,6 +104,15 @@ async def ask(visit: Visit, listener: Listener, agent: ClientSideConnection, ses
         await agent.ext_method("accord/item", {"sessionId": session, "itemId": "none"})
     except RequestError as error:
         visit.errors["item"] = error
+    listener.heard()
+    visit.answers["ask"] = await agent.prompt(session_id=session, prompt=[text_block("ask")])
+    visit.updates["ask"], visit.asked = listener.heard(), listener.asked
+    listener.may_answer = False
+    listener.is_asked.clear()
+    waiting = asyncio.create_task(agent.prompt(session_id=session, prompt=[text_block("ask for ever")]))
+    await listener.is_asked.wait()
+    await agent.cancel(session_id=session)
+    visit.answers["ask for ever"] = await waiting
     visit.answers["list"] = await agent.list_sessions()
     await agent.close_session(session_id=session)
     listener.heard()
@@ -154,7 +175,29 @@ def test_a_session_is_listed_and_told_again(visit: Visit):
 
 
 def test_every_prompt_that_could_be_read_left_a_receipt_the_refused_one_too(visit: Visit):
-    assert [receipt.outcome.status for receipt in visit.receipts] == ["done", "done", "refused", "cancelled", "done"]
+    outcomes = ["done", "done", "refused", "cancelled", "done", "done", "cancelled"]
+    assert [receipt.outcome.status for receipt in visit.receipts] == outcomes
+
+
+def test_the_client_is_asked_for_permission_after_it_was_shown_the_call(visit: Visit):
+    (call, options, before), *_ = visit.asked
+    assert call.tool_call_id in [getattr(update, "tool_call_id", None) for update in before]
+    assert (call.title, call.kind, [option.kind for option in options]) == (
+        "May I?",
+        "edit",
+        ["allow_once", "reject_once"],
+    )
+    assert visit.answers["ask"].stop_reason == "end_turn"
+    assert words(visit.updates["ask"]) == "You said: ask, allowed"
+
+
+def test_a_client_that_never_answers_can_cancel_and_every_receipt_says_what_came_of_it(visit: Visit):
+    assert visit.answers["ask for ever"].stop_reason == "cancelled"
+    asked = [record for receipt in visit.receipts for record in receipt.permissions or ()]
+    assert [(record.title, record.status, record.chosen) for record in asked] == [
+        ("May I?", "allowed", "allow"),
+        ("May I?", "cancelled", None),
+    ]
 
 
 def test_what_could_not_be_shown_is_fetched_by_the_name_that_the_text_gives_it(visit: Visit):

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.guard import BlockCutter, Guard, Mode, Side
+from accord.core.permit import ALLOW_OR_REJECT, permission_question
+from accord.core.rpc import call_line
 from accord.core.validate import ContentValidator
+from accord.servers.acp.updates import TurnUpdates
 
 TEXT = {"type": "text", "text": "Hello"}
 LINK = {"type": "resource_link", "uri": "file:///a.txt", "name": "a.txt"}
@@ -54,6 +57,27 @@ def test_what_was_declared_passes_byte_for_byte(declared: dict[str, Any], blocks
     asked = prompt(*blocks)
     step = met(Mode.GUARD, declared).from_editor(asked)
     assert (step.forward, step.back, step.findings) == (asked, b"", ())
+
+
+@pytest.mark.parametrize("is_draft", [False, True])
+@pytest.mark.parametrize("mode", Mode)
+def test_what_an_agent_of_ours_asks_leave_for_and_what_it_is_answered_pass_as_they_are(mode: Mode, is_draft: bool):
+    guard = Guard(mode)
+    version = 2 if is_draft else 1
+    guard.from_editor(line("initialize", {"protocolVersion": version}, 0))
+    told: dict[str, Any] = {
+        "protocolVersion": version,
+        "agentCapabilities": {},
+        "capabilities": {"session": {"prompt": {}}},
+    }
+    guard.from_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": told}).encode()])
+    question = permission_question("Go?", "1", ["why"], {"kind": "edit"}, ALLOW_OR_REJECT)
+    asking = TurnUpdates("s", "own", is_draft=is_draft).asking(question)
+    asked = call_line(7, "session/request_permission", asking.request)
+    assert guard.from_agent([asked.rstrip(b"\n")]) == []
+    answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"outcome": {"outcome": "cancelled"}}}).encode() + b"\n"
+    step = guard.from_editor(answer)
+    assert (step.forward, step.back, step.findings) == (answer, b"", ())
 
 
 @pytest.mark.parametrize(
