@@ -78,7 +78,7 @@ class Asks(Protocol):
 Permissions = Callable[[PermissionQuestion], Awaitable[Permission]]
 """Whoever asks the user for permission, and says what came of it."""
 
-NOBODY: Final = Permission(status=PermissionStatus.NOBODY, why="This client cannot be asked")
+NOBODY: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="This client cannot be asked")
 
 
 async def nobody(_: PermissionQuestion) -> Permission:

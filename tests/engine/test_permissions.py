@@ -241,8 +241,10 @@ def test_a_turn_that_is_cancelled_stops_asking_at_once():
 
 def test_what_an_agent_leaves_open_is_not_asked_any_more_when_its_turn_ends():
     left: list[asyncio.Task[Any]] = []
+    turns: list[Turn] = []
 
     async def forgets(turn: Turn) -> AsyncIterator[Yielded]:
+        turns.append(turn)
         left.append(asyncio.create_task(turn.permission("Go")))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
@@ -252,6 +254,8 @@ def test_what_an_agent_leaves_open_is_not_asked_any_more_when_its_turn_ends():
     running, _ = run(made, user)
     assert (user.gave_up, running.permissions[0].status) == (1, "cancelled")
     assert left[0].cancelled()
+    assert within(lambda: turns[0].permission("And now?")).status == "cancelled"
+    assert [title for title, _ in user.asked] == ["Go"]
 
 
 def test_a_question_is_put_after_the_number_of_packets_that_are_kept_before_it():

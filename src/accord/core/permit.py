@@ -21,8 +21,8 @@ Offered = Sequence[Option | Mapping[str, Any]] | Mapping[str, Mapping[str, Any]]
 """Options with `id`, `name` and `kind` each; or `name` and `kind` by id."""
 
 ALLOW_OR_REJECT: Final = (
-    Option(id="allow", name="Allow", kind=PermissionOptionKind.ALLOW_ONCE),
-    Option(id="reject", name="Reject", kind=PermissionOptionKind.REJECT_ONCE),
+    Option.trusted(id="allow", name="Allow", kind=PermissionOptionKind.ALLOW_ONCE),
+    Option.trusted(id="reject", name="Reject", kind=PermissionOptionKind.REJECT_ONCE),
 )
 """What is offered unless an agent says otherwise."""
 

@@ -12,7 +12,7 @@ from accord.engine.limits import Patience
 from accord.ports import Clock, Permits
 from accord.wire.permission import Permission, PermissionQuestion, PermissionRecord, PermissionStatus
 
-ENDED: Final = Permission(status=PermissionStatus.CANCELLED, why="It was given up before there was an answer")
+ENDED: Final = Permission.trusted(status=PermissionStatus.CANCELLED, why="It was given up before there was an answer")
 
 
 class _Asked:
@@ -46,7 +46,7 @@ class _Asked:
 class Permissions:
     """The permissions of one turn. `made` is how many packets of it there are already."""
 
-    __slots__ = ("_asked", "_clock", "_open", "_patience", "_permits", "made")
+    __slots__ = ("_asked", "_clock", "_is_over", "_open", "_patience", "_permits", "made")
 
     def __init__(self, permits: Permits | None, patience: Patience, clock: Clock) -> None:
         self.made = 0
@@ -55,10 +55,13 @@ class Permissions:
         self._clock: Final = clock
         self._asked: Final[list[_Asked]] = []
         self._open: Final[set[asyncio.Task[Permission]]] = set()
+        self._is_over = False
 
     async def __call__(self, question: PermissionQuestion) -> Permission:
-        """What came of asking; a turn that is cancelled meanwhile ends here."""
+        """What came of asking; a turn that is cancelled meanwhile ends here, and one that is over asks nobody."""
         self._patience.check()
+        if self._is_over:
+            return ENDED
         asked = _Asked(question, self._clock.monotonic())
         self._asked.append(asked)
         if self._permits is None:
@@ -79,7 +82,8 @@ class Permissions:
         return [asked.record() for asked in self._asked]
 
     async def close(self) -> None:
-        """Stop asking what the agent left open."""
+        """Stop asking what the agent left open, and ask nothing more."""
+        self._is_over = True
         left = list(self._open)
         for waiting in left:
             waiting.cancel()

@@ -207,6 +207,15 @@ def test_a_prompt_that_is_cancelled_as_a_request_is_not_asked_about_any_more(sta
     assert [frame["error"]["code"] for frame in frames if frame.get("id") == "gone"] == [-32800]
 
 
+def test_a_session_can_be_closed_while_its_client_is_asked(stable: Editor):
+    own = session(stable)
+    prompt(stable, own, "first")
+    until(stable, PERMISSION)
+    answer, told = stable.ask("session/close", sessionId=own)
+    assert "result" in answer
+    assert [frame["result"] for frame in told if frame.get("id") == "p"] == [{"stopReason": "cancelled"}]
+
+
 def test_an_agent_that_waits_no_longer_says_so(stable: Editor):
     prompt(stable, session(stable), "briefly")
     asked, _ = until(stable, PERMISSION)

@@ -15,7 +15,7 @@ from accord.stdio import Connection, PeerGoneError, RpcError
 from accord.wire.acp.rpc import Method
 from accord.wire.permission import Permission, PermissionQuestion, PermissionStatus
 
-GONE: Final = Permission(status=PermissionStatus.NOBODY, why="The client is gone")
+GONE: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="The client is gone")
 
 
 class TurnPermits:
