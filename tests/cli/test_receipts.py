@@ -1,5 +1,6 @@
 """`accord receipts`, as a user types it."""
 
+import asyncio
 import json
 from io import StringIO
 from pathlib import Path
@@ -7,13 +8,18 @@ from typing import Any
 
 import pytest
 
+from accord.agents import relay
+from accord.backends.scripted import ScriptedBackend
 from accord.core.record import record_candidates
 from accord.core.seal import seal
+from accord.engine import Dispatcher, Engine, Sessions
 from accord.errors import ErrorCode
+from accord.stores.memory import MemoryStore
 from accord.wire.attempt import EmulationRecord
 from accord.wire.plan import Offer, Refusal
 from accord.wire.receipt import Fallback, Outcome, OutcomeStatus, Work
 from tests.cli.test_app import accord
+from tests.engine.playing import asking
 from tests.receipts import a_body, a_chain
 
 CHAIN = a_chain(3)
@@ -127,6 +133,23 @@ def test_what_the_agent_asked_leave_for_is_shown_with_what_came_of_it(tmp_path: 
     assert "Delete build/: allowed, chose yes, after 2.5 ms; offered yes (allow_once)" in told
     assert "Delete build/: nobody, This client cannot be asked, after 2.5 ms" in told
     assert "intact" in told
+
+
+def test_the_receipt_of_a_turn_that_was_run_is_shown_whole(tmp_path: Path):
+    async def run() -> str:
+        store = MemoryStore()
+        await store.open()
+        made = Sessions(
+            Engine(relay, Dispatcher([ScriptedBackend("local", [["Hi."]], {"streaming": "native"})])), store
+        )
+        await made.respond(asking("hello"))
+        kept = await store.receipt(str(asking("hello").request_id))
+        assert kept is not None
+        return kept.body
+
+    (tmp_path / "r.jsonl").write_text(asyncio.run(run()))
+    told = accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout
+    assert all(title in told for title in ("intact", "Question 1", "Candidates", "Negotiation", "Adaptation"))
 
 
 def test_a_receipt_that_was_altered_is_shown_as_such(folder: Path):

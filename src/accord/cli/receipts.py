@@ -13,6 +13,7 @@ from rich.text import Text
 from accord.cli.reading import as_message, read_text
 from accord.core.seal import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
 from accord.errors import UsageError
+from accord.wire.message import Message
 from accord.wire.permission import PermissionRecord
 from accord.wire.receipt import Receipt, Work
 
@@ -194,8 +195,8 @@ def _work(work: Work) -> list[Table | Text | JSON]:
     parts += [Text(f"fell back from {fallback.backend}: {fallback.code}") for fallback in work.fallbacks]
     return parts + _free(
         {
-            "Negotiation": work.negotiation and work.negotiation.dump(),
-            "Emulations": work.emulations and work.emulations.dump(),
+            "Negotiation": work.negotiation,
+            "Emulations": work.emulations,
             "Usage": work.usage,
         }
     )
@@ -204,6 +205,6 @@ def _work(work: Work) -> list[Table | Text | JSON]:
 def _free(values: Mapping[str, Any]) -> list[Table | Text | JSON]:
     parts: list[Table | Text | JSON] = []
     for title, value in values.items():
-        if value:
-            parts += [Text(f"\n{title}", "bold"), JSON.from_data(value, highlight=False)]
+        if told := value.dump() if isinstance(value, Message) else value:
+            parts += [Text(f"\n{title}", "bold"), JSON.from_data(told, highlight=False)]
     return parts
