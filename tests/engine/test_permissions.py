@@ -149,7 +149,10 @@ async def asks_first(turn: Turn) -> AsyncIterator[Yielded]:
 async def asks_later(turn: Turn) -> AsyncIterator[Yielded]:
     await asyncio.sleep(0)
     yield "a"
-    yield str(bool(await turn.permission("Go")))
+    granted = await turn.permission("Go")
+    yield "b"
+    await asyncio.sleep(0.02)
+    yield str(bool(granted))
 
 
 async def asks_beside(turn: Turn) -> AsyncIterator[Yielded]:
@@ -207,15 +210,19 @@ def test_the_limit_of_the_whole_turn_counts_on_as_well():
     assert 1 <= len(said(packets)) <= 5
 
 
-def test_a_backend_that_hangs_meanwhile_is_not_waited_for():
+@pytest.mark.parametrize("is_asked_first", [True, False])
+def test_a_backend_that_hangs_meanwhile_is_not_waited_for(is_asked_first: bool):
     async def both(turn: Turn) -> AsyncIterator[Yielded]:
         asked = asyncio.create_task(turn.permission("Go"))
+        if is_asked_first:
+            await user.is_asked.wait()
         async for text in turn.ask():
             yield text
         yield str(await asked)
 
     backend = ScriptedBackend("a", [[Pause(30)]], STREAMS)
-    running, _ = run(engine(both, backend, limits=LIMITS), User(thinks=True))
+    user = User(thinks=True)
+    running, _ = run(engine(both, backend, limits=LIMITS), user)
     assert str(running.failure) == "Nothing came from a for 0.2 seconds"
 
 
