@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 
 from accord.core.permit import ALLOW_OR_REJECT, permission_question, read_permission
-from accord.wire.permission import Option, Permission, PermissionStatus
+from accord.wire.permission import OfferedOption, Permission, PermissionStatus
 
 ALWAYS = {"id": "always", "name": "Always", "kind": "allow_always"}
 NEVER = {"id": "never", "name": "Never", "kind": "reject_always"}
@@ -82,6 +82,6 @@ def test_a_title_is_text_that_can_be_shown_and_kept(title: str):
     [("allowed", None), ("allowed", "reject_once"), ("rejected", "allow_once"), ("failed", "allow_once")],
 )
 def test_no_permission_contradicts_itself(status: str, kind: Any):
-    option = None if kind is None else Option(id="a", name="A", kind=kind)
+    option = None if kind is None else OfferedOption(id="a", name="A", kind=kind)
     with pytest.raises(ValidationError, match="A yes or a no is an option of its kind"):
         Permission(status=PermissionStatus(status), option=option)

@@ -139,7 +139,7 @@ def test_several_are_asked_at_once_and_each_gets_its_own_answer():
 
 # --- time ---
 
-LIMITS = TimeLimits(first_packet_s=0.3, gap_s=0.3, turn_s=0.4, backend_first_s=0.2, backend_gap_s=0.2)
+LIMITS = TimeLimits(first_packet_s=0.4, gap_s=0.4, turn_s=0.5, backend_first_s=0.2, backend_gap_s=0.2)
 
 
 async def asks_first(turn: Turn) -> AsyncIterator[Yielded]:
@@ -168,7 +168,7 @@ def test_no_limit_of_the_agent_runs_out_while_the_user_thinks(agent: Any):
         running = engine(agent, limits=LIMITS).begin(asking(), permits=user)
         answer = asyncio.create_task(collected(running))
         await user.is_asked.wait()
-        asyncio.get_running_loop().call_later(1.5 * LIMITS.turn_s, user.may_answer.set)
+        asyncio.get_running_loop().call_later(1.3 * LIMITS.turn_s, user.may_answer.set)
         packets = await answer
         assert running.failure is None
         assert running.permissions[0].waited_ms >= 1_000 * LIMITS.turn_s
@@ -184,9 +184,9 @@ async def then_hangs(turn: Turn) -> AsyncIterator[Yielded]:
 
 
 async def hangs_before_too(turn: Turn) -> AsyncIterator[Yielded]:
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.3)
     await turn.permission("Go")
-    await asyncio.sleep(0.2)
+    await asyncio.sleep(0.3)
     yield "never"
 
 
@@ -207,7 +207,7 @@ def test_the_limit_of_the_whole_turn_counts_on_as_well():
 
     running, packets = run(engine(slow, limits=LIMITS), User())
     assert isinstance(running.failure, TimedOutError)
-    assert 1 <= len(said(packets)) <= 5
+    assert 1 <= len(said(packets)) <= 8
 
 
 @pytest.mark.parametrize("is_asked_first", [True, False])

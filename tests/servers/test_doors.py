@@ -60,6 +60,15 @@ def test_events_reach_a_client_that_shows_them(door: str):
     assert [packet["p"]["type"] for packet in packets if packet["op"] == "event"] == ["citation_block"]
 
 
+async def asks_back(turn: Turn) -> AsyncIterator[Yielded]:
+    yield str((await turn.permission("May I?")).status)
+
+
+def test_by_a_door_without_a_way_back_nobody_can_be_asked(door: str):
+    (packets,) = asked(door, Application(make_service(Agent(asks_back))), body())
+    assert text_of(packets) == "nobody"
+
+
 def test_a_client_gets_what_it_can_show(door: str):
     voice: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}
     (packets,) = asked(door, Application(make_service(Agent(show))), body(query="Sales", capabilities=voice))

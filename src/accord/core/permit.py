@@ -15,14 +15,14 @@ from accord.wire.acp.tool import (
     RequestPermissionResponse,
     SelectedOutcome,
 )
-from accord.wire.permission import Option, Permission, PermissionQuestion, PermissionStatus
+from accord.wire.permission import OfferedOption, Permission, PermissionQuestion, PermissionStatus
 
-Offered = Sequence[Option | Mapping[str, Any]] | Mapping[str, Mapping[str, Any]]
+Offered = Sequence[OfferedOption | Mapping[str, Any]] | Mapping[str, Mapping[str, Any]]
 """Options with `id`, `name` and `kind` each; or `name` and `kind` by id."""
 
 ALLOW_OR_REJECT: Final = (
-    Option.trusted(id="allow", name="Allow", kind=PermissionOptionKind.ALLOW_ONCE),
-    Option.trusted(id="reject", name="Reject", kind=PermissionOptionKind.REJECT_ONCE),
+    OfferedOption.trusted(id="allow", name="Allow", kind=PermissionOptionKind.ALLOW_ONCE),
+    OfferedOption.trusted(id="reject", name="Reject", kind=PermissionOptionKind.REJECT_ONCE),
 )
 """What is offered unless an agent says otherwise."""
 

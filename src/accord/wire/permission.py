@@ -17,7 +17,7 @@ ALLOWING: Final = frozenset({PermissionOptionKind.ALLOW_ONCE, PermissionOptionKi
 """The kinds of option that are a yes."""
 
 
-class Option(Message, frozen=True):
+class OfferedOption(Message, frozen=True):
     """One answer that the user can give."""
 
     id: str = Field(min_length=1)
@@ -25,13 +25,13 @@ class Option(Message, frozen=True):
     kind: PermissionOptionKind
 
 
-def _each_once(options: list[Option]) -> list[Option]:
+def _each_once(options: list[OfferedOption]) -> list[OfferedOption]:
     if len({option.id for option in options}) < len(options):
         raise PydanticCustomError("options", "Options should have ids that differ")
     return options
 
 
-Options = Annotated[list[Option], Field(min_length=1), AfterValidator(_each_once)]
+Options = Annotated[list[OfferedOption], Field(min_length=1), AfterValidator(_each_once)]
 
 
 class PermissionStatus(StrEnum):
@@ -56,14 +56,14 @@ class Permission(Message, frozen=True):
     """What came of asking: true if it is a yes, and nothing else is."""
 
     status: PermissionStatus
-    option: Option | None = Field(default=None, description="What was chosen; absent if nothing was.")
+    option: OfferedOption | None = Field(default=None, description="What was chosen; absent if nothing was.")
     why: str | None = Field(default=None, description="Why nothing was chosen.")
 
     def __bool__(self) -> bool:
         return self.status is PermissionStatus.ALLOWED
 
     @classmethod
-    def chosen(cls, option: Option) -> Self:
+    def chosen(cls, option: OfferedOption) -> Self:
         """What choosing this option comes to."""
         is_yes = option.kind in ALLOWING
         return cls(status=PermissionStatus.ALLOWED if is_yes else PermissionStatus.REJECTED, option=option)
@@ -81,7 +81,7 @@ class PermissionRecord(Message, frozen=True):
     """What a receipt says of one permission: what was asked for in the agent's words, what was offered, what came."""
 
     title: str
-    options: list[Option]
+    options: list[OfferedOption]
     status: PermissionStatus
     chosen: str | None = Field(default=None, description="The id of the option that was chosen.")
     why: str | None = Field(default=None, description="Why nothing was chosen.")
