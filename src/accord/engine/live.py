@@ -76,6 +76,7 @@ class LiveTurn:
         self._pending: list[str] = []
         self._made = 0
         self._items_kept = 0
+        self._is_write_due = False
         self._writing: asyncio.Task[None] | None = None
         self._news: Final = asyncio.Event()
         self._room: Final = asyncio.Event()
@@ -203,7 +204,14 @@ class LiveTurn:
         return bool(self._readers)
 
     def _write_meanwhile(self) -> None:
-        if self._pending and self._writing is None:
+        # Not at once: an agent that only lets others run for a moment has its next packet written with this one.
+        if self._pending and self._writing is None and not self._is_write_due:
+            self._is_write_due = True
+            asyncio.get_running_loop().call_soon(self._begin_writing)
+
+    def _begin_writing(self) -> None:
+        self._is_write_due = False
+        if self._pending and self._writing is None and not self.running.is_complete:
             self._writing = asyncio.create_task(self._write())
 
     async def _write(self) -> None:
