@@ -70,6 +70,9 @@ def test_sessions_can_be_listed_verified_and_forgotten(config: Path):
         in accord("sessions", "delete-user", "u", "--yes", *flags).stdout
     )
     assert "0 sessions" in accord("sessions", "list", "u", *flags).stdout
+    gone = accord("sessions", "receipts", "s", *flags)
+    assert (gone.returncode, gone.stdout) == (1, "")
+    assert "there are no receipts of a session s" in gone.stderr
 
 
 def test_expiring_needs_an_age(config: Path):

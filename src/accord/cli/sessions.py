@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
@@ -42,8 +43,12 @@ def receipts_command(
     session: Annotated[str, typer.Argument(help="The session.")], *, config: ConfigOption = None
 ) -> None:
     """Write the receipts of a session, one a line, as `accord receipts verify` reads them."""
-    for record in with_store(config, lambda store: store.receipts(session)):
+    found = with_store(config, lambda store: store.receipts(session))
+    for record in found:
         print(record.body)
+    if not found:
+        print(f"accord: there are no receipts of a session {session}", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 @sessions_app.command("delete-user")

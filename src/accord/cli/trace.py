@@ -1,12 +1,13 @@
 """`accord trace show`: a recorded conversation as a sequence that people can read, in a terminal or as a page.
 
 The file is read as a stream, so it may be of any size; a line that is no entry, such as a last one that was cut short,
-costs one line on stderr.
+costs one line on stderr. A file whose first line is none is no trace.
 """
 
 import json
 import sys
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
@@ -40,9 +41,11 @@ def show_command(
     if html is not None:
         from accord.cli.trace_page import write_page  # noqa: PLC0415 - only for a page
 
+        shown = _shown(file)
+        first = [*islice(shown, 1)]  # before the page is opened: what is no trace should not cost a page that is there
         try:
             with html.open("w", encoding="utf-8") as page:
-                write_page(page, file.name, _shown(file))
+                write_page(page, file.name, chain(first, shown))
         except OSError as error:
             raise UsageError(f"{html} cannot be written: {error.strerror}") from error
         print(f"Wrote {html}", file=sys.stderr)
@@ -66,18 +69,29 @@ def _entries(file: Path) -> Iterator[dict[str, Any]]:
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
     with lines:
+        has_begun = False
         for number, line in enumerate(lines, start=1):
             if not line.strip():
                 continue
-            try:
-                entry = json.loads(line)
-            except (ValueError, RecursionError):
-                entry = None
-            if isinstance(entry, dict):
-                yield cast("dict[str, Any]", entry)
+            entry = _entry(line)
+            if entry is not None:
+                has_begun = True
+                yield entry
+            elif not has_begun and line.endswith("\n"):
+                raise UsageError(
+                    f"{file}: line {number} is no entry of a trace; expected what accord proxy --trace wrote"
+                )
             else:
                 told = "is no entry of a trace" if line.endswith("\n") else "was cut short"
                 print(f"accord: {file}: line {number} {told}", file=sys.stderr)
+
+
+def _entry(line: str) -> dict[str, Any] | None:
+    try:
+        read = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return cast("dict[str, Any]", read) if isinstance(read, dict) and "from" in read else None
 
 
 def _print(console: Console, shown: Shown) -> None:

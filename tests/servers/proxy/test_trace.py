@@ -5,9 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from accord.cli.trace import show_command
 from accord.cli.trace_page import write_page
 from accord.cli.trace_summary import Conversation
 from accord.core.guard import Side
+from accord.errors import UsageError
 from accord.servers.proxy import TraceFile
 
 
@@ -35,6 +39,28 @@ def test_the_page_joins_pieces_escapes_everything_and_lists_findings():
     assert "× 2" in text
     assert '<a href="#m3">4</a> &lt;i&gt;no' in text
     text.encode()
+
+
+@pytest.mark.parametrize("text", ["import os\n", '{"hash":"x"}\n', "[]\n{}\n"], ids=["a program", "a receipt", "JSON"])
+def test_what_is_no_trace_is_told_once_and_costs_no_page(tmp_path: Path, text: str):
+    file, page = tmp_path / "a.jsonl", tmp_path / "a.html"
+    file.write_text(text)
+    page.write_text("a page of before")
+    for html in (None, page):
+        with pytest.raises(UsageError, match="line 1 is no entry of a trace; expected what accord proxy --trace wrote"):
+            show_command(file, html=html)
+    assert page.read_text() == "a page of before"
+
+
+def test_a_line_that_is_no_entry_costs_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "a.jsonl").write_text(json.dumps(_entry(1, "agent", _piece("hi"))) + '\nno\n{"number"')
+    show_command(tmp_path / "a.jsonl")
+    told = capsys.readouterr()
+    assert "1 messages" in told.out
+    assert [line.rpartition(": ")[2] for line in told.err.splitlines()] == [
+        "line 2 is no entry of a trace",
+        "line 3 was cut short",
+    ]
 
 
 def _entry(number: int, side: str, message: Any, **more: Any) -> dict[str, Any]:
