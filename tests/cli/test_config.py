@@ -13,7 +13,7 @@ TEXT = """\
 policy = "strict"
 [[backends]]
 name = "local"
-kind = "openai"
+kind = "echo"
 key_env = "LOCAL_KEY"
 [emulation]
 preset = true
@@ -98,6 +98,16 @@ def test_a_program_gets_the_mistakes_as_json(folder: Path):
 def test_one_mistake_is_counted_as_one(folder: Path):
     (folder / "accord.toml").write_text("policy = 1")
     assert accord("config", "check").stdout.endswith("1 mistake\n")
+
+
+def test_backends_that_no_command_could_build_are_mistakes(folder: Path):
+    of_no_kind, of_no_model = '[[backends]]\nname = "a"\nkind = "zzz"\n', '[[backends]]\nname = "b"\nkind = "openai"\n'
+    (folder / "accord.toml").write_text(of_no_kind + of_no_model)
+    done = accord("config", "check")
+    first, second, count = done.stdout.splitlines()
+    assert (done.returncode, count) == (1, "2 mistakes")
+    assert first.startswith("accord.toml: backends.a: kind should be one of acp, ")
+    assert second == "accord.toml: backends.b: model is missing; name the model as its endpoint does"
 
 
 def test_the_file_is_found_by_flag_and_variable(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -22,7 +22,7 @@ from accord.config import (
     plan_config,
 )
 from accord.engine import Dispatcher, Engine, TimeLimits
-from accord.errors import UsageError
+from accord.errors import Mistake, UsageError
 from accord.images import PillowImages, has_pillow
 from accord.ports import Backend, Store
 from accord.stores.memory import MemoryStore
@@ -117,6 +117,17 @@ def build_backends(loaded: Loaded, *, warns: bool = True) -> list[Assembled]:
         for warning in each.known.warnings:
             LOG.warning(warning)
     return assembled
+
+
+def backend_mistakes(loaded: Loaded) -> list[Mistake]:
+    """What is wrong with the backends that this configuration describes, found without reaching any of them."""
+    mistakes: list[Mistake] = []
+    for config in loaded.config.backends:
+        try:
+            _assembled(config, loaded)
+        except UsageError as error:
+            mistakes.append(Mistake(loaded.file or "", "", error.message))
+    return mistakes
 
 
 def _assembled(config: BackendConfig, loaded: Loaded) -> Assembled:

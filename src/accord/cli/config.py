@@ -49,6 +49,7 @@ def check_command(
     given = config if file is None else file
     try:
         loaded = load_config(given, environ=os.environ)
+        _check_backends(loaded)
     except ConfigError as error:
         _print_mistakes(error, as_json=as_json)
         raise typer.Exit(1) from None
@@ -75,6 +76,16 @@ def init_command(
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
     print(f"Wrote {file}; `accord config check` shows what is in effect")
+
+
+def _check_backends(loaded: Loaded) -> None:
+    """Whether the commands that run on this configuration could build its backends."""
+    if not loaded.config.backends:
+        return
+    from accord.cli.assemble import backend_mistakes  # noqa: PLC0415 - who has none does not wait for the engine
+
+    if mistakes := backend_mistakes(loaded):
+        raise ConfigError(mistakes)
 
 
 def _print_mistakes(error: ConfigError, *, as_json: bool) -> None:
