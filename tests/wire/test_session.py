@@ -1,0 +1,18 @@
+"""A name is good for every store or for none, whether a message brought it or the engine looks at it itself."""
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from accord.wire.session import MAX_ID_CHARS, Id, is_id
+
+NAMES = ["a", " ", "ä\n🐻", "x" * MAX_ID_CHARS, "", "x" * (MAX_ID_CHARS + 1), "a\0b", "\0"]
+
+
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:5]))
+def test_both_ways_to_ask_agree(name: str):
+    try:
+        TypeAdapter(Id).validate_python(name)
+    except ValidationError:
+        assert not is_id(name)
+    else:
+        assert is_id(name)
