@@ -318,3 +318,40 @@ def test_a_request_repeated_while_it_runs_is_read_along_by_both():
             assert [packet["op"] for _, packet in first] == ["delta", "delta", "close"]
 
     within(run)
+
+
+class Addresses:
+    """Lets everybody in, and remembers from where they came."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    async def admit(self, headers: Headers) -> Caller:
+        del headers
+        return Caller()
+
+    async def take(self, caller: Caller, address: str) -> None:
+        del caller
+        self.seen.append(address)
+
+
+@pytest.mark.parametrize(
+    ("trusted", "forwarded", "address"),
+    [
+        ([], "203.0.113.9", "127.0.0.1"),
+        (["10.0.0.0/8"], "203.0.113.9", "127.0.0.1"),
+        (["127.0.0.1"], "203.0.113.9", "203.0.113.9"),
+        (["127.0.0.0/8"], "203.0.113.9", "203.0.113.9"),
+        (["127.0.0.1"], "198.51.100.7, 203.0.113.9", "203.0.113.9"),
+    ],
+)
+def test_a_forwarded_address_is_believed_from_trusted_proxies_only(trusted: list[str], forwarded: str, address: str):
+    async def run() -> list[str]:
+        gate = Addresses()
+        async with wired(Application(make_service(Agent(echo), gate=gate, trusted_proxies=trusted))) as port:
+            header = f"X-Forwarded-For: {forwarded}"
+            assert (await port.ask(post(REQUEST, header))).status == 200
+            assert (await shake(port, header)).status == 101
+        return gate.seen
+
+    assert within(run) == [address, address]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from datetime import date, time
 from enum import StrEnum
+from ipaddress import ip_network
 from typing import Annotated, Any, ClassVar, Final, Self, cast
 from urllib.parse import urlsplit
 
@@ -96,11 +97,19 @@ def _in_preset(chosen: dict[str, bool]) -> dict[str, bool]:
     return chosen
 
 
+def _network(text: str) -> str:
+    try:
+        return str(ip_network(text))
+    except ValueError:
+        raise expected("an IP address or network, such as 127.0.0.1 or 10.0.0.0/8") from None
+
+
 Name = Annotated[str, _matching(_NAME, "a name of letters, digits, dots, dashes and underscores")]
 Variable = Annotated[str, _matching(_VARIABLE, "the name of an environment variable, such as OPENAI_API_KEY")]
 Target = Annotated[str, _matching(_TARGET, "module:name, such as my_agents:helper")]
 Rate = Annotated[str, _matching(_RATE, "a rate such as 60/minute")]
 Origin = Annotated[str, _matching(_ORIGIN, "an origin such as https://app.example.com, without a path")]
+Network = Annotated[str, AfterValidator(_network)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Seconds = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 
@@ -222,6 +231,7 @@ class ServerConfig(Table, frozen=True):
     unread: Unread = Unread.CONTINUE
     rates: list[Rate] = Field(default_factory=list[str])
     allow_origins: list[Origin] = Field(default_factory=list[str])
+    trusted_proxies: list[Network] = Field(default_factory=list[str])
     oidc: OidcConfig | None = None
 
 

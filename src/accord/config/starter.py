@@ -116,6 +116,8 @@ STARTER: Final = """\
 #rates = ["60/minute"]
 # Web pages that may call the service from a browser.
 #allow_origins = ["https://app.example.com"]
+# Reverse proxies (addresses or networks) whose X-Forwarded-For and X-Forwarded-Proto headers are believed.
+#trusted_proxies = ["127.0.0.1"]
 
 # An OpenID Connect provider whose tokens are accepted.
 #[server.oidc]
