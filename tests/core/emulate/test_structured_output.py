@@ -46,20 +46,32 @@ def test_the_value_that_fits_goes_out_and_nothing_around_it(schema: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("answer", "end", "problem"),
+    ("answer", "end", "problem", "recorded"),
     [
-        ("I'd rather not.", EndPiece(), NO_JSON),
-        ("", EndPiece(), NO_JSON),
-        ('{"age": ', EndPiece(reason="max_tokens"), CUT_SHORT),
-        ('{"age": "7"}', EndPiece(), '/age: this value is not of type "integer"'),
-        ("{}", EndPiece(), '(the whole value): "age" is a required property'),
+        ("I'd rather not.", EndPiece(), NO_JSON, NO_JSON),
+        ("", EndPiece(), NO_JSON, NO_JSON),
+        ('{"age": ', EndPiece(reason="max_tokens"), CUT_SHORT, CUT_SHORT),
+        (
+            '{"age": "7"}',
+            EndPiece(),
+            '/age: this value is not of type "integer"',
+            "does not meet /properties/age/type of the schema (type)",
+        ),
+        (
+            "{}",
+            EndPiece(),
+            '(the whole value): "age" is a required property',
+            "does not meet /required of the schema (required)",
+        ),
     ],
 )
-def test_what_does_not_fit_is_asked_for_again_with_the_findings(answer: str, end: EndPiece, problem: str):
+def test_what_does_not_fit_is_asked_for_again_with_the_findings(
+    answer: str, end: EndPiece, problem: str, recorded: str
+):
     reading = read(OUTPUT, fitting(AGE), pieces(answer), end)
     assert reading.out == []
     assert isinstance(reading.verdict, AskAgain)
-    assert reading.verdict.problems == (problem,)
+    assert reading.verdict.problems == (recorded,)
     assert reading.verdict.answer == answer
     assert f"- {problem}\n" in reading.verdict.correction
 

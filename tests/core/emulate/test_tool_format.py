@@ -7,10 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.emulate.tool_format import NOT_A_CALL, BrokenCall, WrittenCall, read_calls, tools_prompt, written_out
+from accord.core.emulate.fit_schema import Finding
+from accord.core.emulate.tool_format import (
+    NO_NAME,
+    NOT_A_CALL,
+    NOT_AN_OBJECT,
+    BrokenCall,
+    WrittenCall,
+    read_calls,
+    tools_prompt,
+    written_out,
+)
 from accord.wire.conversation import Conversation
 from accord.wire.work import ToolSpec
 from tests.core.emulate.test_find_json import JSON
+
+EXTRA = Finding('should have "name" and "arguments" only, not "input"', 'should have "name" and "arguments" only')
 
 
 def call(name: str, **arguments: Any) -> WrittenCall:
@@ -28,19 +40,19 @@ def call(name: str, **arguments: Any) -> WrittenCall:
             ["", call("t", x="</tool_call>"), ""],
         ),
         ('<tool_call>{"name": "t"}', ["", call("t"), ""]),
-        ("<tool_call>{name: t}</tool_call> so", ["", BrokenCall(NOT_A_CALL), " so"]),
-        ('<tool_call>{"name":', ["", BrokenCall(NOT_A_CALL), ""]),
-        ("<tool_call>", ["", BrokenCall(NOT_A_CALL), ""]),
-        ('<tool_call>{"name": "t}</tool_call> <tool_call>{"name": "u"}</tool_call>', ["", BrokenCall(NOT_A_CALL), ""]),
-        ("<tool_call>[]</tool_call>", ["", BrokenCall("should be a JSON object"), ""]),
-        ("<tool_call>{}</tool_call>", ["", BrokenCall('has no "name"'), ""]),
+        ("<tool_call>{name: t}</tool_call> so", ["", NOT_A_CALL, " so"]),
+        ('<tool_call>{"name":', ["", NOT_A_CALL, ""]),
+        ("<tool_call>", ["", NOT_A_CALL, ""]),
+        ('<tool_call>{"name": "t}</tool_call> <tool_call>{"name": "u"}</tool_call>', ["", NOT_A_CALL, ""]),
+        ("<tool_call>[]</tool_call>", ["", NOT_AN_OBJECT, ""]),
+        ("<tool_call>{}</tool_call>", ["", NO_NAME, ""]),
         (
             '<tool_call>{"name": "t", "input": {}}</tool_call>',
-            ["", BrokenCall('should have "name" and "arguments" only, not "input"'), ""],
+            ["", BrokenCall(EXTRA), ""],
         ),
         (
             '<tool_call>{"name": "t"} {"name": "u"}</tool_call>',
-            ["", BrokenCall(NOT_A_CALL), ""],
+            ["", NOT_A_CALL, ""],
         ),
     ],
 )

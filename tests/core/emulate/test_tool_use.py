@@ -22,6 +22,7 @@ WEATHER = ToolSpec(
 USE = ToolUse()
 ORDER = WorkOrder(conversation=HELLO, tools=[WEATHER, ToolSpec(name="now")])
 ROME = '<tool_call>{"name": "weather", "arguments": {"city": "Rome"}}</tool_call>'
+INCOMPLETE = NOT_A_CALL.finding.message
 NOW = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
 
 
@@ -48,21 +49,37 @@ def test_calls_are_read_out_of_the_text_and_the_text_around_them_stays(answer: s
 
 
 @pytest.mark.parametrize(
-    ("answer", "problem"),
+    ("answer", "problem", "recorded"),
     [
-        ("<tool_call>weather(Rome)</tool_call>", f"call 1 {NOT_A_CALL}"),
-        (f"{ROME}<tool_call>", f"call 2 {NOT_A_CALL}"),
-        (ROME.replace("weather", "wether"), 'call 1 names the tool "wether", which is not one of: weather, now'),
-        (ROME.replace("city", "town"), 'call 1 of weather, arguments (the whole value): "city" is a required property'),
-        (ROME.replace('"Rome"', "7"), 'call 1 of weather, arguments /city: this value is not of type "string"'),
-        (ROME.replace('{"city": "Rome"}', '"Rome"'), 'call 1 should have a JSON object as its "arguments"'),
+        ("<tool_call>weather(Rome)</tool_call>", f"call 1 {INCOMPLETE}", f"call 1 {INCOMPLETE}"),
+        (f"{ROME}<tool_call>", f"call 2 {INCOMPLETE}", f"call 2 {INCOMPLETE}"),
+        (
+            ROME.replace("weather", "wether"),
+            'call 1 names the tool "wether", which is not one of: weather, now',
+            "call 1 names a tool that is not one of: weather, now",
+        ),
+        (
+            ROME.replace("city", "town"),
+            'call 1 of weather, arguments (the whole value): "city" is a required property',
+            "call 1 of weather, arguments does not meet /required of the schema (required)",
+        ),
+        (
+            ROME.replace('"Rome"', "7"),
+            'call 1 of weather, arguments /city: this value is not of type "string"',
+            "call 1 of weather, arguments does not meet /properties/city/type of the schema (type)",
+        ),
+        (
+            ROME.replace('{"city": "Rome"}', '"Rome"'),
+            'call 1 should have a JSON object as its "arguments"',
+            'call 1 should have a JSON object as its "arguments"',
+        ),
     ],
 )
-def test_a_wrong_call_is_asked_for_again_with_what_is_wrong(answer: str, problem: str):
+def test_a_wrong_call_is_asked_for_again_with_what_is_wrong(answer: str, problem: str, recorded: str):
     reading = read(USE, ORDER, pieces("Let me see. ", answer))
     assert reading.out == pieces("Let me see. ")
     assert isinstance(reading.verdict, AskAgain)
-    assert reading.verdict.problems == (problem,)
+    assert reading.verdict.problems == (recorded,)
     assert reading.verdict.answer == f"Let me see. {answer}"
     assert f"- {problem}\n" in reading.verdict.correction
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from accord.core.emulate.engine import default_strategy
 from accord.core.emulate.find_json import find_json
-from accord.core.emulate.fit_schema import SchemaFit
+from accord.core.emulate.fit_schema import Finding, SchemaFit
 from accord.core.emulate.inject import prompted, withheld
 from accord.core.emulate.shape import DEFAULT_RETRIES, AnswerReader, AskAgain, Done, PassingReader, Prepared, Verdict
 from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
@@ -110,14 +110,19 @@ class _JsonReader:
         if self._calls or end.reason == "refusal":
             return Done(end, tuple(self._held), (_effect(self._capability, EffectKind.JSON_NOT_JUDGED),))
         answer = "".join(piece.text for piece in self._held if isinstance(piece, TextPiece))
-        problems: list[str] = []
-        for candidate in find_json(answer):
-            found = self._fit.problems(candidate.value)
-            if not found:
+        first: Any = None
+        for number, candidate in enumerate(find_json(answer)):
+            if self._fit.fits(candidate.value):
                 return self._done(end, candidate.text, around=len(answer.strip()) - len(candidate.text))
-            problems = problems or found
-        problems = problems or [CUT_SHORT if end.reason == "max_tokens" else NO_JSON]
-        return AskAgain(answer, CORRECTION.format(problems="\n".join(f"- {it}" for it in problems)), tuple(problems))
+            first = first if number else candidate
+        # Details of one candidate are enough to ask again, and collecting them is the expensive part.
+        if first is None:
+            sentence = CUT_SHORT if end.reason == "max_tokens" else NO_JSON
+            findings = [Finding(sentence, sentence)]
+        else:
+            findings = self._fit.findings(first.value)
+        listed = "\n".join(f"- {finding.message}" for finding in findings)
+        return AskAgain(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in findings))
 
     def _done(self, end: EndPiece, text: str, *, around: int) -> Verdict:
         effects = (_effect(self._capability, EffectKind.TEXT_AROUND_JSON, around),) if around else ()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from accord.core.emulate.find_json import read_json, structure_end
+from accord.core.emulate.fit_schema import Finding
 from accord.wire.chat import Role
 from accord.wire.conversation import ConversationMessage, MessagePart, TextPart, ToolResultPart, ToolUsePart
 from accord.wire.work import ToolSpec
@@ -18,8 +19,7 @@ from accord.wire.work import ToolSpec
 OPENING: Final = "<tool_call>"
 CLOSING: Final = "</tool_call>"
 
-NOT_A_CALL: Final = "is not one complete JSON object followed by </tool_call>"
-
+_INCOMPLETE: Final = "is not one complete JSON object followed by </tool_call>"
 _BEGIN: Final = re.compile(r"\s*[{\[]")
 _CLOSED: Final = re.compile(r"\s*(?:</tool_call>|\Z)")
 
@@ -44,7 +44,12 @@ class WrittenCall:
 class BrokenCall:
     """What should have been a call."""
 
-    problem: str
+    finding: Finding
+
+
+NOT_A_CALL: Final = BrokenCall(Finding(_INCOMPLETE, _INCOMPLETE))
+NOT_AN_OBJECT: Final = BrokenCall(Finding("should be a JSON object", "should be a JSON object"))
+NO_NAME: Final = BrokenCall(Finding('has no "name"', 'has no "name"'))
 
 
 def tools_prompt(tools: Sequence[ToolSpec]) -> str:
@@ -76,15 +81,15 @@ def _described(tool: ToolSpec) -> str:
 def _read_call(text: str, start: int) -> tuple[WrittenCall | BrokenCall, int]:
     begin = _BEGIN.match(text, start)
     if begin is None:
-        return BrokenCall(NOT_A_CALL), _after_closing(text, start)
+        return NOT_A_CALL, _after_closing(text, start)
     stop = structure_end(text, begin.end() - 1)
     if stop is None:
-        return BrokenCall(NOT_A_CALL), len(text)
+        return NOT_A_CALL, len(text)
     candidate = read_json(text[begin.end() - 1 : stop])
     # Only the last call may lack its closing tag: its value is whole, and nothing follows.
     closed = _CLOSED.match(text, stop)
     if candidate is None or closed is None:
-        return BrokenCall(NOT_A_CALL), _after_closing(text, stop)
+        return NOT_A_CALL, _after_closing(text, stop)
     return _call(candidate.value), closed.end()
 
 
@@ -95,13 +100,14 @@ def _after_closing(text: str, start: int) -> int:
 
 def _call(value: Any) -> WrittenCall | BrokenCall:
     if not isinstance(value, dict):
-        return BrokenCall("should be a JSON object")
+        return NOT_AN_OBJECT
     fields = cast("dict[str, Any]", value)
     name = fields.get("name")
     if not isinstance(name, str):
-        return BrokenCall('has no "name"')
+        return NO_NAME
     if unknown := sorted(set(fields) - {"name", "arguments"}):
-        return BrokenCall(f'should have "name" and "arguments" only, not "{unknown[0][:40]}"')
+        sentence = 'should have "name" and "arguments" only'
+        return BrokenCall(Finding(f'{sentence}, not "{unknown[0][:40]}"', sentence))
     return WrittenCall(name, fields.get("arguments", {}))
 
 

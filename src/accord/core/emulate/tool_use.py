@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from accord.core.emulate.fit_schema import MAX_PROBLEMS, SchemaFit
+from accord.core.emulate.fit_schema import MAX_FINDINGS, Finding, SchemaFit
 from accord.core.emulate.inject import prompted, saying, withheld
 from accord.core.emulate.shape import DEFAULT_RETRIES, AnswerReader, AskAgain, Done, PassingReader, Prepared, Verdict
 from accord.core.emulate.tool_format import OPENING, BrokenCall, WrittenCall, read_calls, tools_prompt, written_out
@@ -91,33 +91,39 @@ class _CallReader:
             return Done(end, tuple(self._passed(self._watch.flush())))
         held = "".join(self._held)
         pieces: list[AnyPiece] = []
-        problems: list[str] = []
+        findings: list[Finding] = []
         calls = 0
         for item in read_calls(held):
             if isinstance(item, str):
                 pieces += [TextPiece(text=item)] if item.strip() else []
                 continue
             calls += 1
-            problems += [f"call {calls} {problem}" for problem in self._problems(item)]
+            findings += [
+                Finding(f"call {calls} {found.message}", f"call {calls} {found.record}")
+                for found in self._findings(item)
+            ]
             if isinstance(item, WrittenCall):
                 name, arguments = item.name, item.arguments
                 pieces.append(ToolCallPiece(id=f"call_{self._number + calls - 1}", name=name, input=arguments))
-        if problems := problems[:MAX_PROBLEMS]:
-            told = CORRECTION.format(problems="\n".join(f"- {problem}" for problem in problems))
-            return AskAgain("".join(self._before) + held, told, tuple(problems))
+        if findings := findings[:MAX_FINDINGS]:
+            correction = CORRECTION.format(problems="\n".join(f"- {found.message}" for found in findings))
+            return AskAgain("".join(self._before) + held, correction, tuple(found.record for found in findings))
         ended = end.model_copy(update={"reason": "tool_use"})
         return Done(ended, (*pieces, *self._native), (_effect(EffectKind.CALLS_FOUND, calls),))
 
-    def _problems(self, call: WrittenCall | BrokenCall) -> list[str]:
+    def _findings(self, call: WrittenCall | BrokenCall) -> list[Finding]:
         if isinstance(call, BrokenCall):
-            return [call.problem]
+            return [call.finding]
         fit = self._fits.get(call.name)
         if fit is None:
-            return [f'names the tool "{call.name[:60]}", which is not one of: {", ".join(self._fits)}']
+            known = f"not one of: {', '.join(self._fits)}"
+            return [Finding(f'names the tool "{call.name[:60]}", which is {known}', f"names a tool that is {known}")]
         arguments: object = call.arguments
         if not isinstance(arguments, dict):
-            return ['should have a JSON object as its "arguments"']
-        return [f"of {call.name}, arguments {problem}" for problem in fit.problems(call.arguments)]
+            sentence = 'should have a JSON object as its "arguments"'
+            return [Finding(sentence, sentence)]
+        of = f"of {call.name}, arguments"
+        return [Finding(f"{of} {each.message}", f"{of} {each.record}") for each in fit.findings(call.arguments)]
 
     def _passed(self, text: str) -> list[AnyPiece]:
         if not text:
