@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from accord.cli.config import ConfigOption
+from accord.cli.terminal import unfiltered_streams
 from accord.config import Loaded, load_config
 
 
@@ -24,7 +25,8 @@ def acp_command(
     loaded = load_config(config, environ=os.environ)
     sys.path.insert(0, str(Path.cwd()))  # where people keep their agents
     set_up_logging(log_level, as_json=log_json)
-    _run(loaded, agent)
+    with unfiltered_streams():
+        _run(loaded, agent)
 
 
 def _run(loaded: Loaded, agent: str | None) -> None:

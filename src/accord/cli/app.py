@@ -6,6 +6,7 @@ mistake, none for Ctrl-C, none when the reader of a pipe goes away.
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated, Final
@@ -25,11 +26,13 @@ from accord.cli.render import render_command
 from accord.cli.schemas import schemas_command
 from accord.cli.serve import serve_command
 from accord.cli.sessions import sessions_app
+from accord.cli.terminal import safe_streams
 from accord.cli.tokens import tokens_app
 from accord.cli.trace import trace_app
 from accord.cli.validate import validate_command
 from accord.errors import AccordError
 
+EXIT_BUG: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 
@@ -77,6 +80,11 @@ def _accord(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, the process's own unless another is given, and end as its answer says."""
+    with safe_streams():
+        _run(arguments)
+
+
+def _run(arguments: Sequence[str] | None) -> None:
     try:
         app(args=arguments)
     except AccordError as error:
@@ -88,3 +96,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader has seen enough. Point stdout away, so that Python's own last flush does not complain.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except Exception:  # noqa: BLE001 - the interpreter would print its message as it is, whoever wrote that
+        sys.stderr.write(traceback.format_exc())
+        sys.exit(EXIT_BUG)

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, assert_never, cast
 from uuid import uuid4
 
-from rich.console import Console
-
 from accord.agents.relay import relay_with
 from accord.cli.assemble import build_engine
 from accord.cli.loop import event_loop_runner
 from accord.cli.opening import opened
 from accord.cli.reading import as_message
+from accord.cli.terminal import Console
 from accord.config import Loaded
+from accord.core.terminal import make_line
 from accord.engine import Engine, SessionRules, Sessions
 from accord.errors import UsageError
 from accord.wire.acp.content import ContentBlock
@@ -75,11 +75,11 @@ def answer(loaded: Loaded, asked: Asked, *, streams: bool, as_json: bool, with_r
         print(json.dumps(_told(text, receipt, with_receipt=with_receipt), indent=2, ensure_ascii=False))
     elif not streams:
         print(text)
-    errors = Console(stderr=True, highlight=False)
+    errors = Console(stderr=True)
     if not loaded.config.backends:
-        errors.print(ECHO, markup=False, soft_wrap=True, style="yellow")
+        errors.print(ECHO, soft_wrap=True, style="yellow")
     for line in account(receipt):
-        errors.print(line, markup=False, soft_wrap=True, style="yellow")
+        errors.print(make_line(line), soft_wrap=True, style="yellow")
     if with_receipt and not as_json:
         print(receipt.to_json(), file=sys.stderr)
     return receipt.outcome.status is OutcomeStatus.DONE

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from accord.cli.assemble import Assembled, build_backends
 from accord.cli.loop import event_loop_runner
+from accord.cli.terminal import Console, styled
 from accord.config import Loaded
 from accord.core.derive import BECAUSE, PARAMETERS
 from accord.errors import BackendError
@@ -111,12 +110,14 @@ def _print_table(states: Sequence[State]) -> None:
     for column in ("name", "kind", "model", "state", "known from", "unknown"):
         table.add_column(column, overflow="fold")
     for state in states:
-        found = Text("ok", "green") if state.why_not is None else Text(state.why_not, "red")
+        found = styled("ok", "green") if state.why_not is None else styled(state.why_not, "red")
         sources = ", ".join(f"{whose} {count}" for whose, count in state.sources.items()) or "nobody"
-        unknown = Text(", ".join(state.unknown) or "nothing", "yellow" if state.unknown else "")
-        table.add_row(Text(state.name), Text(state.kind), Text(state.model or "-"), found, Text(sources), unknown)
-    console = Console(highlight=False)
+        unknown = styled(", ".join(state.unknown) or "nothing", "yellow" if state.unknown else "")
+        table.add_row(
+            styled(state.name), styled(state.kind), styled(state.model or "-"), found, styled(sources), unknown
+        )
+    console = Console()
     console.print(table)
     for state in states:
         for warning in state.warnings:
-            console.print(warning, style="yellow", markup=False, soft_wrap=True)
+            console.print(warning, style="yellow", soft_wrap=True)

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from accord.cli.terminal import Console, styled
 from accord.config import Config, Loaded, StoreKind, load_config
 from accord.config.environment import unread_variables
 from accord.config.find import FILE_NAME
@@ -116,16 +115,16 @@ def _print_table(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> Non
         table.add_column(column, overflow="fold")
     for path, value in _leaves(loaded.config):
         origin = loaded.origin(path)
-        table.add_row(Text(written(path)), Text(_told(value)), Text(str(origin), COLOURS[origin.kind]))
+        table.add_row(styled(written(path)), styled(_told(value)), styled(str(origin), COLOURS[origin.kind]))
     for secret in secrets:
-        state = Text("is set", "green") if secret.is_set else Text("is not set", "yellow")
-        table.add_row(Text(secret.key), state, Text(f"env {secret.variable}"))
-    console = Console(highlight=False)
+        state = styled("is set", "green") if secret.is_set else styled("is not set", "yellow")
+        table.add_row(styled(secret.key), state, styled(f"env {secret.variable}"))
+    console = Console()
     console.print(table)
     for note in notes:
-        console.print(note, markup=False, soft_wrap=True)
+        console.print(note, soft_wrap=True)
     name = loaded.file or "No file: the embedded defaults"
-    console.print(f"{name}: in order", markup=False, soft_wrap=True)
+    console.print(f"{name}: in order", soft_wrap=True)
 
 
 def _leaves(config: Config) -> Iterator[tuple[tuple[str | int, ...], Any]]:

@@ -11,11 +11,10 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 from rich.table import Table
-from rich.text import Text
 
+from accord.cli.terminal import Console, styled
 from accord.core.inspect.judge import NO_RESULT
 from accord.core.inspect.junit import as_junit
 from accord.core.inspect.reply import ECHOES
@@ -65,7 +64,7 @@ def folder(cwd: str | None) -> Generator[str]:
 
 def run(settings: Settings, checks: Sequence[Check]) -> InspectionReport:
     """What the checks found, with progress while they run."""
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     try:
         return _run_drawn(settings, checks, console) if console.is_terminal else _run_plain(settings, checks, console)
     except PeerFailedError as error:
@@ -75,7 +74,7 @@ def run(settings: Settings, checks: Sequence[Check]) -> InspectionReport:
 
 
 def _run_drawn(settings: Settings, checks: Sequence[Check], console: Console) -> InspectionReport:
-    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
+    columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("starting the agent", total=len(checks))
 
@@ -91,7 +90,7 @@ def _run_plain(settings: Settings, checks: Sequence[Check], console: Console) ->
     def show(check: Check, finding: Finding | None) -> None:
         if finding is not None:
             told = f"[{places[check.id]}/{len(checks)}] {check.id}: {finding.result}"
-            console.print(told, markup=False, soft_wrap=True)
+            console.print(told, soft_wrap=True)
 
     return asyncio.run(_inspect(settings, checks, show))
 
@@ -124,7 +123,7 @@ def _write(file: str, text: str) -> None:
 
 
 def _print_tables(report: InspectionReport) -> None:
-    console = Console(highlight=False)
+    console = Console()
     agent = report.agent
     shown = [found for found in report.findings if not found.sentence.startswith(NO_HANDSHAKE)]
     stranger = next((found for found in report.findings if found.sentence == NO_RESULT), None)
@@ -133,10 +132,10 @@ def _print_tables(report: InspectionReport) -> None:
     console.print(_findings(shown, is_narrow=console.width < NARROW))
     if len(shown) < len(report.findings):
         told = f"The other {len(report.findings) - len(shown)} checks were skipped: {NO_HANDSHAKE}"
-        console.print(told, markup=False, soft_wrap=True)
+        console.print(told, soft_wrap=True)
     name = " ".join(part for part in (agent.name or report.program, agent.version) if part)
     told = _summary(report) if stranger is None else _stranger(stranger)
-    console.print(f"{name}: {told}", markup=False, soft_wrap=True)
+    console.print(f"{name}: {told}", soft_wrap=True)
 
 
 def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
@@ -146,9 +145,11 @@ def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
         table.add_column(column, overflow="fold")
     for row in rows:
         received = "" if row.remark == "omitted" else json.dumps(row.received)
-        read = Text("supported", "green") if row.supported else Text("unsupported", "bright_black")
+        read = styled("supported", "green") if row.supported else styled("unsupported", "bright_black")
         odd = row.remark is not None and row.remark != "omitted"
-        table.add_row(Text(row.flag), Text(received), read, Text(row.remark or "", MILD if odd else "bright_black"))
+        table.add_row(
+            styled(row.flag), styled(received), read, styled(row.remark or "", MILD if odd else "bright_black")
+        )
     return table
 
 
@@ -160,9 +161,9 @@ def _findings(findings: Sequence[Finding], *, is_narrow: bool) -> Table:
         table.add_column(column, overflow="fold")
     for found in findings:
         is_mild = found.result is Result.FAIL and found.level is not Level.MUST
-        result = Text(str(found.result), MILD if is_mild else COLOURS[found.result])
-        told, clause = Text(_found(found)), Text(found.clause, "bright_black")
-        cells = (Text.assemble(told, "\n", clause),) if is_narrow else (told, clause)
+        result = styled(str(found.result), MILD if is_mild else COLOURS[found.result])
+        text, clause = styled(_found(found)), styled(found.clause, "bright_black")
+        cells = (text.append("\n").append_text(clause),) if is_narrow else (text, clause)
         table.add_row(found.check, str(found.level), result, *cells)
     return table
 

@@ -1,6 +1,7 @@
 """`accord models`: which model can do what, as far as anyone has said so."""
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -10,7 +11,9 @@ import typer
 from accord.backends.evidence import from_facts, manifest_of
 from accord.backends.facts import ModelFacts, all_models
 from accord.cli.reading import catalogue, read_requirements
+from accord.cli.terminal import unfiltered
 from accord.core.negotiate import negotiate
+from accord.core.terminal import make_line
 
 SHORT: Final = {
     "tool_use": "tools",
@@ -74,11 +77,12 @@ def _told(model: ModelFacts) -> dict[str, Any]:
 def _print_matrix(models: Sequence[ModelFacts], columns: Sequence[str], found: int) -> None:
     headings = [SHORT.get(column, column) for column in columns]
     if models:
+        out = unfiltered(sys.stdout)  # for the colours of the cells
         width = max(len(model.name) for model in models)
         typer.echo("  ".join([" " * width, *headings]))
         for model in models:
             cells = [_cell(model, column, len(heading)) for column, heading in zip(columns, headings, strict=True)]
-            typer.echo("  ".join([model.name.ljust(width), *cells]))
+            typer.echo("  ".join([make_line(model.name).ljust(width), *cells]), file=out)
         typer.echo("\nyes and no are what a source says; * sources disagree; ? nobody says")
     more = f", {len(models)} shown (--limit 0 for all)" if found > len(models) else ""
     typer.echo(f"{found} models{more}")

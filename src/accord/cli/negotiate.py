@@ -4,12 +4,11 @@ import json
 from typing import Annotated, Any, Final
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from accord.backends.evidence import Evidence, from_operator, manifest_of
 from accord.cli.reading import read_evidence, read_levels, read_requirements
+from accord.cli.terminal import Console, styled
 from accord.core.negotiate import generate_report, negotiate
 from accord.errors import UsageError
 from accord.wire.capability import ALIASES
@@ -74,10 +73,10 @@ def _print_table(result: NegotiationResult, needs: CapabilityRequirements, evide
             how = result.strategies.get(name, "adapter") if level == "emulated" else result.reasons.get(name, "")
             told = "" if level == "native" else how
             says = _says(evidence.get(name) or evidence.get(ALIASES.get(name, "")))
-            table.add_row(name, minima[name], Text(level, COLOURS[level]), Text(told), Text(says))
-    console = Console(highlight=False)
+            table.add_row(name, minima[name], styled(level, COLOURS[level]), styled(told), styled(says))
+    console = Console()
     console.print(table)
-    console.print(generate_report(result).summary, markup=False)
+    console.print(generate_report(result).summary)
 
 
 def _says(evidence: Evidence | None) -> str:

@@ -10,9 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from accord.backends.models.probing import (
     Finding,
@@ -27,6 +25,7 @@ from accord.backends.models.probing import (
 from accord.cli.assemble import Assembled, build_backends
 from accord.cli.keep_probed import keep_probed
 from accord.cli.loop import event_loop_runner
+from accord.cli.terminal import Console, styled
 from accord.config import Loaded
 from accord.engine.clock import SystemClock
 from accord.errors import BackendError, UsageError
@@ -72,7 +71,7 @@ def show_probe(name: str, loaded: Loaded, timeout_s: float, *, write: bool, as_j
     assembled = _named(name, loaded)
     if write and loaded.file is None:
         raise UsageError("--write keeps what was found beside the configuration's file, and there is none")
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     try:
         probe: Probe = event_loop_runner()(_probe(assembled, timeout_s, console))
     except BackendError as error:
@@ -86,7 +85,7 @@ def show_probe(name: str, loaded: Loaded, timeout_s: float, *, write: bool, as_j
     )
     _print_json(assembled, probe, record) if as_json else _print_table(assembled, probe)
     if write:
-        console.print(keep_probed(loaded, assembled.config, record), markup=False, soft_wrap=True)
+        console.print(keep_probed(loaded, assembled.config, record), soft_wrap=True)
     return True
 
 
@@ -110,7 +109,7 @@ async def _probe(assembled: Assembled, timeout_s: float, console: Console) -> Pr
                 probe.verdicts[question.capability] = await _verdict(backend, question, probe, timeout_s)
                 if not console.is_terminal:
                     told = probe.verdicts[question.capability].finding
-                    console.print(f"{question.capability}: {told}", markup=False)
+                    console.print(f"{question.capability}: {told}")
     finally:
         if isinstance(backend, LivingBackend):
             await backend.aclose()
@@ -164,14 +163,14 @@ def _print_table(assembled: Assembled, probe: Probe) -> None:
     for name, verdict in probe.verdicts.items():
         level = manifest.get(name)
         differs = is_news(level, verdict.finding)
-        seen = Text(verdict.finding, f"bold {COLOURS[verdict.finding]}" if differs else COLOURS[verdict.finding])
-        declared = Text("unknown" if level is None else level.kind, "bold yellow" if differs else "")
-        table.add_row(Text(name), declared, Text(_by(said.get(name))), seen, Text(verdict.why))
-    console = Console(highlight=False)
+        seen = styled(verdict.finding, f"bold {COLOURS[verdict.finding]}" if differs else COLOURS[verdict.finding])
+        declared = styled("unknown" if level is None else level.kind, "bold yellow" if differs else "")
+        table.add_row(styled(name), declared, styled(_by(said.get(name))), seen, styled(verdict.why))
+    console = Console()
     console.print(table)
     news = [name for name, verdict in probe.verdicts.items() if is_news(manifest.get(name), verdict.finding)]
     told = f"Differs from what is said, or is new: {', '.join(news)}" if news else "Nothing differs from what is said"
-    console.print(f"{told}. {probe.cost}.", markup=False, soft_wrap=True)
+    console.print(f"{told}. {probe.cost}.", soft_wrap=True)
 
 
 def _by(said: Testimony | None) -> str:

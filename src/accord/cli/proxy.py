@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from accord.cli.loop import event_loop_runner
+from accord.core.terminal import make_line
 from accord.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,6 +97,8 @@ class Reporter:
             self._told += 1
             if self._told <= MAX_TOLD:
                 about = f"message {finding.number} of the {finding.side}"
-                print(f"accord: {finding.severity}: {about}: {finding.sentence}", file=sys.stderr, flush=True)
+                print(
+                    f"accord: {finding.severity}: {about}: {make_line(finding.sentence)}", file=sys.stderr, flush=True
+                )
             elif self._told == MAX_TOLD + 1:
                 print("accord: further findings are told in the trace only", file=sys.stderr, flush=True)

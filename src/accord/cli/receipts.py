@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, cast
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group, RenderableType
 from rich.json import JSON
 from rich.table import Table
-from rich.text import Text
 
 from accord.cli.reading import as_message, read_text
+from accord.cli.terminal import Console, styled, styled_line
 from accord.core.seal import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
 from accord.errors import UsageError
 from accord.wire.message import Message
@@ -47,7 +47,7 @@ def show_command(
     if not receipts or which > len(receipts):
         raise UsageError(f"{file}: there is no receipt {which}, it has {len(receipts)}")
     receipt = as_message(receipts[which - 1], Receipt, f"{file}: receipt {which}")
-    Console(highlight=False).print(_page(receipt, genuine=is_genuine(receipts[which - 1])))
+    Console().print(_page(receipt, genuine=is_genuine(receipts[which - 1])))
 
 
 def read_receipts(file: str) -> list[Any]:
@@ -97,7 +97,7 @@ def _print_json(found: Verification) -> None:
 
 
 def _print_findings(found: Verification) -> None:
-    console = Console(highlight=False)
+    console = Console()
     if found.findings:
         table = Table()
         for column in ("#", "session", "hash", "state", "why"):
@@ -105,16 +105,16 @@ def _print_findings(found: Verification) -> None:
         for finding in found.findings:
             table.add_row(*_row(finding))
         console.print(table)
-    console.print(_summary(found), markup=False)
+    console.print(_summary(found))
 
 
-def _row(finding: Finding) -> tuple[Text, ...]:
+def _row(finding: Finding) -> tuple[RenderableType, ...]:
     return (
-        Text(str(finding.index + 1)),
-        Text(finding.session_id or ""),
-        Text((finding.hash or "")[:SHOWN_CHARS]),
-        Text(str(finding.state), COLOURS.get(finding.state, "red")),
-        Text(finding.reason),
+        styled(str(finding.index + 1)),
+        styled_line(finding.session_id or ""),
+        styled((finding.hash or "")[:SHOWN_CHARS]),
+        styled(str(finding.state), COLOURS.get(finding.state, "red")),
+        styled(finding.reason),
     )
 
 
@@ -145,7 +145,7 @@ def _page(receipt: Receipt, *, genuine: bool) -> Group:
         "outcome": f"{outcome.status}{why}",
     }
     for name, told in rows.items():
-        facts.add_row(Text(name, "bold"), Text(told))
+        facts.add_row(styled(name, "bold"), styled(told))
     return Group(facts, *_details(receipt))
 
 
@@ -172,27 +172,27 @@ def _took(receipt: Receipt) -> str:
     return f"plan {receipt.timings.plan_ms} ms{told}, all {receipt.timings.total_ms} ms"
 
 
-def _details(receipt: Receipt) -> list[Table | Text | JSON]:
+def _details(receipt: Receipt) -> list[RenderableType]:
     """The longer parts, each only where there is something to tell."""
-    parts: list[Table | Text | JSON] = []
+    parts: list[RenderableType] = []
     for number, work in enumerate(receipt.work, start=1):
-        parts += [Text(f"\nQuestion {number}", "bold"), *_work(work)]
+        parts += [styled(f"\nQuestion {number}", "bold"), *_work(work)]
     return parts + _free({"Adaptation": receipt.adaptation})
 
 
-def _work(work: Work) -> list[Table | Text | JSON]:
+def _work(work: Work) -> list[RenderableType]:
     backend = work.backend
     told = backend.name + (f" ({backend.model})" if backend.model else "") if backend else "nobody"
     needs = ", ".join(f"{need.capability} ({need.because})" for need in work.needs) or "nothing in particular"
-    parts: list[Table | Text | JSON] = [Text(f"answered by {told}; needed {needs}")]
+    parts: list[RenderableType] = [styled(f"answered by {told}; needed {needs}")]
     if work.candidates:
         table = Table(title="Candidates", title_justify="left")
         for column in ("backend", "chosen", "why"):
             table.add_column(column)
         for candidate in work.candidates:
-            table.add_row(Text(candidate.backend), "yes" if candidate.chosen else "no", Text(candidate.why))
+            table.add_row(styled(candidate.backend), "yes" if candidate.chosen else "no", styled(candidate.why))
         parts.append(table)
-    parts += [Text(f"fell back from {fallback.backend}: {fallback.code}") for fallback in work.fallbacks]
+    parts += [styled(f"fell back from {fallback.backend}: {fallback.code}") for fallback in work.fallbacks]
     return parts + _free(
         {
             "Negotiation": work.negotiation,
@@ -202,9 +202,9 @@ def _work(work: Work) -> list[Table | Text | JSON]:
     )
 
 
-def _free(values: Mapping[str, Any]) -> list[Table | Text | JSON]:
-    parts: list[Table | Text | JSON] = []
+def _free(values: Mapping[str, Any]) -> list[RenderableType]:
+    parts: list[RenderableType] = []
     for title, value in values.items():
         if told := value.dump() if isinstance(value, Message) else value:
-            parts += [Text(f"\n{title}", "bold"), JSON.from_data(told, highlight=False)]
+            parts += [styled(f"\n{title}", "bold"), JSON.from_data(told, highlight=False)]
     return parts

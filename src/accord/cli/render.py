@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Annotated, Final, assert_never, cast
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from accord.cli.reading import read_message
+from accord.cli.terminal import Console, styled, styled_line
 from accord.core.adapt import ClientAdapter
 from accord.core.strip import Profile, TextStripper
+from accord.core.terminal import make_line
 from accord.errors import InvalidMessageError, UsageError
 from accord.images import PillowImages, has_pillow
 from accord.wire.adaptation import AdaptationReport, Rung
@@ -92,7 +92,7 @@ def _render(adapter: ClientAdapter, *, as_packets: bool) -> int:
             packet = StreamPacket.parse(line)
         except InvalidMessageError as error:
             bad_lines += 1
-            print(f"accord: line {number}: {error.message}", file=sys.stderr)
+            print(f"accord: line {number}: {make_line(error.message)}", file=sys.stderr)
             continue
         _show(adapter.feed(packet), as_packets=as_packets)
         if isinstance(packet, ClosePacket):
@@ -135,14 +135,16 @@ def _print_report(report: AdaptationReport, *, as_json: bool) -> None:
     for column in ("at", "item", "packets", "rung", "reason", "lost"):
         table.add_column(column)
     for entry in report.entries:
-        rung = Text(str(entry.rung), COLOURS[entry.rung])
+        rung = styled(str(entry.rung), COLOURS[entry.rung])
         lost = ", ".join(entry.lost)
-        table.add_row(str(entry.position), Text(entry.type), str(entry.count), rung, str(entry.reason), Text(lost))
-    console = Console(highlight=False)
+        table.add_row(
+            str(entry.position), styled_line(entry.type), str(entry.count), rung, str(entry.reason), styled_line(lost)
+        )
+    console = Console()
     console.print(table)
     totals = ", ".join(f"{count} {rung}" for rung, count in report.totals.items() if count)
     assumed = f"; assumed: {', '.join(report.assumed)}" if report.assumed else ""
-    console.print(f"{report.total()} packets: {totals or 'none'}{assumed}", markup=False)
+    console.print(f"{report.total()} packets: {totals or 'none'}{assumed}")
 
 
 def _strip(profile: Profile) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from accord.cli.config import ConfigOption
+from accord.cli.terminal import unfiltered_streams
 from accord.config import load_config
 
 
@@ -31,4 +32,5 @@ def serve_command(  # noqa: PLR0913 - one flag each
     settings = loaded.config.server.model_copy(update=given)
     sys.path.insert(0, str(Path.cwd()))  # where people keep their agents
     set_up_logging(log_level, as_json=log_json)
-    run_service(loaded, settings, agent, insecure=insecure)
+    with unfiltered_streams():
+        run_service(loaded, settings, agent, insecure=insecure)

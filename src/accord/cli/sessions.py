@@ -13,12 +13,13 @@ from pydantic_core import to_jsonable_python
 from accord.cli.config import ConfigOption
 from accord.cli.store import with_store
 from accord.config import load_config
+from accord.core.terminal import make_line
 from accord.errors import UsageError
 from accord.wire.session import Erased, SessionRecord
 
 PAGE = 100
 
-sessions_app = typer.Typer(help="What is remembered, and how it is forgotten.", no_args_is_help=True)
+sessions_app = typer.Typer(help="List, export and delete stored sessions.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @sessions_app.command("list")
@@ -34,7 +35,7 @@ def list_command(
         print(json.dumps([_plain(session) for session in found], indent=2, ensure_ascii=False))
         return
     for session in found:
-        print(f"{session.session_id}  {session.agent}  {session.updated_at:%Y-%m-%d %H:%M}")
+        print(make_line(f"{session.session_id}  {session.agent}  {session.updated_at:%Y-%m-%d %H:%M}"))
     print(f"{len(found)} sessions")
 
 

@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from accord.cli.config import ConfigOption
 from accord.cli.reading import as_message
 from accord.cli.store import with_store
+from accord.cli.terminal import Console, styled, styled_line
 from accord.config import StoreKind, load_config
 from accord.errors import UsageError
 from accord.wire.token import PREFIX, SECRET_BYTES, TokenRecord, digest_of
 
-tokens_app = typer.Typer(help="Who may come in.", no_args_is_help=True)
+tokens_app = typer.Typer(help="Manage API tokens.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @tokens_app.command("add")
@@ -61,7 +61,7 @@ def list_command(
         print(json.dumps([_shown(token, now) for token in found], indent=2, ensure_ascii=False))
         return
     if found:
-        Console(highlight=False).print(_table(found, now))
+        Console().print(_table(found, now))
     print(f"{len(found)} tokens")
 
 
@@ -97,15 +97,21 @@ def _table(tokens: list[TokenRecord], now: datetime) -> Table:
     for column in ("user", "label", "created", "expires"):
         table.add_column(column, overflow="fold")
     for token in tokens:
-        table.add_row(token.token_id, Text(token.user), Text(token.label), _day(token.created_at), _expiry(token, now))
+        table.add_row(
+            token.token_id,
+            styled_line(token.user),
+            styled_line(token.label),
+            _day(token.created_at),
+            _expiry(token, now),
+        )
     return table
 
 
-def _expiry(token: TokenRecord, now: datetime) -> Text:
+def _expiry(token: TokenRecord, now: datetime) -> RenderableType:
     if token.expires_at is None:
-        return Text("never")
+        return styled("never")
     day = _day(token.expires_at)
-    return Text(f"expired {day}", "red") if token.is_expired(now) else Text(day)
+    return styled(f"expired {day}", "red") if token.is_expired(now) else styled(day)
 
 
 def _day(moment: datetime) -> str:

@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
+from accord.cli.terminal import Console, styled
 from accord.cli.trace_summary import Conversation, Shown
 from accord.errors import UsageError
 
-trace_app = typer.Typer(help="Look at conversations that accord proxy recorded.", no_args_is_help=True)
+trace_app = typer.Typer(
+    help="Show conversations that accord proxy recorded.", no_args_is_help=True, rich_markup_mode=None
+)
 
 COLOURS: Final = {"info": "cyan", "warning": "yellow", "error": "red"}
 FATES: Final = {"refused": "red", "adapted": "yellow"}
@@ -50,11 +51,11 @@ def show_command(
             raise UsageError(f"{html} cannot be written: {error.strerror}") from error
         print(f"Wrote {html}", file=sys.stderr)
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(soft_wrap=True)
     conversation = Conversation()
     for entry in _entries(file):
         _print(console, conversation.show(entry))
-    console.print(conversation.totals(), markup=False)
+    console.print(conversation.totals())
 
 
 def _shown(file: Path) -> Iterator[Shown]:
@@ -96,8 +97,8 @@ def _entry(line: str) -> dict[str, Any] | None:
 
 def _print(console: Console, shown: Shown) -> None:
     if shown.begins:
-        console.print(Text(f"{'':>23}another conversation", "dim"))
-    line = Text(f"{shown.number:>5} {shown.at_ms:>11.1f} ms  ", "dim")
+        console.print(styled(f"{'':>23}another conversation", "dim"))
+    line = styled(f"{shown.number:>5} {shown.at_ms:>11.1f} ms  ", "dim")
     line.append(f"{shown.arrow}  ", "bold")
     line.append(shown.title, "bold" if shown.kind == "call" else "")
     line.append(f"  {shown.summary}", "dim")
@@ -105,5 +106,5 @@ def _print(console: Console, shown: Shown) -> None:
         line.append(f"  {shown.fate}", FATES[shown.fate])
     console.print(line)
     for finding in shown.findings:
-        console.print(Text(f"{'':>23}! {finding.severity}: {finding.sentence}", COLOURS.get(finding.severity, "")))
-        console.print(Text(f"{'':>23}  {finding.clause}", "dim"))
+        console.print(styled(f"{'':>23}! {finding.severity}: {finding.sentence}", COLOURS.get(finding.severity, "")))
+        console.print(styled(f"{'':>23}  {finding.clause}", "dim"))

@@ -1,17 +1,16 @@
 """What a trace's entries say in a few words. Anybody may have written the file: nothing in it is trusted."""
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
+
+from accord.core.terminal import make_line
 
 ARROWS: Final = {"editor": "editor ──▶ agent", "agent": "editor ◀── agent"}
 OWN_ARROWS: Final = {"to editor": "editor ◀·· accord", "to agent": "accord ··▶ agent"}
 MAX_SUMMARY: Final = 100
 MAX_WAITING: Final = 10_000
-CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
-"""What could move a terminal's cursor, or turn the direction of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +116,7 @@ def _summary(kind: str, message: Any, size: int) -> str:
         told = message
     elif kind == "batch":
         told = f"{len(_list(message))} messages, {told}"
-    clean = CONTROL.sub(" ", told)
+    clean = make_line(told)
     return clean if len(clean) <= MAX_SUMMARY else clean[:MAX_SUMMARY] + "…"
 
 
@@ -145,7 +144,7 @@ def _piece(message: Any) -> tuple[str, str]:
     """Which text this is a piece of, and the piece."""
     update = _at(_at(message, "params"), "update")
     kind, text = _word(_at(update, "sessionUpdate")), _at(_at(update, "content"), "text")
-    return (kind, CONTROL.sub(" ", text)) if kind.endswith("_chunk") and isinstance(text, str) else ("", "")
+    return (kind, make_line(text)) if kind.endswith("_chunk") and isinstance(text, str) else ("", "")
 
 
 def _blocks(content: Any) -> str:
@@ -174,7 +173,7 @@ def _finding(found: Any) -> ShownFinding:
 
 
 def _word(value: Any, most: int = 200) -> str:
-    return CONTROL.sub(" ", value)[:most] if isinstance(value, str) else ""
+    return make_line(value)[:most] if isinstance(value, str) else ""
 
 
 def _whole(value: Any) -> int:

@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from accord.cli.reading import STDIN, read_json
+from accord.cli.terminal import Console, styled
 from accord.core.validate import ContentValidator, Context, Decision, Verdict
 from accord.errors import UsageError
 
@@ -70,15 +69,15 @@ def _inside(value: Any, place: str) -> dict[str, Any] | None:
 
 
 def _print_decisions(decisions: list[Decision], validator: ContentValidator, verdict: Verdict) -> None:
-    console = Console(highlight=False)
+    console = Console()
     if decisions:
         table = Table()
         for column in ("block", "type", "verdict", "why"):
             table.add_column(column)
         for decision in decisions:
-            word = Text("accepted", "green") if decision.accepted else Text("refused", "red")
-            table.add_row(str(decision.index), Text(decision.content_type), word, Text(decision.why))
+            word = styled("accepted", "green") if decision.accepted else styled("refused", "red")
+            table.add_row(str(decision.index), styled(decision.content_type), word, styled(decision.why))
         console.print(table)
     refused = sum(not accepted for accepted in verdict.results)
-    console.print(f"{len(decisions)} blocks, {refused} refused; the agent accepts ", end="", markup=False)
-    console.print(", ".join(validator.declaration.accepted), markup=False)
+    console.print(f"{len(decisions)} blocks, {refused} refused; the agent accepts ", end="")
+    console.print(", ".join(validator.declaration.accepted))

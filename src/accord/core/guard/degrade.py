@@ -7,7 +7,6 @@ save, else its description. What has none of these is refused.
 Nothing is written here: a `Save` says what should be in which file before the rewritten prompt is sent.
 """
 
-import re
 from binascii import a2b_base64
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,13 +16,13 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from accord.core.rpc import notice_line
+from accord.core.terminal import make_line
 from accord.core.validate.declaration import Declaration
 
 MAX_TEXT_CHARS: Final = 64 * 1024
 MAX_NAME_CHARS: Final = 80
 MAX_ADDRESS_CHARS: Final = 1_000
 STORED: Final = ", where the agent reads what is stored and not what the editor had (unsaved changes are lost)"
-CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 REACHABLE: Final = frozenset({"file", "http", "https"})
 SUFFIXES: Final[Mapping[str, str]] = {
     "image/png": ".png",
@@ -191,11 +190,11 @@ def _scheme(uri: str) -> str:
 def _name(uri: str) -> str:
     """The last part of an address, fit to be shown in a line."""
     last = uri.split("?", maxsplit=1)[0].split("#", maxsplit=1)[0].rstrip("/").rpartition("/")[2] or uri
-    return CONTROL.sub(" ", last)[:MAX_NAME_CHARS] or "resource"
+    return make_line(last)[:MAX_NAME_CHARS] or "resource"
 
 
 def _address(uri: str) -> str:
-    return CONTROL.sub(" ", uri)[:MAX_ADDRESS_CHARS]
+    return make_line(uri)[:MAX_ADDRESS_CHARS]
 
 
 def _suffix(source: Fields) -> str:

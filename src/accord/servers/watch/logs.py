@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import to_json
 
+from accord.core.terminal import make_line, make_visible
 from accord.errors import UsageError
 from accord.wire.adaptation import Rung
 from accord.wire.receipt import OutcomeStatus, ReceiptBody
@@ -71,19 +72,20 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         # Whatever cannot be JSON is told by its kind: a log line must not fail, and text may be anybody's.
-        return to_json(told(record), fallback=_kind, inf_nan_mode="null").decode()
+        return make_visible(to_json(told(record), fallback=_kind, inf_nan_mode="null").decode())
 
 
 class TextLines(logging.Formatter):
     """One line for a reader: time, level, message, then the fields as `name=value`.
 
-    Values are written as JSON in ASCII: a name that a peer chose can neither begin a line of its own nor move a cursor.
+    Values are written as JSON in ASCII and the message as one line without control characters: what a peer chose can
+    neither begin a line of its own nor move a cursor.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line = told(record)
-        head = f"{line.pop('time')} {line.pop('level'):<7} {line.pop('message')}"
+        head = f"{line.pop('time')} {line.pop('level'):<7} {make_line(line.pop('message'))}"
         del line["logger"]
         fields = line.pop("fields", {})
         return " ".join([head, *(f"{name}={_shown(value)}" for name, value in (line | fields).items())])
