@@ -102,3 +102,15 @@ def test_importing_accord_pulls_in_nothing_heavy():
 
 def test_using_every_public_name_pulls_in_no_server_client_or_database():
     assert loaded_after("from accord import *") & HEAVY == set()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=named)
+def test_every_law_follows_the_number_of_examples_that_is_asked_for(path: Path):
+    fixed = [
+        keyword.value.lineno
+        for node in ast.walk(TREES[path])
+        if isinstance(node, ast.Call)
+        for keyword in node.keywords
+        if keyword.arg == "max_examples" and isinstance(keyword.value, ast.Constant)
+    ]
+    assert fixed == []

@@ -59,6 +59,8 @@ class FaultyServer:
 
     answering: Answering
     tls: ssl.SSLContext | None = None
+    bytes_per_read: int | None = None
+    """Read the body of a request in pieces of this size with a pause before each; all at once if None."""
     seen: list[Seen] = field(default_factory=list[Seen])
     connections: int = 0
     left: threading.Event = field(default_factory=threading.Event)
@@ -101,7 +103,11 @@ class FaultyServer:
                 await writer.wait_closed()
             busy.discard(task)
 
-        server = await asyncio.start_server(met, "127.0.0.1", 0, ssl=self.tls)
+        listening = socket.create_server(("127.0.0.1", 0))
+        if self.bytes_per_read is not None:
+            # Or the system would take most of a body at once, however slowly it is read.
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        server = await asyncio.start_server(met, sock=listening, ssl=self.tls)
         started.set_result((asyncio.get_running_loop(), end, server.sockets[0].getsockname()[1]))
         await end.wait()
         server.close()
@@ -124,9 +130,18 @@ class FaultyServer:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         first, *rest = head.strip().split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in rest)}
-        body = await reader.readexactly(int(headers.get("content-length", "0")))
+        body = await self._read_body(reader, int(headers.get("content-length", "0")))
         method, target, _ = first.split(" ")
         return Seen(len(self.seen), method, target, headers, body)
+
+    async def _read_body(self, reader: asyncio.StreamReader, size: int) -> bytes:
+        if self.bytes_per_read is None:
+            return await reader.readexactly(size)
+        body = b""
+        while len(body) < size:
+            await asyncio.sleep(0.05)
+            body += await reader.readexactly(min(self.bytes_per_read, size - len(body)))
+        return body
 
     async def _take(self, step: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         match step:

@@ -97,6 +97,7 @@ def test_a_whole_answer_survives_what_passes(drive: Drive):
     troubles: list[list[Step]] = [
         [Do.RESET],
         [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", Do.CLOSE],
+        [b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", Do.BEAT, b"zz\r\nnot a chunk", Do.CLOSE],
         [problem(503, "unavailable")],
     ]
     waits = Waits()
@@ -106,7 +107,7 @@ def test_a_whole_answer_survives_what_passes(drive: Drive):
 
     with FaultyServer(in_the_end) as server, drive(server.url, wait=waits) as driver:
         assert driver.run("ask", "hi").output == {"text": "HI"}
-    assert waits.asked == [0.5, 1, 2]
+    assert waits.asked == [0.5, 1, 2, 4]
     assert len({seen.body for seen in server.seen}) == 1
 
 
@@ -138,6 +139,16 @@ def test_a_service_that_never_answers_is_a_time_out(drive: Drive):
             with pytest.raises(TimedOutError, match=r"The service did not answer within 0\.2 s"):
                 driver.run(method)
         assert server.left.wait(10)
+
+
+def test_an_answer_that_falls_silent_in_its_middle_is_asked_for_again(drive: Drive):
+    silent: list[Step] = [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", Do.HOLD]
+    with (
+        FaultyServer(lambda seen: silent if seen.number == 0 else answer(seen)) as server,
+        drive(server.url, idle_s=0.2) as driver,
+    ):
+        assert driver.run("ask", "hi").output == {"text": "HI"}
+    assert len(server.seen) == 2
 
 
 def test_a_service_that_is_not_there_cannot_be_reached(drive: Drive):

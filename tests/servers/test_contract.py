@@ -18,6 +18,7 @@ from accord.servers.identity import Doorkeeper
 from accord.servers.information import information_routes
 from accord.servers.watch import Metrics
 from accord.wire.contract import ServiceContract
+from tests.laws import examples
 from tests.servers.doors import make_service, served
 
 load_checks: Any = import_module("schemathesis.checks")
@@ -61,6 +62,6 @@ schema: Any = schemathesis.openapi.from_dict(ServiceContract.document())
 
 
 @schema.parametrize()
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=SLOW)
+@settings(max_examples=examples(12), suppress_health_check=SLOW)
 def test_the_service_keeps_its_contract(case: Any, address: str):
     case.call_and_validate(base_url=address, checks=CHECKS, timeout=30)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.app import Application
+from tests.laws import examples
 from tests.servers.doors import InMemory, alive, body, make_service, served
 from tests.servers.raw import REQUEST, Port, post
 
@@ -77,7 +78,7 @@ frames = (st.booleans() | st.none()).flatmap(
 )
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(sent, min_size=1, max_size=4))
 def test_any_bytes_to_the_socket(many: list[bytes]):
     async def run() -> None:
@@ -90,7 +91,7 @@ def test_any_bytes_to_the_socket(many: list[bytes]):
     bounded(run)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(bodies, min_size=1, max_size=8), header_text, header_text, header_text)
 def test_any_body_and_headers(many: list[bytes], accept: str, last: str, kind: str):
     async def run() -> None:
@@ -106,7 +107,7 @@ def test_any_body_and_headers(many: list[bytes], accept: str, last: str, kind: s
     bounded(run)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.text(max_size=30), st.sampled_from(["GET", "DELETE", "HEAD", "POST"]))
 def test_any_address(end: str, method: str):
     async def run() -> None:
@@ -118,7 +119,7 @@ def test_any_address(end: str, method: str):
     bounded(run)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(frames, min_size=1, max_size=8))
 def test_any_frames(many: list[tuple[bool | None, bytes]]):
     async def run() -> None:

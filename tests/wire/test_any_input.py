@@ -14,6 +14,7 @@ from accord.wire.capability import Capability
 from accord.wire.event import PresentationEventType
 from accord.wire.message import Message
 from accord.wire.packet import StreamOpCode
+from tests.laws import examples
 
 MODELS = [model for model in contract.MESSAGES if issubclass(model, Message)]
 ALL_MODELS: list[type[BaseModel]] = list(contract.MESSAGES)
@@ -33,7 +34,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(value=JSON)
 def test_any_json_is_a_message_or_our_error(model: type[Message], value: Any):
     try:
@@ -44,7 +45,7 @@ def test_any_json_is_a_message_or_our_error(model: type[Message], value: Any):
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(raw=st.binary(max_size=40) | st.text(max_size=40))
 def test_any_bytes_are_a_message_or_our_error(model: type[Message], raw: bytes | str):
     try:
@@ -54,7 +55,7 @@ def test_any_bytes_are_a_message_or_our_error(model: type[Message], raw: bytes |
 
 
 @pytest.mark.parametrize("model", ALL_MODELS, ids=lambda model: model.__name__)
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(value=JSON)
 def test_any_value_is_a_message_or_pydantics_error(model: type[BaseModel], value: Any):
     try:

@@ -5,8 +5,9 @@ One pool of connections for everything. It does not know what the calls are abou
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Final
 from urllib.parse import quote, urlsplit
 
@@ -25,12 +26,14 @@ from accord.client.attempts import Attempts
 from accord.client.failure import Setback, setback_of_answer, setback_of_connection
 from accord.client.settings import Settings
 from accord.errors import InvalidMessageError, Problem, TimedOutError, UsageError
+from accord.http_body import read_piece
 from accord.proxies import environment_proxy
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
 
-_LARGE_BYTES: Final = 1024 * 1024
+_PIECE_BYTES: Final = 64 * 1024
+"""A larger body is sent in pieces of this size: each is a sign of progress, and nothing else has to wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,8 @@ class Connection:
 
     async def fetch_once(self, call: Call) -> Answer | Setback:
         """The whole answer to one attempt, whatever its status."""
-        answer = await self._sent(call, sock_read_s=None)
+        # How long the agent may take is for the caller to bound.
+        answer = await self._send(call, silence_s=None)
         if isinstance(answer, Setback):
             return answer
         try:
@@ -108,7 +112,7 @@ class Connection:
 
     async def open_stream(self, call: Call) -> ClientResponse | Setback:
         """An answer whose events can be read, piece by piece."""
-        answer = await self._sent(call, sock_read_s=self._settings.idle_s)
+        answer = await self._send(call, silence_s=self._settings.idle_s)
         if isinstance(answer, Setback):
             return answer
         if answer.status == 200 and answer.content_type == EVENT_STREAM:
@@ -137,26 +141,38 @@ class Connection:
         if session is not None:
             await session.close()
 
-    async def _sent(self, call: Call, *, sock_read_s: float | None) -> ClientResponse | Setback:
+    async def _send(self, call: Call, *, silence_s: float | None) -> ClientResponse | Setback:
+        """Send the call and return the answer as soon as its head is there.
+
+        `silence_s` bounds the time without progress: connecting, each piece of the body, the wait for the head.
+        """
         headers = {"Accept": call.accept}
-        if call.body is not None:
-            headers["Content-Type"] = JSON
         if call.after is not None:
             headers["Last-Event-ID"] = str(call.after)
-        timeout = ClientTimeout(total=None, sock_connect=self._settings.connect_s, sock_read=sock_read_s)
-        url = URL(self._base + call.path, encoded=True)
+        if call.body is not None:
+            headers |= {"Content-Type": JSON, "Content-Length": str(len(call.body))}
+        # aiohttp's own limits do not cover a proxy that says nothing or a peer that does not read.
+        limit = asyncio.timeout(None if silence_s is None else self._settings.connect_s + silence_s)
         try:
-            # A redirect would carry the question, and perhaps the token, to somebody who was not asked.
-            return await self._opened().request(
-                call.method, url, data=_sendable(call.body), headers=headers, timeout=timeout, allow_redirects=False
-            )
+            async with limit:
+                # A redirect would carry the question, and perhaps the token, to another server.
+                return await self._opened().request(
+                    call.method,
+                    URL(self._base + call.path, encoded=True),
+                    data=_in_pieces(call.body, limit, silence_s),
+                    headers=headers,
+                    timeout=ClientTimeout(total=None, sock_connect=self._settings.connect_s),
+                    allow_redirects=False,
+                )
         except (ClientError, OSError) as error:
+            if limit.expired():
+                return setback_of_connection("no answer began in time")
             return _setback_of_error(error)
 
     async def _whole(self, answer: ClientResponse) -> Answer | Setback:
         limit = self._settings.max_answer_bytes
         held = bytearray()
-        async for piece in answer.content.iter_any():
+        while piece := await read_piece(answer, self._settings.idle_s):
             held += piece
             if len(held) > limit:
                 return _not_valid("answer", Problem("(the message)", f"at most {limit} bytes"))
@@ -176,10 +192,10 @@ class Connection:
         return self._session
 
 
-async def next_piece(answer: ClientResponse) -> bytes | Setback:
+async def next_piece(answer: ClientResponse, limit_s: float) -> bytes | Setback:
     """What has come of this answer, at least a byte; nothing at its end."""
     try:
-        return await answer.content.readany()
+        return await read_piece(answer, limit_s)
     except (ClientError, OSError) as error:
         return _setback_of_error(error)
 
@@ -190,9 +206,22 @@ def step_of(id: object) -> str:
     return quote(str(id), safe="").replace(".", "%2E")
 
 
-def _sendable(body: bytes | None) -> bytes | BytesIO | None:
-    """The body as aiohttp likes it: a large one is written in pieces, so that nothing else has to wait for it."""
-    return BytesIO(body) if body is not None and len(body) > _LARGE_BYTES else body
+def _in_pieces(
+    body: bytes | None, limit: asyncio.Timeout, silence_s: float | None
+) -> bytes | AsyncIterator[bytes] | None:
+    """The body as aiohttp takes it; every piece of a large one moves the limit."""
+    if body is None or len(body) <= _PIECE_BYTES:
+        return body
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), _PIECE_BYTES):
+            yield body[start : start + _PIECE_BYTES]
+            if silence_s is not None:
+                # An answer may begin before the body is sent; the limit is over then and takes no new time.
+                with suppress(RuntimeError):
+                    limit.reschedule(asyncio.get_running_loop().time() + silence_s)
+
+    return pieces()
 
 
 def _setback(got: Answer | Setback) -> Setback:

@@ -6,7 +6,6 @@ after it only the rest is asked for: a service that has forgotten the turn says 
 continuing with the words of another answer.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Final, NoReturn, Self, cast
@@ -18,7 +17,7 @@ from accord.client.connection import EVENT_STREAM, Call, Connection, next_piece,
 from accord.client.failure import Setback, setback_of_connection
 from accord.client.settings import Settings
 from accord.core.sse import EventDecoder, ServerEvent
-from accord.errors import InvalidMessageError, Problem, UsageError
+from accord.errors import ErrorSeverity, InvalidMessageError, Problem, UsageError
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
 from accord.wire.problem import failure_of
 
@@ -26,6 +25,8 @@ LAST_BYTES_S: Final = 0.5
 """How long the end of an answer is waited for after the last packet, so that its connection can be used again."""
 
 MAX_DIGITS: Final = 18
+
+_NO_NUMBER: Final = Problem("id", "the number of the packet, counted from 1")
 
 
 class Stream:
@@ -151,7 +152,7 @@ class Stream:
                 return opened
             self._answer, self._beats_heard = opened, 0
             self._decoder = EventDecoder(max_event_bytes=self._settings.max_event_bytes)
-        piece = await next_piece(self._answer)
+        piece = await next_piece(self._answer, self._settings.idle_s)
         if isinstance(piece, Setback):
             return piece
         return self._take(piece) if piece else setback_of_connection("the stream ended before its last packet")
@@ -179,6 +180,8 @@ class Stream:
         return None
 
     def _take_event(self, event: ServerEvent) -> Setback | None:
+        if event.id is None:
+            return _end_of_connection(StreamPacket.parse(event.data))
         number = _number_of(event)
         if number <= self.last_id:
             return None
@@ -194,11 +197,7 @@ class Stream:
     async def _finish(self) -> None:
         """Read the end of the answer, if it comes soon, which frees its connection for the next question."""
         if self._answer is not None:
-            try:
-                async with asyncio.timeout(LAST_BYTES_S):
-                    await next_piece(self._answer)
-            except TimeoutError:
-                pass
+            await next_piece(self._answer, LAST_BYTES_S)
         self._hang_up()
 
     def _hang_up(self) -> None:
@@ -207,8 +206,19 @@ class Stream:
             self._connection.hang_up(answer)
 
 
+def _end_of_connection(packet: StreamPacket) -> Setback:
+    """What a packet without a number means: the connection ends, not the turn, which goes on after the last number."""
+    match packet:
+        case ErrorPacket(p=told):
+            return Setback(failure_of(told), is_passing=told.severity is ErrorSeverity.TRANSIENT)
+        case ClosePacket():
+            return setback_of_connection("the service closed the stream before its last packet")
+        case _:
+            raise InvalidMessageError("event stream", [_NO_NUMBER])
+
+
 def _number_of(event: ServerEvent) -> int:
     told = event.id or ""
     if not told.isascii() or not told.isdigit() or len(told) > MAX_DIGITS:
-        raise InvalidMessageError("event stream", [Problem("id", "the number of the packet, counted from 1")])
+        raise InvalidMessageError("event stream", [_NO_NUMBER])
     return int(told)

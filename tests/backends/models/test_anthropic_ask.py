@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.models.anthropic import AnthropicMessages
@@ -132,7 +132,6 @@ ORDERS = st.builds(
 )
 
 
-@settings(max_examples=100)
 @given(ORDERS)
 def test_nothing_that_the_api_can_carry_is_lost_and_its_rules_are_kept(work: WorkOrder):
     written = json.loads(json.dumps(body(work)))

@@ -15,6 +15,7 @@ from accord.backends.models.api import Broken, Told
 from accord.core.sse import ServerEvent
 from accord.wire.answer import AnswerPiece, AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 from tests.backends.models.anthropic_back import events_of, read, written
+from tests.laws import examples
 
 GOLDEN = Path(__file__).parent / "golden" / "anthropic"
 STREAMS = sorted((GOLDEN / "streams").glob("*.sse"))
@@ -73,7 +74,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(PIECES, st.sampled_from(["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]), st.integers(1, 99))
 def test_pieces_survive_the_way_there_and_back(pieces: list[AnyPiece], reason: Any, size: int):
     told = [*pieces, EndPiece(reason=reason, usage={"input_tokens": 3, "output_tokens": 7})]

@@ -88,7 +88,10 @@ CASES: dict[str, Case] = {
     "an event that is not JSON": Case([[STREAM_HEAD, chunk(b"data: hello\n\n"), END]], Failure.NOT_UNDERSTOOD),
     "not HTTP": Case([[b"\x16\x03\x01 what is this\r\n\r\n", Do.CLOSE]], Failure.NOT_UNDERSTOOD),
     "a chunk without a size": Case(
-        [[STREAM_HEAD, Do.BEAT, b"zz\r\n" + HELLO, Do.CLOSE]], Failure.TIMED_OUT, times=HURRIED
+        [[STREAM_HEAD, Do.BEAT, b"zz\r\n" + HELLO, Do.CLOSE]], Failure.BROKEN_OFF, 3, (0.5, 1.0)
+    ),
+    "a chunk without a size after the first piece": Case(
+        [[STREAM_HEAD, chunk(HELLO), Do.BEAT, b"zz\r\n" + THERE, Do.HOLD]], Failure.BROKEN_OFF, before="Hello "
     ),
     "not what its encoding says": Case(
         [[whole(200, b"Hello there.", "Content-Encoding: gzip")]], Failure.BROKEN_OFF, 3, (0.5, 1.0)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from accord.core.strip import Profile, TextStripper, strip
 from tests.core.strip.oracle import oracle_words, words
+from tests.laws import examples
 
 MARKUP = """
     * ** *** _ __ ~~ ` `` ``` ~~~ [ ] ( ) ![ ]( ](http://a.b/c < <b> </b> <br> <!-- --> <div> <script>
@@ -26,7 +27,7 @@ def run(pieces: list[str], profile: Profile) -> tuple[str, object]:
     return "".join(map(stripper.feed, pieces)) + stripper.close(), stripper.notes
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(markdown, st.sampled_from(Profile), st.lists(st.integers(0, 400), max_size=8))
 def test_output_and_notes_do_not_depend_on_the_cuts(text: str, profile: Profile, places: list[int]) -> None:
     bounds = [0, *sorted(place for place in places if place < len(text)), len(text)]
@@ -36,13 +37,13 @@ def test_output_and_notes_do_not_depend_on_the_cuts(text: str, profile: Profile,
     assert run(list(text), profile) == whole
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(markdown)
 def test_speech_for_ssml_is_always_well_formed(text: str) -> None:
     ET.fromstring(f"<speak>{strip(text, Profile.SPEECH, ssml=True)}</speak>")  # noqa: S314 - our own text
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(plain_words)
 def test_text_without_markup_is_left_alone(text: str) -> None:
     r"""Idempotence, as far as it makes sense: the words of unmarked text are a fixed point.
@@ -53,14 +54,14 @@ def test_text_without_markup_is_left_alone(text: str) -> None:
     assert strip(strip(text)) == strip(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(["*a*", "**b c**", "`d`", "[e](/f)", "g h", "~i", "2 * 3", "k_l"]), max_size=12))
 def test_no_word_of_the_oracle_is_lost_on_a_screen(pieces: list[str]) -> None:
     text = " ".join(pieces)
     assert words(strip(text)) == oracle_words(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300))
 @given(markdown, st.sampled_from(Profile))
 def test_notes_point_into_the_input_and_closing_twice_adds_nothing(text: str, profile: Profile) -> None:
     stripper = TextStripper(profile)

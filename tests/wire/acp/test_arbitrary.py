@@ -25,6 +25,7 @@ from accord.wire.acp import (
 )
 from accord.wire.acp import settings as choices
 from accord.wire.message import Message
+from tests.laws import examples
 
 MODULES: Final = (
     lenient,
@@ -89,7 +90,7 @@ VALUES: Final = st.recursive(
 MODELS: Final = models()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(value=VALUES)
 def test_arbitrary_json_gives_a_message_or_our_error(value: Any) -> None:
     raw = json.dumps(value)
@@ -98,7 +99,7 @@ def test_arbitrary_json_gives_a_message_or_our_error(value: Any) -> None:
             assert isinstance(model.parse(raw), Message)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(raw=st.binary(max_size=64) | st.text(max_size=64))
 def test_arbitrary_bytes_give_a_message_or_our_error(raw: bytes | str) -> None:
     for model in MODELS:
@@ -106,7 +107,7 @@ def test_arbitrary_bytes_give_a_message_or_our_error(raw: bytes | str) -> None:
             assert isinstance(model.parse(raw), Message)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(value=VALUES | st.binary(max_size=8) | st.dictionaries(st.integers(), SCALARS, max_size=2))
 def test_arbitrary_values_give_a_message_or_pydantics_error(value: Any) -> None:
     for model in MODELS:

@@ -26,6 +26,7 @@ from yarl import URL
 from accord.backends.failure import Failure
 from accord.backends.upstream.port import Reply, UpstreamError, UpstreamRequest, UpstreamTimes
 from accord.backends.upstream.proxy import proxy_of
+from accord.http_body import read_piece
 
 LARGE_BYTES: Final = 1 << 20
 """aiohttp writes a body above this in pieces, so that nothing else has to wait for it."""
@@ -71,8 +72,8 @@ class AiohttpUpstream:
         if self._session is None:
             self._session = ClientSession(
                 connector=TCPConnector(limit=0, ssl=self._tls if self._tls is not None else True),
-                # How long a head and the next bytes may take is watched here: aiohttp has one time for both, and
-                # forgets it when it cannot parse a body, whose reader then waits for ever.
+                # The waits for a head and for the next bytes have limits of our own: aiohttp has one for both, and
+                # drops it when it cannot parse a body (see `http_body`).
                 timeout=ClientTimeout(total=None, sock_connect=self._times.connect_s),
                 cookie_jar=DummyCookieJar(),
             )
@@ -93,8 +94,7 @@ class _AiohttpReply:
     async def read(self) -> bytes:
         """What has come."""
         try:
-            async with asyncio.timeout(self._gap_s):
-                return await self._reply.content.readany()
+            return await read_piece(self._reply, self._gap_s)
         except TimeoutError:
             raise UpstreamError(Failure.TIMED_OUT, "nothing came for too long") from None
         except (ClientError, OSError, ValueError) as error:

@@ -1,0 +1,10 @@
+"""How many examples a law is tried with. `ACCORD_EXAMPLES` scales all of them; 100 is what every run does."""
+
+import os
+
+EXAMPLES = int(os.environ.get("ACCORD_EXAMPLES", "100"))
+
+
+def examples(usual: int) -> int:
+    """The number of examples for a law that usually has this many instead of 100."""
+    return max(1, usual * EXAMPLES // 100)
