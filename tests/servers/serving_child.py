@@ -1,4 +1,4 @@
-"""A process that serves an agent on SQLite and says where. Tests kill it, stop it, and do not read from it."""
+"""A process that serves an agent on SQLite or PostgreSQL and says where. Tests kill it, stop it, and do not read from it."""
 
 import asyncio
 import sys
@@ -12,6 +12,7 @@ from accord.engine import Dispatcher, Engine, SessionRules, Sessions
 from accord.servers.app import Application
 from accord.servers.serve import serve
 from accord.servers.service import NobodyWatches, OpenGate, Service
+from accord.stores.postgres import PostgresStore
 from accord.stores.sqlite import SqliteStore
 from tests.servers.doors import PATIENCE_S, make_service
 
@@ -30,16 +31,17 @@ async def count(turn: Turn) -> AsyncIterator[Yielded]:
         await asyncio.sleep(0.01)
 
 
-async def main(path: Path, write_timeout_s: float) -> None:
+async def main(address: str, write_timeout_s: float) -> None:
     """Serve until a signal comes."""
+    store = PostgresStore(address) if address.startswith("postgresql:") else SqliteStore(Path(address))
     settings = make_service(Agent(count), write_timeout_s=write_timeout_s, drain_s=20.0).settings
-    sessions = Sessions(Engine(Agent(count), Dispatcher([])), SqliteStore(path), SessionRules(lease_s=LEASE_S))
+    sessions = Sessions(Engine(Agent(count), Dispatcher([])), store, SessionRules(lease_s=LEASE_S))
     service = Service(sessions, settings, OpenGate(), NobodyWatches(), "1.0")
     await serve(Application(service), started=lambda address: print(address, flush=True))
 
 
 @asynccontextmanager
-async def child(path: Path, write_timeout_s: float = 30.0) -> AsyncGenerator[tuple[Any, str]]:
+async def child(path: Path | str, write_timeout_s: float = 30.0) -> AsyncGenerator[tuple[Any, str]]:
     """Such a process and its address; it is killed if it still lives in the end."""
     command = [sys.executable, "-m", "tests.servers.serving_child", str(path), str(write_timeout_s)]
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
@@ -53,4 +55,4 @@ async def child(path: Path, write_timeout_s: float = 30.0) -> AsyncGenerator[tup
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), float(sys.argv[2])))
+    asyncio.run(main(sys.argv[1], float(sys.argv[2])))
