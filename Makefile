@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-peers check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-wire clean
+.PHONY: help run test test-peers test-mutants check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready ## Run the whole tes
 
 test-peers: $(VENV)/heavy/.ready ## Run ours against real agents and clients that take a while to install
 	ACCORD_PEERS=$(VENV)/heavy $(BIN)/python -m pytest -n 0 tests/peers/heavy
+
+test-mutants: $(READY) $(VENV)/commonmark.json ## Change the source in small ways and print what no test notices (ARGS="core --count 50 --seed 7")
+	$(BIN)/python -m scripts.mutants $(ARGS)
 
 check: $(READY) ## Lint, format check, strict types, import layers
 	$(BIN)/ruff check .
