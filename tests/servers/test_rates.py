@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accord.errors import ErrorCode, RefusedError, UsageError
@@ -20,10 +20,13 @@ async def taken(rates: Rates, user: str | None = "ada", address: str = "192.0.2.
 
 
 async def refusal(rates: Rates) -> dict[str, object]:
-    with pytest.raises(RefusedError, match=r"^Too many requests$") as caught:
+    with pytest.raises(RefusedError) as caught:
         await rates.take("ada", "192.0.2.1")
     assert caught.value.code is ErrorCode.RATE_LIMIT_EXCEEDED
-    return dict(caught.value.details)
+    details = dict(caught.value.details)
+    expected = f"Too many requests: the limit is {details['limit']}; try again in {details['retry_after']} s"
+    assert caught.value.message == expected
+    return details
 
 
 async def passed(rates: Rates, clock: TurnedClock, moments: Sequence[float]) -> list[bool]:
@@ -167,7 +170,31 @@ def test_a_large_rate_is_counted_in_bounded_memory_and_to_the_request():
     run(ask())
 
 
+@pytest.mark.parametrize(
+    ("user", "address", "is_limited"),
+    [("ada", "127.0.0.1", True), (None, "192.0.2.1", True), (None, "127.0.0.1", False), (None, "::1", False)],
+)
+def test_without_rates_of_the_operator_all_but_the_programs_of_this_machine_are_limited(
+    user: str | None, address: str, is_limited: bool
+):
+    async def ask() -> list[bool]:
+        rates = Rates(None, TurnedClock())
+        return [await taken(rates, user, address) for _ in range(51)]
+
+    assert run(ask()) == [True] * 50 + [not is_limited]
+
+
+def test_no_rates_are_no_limit():
+    async def ask() -> list[bool]:
+        rates = Rates([], TurnedClock())
+        return [await taken(rates) for _ in range(2_000)]
+
+    assert all(run(ask()))
+
+
 @given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 5))
+# Here 16.9… - 10 < 6.9…, but 6.9… + 10 is 16.9… again: full by the one sum and over by the other.
+@example([1.9288216828907156, 5.0, 5.0, 5.0, 0.0], 2)
 def test_no_window_ever_has_more_than_its_rate(gaps: list[float], amount: int):
     async def ask() -> list[float]:
         clock, kept = TurnedClock(), list[float]()

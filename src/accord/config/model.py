@@ -229,7 +229,9 @@ class ServerConfig(Table, frozen=True):
     heartbeat_s: Seconds = 15.0
     drain_s: Seconds = 30.0
     unread: Unread = Unread.CONTINUE
-    rates: list[Rate] = Field(default_factory=list[str])
+    rates: list[Rate] | None = None
+    turns_per_caller: Count = 100
+    recheck_s: Seconds = 5.0
     allow_origins: list[Origin] = Field(default_factory=list[str])
     trusted_proxies: list[Network] = Field(default_factory=list[str])
     oidc: OidcConfig | None = None

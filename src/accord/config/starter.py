@@ -112,8 +112,13 @@ STARTER: Final = """\
 #drain_s = 30.0
 # A turn that nobody reads any more: "continue" (it can be read again later) or "stop".
 #unread = "continue"
-# How often each identity may ask.
-#rates = ["60/minute"]
+# How often each identity may send a request or a WebSocket frame; each address where there are no tokens. Unless set,
+# the rates below hold for everyone but this machine's own programs. [] turns them off.
+#rates = ["50/second", "1500/minute"]
+# How many turns each identity (or address) may run at once.
+#turns_per_caller = 100
+# How long a checked token is trusted before it is checked again, also on open WebSockets.
+#recheck_s = 5.0
 # Web pages that may call the service from a browser.
 #allow_origins = ["https://app.example.com"]
 # Reverse proxies (addresses or networks) whose X-Forwarded-For and X-Forwarded-Proto headers are believed.

@@ -5,15 +5,14 @@ What goes wrong before the first byte of an answer is a problem body with its st
 
 from typing import Final
 
-from accord.errors import ErrorCode, RefusedError
 from accord.servers.accept import EVENT_STREAM
-from accord.servers.address import Address, Exchange
+from accord.servers.address import Address, Exchange, client_address
+from accord.servers.admission import begin_turn
 from accord.servers.body import read_body, read_request
 from accord.servers.events import last_event_id
-from accord.servers.service import Caller, Service
+from accord.servers.service import Service
 from accord.servers.streaming import answer_turn
 from accord.servers.watch import REQUEST_ID, continuing_trace
-from accord.wire.request import ServiceRequest
 
 ROUTE: Final = "/v1/assist"
 
@@ -27,19 +26,9 @@ def assist(service: Service) -> Address:
         body = await read_body(exchange.receive, exchange.headers, service.settings)
         request = read_request(body, service.settings)
         exchange.request_id = str(request.request_id)
-        check_identity(exchange.caller, request)
-        if not service.sessions.is_running(exchange.request_id):
-            service.check_is_open()
         REQUEST_ID.set(exchange.request_id)
         with continuing_trace(exchange.scope["headers"]):
-            turn = await service.sessions.begin(request)
+            turn = await begin_turn(service, exchange.caller, client_address(exchange.scope), request)
         return await answer_turn(service, exchange, turn, after if wanted == EVENT_STREAM else None)
 
     return Address(service, ROUTE, {"POST": post})
-
-
-def check_identity(caller: Caller, request: ServiceRequest) -> None:
-    """Refuse who speaks in another one's name."""
-    if caller.id is not None and caller.id != request.context.user.id:
-        told = "context.user is not who the token belongs to"
-        raise RefusedError(told, ErrorCode.FORBIDDEN, {"field": "context.user.id"})

@@ -1,7 +1,7 @@
 """How often one caller may ask: several rates at once, each a window that moves with the clock. In this process only.
 
-The rules are those of `limits`; what it would keep in memory is kept here instead. Its own storage has no bound, and as
-long as anyone asks it walks over all callers, each by way of a thread. Knows neither tokens nor HTTP.
+The rules are those of `limits`; the counts are kept here. The library's own memory storage has no bound, and it walks
+over all callers in a thread as long as anyone asks. Knows neither tokens nor HTTP.
 """
 
 import math
@@ -18,7 +18,8 @@ from limits.aio.strategies import MovingWindowRateLimiter
 from accord.errors import ErrorCode, RefusedError, UsageError
 from accord.ports import Clock
 
-TOO_MANY: Final = "Too many requests"
+DEFAULT_RATES: Final = ("50/second", "1500/minute")
+"""Far above what the page, the voice client and the editor of one person send together."""
 MAX_KEYS: Final = 10_000
 """As many windows are remembered; then the one that was asked for the longest ago is forgotten."""
 MAX_MARKS: Final = 100
@@ -41,9 +42,13 @@ class _Window:
     marks: list[_Mark] = field(default_factory=list[_Mark])
     count: int = 0
 
-    def move(self, since: float) -> None:
-        """Forget what came before."""
-        gone = next((place for place, mark in enumerate(self.marks) if mark.last > since), len(self.marks))
+    def move(self, now: float, expiry_s: float) -> None:
+        """Forget what has left the window.
+
+        The sum is the one that `limits` makes for the end of a window. `last > now - expiry_s` can round differently:
+        then a window was full and yet over, and requests passed without being counted.
+        """
+        gone = next((place for place, mark in enumerate(self.marks) if mark.last + expiry_s > now), len(self.marks))
         self.count -= sum(mark.count for mark in self.marks[:gone])
         del self.marks[:gone]
 
@@ -74,7 +79,7 @@ class BoundedStorage(MemoryStorage):
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
         """Count a request, if the window has room for it."""
         now = self._clock.monotonic()
-        window = self._moved(key, now - expiry)
+        window = self._moved(key, now, expiry)
         if window.count + amount > limit:
             return False
         self._windows[key] = window
@@ -87,37 +92,44 @@ class BoundedStorage(MemoryStorage):
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:  # noqa: ARG002
         """When the oldest requests of the window came, and how many it has."""
         now = self._clock.monotonic()
-        window = self._moved(key, now - expiry)
+        window = self._moved(key, now, expiry)
         return (window.marks[0].last, window.count) if window.marks else (now, 0)
 
-    def _moved(self, key: str, since: float) -> _Window:
+    def _moved(self, key: str, now: float, expiry_s: float) -> _Window:
         window = self._windows.get(key)
         if window is None:
             return _Window()
         # Whoever is refused asks too: else strangers could have their window forgotten.
         self._windows.move_to_end(key)
-        window.move(since)
+        window.move(now, expiry_s)
         return window
 
 
 class Rates:
-    """Counts requests, and refuses those above any of the rates. What was refused is not counted."""
+    """Counts requests, and refuses those above any of the rates. What was refused is not counted.
 
-    def __init__(self, rates: Sequence[str], clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
+    Without rates of the operator's (None) the defaults hold, except for unnamed callers on this machine: those are one
+    person's own programs.
+    """
+
+    def __init__(self, rates: Sequence[str] | None, clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
         self._clock: Final = clock
+        self._spares_loopback: Final = rates is None
         # A rate that is listed twice has one window, in which a request must not be counted twice.
-        self._rates: Final = {_parsed(rate): rate for rate in rates}
+        self._rates: Final = {_parsed(rate): rate for rate in (DEFAULT_RATES if rates is None else rates)}
         self.storage: Final = BoundedStorage(clock, max_keys=max_keys)
         self._limiter: Final = MovingWindowRateLimiter(self.storage)
 
     async def take(self, user: str | None, address: str) -> None:
-        """Count one request of this user, or of this address if nobody knows who it is."""
-        key = f"address:{_place(address)}" if user is None else f"user:{user}"
+        """Count one request of this user, or of this address if the caller is not known."""
+        if user is None and self._spares_loopback and _is_loopback(address):
+            return
+        key = caller_key(user, address)
         waits = [(await self._wait_s(item, key), rate) for item, rate in self._rates.items()]
         if waits and (longest := max(waits, key=lambda wait: wait[0]))[0] > 0:
-            wait_s, rate = longest
-            details = {"retry_after": math.ceil(wait_s), "limit": rate}
-            raise RefusedError(TOO_MANY, ErrorCode.RATE_LIMIT_EXCEEDED, details)
+            wait_s, rate = math.ceil(longest[0]), longest[1]
+            message = f"Too many requests: the limit is {rate}; try again in {wait_s} s"
+            raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": wait_s, "limit": rate})
         for item in self._rates:
             await self._limiter.hit(item, key)
 
@@ -132,6 +144,18 @@ def _parsed(rate: str) -> RateLimitItem:
         return parse(rate)
     except ValueError:
         raise UsageError(f"{rate}: expected a rate such as 60/minute") from None
+
+
+def caller_key(user: str | None, address: str) -> str:
+    """What a caller is counted by: the identity if there is one, else the address."""
+    return f"address:{_place(address)}" if user is None else f"user:{user}"
+
+
+def _is_loopback(address: str) -> bool:
+    try:
+        return ip_address(address).is_loopback
+    except ValueError:
+        return False
 
 
 def _place(address: str) -> str:

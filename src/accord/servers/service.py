@@ -1,7 +1,7 @@
 """What every door shares: sessions, settings, who is let in, who watches, and whether the service is leaving."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -96,6 +96,8 @@ class Service:
     observer: Observer
     version: str
     is_draining: bool = False
+    running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    """The request ids of the turns that run in this process, by who began them."""
 
     @property
     def agent_id(self) -> UUID:

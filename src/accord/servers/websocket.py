@@ -2,20 +2,22 @@
 
 A client sends a `ServiceRequest` to begin a turn, `{"resume": request_id, "after": n}` to read one along, and
 `{"cancel": request_id}` to stop one. It is sent packets with two members more: `request_id`, and `id`, their number.
-A frame that is no good costs one error packet, never the connection.
+A frame that is no good costs one error packet, never the connection. The token is checked again with every frame and
+while the connection is idle; one that is revoked or has expired closes the connection.
 """
 
 import asyncio
 import json
 from contextlib import aclosing, suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pydantic import Field
+from pydantic_core import from_json
 
 from accord.engine import KeptTurn, LiveTurn
 from accord.errors import AccordError, ErrorCode, InvalidMessageError, RefusedError
 from accord.servers.address import check_origin, client_address, let_in, read_headers
-from accord.servers.assist import check_identity
+from accord.servers.admission import begin_turn
 from accord.servers.body import read_request, too_large
 from accord.servers.events import MAX_ID
 from accord.servers.failing import ClientGoneError, Receive, Scope, Send, as_ours, close_code, send_problem
@@ -33,6 +35,8 @@ BEARER: Final = "accord.bearer."
 """A browser cannot set headers on a WebSocket; it may offer its token as a subprotocol with this prefix."""
 MAX_TURNS: Final = 64
 """How many turns one connection may read at once."""
+MAX_NAMED_BYTES: Final = 64 * 1024
+"""Larger frames that are refused before they are checked are not searched for their request id."""
 
 
 class Control(Message, frozen=True):
@@ -62,35 +66,71 @@ class WebSocketDoor:
             return
         accepted = PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None
         await send({"type": "websocket.accept", "subprotocol": accepted})
-        address = client_address(scope)
         with suppress(ClientGoneError):
-            await _Connection(self._service, caller, address, send).serve(receive)
+            await _Connection(self._service, caller, headers, client_address(scope), send).serve(receive)
 
 
 class _Connection:
-    def __init__(self, service: Service, caller: Caller, address: str, send: Send) -> None:
+    def __init__(self, service: Service, caller: Caller, headers: Headers, address: str, send: Send) -> None:
         self._service: Final = service
         self._caller: Final = caller
+        self._headers: Final = headers
         self._address: Final = address
         self._send: Final = send
+        self._is_closed = False
         self._reading: Final[dict[str, asyncio.Task[None]]] = {}
 
     async def serve(self, receive: Receive) -> None:
         """Take frames until the client is gone."""
         self._service.observer.stream_opened("websocket")
+        rechecking = asyncio.create_task(self._recheck())
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
-                await self._take(message)
+                if not self._is_closed:
+                    await self._take(message)
         finally:
             self._service.observer.stream_closed("websocket")
-            for task in self._reading.values():
+            tasks = [rechecking, *self._reading.values()]
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*self._reading.values(), return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _recheck(self) -> None:
+        """Check the token of a connection that sends nothing, too: it may be reading."""
+        while not self._is_closed:
+            await asyncio.sleep(self._service.settings.recheck_s)
+            # An identity provider or a store that does not answer now is no reason to close.
+            with suppress(AccordError):
+                await self._is_still_known()
+
+    async def _is_still_known(self) -> bool:
+        """Whether the token is still good; if not, the connection is closed."""
+        try:
+            await self._service.gate.admit(self._headers)
+        except RefusedError as error:
+            if error.code is not ErrorCode.UNAUTHENTICATED:
+                raise
+            await self._close(error)
+            return False
+        return True
+
+    async def _close(self, error: AccordError) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for task in self._reading.values():
+            task.cancel()
+        with suppress(OSError, RuntimeError):  # the client may be gone already
+            await self._send({"type": "websocket.close", "code": close_code(error), "reason": error.message[:100]})
 
     async def _take(self, message: Any) -> None:
         request_id: str | None = None
         try:
+            if not await self._is_still_known():
+                return
             frame = self._frame(message)
+            request_id = _named_in(frame)
+            await self._service.gate.take(self._caller, self._address)
             if (control := _control(frame)) is not None:
                 request_id = control.cancel or control.resume
                 await self._obey(control)
@@ -111,12 +151,8 @@ class _Connection:
         return frame
 
     async def _begin(self, request: ServiceRequest) -> None:
-        check_identity(self._caller, request)
-        await self._service.gate.take(self._caller, self._address)
-        if not self._service.sessions.is_running(str(request.request_id)):
-            self._service.check_is_open()
         self._check_room()
-        self._read(await self._service.sessions.begin(request), 0)
+        self._read(await begin_turn(self._service, self._caller, self._address, request), 0)
 
     async def _obey(self, control: Control) -> None:
         turn = await find_turn(self._service, spelled_as_ours(control.cancel or control.resume or ""), self._caller)
@@ -172,6 +208,21 @@ def _control(frame: bytes) -> Control | None:
     except InvalidMessageError:
         return None
     return control if (control.cancel is None) is not (control.resume is None) else None
+
+
+def _named_in(frame: bytes) -> str | None:
+    """The turn that a small frame is about, so that a refusal before it is checked can name it."""
+    if len(frame) > MAX_NAMED_BYTES:
+        return None
+    try:
+        content: Any = from_json(frame)
+    except ValueError:
+        return None
+    if not isinstance(content, dict):
+        return None
+    members = cast("dict[str, Any]", content)
+    named = (members.get(name) for name in ("request_id", "cancel", "resume"))
+    return next((value for value in named if isinstance(value, str)), None)
 
 
 def _packet_frame(request_id: str, kept: PacketRecord) -> str:
