@@ -236,7 +236,10 @@ class SessionStore(Protocol):
 
 
 class TokenStore(Protocol):
-    """Whose tokens are good. It keeps hashes, never a token; what was revoked is not found again."""
+    """Whose tokens are good. It keeps hashes, never a token; what was revoked is not found again.
+
+    It remembers that tokens were used after the last of them is gone: a service must not become open by itself.
+    """
 
     async def put_token(self, token: TokenRecord) -> None:
         """Keep a new token; one with the same id or hash is a conflict."""
@@ -254,8 +257,12 @@ class TokenStore(Protocol):
         """Forget a token; False if there is none of that id."""
         ...
 
-    async def has_tokens(self) -> bool:
-        """Whether there is any token at all, expired or not."""
+    async def requires_tokens(self) -> bool:
+        """Whether any token was ever put since the last `allow_open`; deleting tokens changes nothing."""
+        ...
+
+    async def allow_open(self) -> None:
+        """Forget that tokens were used, so that callers need none; a conflict as long as there are tokens."""
         ...
 
 

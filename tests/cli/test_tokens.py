@@ -68,7 +68,9 @@ def test_an_expired_token_is_listed_as_such(config: Path):
 
 def test_an_empty_list_is_told_as_one(config: Path):
     token_id = (tokens(config, "add", "ada"), listed(config))[1][0]["token_id"]
-    assert tokens(config, "revoke", str(token_id)).stdout == f"Revoked {token_id}\n"
+    revoked = tokens(config, "revoke", str(token_id))
+    assert revoked.stdout == f"Revoked {token_id}\n"
+    assert "accord tokens open" in revoked.stderr
     assert tokens(config, "list").stdout == "0 tokens\n"
 
 
@@ -108,3 +110,14 @@ def test_a_store_that_forgets_takes_no_tokens(config: Path):
     done = tokens(config, "add", "ada")
     assert (done.returncode, done.stdout) == (2, "")
     assert "The store is memory" in done.stderr
+
+
+def test_a_store_is_opened_by_command_once_no_token_is_left(config: Path):
+    tokens(config, "add", "ada")
+    refused = tokens(config, "open")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there are tokens; revoke each of them first" in refused.stderr
+    tokens(config, "revoke", str(listed(config)[0]["token_id"]))
+    assert with_store(str(config), lambda store: store.requires_tokens())
+    assert tokens(config, "open").returncode == 0
+    assert not with_store(str(config), lambda store: store.requires_tokens())

@@ -47,7 +47,8 @@ async def accord_serve(
     folder: Path, *arguments: str, config: str = "", agent: str = "", environ: Mapping[str, str] | None = None
 ) -> AsyncGenerator[ServedProcess]:
     """Serve with this configuration in this folder; `agent` is Python source with an agent called `agent`."""
-    (folder / "accord.toml").write_text(config)
+    store = "" if "[store]" in config else '\n[store]\npath = "accord.db"\n'
+    (folder / "accord.toml").write_text(config + store)
     if agent:
         (folder / "served_agent.py").write_text(agent)
         arguments = ("served_agent:agent", *arguments)

@@ -163,7 +163,7 @@ def test_a_revoked_token_lets_nobody_in_after_five_seconds():
 
 def test_a_token_that_was_unknown_is_good_as_soon_as_it_is_made():
     async def ask() -> None:
-        store = await a_store()
+        store = await a_store(OTHER)
         gate = Doorkeeper(store, None, [], TurnedClock())
         assert await refused(gate, f"Bearer {TOKEN}") == UNKNOWN
         made = (await (await a_store(TOKEN)).tokens())[0]
@@ -230,6 +230,33 @@ def test_a_jwt_goes_to_the_provider_and_a_token_to_the_store(shown: str, has_tok
 def test_where_nobody_is_asked_everybody_comes_in_unnamed(shown: str):
     async def ask() -> None:
         assert await Doorkeeper(None, None, [], TurnedClock()).admit({b"authorization": shown.encode()}) == Caller()
+
+    run(ask())
+
+
+def test_the_first_token_closes_an_open_service_within_five_seconds_and_for_good():
+    async def ask() -> None:
+        clock, store = TurnedClock(), await a_store()
+        gate = Doorkeeper(store, None, [], clock)
+        assert await gate.admit({}) == Caller()
+        await store.put_token((await (await a_store(TOKEN)).tokens())[0])
+        clock.elapsed_s = 5
+        assert await refused(gate, "") == MISSING
+        assert await admitted(gate, f"Bearer {TOKEN}") == "ada"
+        await store.revoke_token(TOKEN[-9:])
+        for clock.elapsed_s in (10, 1000):
+            assert await refused(gate, "") == MISSING
+        assert await refused(Doorkeeper(store, None, [], clock), "") == MISSING
+
+    run(ask())
+
+
+def test_a_service_that_cannot_ask_its_store_is_not_open():
+    async def ask() -> None:
+        store = await a_store()
+        await store.close()
+        with pytest.raises(StoreError):
+            await Doorkeeper(store, None, [], TurnedClock()).admit({})
 
     run(ask())
 

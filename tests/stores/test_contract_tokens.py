@@ -45,12 +45,27 @@ async def test_a_revoked_token_is_gone_and_the_others_are_not(store: Store):
     assert await store.tokens() == [a_token("t2")]
 
 
-async def test_a_store_knows_whether_it_has_any_token(store: Store):
-    assert not await store.has_tokens()
-    await store.put_token(a_token(expires_at=at(0)))
-    assert await store.has_tokens()
+async def test_a_store_remembers_that_tokens_were_used_until_it_may_be_open_again(store: Store):
+    assert not await store.requires_tokens()
+    for name in ("t1", "t2"):
+        await store.put_token(a_token(name, expires_at=at(0)))
+        assert await store.requires_tokens()
     await store.revoke_token("t1")
-    assert not await store.has_tokens()
+    with pytest.raises(StoreConflictError, match="There are tokens; revoke them first"):
+        await store.allow_open()
+    await store.revoke_token("t2")
+    assert await store.requires_tokens()
+    await store.allow_open()
+    assert not await store.requires_tokens()
+    await store.put_token(a_token("t3"))
+    assert await store.requires_tokens()
+
+
+async def test_deleting_the_only_user_with_a_token_does_not_open_a_store(store: Store):
+    await store.put_token(a_token())
+    await store.delete_user("ada")
+    assert await store.tokens() == []
+    assert await store.requires_tokens()
 
 
 @pytest.mark.parametrize("second", [a_token(digest=digest_of("x")), a_token("t2", digest=digest_of("t1"))])
@@ -72,7 +87,7 @@ async def test_deleting_a_user_revokes_their_tokens_and_nobody_elses(store: Stor
 async def test_old_tokens_do_not_expire_with_old_sessions(store: Store):
     await store.put_token(a_token())
     assert await store.expire(at(1000)) == Erased()
-    assert await store.has_tokens()
+    assert await store.tokens() == [a_token()]
 
 
 async def test_a_store_that_is_not_open_has_no_tokens_to_tell_of(new_store: Callable[[], Store]):
@@ -82,7 +97,8 @@ async def test_a_store_that_is_not_open_has_no_tokens_to_tell_of(new_store: Call
         store.token_by_digest(""),
         store.tokens(),
         store.revoke_token("t1"),
-        store.has_tokens(),
+        store.requires_tokens(),
+        store.allow_open(),
     ):
         with pytest.raises(StoreError, match="not open"):
             await call

@@ -17,7 +17,7 @@ def serve_command(  # noqa: PLR0913 - one flag each
     *,
     host: Annotated[str | None, typer.Option(help="Where to listen.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Serve strangers without asking who they are.")] = False,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow access without authentication.")] = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write logs for a program.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     config: ConfigOption = None,

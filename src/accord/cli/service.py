@@ -1,6 +1,7 @@
 """Puts a served agent together: engine, store, gate, observers, addresses; and runs it."""
 
 import json
+import logging
 import sys
 from datetime import timedelta
 from importlib.metadata import version
@@ -25,9 +26,14 @@ from accord.servers.service import Gate, Service
 from accord.servers.watch import Log, Metrics, Traces, Watch
 from accord.wire.operation import CAPABILITIES_PATH, METRICS_PATH
 
+LOG: Final = logging.getLogger("accord.servers")
 NOT_OPEN: Final = (
     "Anybody who can reach {host} could use this service. Add a token with `accord tokens add USER`, configure "
-    "[server.oidc], or say --insecure"
+    "[server.oidc], or allow access without authentication with --insecure"
+)
+NO_TOKENS: Final = (
+    "Every request will be refused: this service requires tokens, and none is left. Add one with "
+    "`accord tokens add USER`, or allow access without tokens with `accord tokens open`"
 )
 FOR_CALLERS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 """What only callers who are let in are told; whether the service is well, and its contract, anybody may know."""
@@ -41,24 +47,26 @@ def run_service(loaded: Loaded, settings: ServerConfig, agent: str | None, *, in
 
 async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, *, insecure: bool) -> None:
     async with opened(loaded, engine) as store:
-        knows_callers = settings.oidc is not None or await store.has_tokens()
-        is_open = insecure or not knows_callers
+        is_open = insecure or not (settings.oidc is not None or await store.requires_tokens())
         if is_open and not insecure and not is_loopback(settings.host):
             raise UsageError(NOT_OPEN.format(host=settings.host))
-        gate = make_gate(settings, None if is_open else store)
+        if not is_open and settings.oidc is None and not await store.tokens():
+            LOG.warning(NO_TOKENS)
+        gate = make_gate(settings, None if insecure else store)
         service, metrics = make_service(loaded, settings, engine, store, gate)
         application = make_application(loaded, service, metrics, loopback_only=is_open and not insecure)
         await serve(application, started=lambda address: announce(engine.agent.name, address, is_open=is_open))
 
 
 def make_gate(settings: ServerConfig, tokens: Store | None) -> Gate:
-    """Who is let in: those with a token of this store or of the configured issuer; everybody, if there is no store."""
+    """Authentication by the tokens of this store and the configured issuer; none at all without a store."""
     clock = SystemClock()
-    if tokens is None or settings.oidc is None:
-        return Doorkeeper(tokens, None, settings.rates, clock)
-    from accord.servers.oidc import OidcKeys  # noqa: PLC0415 - an extra
+    oidc = None
+    if tokens is not None and settings.oidc is not None:
+        from accord.servers.oidc import OidcKeys  # noqa: PLC0415 - an extra
 
-    return Doorkeeper(tokens, OidcKeys(settings.oidc, clock), settings.rates, clock)
+        oidc = OidcKeys(settings.oidc, clock)
+    return Doorkeeper(tokens, oidc, settings.rates, clock, recheck_s=settings.recheck_s)
 
 
 def make_service(

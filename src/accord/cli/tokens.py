@@ -1,4 +1,4 @@
-"""`accord tokens`: who may come in. The token is shown once, when it is made; the store has its hash only."""
+"""`accord tokens`: manage API tokens. A token is shown once, when it is made; the store has its hash only."""
 
 import json
 import os
@@ -16,8 +16,10 @@ from accord.cli.reading import as_message
 from accord.cli.store import with_store
 from accord.cli.terminal import Console, styled, styled_line
 from accord.config import StoreKind, load_config
-from accord.errors import UsageError
+from accord.errors import StoreConflictError, UsageError
 from accord.wire.token import PREFIX, SECRET_BYTES, TokenRecord, digest_of
+
+NONE_LEFT = "No token is left, so every request is refused. To allow access without tokens: accord tokens open"
 
 tokens_app = typer.Typer(help="Manage API tokens.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -71,11 +73,30 @@ def revoke_command(
     *,
     config: ConfigOption = None,
 ) -> None:
-    """Let nobody in with this token any more; a running server notices within seconds."""
+    """Revoke a token; a running server notices within seconds.
+
+    A service whose last token is revoked refuses everybody until one is added, or until `accord tokens open`.
+    """
     if not with_store(config, lambda store: store.revoke_token(token_id)):
         print(f"accord: there is no token {token_id}; `accord tokens list` has them all", file=sys.stderr)
         raise typer.Exit(1)
     print(f"Revoked {token_id}")
+    if not with_store(config, lambda store: store.tokens()):
+        print(NONE_LEFT, file=sys.stderr)
+
+
+@tokens_app.command("open")
+def open_command(*, config: ConfigOption = None) -> None:
+    """Allow access without tokens again, after the last token was revoked. Takes effect at the next `accord serve`.
+
+    Once a token was added, a service requires tokens for good; only this command changes that.
+    """
+    try:
+        with_store(config, lambda store: store.allow_open())
+    except StoreConflictError:
+        print("accord: there are tokens; revoke each of them first (`accord tokens list`)", file=sys.stderr)
+        raise typer.Exit(1) from None
+    print("The service is open: no token is required from the next `accord serve` on")
 
 
 def _advice(token: TokenRecord) -> str:

@@ -1,7 +1,7 @@
-"""Who is let in: reads the Authorization header, knows Accord's own tokens, and hands a JWT on to whoever can check it.
+"""Authentication: reads the Authorization header, checks Accord's own tokens, and hands a JWT to its provider's checks.
 
-It decides who a caller is, not what they may do: whether that identity fits the request is for the door. It does not
-know HTTP beyond the one header, nor where tokens are kept. No sentence of it repeats what was sent.
+It decides who a caller is, not what they may do: whether that identity fits the request is decided in `admission.py`.
+It does not know HTTP beyond the one header, nor where tokens are kept. No message of it repeats what was sent.
 """
 
 import re
@@ -16,8 +16,8 @@ from accord.servers.service import NOBODY, Caller, Headers
 from accord.wire.token import TokenRecord, digest_of, looks_like_token
 
 MAX_TOKEN_CHARS: Final = 8192
-REMEMBERED_S: Final = 5.0
-"""So long a token that was good is not looked up again, and so long after being revoked it may still let in."""
+RECHECK_S: Final = 5.0
+"""How long a good token is not looked up again, and so how long after being revoked it may still be accepted."""
 MAX_REMEMBERED: Final = 1024
 
 MISSING: Final = "A token is needed: send the header `Authorization: Bearer <token>`"
@@ -68,10 +68,21 @@ class _Remembered:
 class TokenGate:
     """Knows Accord's own tokens. Those found are remembered for seconds; those not found never are."""
 
-    def __init__(self, tokens: TokenStore, clock: Clock) -> None:
+    def __init__(self, tokens: TokenStore, clock: Clock, recheck_s: float = RECHECK_S) -> None:
         self._tokens: Final = tokens
         self._clock: Final = clock
+        self._recheck_s: Final = recheck_s
+        self._asked_at: float | None = None
+        self._is_required = False
         self._remembered: Final[dict[str, _Remembered]] = {}
+
+    async def is_required(self) -> bool:
+        """Whether callers need a token: true for good once any was added, found out within seconds."""
+        now = self._clock.monotonic()
+        if not self._is_required and (self._asked_at is None or now - self._asked_at >= self._recheck_s):
+            self._is_required = await self._tokens.requires_tokens()
+            self._asked_at = now
+        return self._is_required
 
     async def user_of(self, token: str) -> str:
         """Whose token this is."""
@@ -93,7 +104,7 @@ class TokenGate:
         self._remembered.pop(digest, None)
         found = await self._tokens.token_by_digest(digest)
         if found is not None:
-            self._remember(found, now + REMEMBERED_S)
+            self._remember(found, now + self._recheck_s)
         return found
 
     def _remember(self, token: TokenRecord, until: float) -> None:
@@ -103,16 +114,29 @@ class TokenGate:
 
 
 class Doorkeeper:
-    """Lets in who shows a good token, and nobody too often. Without anyone to know tokens, everybody, unnamed."""
+    """Authenticate the bearer token and apply the rate limit.
 
-    def __init__(self, tokens: TokenStore | None, oidc: Vouching | None, rates: Sequence[str], clock: Clock) -> None:
-        self._tokens: Final = None if tokens is None else TokenGate(tokens, clock)
+    Without an identity provider, a service is open while its store never had a token: everybody is let in, unnamed.
+    Adding the first token closes it within `recheck_s`, without a restart; revoking the last one does not open it.
+    Without a store as well, it is always open.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenStore | None,
+        oidc: Vouching | None,
+        rates: Sequence[str] | None,
+        clock: Clock,
+        *,
+        recheck_s: float = RECHECK_S,
+    ) -> None:
+        self._tokens: Final = None if tokens is None else TokenGate(tokens, clock, recheck_s)
         self._oidc: Final = oidc
         self._rates: Final = Rates(rates, clock)
 
     async def admit(self, headers: Headers) -> Caller:
         """Who this is; raises `RefusedError` with `UNAUTHENTICATED` for nobody we know."""
-        if self._tokens is None and self._oidc is None:
+        if self._oidc is None and (self._tokens is None or not await self._tokens.is_required()):
             return NOBODY
         token = bearer_token(headers)
         vouching = self._oidc if self._oidc is not None and _JWT.fullmatch(token) else self._tokens

@@ -13,7 +13,16 @@ from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import Append, Begun, Ending
-from accord.stores.told import CLOSED, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEW, NOT_NEXT, NOT_RUNNING, NOT_YOURS
+from accord.stores.told import (
+    CLOSED,
+    HAS_TOKENS,
+    NOT_ITS_RECEIPT,
+    NOT_ITS_SESSION,
+    NOT_NEW,
+    NOT_NEXT,
+    NOT_RUNNING,
+    NOT_YOURS,
+)
 from accord.wire.chat import ChatMessage
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 from accord.wire.token import TokenRecord
@@ -86,6 +95,7 @@ class MemoryStore:
         self._turns: Final[dict[str, _Turn]] = {}
         self._beats: Final[dict[str, datetime]] = {}
         self._tokens: Final[dict[str, TokenRecord]] = {}
+        self._requires_tokens = False
 
     async def open(self) -> None:
         """Be ready."""
@@ -226,6 +236,7 @@ class MemoryStore:
         if token.digest in self._tokens or any(kept.token_id == token.token_id for kept in self._tokens.values()):
             raise StoreConflictError(NOT_NEW)
         self._tokens[token.digest] = token
+        self._requires_tokens = True
 
     async def token_by_digest(self, digest: str) -> TokenRecord | None:
         """The token of that hash."""
@@ -245,10 +256,17 @@ class MemoryStore:
             del self._tokens[digest]
         return bool(found)
 
-    async def has_tokens(self) -> bool:
-        """Whether there is any token at all."""
+    async def requires_tokens(self) -> bool:
+        """Whether any token was ever put since the last `allow_open`."""
         self._check()
-        return bool(self._tokens)
+        return self._requires_tokens
+
+    async def allow_open(self) -> None:
+        """Forget that tokens were used."""
+        self._check()
+        if self._tokens:
+            raise StoreConflictError(HAS_TOKENS)
+        self._requires_tokens = False
 
     def _check(self) -> None:
         if not self._is_open:

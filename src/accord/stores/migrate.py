@@ -11,7 +11,7 @@ from sqlalchemy import Connection, inspect, text
 
 from accord.errors import StoreError
 
-HEAD: Final = "0001"
+HEAD: Final = "0004"
 FOLDER: Final = Path(__file__).parent / "migrations"
 
 _LOCK: Final = 0x41_43_43_4F_52_44  # "ACCORD", a number of our own among a database's advisory locks

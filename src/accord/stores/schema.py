@@ -147,3 +147,11 @@ tokens: Final = Table(
     Column("expires_at", Instant),
     UniqueConstraint("digest", name="uq_tokens_digest"),
 )
+
+# At most one row: there was a token at some time, so callers need one, even if none is left. `tokens open` deletes it.
+token_use: Final = Table(
+    "token_use",
+    METADATA,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("since", Instant, nullable=False),
+)

@@ -119,9 +119,13 @@ class SqlStore(ABC):
         """Forget a token; False if there is none of that id."""
         return await self.write(tokens.revoke_token, token_id)
 
-    async def has_tokens(self) -> bool:
-        """Whether there is any token at all."""
-        return await self.read(tokens.has_tokens)
+    async def requires_tokens(self) -> bool:
+        """Whether any token was ever put since the last `allow_open`."""
+        return await self.read(tokens.requires_tokens)
+
+    async def allow_open(self) -> None:
+        """Forget that tokens were used."""
+        await self.write(tokens.allow_open)
 
     async def _in_steps(self, statement: Callable[[Connection, T, int], Erased], which: T) -> Erased:
         total = Erased()

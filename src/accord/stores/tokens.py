@@ -9,19 +9,21 @@ from sqlalchemy import Connection, bindparam, delete, literal, select
 
 from accord.errors import StoreConflictError
 from accord.stores.compiled import Prepared, Row, by_engine, values_of
-from accord.stores.schema import tokens
-from accord.stores.told import NOT_NEW
+from accord.stores.schema import token_use, tokens
+from accord.stores.told import HAS_TOKENS, NOT_NEW
 from accord.wire.token import TokenRecord
 
 _TOKEN: Final = [tokens.c[name] for name in TokenRecord.model_fields]
 
 _PUT: Final = by_engine(lambda new: new(tokens).values(values_of(tokens)).on_conflict_do_nothing())
+_REQUIRE: Final = by_engine(lambda new: new(token_use).values(values_of(token_use)).on_conflict_do_nothing())
 
 
 def put_token(connection: Connection, token: TokenRecord) -> None:
-    """Keep a token whose id and hash nobody has."""
+    """Keep a token whose id and hash nobody has, and that tokens are used from now on."""
     if not _PUT.met(connection, vars(token)):
         raise StoreConflictError(NOT_NEW)
+    _REQUIRE.met(connection, {"id": 1, "since": token.created_at})
 
 
 _BY_DIGEST: Final = Prepared(select(*_TOKEN).where(tokens.c.digest == bindparam("of")))
@@ -49,12 +51,23 @@ def revoke_token(connection: Connection, token_id: str) -> bool:
     return _REVOKE.met(connection, {"of": token_id}) > 0
 
 
+_WAS_USED: Final = Prepared(select(literal(1)).select_from(token_use).limit(1))
 _ANY: Final = Prepared(select(literal(1)).select_from(tokens).limit(1))
 
 
-def has_tokens(connection: Connection) -> bool:
-    """Whether there is any token at all."""
-    return _ANY.row(connection, {}) is not None
+def requires_tokens(connection: Connection) -> bool:
+    """Whether any token was ever put since the last `allow_open`, or is there now."""
+    return any(each.row(connection, {}) is not None for each in (_WAS_USED, _ANY))
+
+
+_ALLOW_OPEN: Final = Prepared(delete(token_use))
+
+
+def allow_open(connection: Connection) -> None:
+    """Forget that tokens were used; a conflict as long as there are any."""
+    if _ANY.row(connection, {}) is not None:
+        raise StoreConflictError(HAS_TOKENS)
+    _ALLOW_OPEN.met(connection, {})
 
 
 def _token(row: Row) -> TokenRecord:
