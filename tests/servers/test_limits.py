@@ -10,10 +10,10 @@ from uuid import UUID
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
+from accord.core.json_size import Excess, find_excess
 from accord.core.validate import Limits
 from accord.engine import Engine, Sessions
 from accord.servers.app import Application
-from accord.servers.body import is_deeper
 from accord.stores.memory import MemoryStore
 from tests.servers.doors import Answered, InMemory, alive, body, make_service, within
 from tests.servers.raw import REQUEST, post, wired
@@ -22,6 +22,7 @@ LIMITS: dict[str, Any] = {
     "max_body_bytes": 2_000,
     "max_header_bytes": 1_000,
     "max_depth": 10,
+    "max_values": 100,
     "header_timeout_s": 0.3,
     "body_timeout_s": 0.3,
 }
@@ -74,6 +75,7 @@ REFUSED: list[tuple[str, bytes, int, str]] = [
     ("what is no HTTP", b"\x16\x03\x01\x02\x00\x01\x00", 400, "invalid_message"),
     ("a path that is no text", b"GET /\xff HTTP/1.1\r\n\r\n", 400, "invalid_message"),
     ("what is nested one too deep", post(nested(11)), 400, "invalid_message"),
+    ("more values than the limit", post(b"[" + b"[]," * 100 + b"[]]"), 413, "too_large"),
     ("text that is no JSON", post(b"hi", "Content-Type: text/plain"), 415, "unsupported_media_type"),
     ("a form", post(b"a=b", "Content-Type: application/x-www-form-urlencoded"), 415, "unsupported_media_type"),
     ("a compressed body", post(REQUEST, "Content-Encoding: gzip"), 415, "unsupported_media_type"),
@@ -173,14 +175,14 @@ def test_a_request_is_found_however_its_id_is_spelled():
 )
 def test_depth_is_counted_without_the_brackets_in_texts(text: bytes, depth: int):
     padded = b"[" + b"[]," * 20 + text + b"]"
-    assert not is_deeper(padded, depth + 1 if depth else 2)
-    assert depth < 2 or is_deeper(padded, depth)
+    assert find_excess(padded, max_values=1_000, max_depth=depth + 1 if depth else 2) is None
+    assert depth < 2 or find_excess(padded, max_values=1_000, max_depth=depth) == Excess("depth", depth)
 
 
 @pytest.mark.parametrize("text", [b"[" * 200 + b'"' + b'\\"' * 500_000, b"[[" + b"[]," * 300_000, b'"[' * 500_000])
 def test_counting_depth_takes_no_longer_than_reading(text: bytes):
     began_at = perf_counter()
-    is_deeper(text, 100)
+    find_excess(text, max_values=10**9, max_depth=100)
     assert perf_counter() - began_at < 1
 
 

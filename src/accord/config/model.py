@@ -223,6 +223,7 @@ class ServerConfig(Table, frozen=True):
     max_body_bytes: Count = 64 * 1024 * 1024
     max_header_bytes: Count = 64 * 1024
     max_depth: Annotated[int, Strict(), Field(ge=1, le=MAX_DEPTH)] = 100
+    max_values: Count = 50_000
     header_timeout_s: Seconds = 10.0
     body_timeout_s: Seconds = 30.0
     write_timeout_s: Seconds = 30.0

@@ -104,6 +104,8 @@ STARTER: Final = """\
 #max_body_bytes = 67108864
 #max_header_bytes = 65536
 #max_depth = 100
+# How many values a request may have outside of its texts, base64 media included in those: what JSON costs to parse.
+#max_values = 50000
 #header_timeout_s = 10.0
 #body_timeout_s = 30.0
 #write_timeout_s = 30.0

@@ -24,7 +24,7 @@ def assist(service: Service) -> Address:
         wanted = exchange.wanted_format()
         after = last_event_id(exchange.headers.get(b"last-event-id"))
         body = await read_body(exchange.receive, exchange.headers, service.settings)
-        request = read_request(body, service.settings)
+        request = await read_request(body, service.settings)
         exchange.request_id = str(request.request_id)
         REQUEST_ID.set(exchange.request_id)
         with continuing_trace(exchange.scope["headers"]):

@@ -1,21 +1,20 @@
-"""Reads a request out of bytes: how many, how fast, how deep, and in which format. What it means is not known here."""
+"""Reads a request from bytes, with limits on size, time, depth, number of values and format."""
 
-import re
-from itertools import accumulate
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from accord.config import ServerConfig
+from accord.core.json_size import find_excess
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.failing import ClientGoneError, Receive
 from accord.servers.patience import within
 from accord.servers.service import Headers
 from accord.wire.request import ServiceRequest
 
-# A text that never ends is one as well: looking for its end again from every quote in it would take for ever.
-_TEXT: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
-_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 MAX_DIGITS: Final = 20
+LONG_BYTES: Final = 256 * 1024
+_LONG_BODIES: Final = ThreadPoolExecutor(1, thread_name_prefix="accord-body")
 
 
 async def read_body(receive: Receive, headers: Headers, settings: ServerConfig) -> bytes:
@@ -61,17 +60,29 @@ def _check_format(headers: Headers) -> None:
         raise RefusedError("The body should not be compressed", ErrorCode.UNSUPPORTED_MEDIA_TYPE, {})
 
 
-def read_request(body: bytes, settings: ServerConfig) -> ServiceRequest:
-    """The request in these bytes."""
-    if is_deeper(body, settings.max_depth):
-        told = f"The message is nested more than {settings.max_depth} deep"
-        raise RefusedError(told, ErrorCode.INVALID_MESSAGE, {"max_depth": settings.max_depth})
+async def read_request(body: bytes, settings: ServerConfig) -> ServiceRequest:
+    """The request in these bytes; raises our error for what is no request, too deep or of too many values.
+
+    A long body is read in a thread, so that others are served between the steps. There is one such thread: each step
+    holds the interpreter's lock, so a second one would only take more memory.
+    """
+    if len(body) <= LONG_BYTES:
+        return _parse(body, settings)
+    return await asyncio.get_running_loop().run_in_executor(_LONG_BODIES, _parse, body, settings)
+
+
+def check_size(body: bytes, settings: ServerConfig) -> None:
+    """Refuse JSON that would be expensive to parse, before it is parsed."""
+    excess = find_excess(body, max_values=settings.max_values, max_depth=settings.max_depth)
+    if excess is None:
+        return
+    if excess.of == "depth":
+        sentence = f"The message is nested more than {excess.limit} deep"
+        raise RefusedError(sentence, ErrorCode.INVALID_MESSAGE, {"max_depth": excess.limit})
+    sentence = f"The message has more than {excess.limit} values"
+    raise RefusedError(sentence, ErrorCode.TOO_LARGE, {"max_values": excess.limit})
+
+
+def _parse(body: bytes, settings: ServerConfig) -> ServiceRequest:
+    check_size(body, settings)
     return ServiceRequest.parse(body)
-
-
-def is_deeper(text: bytes, max_depth: int) -> bool:
-    """Whether JSON text is nested deeper than this. Most has fewer brackets altogether, which is quick to see."""
-    if text.count(b"[") + text.count(b"{") <= max_depth:
-        return False
-    steps = _TEXT.sub(b"", text).translate(_STEPS, _NOT_BRACKETS)
-    return max(accumulate(memoryview(steps).cast("b")), default=0) > max_depth

@@ -33,6 +33,7 @@ ROUTE: Final = "/v1/ws"
 PROTOCOL: Final = "accord"
 BEARER: Final = "accord.bearer."
 """A browser cannot set headers on a WebSocket; it may offer its token as a subprotocol with this prefix."""
+MAX_CONTROL_BYTES: Final = 1_024
 MAX_TURNS: Final = 64
 """How many turns one connection may read at once."""
 MAX_NAMED_BYTES: Final = 64 * 1024
@@ -131,11 +132,12 @@ class _Connection:
             frame = self._frame(message)
             request_id = _named_in(frame)
             await self._service.gate.take(self._caller, self._address)
-            if (control := _control(frame)) is not None:
+            # A request is far longer than a control frame, and is checked and parsed in its own place.
+            if len(frame) <= MAX_CONTROL_BYTES and (control := _control(frame)) is not None:
                 request_id = control.cancel or control.resume
                 await self._obey(control)
             else:
-                request = read_request(frame, self._service.settings)
+                request = await read_request(frame, self._service.settings)
                 request_id = str(request.request_id)
                 await self._begin(request)
         except ClientGoneError:

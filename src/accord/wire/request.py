@@ -36,7 +36,7 @@ class AgentRequest(Message, frozen=True):
     meta: FreeObject = Field(default_factory=dict[str, Any])
     session_id: str | None = None
     capabilities: ClientCapabilities | None = None
-    content: list[ContentBlock] | None = None
+    content: list[ContentBlock] | None = Field(default=None, fail_fast=True)  # of a million bad blocks, one is told
     requirements: CapabilityRequirements | None = None
 
 

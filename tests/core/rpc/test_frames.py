@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.core.json_size import MAX_VALUES
 from accord.core.rpc import Answer, Broken, Call, Failure, Incoming, Notice, answer_line, call_line, read_frames
+from accord.core.rpc.frames import INVALID_REQUEST, TOO_MANY_VALUES
 
 ANY_JSON = st.recursive(
     st.none()
@@ -90,3 +92,14 @@ def test_what_is_written_is_read_back(own: Any, value: Any):
         assert isinstance(call, Call)
         assert call.value() == {"value": value}
         assert json.loads(call.raw) == {"value": value}
+
+
+def test_a_message_of_too_many_values_costs_its_sender_one_reply_and_fails_who_waits_for_it():
+    many = b"[" + b"[]," * MAX_VALUES + b"0]"
+    assert read_frames(b'{"id":1,"method":"m","params":%s}' % many) == [Broken(1, INVALID_REQUEST, TOO_MANY_VALUES)]
+    assert read_frames(b'{"method":"m","params":%s}' % many) == [Broken(None, INVALID_REQUEST, TOO_MANY_VALUES)]
+    (failed,) = read_frames(b'{"id":1,"result":%s}' % many)
+    assert isinstance(failed, Failure)
+    assert failed.value() == {"code": INVALID_REQUEST, "message": TOO_MANY_VALUES}
+    media = b'{"data":"%s"}' % (b"[,{" * MAX_VALUES)
+    assert read_frames(b'{"id":1,"result":%s}' % media) == [Answer(1, media)]

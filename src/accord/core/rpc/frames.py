@@ -9,12 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
+from accord.core.json_size import MAX_VALUES, find_excess
+
 Id = int | str | None
 """Who asked. Null is an id, too."""
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 MAX_BATCH: Final = 1_000
+TOO_MANY_VALUES: Final = f"A message has at most {MAX_VALUES} values"
 
 
 class _Envelope(msgspec.Struct):
@@ -110,6 +113,16 @@ def _batch(line: bytes) -> list[Incoming]:
 
 
 def _frame(line: bytes) -> Incoming:
+    frame = _envelope(line)
+    if isinstance(frame, Broken) or find_excess(frame.raw, max_values=MAX_VALUES) is None:
+        return frame
+    if isinstance(frame, Answer | Failure):
+        # Nobody may be told of a broken answer but the one who waits for it.
+        return Failure(frame.id, msgspec.json.encode({"code": INVALID_REQUEST, "message": TOO_MANY_VALUES}))
+    return Broken(frame.id if isinstance(frame, Call) else None, INVALID_REQUEST, TOO_MANY_VALUES)
+
+
+def _envelope(line: bytes) -> Incoming:
     try:
         envelope = _read(line)
     except msgspec.ValidationError:
