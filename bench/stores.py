@@ -165,7 +165,7 @@ def plain_turn(connection: sqlite3.Connection, name: str) -> None:
     run = connection.execute
     run("BEGIN IMMEDIATE")
     run("INSERT INTO sessions VALUES (?, 'o', 'demo', NULL, '{}', ?, ?, 0, 0, NULL)", (name, at, at))
-    run("INSERT INTO turns VALUES (?, ?, 'o', 'd', 'r', 'running', 0, ?, NULL)", (name, name, at))
+    run("INSERT INTO turns VALUES (?, ?, 'o', 'd', 'r', 'running', 0, ?, NULL, ?, NULL, 0)", (name, name, at, at))
     run("COMMIT")
     run("BEGIN IMMEDIATE")
     run("UPDATE turns SET state = 'done', last_seq = 3, ended_at = ? WHERE request_id = ?", (at, name))

@@ -140,13 +140,26 @@ class Ending:
     receipt: ReceiptRecord | None = None
 
 
+class Heartbeat(Protocol):
+    """Writes heartbeats to a store from one thread, which is not the event loop's and waits for nobody there."""
+
+    def beat(self, runner: str) -> None:
+        """Write that this process is alive; raises `StoreError` if the storage fails."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the connection; closing twice is no error."""
+        ...
+
+
 class SessionStore(Protocol):
     """What is remembered. When a writing call returns, what it wrote survives `kill -9` and a power cut.
 
-    A store belongs to the event loop that opened it, owns no clock, and may share its data with other processes. It
-    raises `StoreError` when the storage fails, and `StoreConflictError` when what is to be written contradicts what
-    is stored; then nothing of that call was written. A writing call that is cancelled is finished first: whoever is
-    cancelled may look at once at what is kept.
+    A store belongs to the event loop that opened it and may share its data with other processes. Records bring their
+    own times; only leases are by the storage's clock, which is the same for all processes. It raises `StoreError` when
+    the storage fails, and `StoreConflictError` when what is to be written contradicts what is stored; then nothing of
+    that call was written. A writing call that is cancelled is finished first: whoever is cancelled may look at once at
+    what is kept.
     """
 
     async def open(self) -> None:
@@ -182,12 +195,35 @@ class SessionStore(Protocol):
         """The turn of that request id."""
         ...
 
-    async def beat(self, runner: str, at: datetime) -> None:
-        """Keep that this runner of turns is alive."""
+    def heartbeat(self) -> Heartbeat:
+        """A connection of its own, for a thread that sends heartbeats."""
         ...
 
-    async def abandoned(self, silent_since: datetime, *, limit: int) -> list[TurnRecord]:
-        """Turns still running whose runner has not been heard of since then, the oldest first."""
+    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
+        """Running turns of processes other than `runner` that gave no sign of life for so long, the oldest first.
+
+        A turn's beginning is a sign of life, and so is each heartbeat of its process. The storage's clock decides.
+        """
+        ...
+
+    async def running(self, runner: str) -> list[TurnRecord]:
+        """The running turns of one process, the oldest first."""
+        ...
+
+    async def request_cancel(self, request_id: str) -> bool:
+        """Ask the process that runs this turn to cancel it; False if the turn does not run."""
+        ...
+
+    async def cancel_requests(self, runner: str) -> list[str]:
+        """The running turns of this process that another one wants cancelled."""
+        ...
+
+    async def mark_read(self, request_id: str) -> None:
+        """Write that a client of another process reads this turn now."""
+        ...
+
+    async def is_read(self, request_id: str, *, within_s: float) -> bool:
+        """Whether a client of another process was reading this turn so short ago, by the storage's clock."""
         ...
 
     async def append_packets(self, new: Append) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,11 +19,12 @@ from accord.engine.live import AHEAD
 from accord.engine.sessions import INTERRUPTED, SessionRules
 from accord.errors import InvalidMessageError, RefusedError
 from accord.ports import Append, Ending, SessionStore
-from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
 from accord.wire.request import Identity, ServiceRequest, SessionContext
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
+from tests.stores.passing import AgeingMemoryStore, let_pass
+from tests.stores.test_contract_liveness import beat
 
 STREAMS = {"streaming": "native"}
 
@@ -46,7 +47,7 @@ def request(number: int = 1, query: str = "hi", user: str = "u", **payload: Any)
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> SessionStore:
-    return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "accord.db")
+    return AgeingMemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "accord.db")
 
 
 def sessions(store: SessionStore, *script: Any, **rules: Any) -> tuple[Sessions, ScriptedBackend]:
@@ -176,9 +177,11 @@ def test_a_failed_turn_is_kept_with_its_reason(store: SessionStore):
     within(store, run)
 
 
-@pytest.mark.parametrize(("goes_on", "state"), [(True, TurnState.DONE), (False, TurnState.CANCELLED)])
-def test_a_turn_that_nobody_reads_goes_on_or_stops_as_it_is_told(store: SessionStore, goes_on: bool, state: TurnState):
-    made, backend = sessions(store, "one", Pause(0.05), "two", goes_on_unread=goes_on)
+@pytest.mark.parametrize(("unread_s", "state"), [(None, TurnState.DONE), (0, TurnState.CANCELLED)])
+def test_a_turn_that_nobody_reads_goes_on_or_stops_as_it_is_told(
+    store: SessionStore, unread_s: float | None, state: TurnState
+):
+    made, backend = sessions(store, "one", Pause(0.05), "two", stop_unread_after_s=unread_s)
 
     async def run() -> None:
         turn = await made.begin(request())
@@ -345,10 +348,10 @@ def test_a_turn_that_a_dead_process_left_is_ended_with_a_receipt_and_its_packets
     made, backend = sessions(store, "never", lease_s=15)
 
     async def run() -> None:
-        now = made.engine.clock.now()
-        left = await leave(store, now - timedelta(seconds=16))
-        alive = await leave(store, now - timedelta(seconds=16), number=2, runner="alive")
-        await store.beat("alive", now)
+        left = await leave(store)
+        alive = await leave(store, number=2, runner="alive")
+        await let_pass(store, 16)
+        await beat(store, "alive")
         assert await made.recover() == 1
         assert await made.recover() == 0
         packets = [StreamPacket.parse(kept.body) for kept in await read(made, request())]
@@ -367,20 +370,21 @@ def test_a_turn_of_another_process_is_read_along_to_its_end(store: SessionStore)
     made, _ = sessions(store, "never")
 
     async def run() -> None:
-        now = made.engine.clock.now()
-        left = await leave(store, now)
+        left = await leave(store)
         turn = await made.begin(request())
         packets = turn.packets()
         assert (await anext(packets)).seq == 1
-        await store.end_turn(Ending(Append(left.request_id, 2, [ClosePacket().to_json()]), TurnState.DONE, now))
+        await store.end_turn(
+            Ending(Append(left.request_id, 2, [ClosePacket().to_json()]), TurnState.DONE, left.created_at)
+        )
         assert [kept.seq async for kept in packets] == [2]
 
     within(store, run)
 
 
-async def leave(store: SessionStore, when: datetime, *, number: int = 1, runner: str = "other") -> TurnRecord:
+async def leave(store: SessionStore, *, number: int = 1, runner: str = "other") -> TurnRecord:
     """A turn that another process has begun and said something in."""
-    asked = request(number)
+    asked, when = request(number), datetime.now(UTC)
     session = SessionRecord(session_id="s", owner="u", agent="relay", created_at=when, updated_at=when)
     left = TurnRecord(
         request_id=str(asked.request_id),

@@ -102,7 +102,7 @@ def test_a_finished_stream_is_read_again_after_a_restart(tmp_path: Path):
 @pytest.mark.parametrize(("unread", "state"), [(Unread.CONTINUE, TurnState.DONE), (Unread.STOP, TurnState.CANCELLED)])
 def test_a_turn_whose_client_went_away_goes_on_or_stops_as_configured(unread: Unread, state: TurnState):
     async def run() -> None:
-        rules = SessionRules(goes_on_unread=unread is Unread.CONTINUE)
+        rules = SessionRules(stop_unread_after_s=0.001 if unread is Unread.STOP else None)
         service = make_service(Agent(relay), *WORDS, rules=rules)
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
             asked = body(1)

@@ -9,9 +9,10 @@ from sqlalchemy import Connection, Executable, bindparam, case, create_engine, d
 
 from accord.stores.compiled import Prepared, by_engine, overwriting, values_of
 from accord.stores.schema import IS_RUNNING, METADATA, runners, turns
+from accord.wire.session import TurnRecord
 from tests.stores.records import a_turn, at
 
-NEW = insert(turns).values(values_of(turns))
+NEW = insert(turns).values(values_of(turns, *TurnRecord.__struct_fields__))
 AT = bindparam("at", type_=turns.c.created_at.type)
 LATER = case((turns.c.created_at < AT, AT), else_=turns.c.created_at)
 

@@ -179,33 +179,6 @@ async def test_a_turn_renews_its_session_when_it_begins_and_when_it_ends(store: 
     assert (await store.session("s1") or a_session()).updated_at == at(7)
 
 
-# Who runs turns
-
-
-async def test_only_running_turns_of_silent_runners_are_abandoned_the_oldest_first(store: SessionStore):
-    for request_id, runner, seconds in [
-        ("late", "silent", 5),
-        ("early", "silent", 1),
-        ("over", "silent", 2),
-        ("alive", "alive", 1),
-        ("unheard", "unheard", 3),
-        ("new", "unheard", 9),
-    ]:
-        await store.begin_turn(a_session(), a_turn(request_id, runner=runner, seconds=seconds), history=0)
-    await store.end_turn(ending("over"))
-    for runner, seconds in [("silent", 6), ("alive", 6), ("alive", 8)]:
-        await store.beat(runner, at(seconds))
-
-    async def abandoned(seconds: float, limit: int = 10) -> list[str]:
-        return [turn.request_id for turn in await store.abandoned(at(seconds), limit=limit)]
-
-    assert await abandoned(3) == []
-    assert await abandoned(6) == ["unheard"]  # heard of at that very moment is not silent
-    assert await abandoned(8) == ["early", "unheard", "late"]
-    assert await abandoned(8, limit=2) == ["early", "unheard"]
-    assert await abandoned(9.5) == ["alive", "early", "unheard", "late", "new"]
-
-
 # Packets
 
 

@@ -20,11 +20,12 @@ from sqlalchemy import Connection, create_engine, select
 from accord.errors import ErrorCode, StoreConflictError, StoreError
 from accord.ports import Append
 from accord.stores import sqlite
+from accord.stores.liveness import FORGOTTEN_AFTER
 from accord.stores.migrate import FOLDER, HEAD
 from accord.stores.schema import METADATA, runners
 from accord.stores.sqlite import SqliteStore
-from accord.stores.statements import FORGOTTEN_AFTER
-from tests.stores.records import a_receipt, a_session, a_turn, at, begun, ending, put, said
+from tests.stores.records import a_receipt, a_session, a_turn, begun, ending, put, said
+from tests.stores.test_contract_liveness import beat
 
 
 @pytest.fixture
@@ -212,22 +213,35 @@ def test_a_commit_is_flushed_and_reads_cannot_write(file: Path, runner: asyncio.
     runner.run(store.close())
 
 
-async def test_runners_that_were_long_silent_are_forgotten_unless_a_turn_of_theirs_still_runs(file: Path):
+async def test_processes_that_were_long_silent_are_deleted_unless_a_turn_of_theirs_still_runs(file: Path):
     store = SqliteStore(file)
     await store.open()
     await begun(store)  # run by p1
-    day = FORGOTTEN_AFTER.total_seconds()
-    for runner, seconds in [("p1", 0), ("gone", 0), ("silent", 1), ("p2", day + 1)]:
-        await store.beat(runner, at(seconds))
+    for runner in ("p1", "gone", "silent"):
+        await beat(store, runner)
+
+    def make_older(connection: Connection, runner: str, seconds: float) -> None:
+        microseconds = int(seconds * 1e6)
+        connection.exec_driver_sql("UPDATE runners SET seen_at = seen_at - ? WHERE runner = ?", (microseconds, runner))
 
     def kept(connection: Connection) -> list[str]:
         return [*connection.scalars(select(runners.c.runner).order_by(runners.c.runner))]
 
+    day = FORGOTTEN_AFTER.total_seconds()
+    for runner, seconds in [("p1", day + 1), ("gone", day + 1), ("silent", day - 60)]:
+        await store.write(make_older, runner, seconds)
+    await beat(store, "p2")
     assert await store.read(kept) == ["p1", "p2", "silent"]
     await store.end_turn(ending())
-    await store.beat("p2", at(day + 2))
-    assert await store.read(kept) == ["p2"]
+    await beat(store, "p2")
+    assert await store.read(kept) == ["p2", "silent"]
     await store.close()
+
+
+async def test_a_heartbeat_for_a_file_that_is_gone_fails_and_makes_no_file(file: Path):
+    with pytest.raises(StoreError, match="the file cannot be opened"):
+        await beat(SqliteStore(file), "p1")
+    assert not file.exists()  # noqa: ASYNC240
 
 
 async def test_a_turn_whose_session_somebody_deleted_by_hand_is_a_conflict(file: Path):

@@ -44,7 +44,7 @@ def _run(loaded: Loaded, agent: str | None) -> None:
     async def serve() -> None:
         async with opened(loaded, engine) as store:
             # Nobody reads a turn whose editor is gone, so it stops.
-            rules = SessionRules(at_once=loaded.config.limits.concurrent_turns, goes_on_unread=False)
+            rules = SessionRules(at_once=loaded.config.limits.concurrent_turns, stop_unread_after_s=0)
             await serve_acp(Sessions(engine, store, rules), owner=_user(), version=version("accord-agents"))
 
     event_loop_runner()(serve())

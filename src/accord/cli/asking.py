@@ -115,7 +115,7 @@ async def _run(loaded: Loaded, engine: Engine, request: ServiceRequest, *, strea
     display = _Display(streams=streams)
     async with opened(loaded, engine) as store:
         # Nobody else reads this turn: when the command is stopped, so is the endpoint's work.
-        sessions = Sessions(engine, store, SessionRules(goes_on_unread=False))
+        sessions = Sessions(engine, store, SessionRules(stop_unread_after_s=0))
         try:
             async with aclosing(sessions.packets(request)) as packets:
                 async for kept in packets:

@@ -76,7 +76,8 @@ def make_service(
     metrics = Metrics(version=version("accord-agents"))
     watch = Watch(metrics, Log(), Traces())
     at_once = loaded.config.limits.concurrent_turns
-    rules = SessionRules(at_once=at_once, goes_on_unread=settings.unread is Unread.CONTINUE)
+    unread_s = settings.unread_grace_s if settings.unread is Unread.STOP else None
+    rules = SessionRules(at_once=at_once, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
     sessions = Sessions(engine, store, rules, ended=watch.turn_ended)
     metrics.count_running(lambda: sessions.running)
     return Service(sessions, settings, gate, watch, version("accord-agents")), metrics

@@ -114,6 +114,10 @@ STARTER: Final = """\
 #drain_s = 30.0
 # A turn that nobody reads any more: "continue" (it can be read again later) or "stop".
 #unread = "continue"
+# How long such a turn waits for a reader to come back before it is stopped.
+#unread_grace_s = 5.0
+# The turns of a process that gave no sign of life for so long are ended by the other processes on the same store.
+#lease_s = 15.0
 # How often each identity may send a request or a WebSocket frame; each address where there are no tokens. Unless set,
 # the rates below hold for everyone but this machine's own programs. [] turns them off.
 #rates = ["50/second", "1500/minute"]

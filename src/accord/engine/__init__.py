@@ -2,8 +2,9 @@
 
 from accord.engine.dispatch import Dispatcher
 from accord.engine.engine import Engine, RunningTurn
+from accord.engine.kept import KeptTurn
 from accord.engine.limits import TimeLimits
 from accord.engine.live import LiveTurn
-from accord.engine.sessions import KeptTurn, SessionRules, Sessions
+from accord.engine.sessions import SessionRules, Sessions
 
 __all__ = ["Dispatcher", "Engine", "KeptTurn", "LiveTurn", "RunningTurn", "SessionRules", "Sessions", "TimeLimits"]

@@ -6,8 +6,7 @@ slows its own agent and backend, nothing is queued, and other turns do not notic
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from accord.agent import Agent, Turn, UserFacingError
 from accord.core.adapt import ClientAdapter, Shrinks
@@ -16,8 +15,9 @@ from accord.core.order import PacketOrder, Stage
 from accord.core.validate import ContentValidator, Limits
 from accord.core.validate.declaration import read_declaration
 from accord.engine.clock import SystemClock
+from accord.engine.contain import Contained
 from accord.engine.dispatch import Account, Dispatcher
-from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
+from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits, agent_failed
 from accord.engine.permissions import Permissions
 from accord.engine.questions import Questions
 from accord.errors import AccordError, AgentError, RefusedError
@@ -147,7 +147,7 @@ class RunningTurn:
         seconds, last = limits.first_packet_s, list[StreamPacket]()
         try:
             self._engine.check_content(self.request)
-            async with aclosing(cast("Any", self._engine.agent.run(self._turn))) as items:
+            async with self._agent() as items:
                 while True:
                     item = await waited.upto(seconds, anext(items, NOTHING_MORE))
                     if item is NOTHING_MORE or (packet := self._taken(item)).op is StreamOpCode.CLOSE:
@@ -171,7 +171,7 @@ class RunningTurn:
         if isinstance(error, UserFacingError):
             told = self._turn.user_error(str(error), retryable=error.retryable, domain="tool")
             return [EventPacket(p=told.dump())]
-        self.failure = failure = error if isinstance(error, AccordError) else _agent_failed(error)
+        self.failure = failure = error if isinstance(error, AccordError) else agent_failed(error)
         return [ErrorPacket(p=stream_error(failure))] if self._order.stage is Stage.OPEN else []
 
     def _adapted(self, packet: StreamPacket) -> list[StreamPacket]:
@@ -196,6 +196,10 @@ class RunningTurn:
             self.failure = failure_of(packet.p)
         return packet
 
+    def _agent(self) -> "_Closing":
+        with Contained(agent_failed):
+            return _Closing(self._engine.agent.run(self._turn))
+
     async def _stop_asking(self) -> None:
         await self._permissions.close()
         await self._questions.close()
@@ -205,6 +209,24 @@ class RunningTurn:
         """How long the whole turn may still take."""
         took_s = self._engine.clock.monotonic() - self._began_at
         return self._engine.limits.turn_s - took_s + self._patience.stood_still_s
+
+
+class _Closing:
+    """An agent's items; what closing them raises ends the turn, unless it has ended in another error before."""
+
+    def __init__(self, items: Any) -> None:
+        self._items: Final = items
+
+    async def __aenter__(self) -> Any:
+        return self._items
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            with Contained(agent_failed):
+                await self._items.aclose()
+        except Exception:
+            if kind is None:
+                raise
 
 
 def _party(agent: Agent, protocol_version: int) -> AgentParty:
@@ -223,10 +245,3 @@ def _packet(item: Any) -> StreamPacket:
     if isinstance(item, StreamPacket):
         return item
     raise AgentError(f"The agent yielded a {type(item).__name__}; expected text, an event or a packet")
-
-
-def _agent_failed(error: Exception) -> AccordError:
-    """What a stranger may know of an agent's own exception: its kind, never its text."""
-    failure = AgentError(f"The agent failed ({type(error).__name__})")
-    failure.__cause__ = error
-    return failure

@@ -13,7 +13,8 @@ from math import inf
 from typing import Any, Final, TypeVar
 
 from accord.engine.at_once import Now, begin
-from accord.errors import AccordError, TimedOutError, TurnCancelledError
+from accord.engine.contain import Contained
+from accord.errors import AccordError, AgentError, BackendError, TimedOutError, TurnCancelledError
 
 NOTHING_MORE: Final = object()
 
@@ -158,14 +159,27 @@ class Wait:
         self._still_s: float | None = None
 
     async def upto(self, seconds: float, awaited: Awaitable[ResultT]) -> ResultT:
-        """What is awaited; raises our error if it takes longer, or the turn is cancelled meanwhile."""
+        """What is awaited; raises our error if it takes longer, or the turn is cancelled meanwhile.
+
+        Our error, too, for what is raised that is no `Exception`, unless it is this task that is cancelled.
+        """
         self._patience.check()
-        begun = begin(awaited)
+        try:
+            begun = begin(awaited)
+        except Exception:
+            raise
+        except BaseException as error:
+            raise self._failed(error) from error
         if isinstance(begun, Now):
             return begun.result
         self.seconds = seconds if self._left is None else min(seconds, max(0.0, self._left()))
-        with self:
+        with Contained(self._failed), self:
             return await begun
+
+    def _failed(self, error: BaseException) -> AccordError:
+        if self.is_for_agent:
+            return agent_failed(error)
+        return BackendError(f"{self.what} failed ({type(error).__name__})", retryable=False)
 
     def __enter__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -198,3 +212,10 @@ class Wait:
         if self._ended is None and self._task is not None:
             self._ended = error
             self._task.cancel()
+
+
+def agent_failed(error: BaseException) -> AgentError:
+    """What a client may know of an agent's own exception: its type, never its text."""
+    failure = AgentError(f"The agent failed ({type(error).__name__})")
+    failure.__cause__ = error
+    return failure

@@ -3,7 +3,8 @@
 What a client has seen is on disk: a packet goes out only after the store has it. Packets are made while the store still
 writes the ones before, so that many share one write; the last ones are written together with the end of the turn and
 its receipt, so that nobody sees a close whose receipt is not there. How far a turn may run ahead of its readers is
-bounded: a client that does not read stops its own backend. Without any reader it goes on, or stops, as it is told.
+bounded: a client that does not read stops its own backend. Without any reader it goes on, or stops when a grace period
+is over in which nobody came back, in this process or in another one.
 """
 
 import asyncio
@@ -19,17 +20,19 @@ from accord.core.collect import Collected
 from accord.core.seal import Sealed
 from accord.engine.at_once import Now, begin
 from accord.engine.engine import RunningTurn
-from accord.errors import AccordError, StoreError
+from accord.errors import FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
 from accord.ports import Append, SessionStore
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.problem import stream_error
-from accord.wire.session import PacketRecord, TurnRecord
+from accord.wire.session import PacketRecord, TurnRecord, TurnState
 
 AHEAD: Final = 64
 """How many packets may be made before they are kept, and before the quickest reader has them."""
 
 REMEMBERED: Final = 2 * AHEAD
 NOT_KEPT: Final = "The store failed in the middle of this turn"
+ENDED_ELSEWHERE: Final = "Another process ended this turn, since this one seemed to be dead"
+DELETED: Final = "This turn was deleted while it ran"
 PAGE: Final = 500
 
 CLOSE: Final = ClosePacket().to_json()
@@ -56,8 +59,8 @@ class LiveTurn:
         store: SessionStore,
         *,
         end: End,
-        forget: Callable[[str], None],
-        goes_on: bool,
+        forget: Callable[["LiveTurn"], None],
+        stop_unread_after_s: float | None,
     ) -> None:
         self.running: Final = running
         self.record: Final = record
@@ -69,7 +72,11 @@ class LiveTurn:
         self._store: Final = store
         self._end: Final = end
         self._forget: Final = forget
-        self._goes_on: Final = goes_on
+        self._grace_s: Final = stop_unread_after_s
+        self._unread_timer: asyncio.TimerHandle | None = None
+        self._unread_check: asyncio.Task[None] | None = None
+        self._last: Append | None = None
+        self._is_ended_elsewhere = False
         self._broken: AccordError | None = None
         self._readers: Final[list[_Reader]] = []
         self._recent: Final[deque[PacketRecord]] = deque(maxlen=REMEMBERED)
@@ -81,6 +88,13 @@ class LiveTurn:
         self._news: Final = asyncio.Event()
         self._room: Final = asyncio.Event()
         self.task: Final = asyncio.create_task(self._run())
+        if self._grace_s:
+            self._wait_for_readers(self._grace_s)
+
+    @property
+    def is_unended(self) -> bool:
+        """Whether it is over, but the store could not write its end."""
+        return self.is_over and self._broken is not None and self._last is not None
 
     def cancel(self) -> None:
         """Stop the agent and its backend at once; the stream is closed properly, for every reader."""
@@ -127,18 +141,76 @@ class LiveTurn:
             finally:
                 self._leave(reader)
         self._check()
+        if self._is_ended_elsewhere:
+            raise StoreError(ENDED_ELSEWHERE)
         return self.collected
+
+    async def write_end(self) -> None:
+        """Write the last packets, the messages and the receipt; may be called again if it raises `StoreError`."""
+        last = self._last
+        if last is None:
+            return
+        try:
+            await self._end(self, last)
+        except StoreConflictError:
+            # Either a write took place although its confirmation was lost, or another process has ended the turn.
+            kept = await self._store.turn(self.request_id)
+            self._recent.clear()
+            if kept is None:
+                self._last = None
+                raise StoreError(DELETED) from None
+            self.last_seq = kept.last_seq
+            if kept.state is not TurnState.RUNNING:
+                # What is stored is how it ended; readers get that.
+                self._is_ended_elsewhere, self._broken = True, None
+                return
+            last.first_seq = kept.last_seq + 1
+            await self._end(self, last)
+        self._publish(last.packets)
+        self._broken = None
 
     def _join(self, seq: float) -> _Reader:
         """Count one more reader, who has read so far."""
         reader = _Reader(seq)
         self._readers.append(reader)
+        self._stop_waiting_for_readers()
         return reader
 
     def _leave(self, reader: _Reader) -> None:
         self._readers.remove(reader)
         self._room.set()
-        if not self._readers and not self._goes_on and not self.is_over:
+        if self._readers or self._grace_s is None or self.is_over:
+            return
+        if self._grace_s:
+            self._wait_for_readers(self._grace_s)
+        else:
+            self.cancel()
+
+    def _wait_for_readers(self, seconds: float) -> None:
+        self._stop_waiting_for_readers()
+        self._unread_timer = asyncio.get_running_loop().call_later(seconds, self._grace_is_over)
+
+    def _stop_waiting_for_readers(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+
+    def _grace_is_over(self) -> None:
+        self._unread_timer = None
+        self._unread_check = asyncio.create_task(self._stop_if_unread())
+
+    async def _stop_if_unread(self) -> None:
+        """Cancel the turn unless a client reads it through another process; then look again later."""
+        grace_s = self._grace_s or 0.0
+        try:
+            is_read = await self._store.is_read(self.request_id, within_s=grace_s)
+        except StoreError:
+            is_read = True  # it cannot be known now
+        if self._readers or self.is_over:
+            return
+        if is_read:
+            self._wait_for_readers(grace_s)
+        else:
             self.cancel()
 
     def _check(self) -> None:
@@ -155,28 +227,38 @@ class LiveTurn:
 
     async def _run(self) -> None:
         try:
-            async with aclosing(self.running.packets()) as packets:
-                while (packet := await self._next(packets)) is not None:
-                    if self._broken is None and type(packet) is not ClosePacket:
-                        self.collected.feed(packet)
-                        self._pending.append(packet.to_json())
-                        self._made += 1
-                        while self._is_far_ahead():
-                            self._write_meanwhile()
-                            self._room.clear()
-                            await self._room.wait()
+            try:
+                await self._make_packets()
+            except BaseException as error:  # noqa: BLE001
+                # What an agent raises does not get here: this task was cancelled, or something of ours failed.
+                self._break_off(_as_failure(error))
             if self._writing is not None:
                 await self._writing
-            rest = [*self._pending, CLOSE] if self._broken is None else self._breaking_off()
-            await self._end(self, self._appending(rest))
-            self._publish(rest)
-            self._broken = None
+            if self._broken is not None:
+                self._pending.clear()
+                self._break_off(StoreError(NOT_KEPT))
+            rest, self._pending = [*self._pending, CLOSE], []
+            self._last = self._appending(rest)
+            await self.write_end()
         except Exception as error:  # noqa: BLE001 - whatever a store raises ends the stream of everyone, in our words
             self._broken = _as_store_error(error)
         finally:
             self.is_over = True
-            self._forget(self.request_id)
+            self._stop_waiting_for_readers()
+            self._forget(self)
             self._tell()
+
+    async def _make_packets(self) -> None:
+        async with aclosing(self.running.packets()) as packets:
+            while (packet := await self._next(packets)) is not None:
+                if self._broken is None and type(packet) is not ClosePacket:
+                    self.collected.feed(packet)
+                    self._pending.append(packet.to_json())
+                    self._made += 1
+                    while self._is_far_ahead():
+                        self._write_meanwhile()
+                        self._room.clear()
+                        await self._room.wait()
 
     async def _next(self, packets: AsyncGenerator[StreamPacket, None]) -> StreamPacket | None:
         """The next packet. Those before it are written if it has to be waited for, else together with it."""
@@ -186,12 +268,12 @@ class LiveTurn:
         self._write_meanwhile()
         return await begun
 
-    def _breaking_off(self) -> list[str]:
-        """What is kept of a turn whose packets could not be, if the store works again: that it failed, and why."""
-        self.running.failure = failure = StoreError(NOT_KEPT)
-        told = ErrorPacket(p=stream_error(failure))
-        self.collected.feed(told)
-        return [told.to_json(), CLOSE]
+    def _break_off(self, failure: AccordError) -> None:
+        """End the turn with this error, after the packets that are still to be written."""
+        self.running.failure = failure
+        packet = ErrorPacket(p=stream_error(failure))
+        self.collected.feed(packet)
+        self._pending.append(packet.to_json())
 
     def _is_far_ahead(self) -> bool:
         if self._broken is not None or self.running.is_cancelled:
@@ -252,10 +334,23 @@ class LiveTurn:
         self._news.clear()
 
 
+def _as_failure(error: BaseException) -> AccordError:
+    """Why a turn ends whose own task cannot go on."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        while task is not None and task.uncancel():  # what is left to do has to be awaited
+            pass
+        return TurnCancelledError("The turn's task was cancelled")
+    failure = AccordError(FACTS[ErrorCode.INTERNAL].title)
+    failure.__cause__ = error
+    return failure
+
+
 def _as_store_error(error: Exception) -> StoreError:
-    """A store should raise nothing else; what it raises against its contract has the same consequences."""
-    if isinstance(error, StoreError):
+    """Why readers cannot go on; whatever it is, it is `unavailable` to them and may work later."""
+    if isinstance(error, StoreError) and not isinstance(error, StoreConflictError):
         return error
-    broken = StoreError(f"The store failed ({type(error).__name__})")
-    broken.__cause__ = error
-    return broken
+    is_conflict = isinstance(error, StoreConflictError)
+    failure = StoreError(ENDED_ELSEWHERE if is_conflict else f"The store failed ({type(error).__name__})")
+    failure.__cause__ = error
+    return failure

@@ -1,31 +1,36 @@
 """Turns that are remembered: begun once, kept packet by packet, ended with their messages and their receipt.
 
 The same request id is the same turn, for ever and in every process: it runs once, and whoever asks again reads along or
-reads again. A process that runs turns is heard of while it does; the turns of one that has gone silent are ended by
-whoever notices. It knows the store only as a Protocol.
+reads again. A process sends heartbeats while it runs turns; the turns of one that gave no sign of life for a lease are
+ended by the others. An end that the store could not write is tried again until it is written. A turn can be cancelled
+through any process. It knows the store only as a Protocol.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
+from time import monotonic
 from typing import Any, Final
 from uuid import UUID, uuid4
+from weakref import WeakMethod
 
 from pydantic_core import from_json
 
-from accord.core.collect import Collected
 from accord.core.record import record_request
 from accord.core.seal import Sealed, seal_members
 from accord.engine.account import STATES, interrupted_members, negotiated_by, outcome_of, receipt_members
 from accord.engine.engine import Engine
+from accord.engine.heartbeat import HeartbeatThread
+from accord.engine.kept import KeptTurn
 from accord.engine.live import PAGE, LiveTurn
+from accord.engine.unended import UnendedTurns
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
 from accord.ports import Append, Begun, Ending, Permits, SessionStore
 from accord.wire.chat import ChatMessage, Role
-from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
+from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import failure_of, stream_error
 from accord.wire.receipt import Receipt, ReceiptBody
 from accord.wire.request import ServiceRequest
@@ -33,8 +38,9 @@ from accord.wire.response import ServiceResponse
 from accord.wire.session import MAX_ID_CHARS, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
 
 SEALINGS: Final = 100
-FIRST_LOOK_S: Final = 0.05
-LAST_LOOK_S: Final = 1.0
+CANCEL_POLL_S: Final = 1.0
+"""How often a process with running turns looks whether another one wants some of them cancelled."""
+BEATS_PER_LEASE: Final = 3
 
 Telling = Callable[[str | None], dict[str, Any]]
 """Tells what a receipt says that follows the one with this hash."""
@@ -47,61 +53,14 @@ TOO_MANY: Final = "Too many turns are running"
 class SessionRules:
     """How many messages a turn is told of, how many turns may run at once, and what becomes of one nobody reads.
 
-    A process that has been silent for `lease_s` is taken to be dead, and its turns are ended.
+    Without `stop_unread_after_s` a turn that nobody reads goes on. A process that gave no sign of life for `lease_s` is
+    taken to be dead, and its turns are ended.
     """
 
     history: int = 200
     at_once: int | None = None
-    goes_on_unread: bool = True
+    stop_unread_after_s: float | None = None
     lease_s: float = 15.0
-
-
-class KeptTurn:
-    """A turn that is over, or that another process runs: it is read from the store."""
-
-    def __init__(self, sessions: "Sessions", record: TurnRecord) -> None:
-        self.request_id: Final = record.request_id
-        self.record = record
-        self._sessions: Final = sessions
-
-    @property
-    def is_over(self) -> bool:
-        """Whether it has ended."""
-        return self.record.state is not TurnState.RUNNING
-
-    async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
-        """The packets that follow this number, to the end of the turn."""
-        async with aclosing(self.batches(after)) as batches:
-            async for batch in batches:
-                for kept in batch:
-                    yield kept
-
-    async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
-        """The same, page by page; looks again and again while the turn still runs elsewhere."""
-        store, look_s = self._sessions.store, FIRST_LOOK_S
-        while True:
-            while page := await store.packets(self.request_id, after_seq=after, limit=PAGE):
-                yield page
-                after, look_s = page[-1].seq, FIRST_LOOK_S
-            if self.is_over:
-                return
-            await asyncio.sleep(look_s)
-            if look_s == LAST_LOOK_S:
-                await self._sessions.recover()
-            look_s = min(2 * look_s, LAST_LOOK_S)
-            found = await store.turn(self.request_id)
-            if found is None:
-                return
-            self.record = found
-
-    async def whole(self) -> Collected:
-        """The answer as a whole, once the turn is over."""
-        collected = Collected()
-        async with aclosing(self.batches()) as batches:
-            async for batch in batches:
-                for kept in batch:
-                    collected.feed(StreamPacket.parse(kept.body))
-        return collected
 
 
 class Sessions:
@@ -120,9 +79,19 @@ class Sessions:
         self._rules: Final = rules or SessionRules()
         self._ended: Final = ended
         self._runner: Final = uuid4().hex
+        self._beginning: Final[list[str]] = []
         self._live: Final[dict[str, LiveTurn]] = {}
-        self._beat: asyncio.TimerHandle | None = None
-        self._beating: asyncio.Task[None] | None = None
+        self._unended: Final = UnendedTurns()
+        self._timer: asyncio.TimerHandle | None = None
+        self._polling: asyncio.Task[None] | None = None
+        self._loop_ran_at = monotonic()
+        is_alive = WeakMethod(self._is_alive)  # the thread must not keep sessions that nobody uses any more
+        self._heartbeat: Final = HeartbeatThread(
+            store,
+            self._runner,
+            every_s=self._rules.lease_s / BEATS_PER_LEASE,
+            is_needed=lambda: (check := is_alive()) is not None and check(),
+        )
 
     @property
     def running(self) -> int:
@@ -145,11 +114,15 @@ class Sessions:
             return live
         if self._rules.at_once is not None and len(self._live) >= self._rules.at_once:
             raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": self._rules.at_once})
-        begun = await self._begun(request, record)
-        if begun.known is not None:
-            _same_request(begun.known, record)
-            return self._live.get(record.request_id) or KeptTurn(self, begun.known)
-        return self._run(request, shape, record, begun, permits)
+        self._beginning.append(record.request_id)
+        try:
+            begun = await self._begun(request, record)
+            if begun.known is not None:
+                _same_request(begun.known, record)
+                return self._live.get(record.request_id) or self._kept(begun.known)
+            return self._run(request, shape, record, begun, permits)
+        finally:
+            self._beginning.remove(record.request_id)
 
     async def find(self, request_id: str, owner: str | None) -> LiveTurn | KeptTurn | None:
         """The turn of this id, if it is this owner's; None as owner is for whoever may see everything."""
@@ -158,8 +131,18 @@ class Sessions:
             record = await self.store.turn(request_id)
             if record is None:
                 return None
-            found = self._live.get(request_id) or KeptTurn(self, record)
+            found = self._live.get(request_id) or self._kept(record)
         return found if owner in (None, found.record.owner) else None
+
+    async def cancel(self, turn: LiveTurn | KeptTurn) -> bool:
+        """Stop a turn, in whatever process it runs; False if it is over.
+
+        Another process looks for such requests every `CANCEL_POLL_S`.
+        """
+        if isinstance(turn, LiveTurn) and not turn.is_over:
+            turn.cancel()
+            return True
+        return await self.store.request_cancel(turn.request_id)
 
     async def packets(self, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
         """The packets of this request, numbered from 1: run now, or given again if it was run before."""
@@ -199,7 +182,11 @@ class Sessions:
         return kept
 
     async def drain(self, seconds: float) -> None:
-        """Let the turns of this process end, for so long; then cancel them, which ends them properly."""
+        """Let the turns of this process end, for so long; then cancel them, which ends them properly.
+
+        Ends that the store cannot write until then are left to the other processes.
+        """
+        until = monotonic() + seconds
         if self._live:
             await asyncio.wait([turn.task for turn in self._live.values()], timeout=seconds)
         left = list(self._live.values())
@@ -207,21 +194,31 @@ class Sessions:
             turn.cancel()
         if left:
             await asyncio.wait([turn.task for turn in left])
-        if self._beat is not None:
-            self._beat.cancel()
-            self._beat = None
+        await self._unended.drain(max(0.0, until - monotonic()))
+        self._heartbeat.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     async def recover(self) -> int:
-        """End the turns whose process has gone silent; gives how many. Safe to be done by several at once.
+        """End the turns whose process is dead, and those of this one that it does not run; gives how many.
 
-        Their packets stay. An error and a close are added, so that whoever asks again gets a stream that ends.
+        Their packets stay. An error and a close are added, so that whoever asks again gets a stream that ends. Safe to
+        be done by several processes at once.
         """
-        now = self.engine.clock.now()
-        ended = 0
-        while left := await self.store.abandoned(now - timedelta(seconds=self._rules.lease_s), limit=PAGE):
+        ended, lease_s = 0, self._rules.lease_s
+        while left := await self.store.abandoned(lease_s, runner=self._runner, limit=PAGE):
             for turn in left:
-                ended += await self._recovered(turn, now)
+                ended += await self._recovered(turn)
+        for turn in await self.store.running(self._runner):
+            # A beginning whose confirmation was lost leaves such a row, and so does an error of ours.
+            if not any(turn.request_id in known for known in (self._beginning, self._live, self._unended)):
+                ended += await self._recovered(turn)
         return ended
+
+    def _kept(self, record: TurnRecord) -> KeptTurn:
+        unread_s = self._rules.stop_unread_after_s
+        return KeptTurn(self.store, record, recover=self.recover, stop_unread_after_s=unread_s)
 
     async def _begun(self, request: ServiceRequest, record: TurnRecord) -> Begun:
         declared = request.payload.capabilities
@@ -251,14 +248,22 @@ class Sessions:
         running = self.engine.begin(declared, begun.history, permits=permits)
         end = partial(self._end, shape, begun.last_receipt_hash)
         live = self._live[record.request_id] = LiveTurn(
-            running, record, self.store, end=end, forget=self._forget, goes_on=self._rules.goes_on_unread
+            running,
+            record,
+            self.store,
+            end=end,
+            forget=self._forget,
+            stop_unread_after_s=self._rules.stop_unread_after_s,
         )
-        if self._beat is None:
-            self._beat_later()
+        self._heartbeat.start()
+        if self._timer is None:
+            self._poll_later()
         return live
 
-    def _forget(self, request_id: str) -> None:
-        self._live.pop(request_id, None)
+    def _forget(self, turn: LiveTurn) -> None:
+        self._live.pop(turn.request_id, None)
+        if turn.is_unended:
+            self._unended.add(turn)
 
     def _record(self, request: ServiceRequest, shape: dict[str, Any]) -> TurnRecord:
         """What is kept of this request from its beginning; raises our error if it names nobody, or no session."""
@@ -294,7 +299,8 @@ class Sessions:
             previous = await self.store.last_receipt_hash(sealed.members["session_id"])
         raise StoreError("Too many turns of this session end at once")
 
-    async def _recovered(self, turn: TurnRecord, now: datetime) -> int:
+    async def _recovered(self, turn: TurnRecord) -> int:
+        now = self.engine.clock.now()
         packets = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
         last = Append(turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in packets])
         session = await self.store.session(turn.session_id)
@@ -308,22 +314,30 @@ class Sessions:
             return 0
         return 1
 
-    def _beat_later(self) -> None:
-        self._beat = asyncio.get_running_loop().call_later(self._rules.lease_s / 3, self._beat_now)
+    def _is_alive(self) -> bool:
+        """Whether this process has turns and its event loop runs them; asked by the thread that sends heartbeats."""
+        return bool(self._live or self._unended) and monotonic() - self._loop_ran_at < self.engine.limits.turn_s
 
-    def _beat_now(self) -> None:
-        """While turns run, let it be known that this process is alive; a turn's beginning is a sign of life, too."""
-        self._beat = None
+    def _poll_later(self) -> None:
+        self._loop_ran_at = monotonic()
+        self._timer = asyncio.get_running_loop().call_later(CANCEL_POLL_S, self._poll)
+
+    def _poll(self) -> None:
+        self._timer = None
         if self._live:
-            self._beating = asyncio.create_task(self._send_beat())
-            self._beat_later()
+            if self._polling is None or self._polling.done():
+                self._polling = asyncio.create_task(self._cancel_requested())
+            self._poll_later()
 
-    async def _send_beat(self) -> None:
+    async def _cancel_requested(self) -> None:
+        """Cancel the turns of this process that another one was asked to cancel."""
         try:
-            await self.store.beat(self._runner, self.engine.clock.now())
+            requested = await self.store.cancel_requests(self._runner)
         except StoreError:
-            # The turns themselves will find out; the next beat tries again.
-            return
+            return  # the next poll asks again
+        for request_id in requested:
+            if (turn := self._live.get(request_id)) is not None:
+                turn.cancel()
 
 
 def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,12 +43,9 @@ class Lookups:
         return await answer_turn(self._service, exchange, turn, after if wanted == EVENT_STREAM else None)
 
     async def cancel(self, exchange: Exchange) -> int:
-        """Stop a running turn; whoever reads it is told."""
+        """Stop a running turn, in whatever process it runs; its readers get an error and a close."""
         turn = await self._turn(exchange)
-        if not isinstance(turn, LiveTurn):
-            told = "This turn is over, or runs elsewhere"
-            raise RefusedError(told, ErrorCode.REQUEST_CONFLICT, {"request_id": turn.request_id})
-        turn.cancel()
+        await cancel_turn(self._service, turn)
         return await exchange.answer("{}", 202)
 
     async def receipt(self, exchange: Exchange) -> int:
@@ -95,6 +92,12 @@ async def find_turn(service: Service, request_id: str, caller: Caller) -> LiveTu
     if turn is None:
         raise missing(NO_REQUEST)
     return turn
+
+
+async def cancel_turn(service: Service, turn: LiveTurn | KeptTurn) -> None:
+    """Stop this turn; raises our error if it is already over."""
+    if not await service.sessions.cancel(turn):
+        raise RefusedError("This turn is already over", ErrorCode.REQUEST_CONFLICT, {"request_id": turn.request_id})
 
 
 def missing(told: str) -> RefusedError:

@@ -21,7 +21,7 @@ from accord.servers.admission import begin_turn
 from accord.servers.body import read_request, too_large
 from accord.servers.events import MAX_ID
 from accord.servers.failing import ClientGoneError, Receive, Scope, Send, as_ours, close_code, send_problem
-from accord.servers.lookups import find_turn, spelled_as_ours
+from accord.servers.lookups import cancel_turn, find_turn, spelled_as_ours
 from accord.servers.service import Caller, Headers, Service
 from accord.wire.message import Message
 from accord.wire.packet import ErrorPacket
@@ -161,10 +161,8 @@ class _Connection:
         if control.cancel is None:
             self._check_room()
             self._read(turn, control.after)
-        elif isinstance(turn, LiveTurn):
-            turn.cancel()
         else:
-            raise RefusedError("This turn is over, or runs elsewhere", ErrorCode.REQUEST_CONFLICT, {})
+            await cancel_turn(self._service, turn)
 
     def _check_room(self) -> None:
         if len(self._reading) >= MAX_TURNS:

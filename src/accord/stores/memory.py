@@ -3,16 +3,18 @@
 It keeps the same contract as the others, but for the one thing it cannot: what it acknowledged survives nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
+from math import inf
+from time import monotonic
 from typing import Any, Final
 
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import Append, Begun, Ending
+from accord.ports import Append, Begun, Ending, Heartbeat
 from accord.stores.told import (
     CLOSED,
     HAS_TOKENS,
@@ -66,11 +68,14 @@ class _Turn:
     """A turn as it was begun, and what became of it."""
 
     begun: TurnRecord
+    leased_at: float
     packets: list[str] = field(default_factory=list[str])
     items: dict[str, str] | None = None
     state: TurnState = TurnState.RUNNING
     ended_at: datetime | None = None
     receipt: ReceiptRecord | None = None
+    read_at: float = -inf
+    cancel_requested: bool = False
 
     @property
     def record(self) -> TurnRecord:
@@ -86,14 +91,29 @@ class _Turn:
         self.packets.extend(new.packets)
 
 
+@dataclass(frozen=True, slots=True)
+class _MemoryHeartbeat:
+    """Writes heartbeats; setting one item of a dict is safe in any thread."""
+
+    beats: dict[str, float]
+    clock: Callable[[], float]
+
+    def beat(self, runner: str) -> None:
+        self.beats[runner] = self.clock()
+
+    def close(self) -> None:
+        pass
+
+
 class MemoryStore:
     """Sessions in this process's memory. Every call runs to its end without yielding, so each is atomic."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self._clock: Final = clock
         self._is_open = False
         self._kept: Final[dict[str, _Kept]] = {}
         self._turns: Final[dict[str, _Turn]] = {}
-        self._beats: Final[dict[str, datetime]] = {}
+        self._beats: Final[dict[str, float]] = {}
         self._tokens: Final[dict[str, TokenRecord]] = {}
         self._requires_tokens = False
 
@@ -136,7 +156,7 @@ class MemoryStore:
             raise StoreConflictError(NOT_YOURS)
         else:
             kept.renew(session)
-        self._turns[turn.request_id] = _Turn(turn)
+        self._turns[turn.request_id] = _Turn(turn, self._clock())
         kept.turns.append(turn.request_id)
         return Begun(kept.session, None, kept.messages[-history:] if history else (), kept.chain)
 
@@ -146,17 +166,48 @@ class MemoryStore:
         turn = self._turns.get(request_id)
         return turn.record if turn else None
 
-    async def beat(self, runner: str, at: datetime) -> None:
-        """Keep that this runner of turns is alive."""
-        self._check()
-        self._beats[runner] = at
+    def heartbeat(self) -> Heartbeat:
+        """Something that a thread can send heartbeats with."""
+        return _MemoryHeartbeat(self._beats, self._clock)
 
-    async def abandoned(self, silent_since: datetime, *, limit: int) -> list[TurnRecord]:
-        """Turns still running whose runner has not been heard of since then."""
+    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
+        """Running turns of other processes that gave no sign of life for so long."""
         self._check()
-        running = (turn.record for turn in self._turns.values() if turn.state is TurnState.RUNNING)
-        left = [turn for turn in running if self._last_sign(turn) < silent_since]
-        return sorted(left, key=lambda turn: (turn.created_at, turn.request_id))[:limit]
+        since = self._clock() - lease_s
+        left = [turn for turn in self._running_turns() if turn.begun.runner != runner and self._last_sign(turn) < since]
+        return _oldest_first(left)[:limit]
+
+    async def running(self, runner: str) -> list[TurnRecord]:
+        """The running turns of one process."""
+        self._check()
+        return _oldest_first(turn for turn in self._running_turns() if turn.begun.runner == runner)
+
+    async def request_cancel(self, request_id: str) -> bool:
+        """Ask the process that runs this turn to cancel it."""
+        self._check()
+        turn = self._turns.get(request_id)
+        if turn is None or turn.state is not TurnState.RUNNING:
+            return False
+        turn.cancel_requested = True
+        return True
+
+    async def cancel_requests(self, runner: str) -> list[str]:
+        """The running turns of this process that another one wants cancelled."""
+        self._check()
+        running = (turn for turn in self._running_turns() if turn.begun.runner == runner)
+        return [turn.begun.request_id for turn in running if turn.cancel_requested]
+
+    async def mark_read(self, request_id: str) -> None:
+        """Write that a client of another process reads this turn now."""
+        self._check()
+        if turn := self._turns.get(request_id):
+            turn.read_at = self._clock()
+
+    async def is_read(self, request_id: str, *, within_s: float) -> bool:
+        """Whether a client of another process was reading this turn so short ago."""
+        self._check()
+        turn = self._turns.get(request_id)
+        return turn is not None and turn.read_at >= self._clock() - within_s
 
     async def append_packets(self, new: Append) -> None:
         """Keep packets and items."""
@@ -272,9 +323,12 @@ class MemoryStore:
         if not self._is_open:
             raise StoreError(CLOSED)
 
-    def _last_sign(self, turn: TurnRecord) -> datetime:
-        """When this turn's runner was last known to be alive; beginning a turn is a sign of life, too."""
-        return max(self._beats.get(turn.runner, turn.created_at), turn.created_at)
+    def _running_turns(self) -> Iterator[_Turn]:
+        return (turn for turn in self._turns.values() if turn.state is TurnState.RUNNING)
+
+    def _last_sign(self, turn: _Turn) -> float:
+        """When the process of this turn was last known to be alive."""
+        return max(self._beats.get(turn.begun.runner, -inf), turn.leased_at)
 
     def _running(self, request_id: str, otherwise: str) -> _Turn:
         turn = self._turns.get(request_id)
@@ -297,6 +351,10 @@ class MemoryStore:
             messages=len(kept.messages),
             receipts=len(kept.receipts),
         )
+
+
+def _oldest_first(turns: Iterable[_Turn]) -> list[TurnRecord]:
+    return sorted((turn.record for turn in turns), key=lambda turn: (turn.created_at, turn.request_id))
 
 
 def _place(session: SessionRecord) -> tuple[datetime, str]:

@@ -4,14 +4,17 @@ Each call is one transaction on a pooled connection. It is acknowledged when the
 server's own default; that many commits share one flush is PostgreSQL's doing.
 """
 
+import asyncio
 from typing import Final
 
 from asyncpg import InterfaceError, PostgresError  # pyright: ignore[reportMissingTypeStubs]
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from accord.errors import StoreError, UsageError
+from accord.ports import Heartbeat
+from accord.stores import liveness
 from accord.stores.failure import told_as_ours
 from accord.stores.finished import finished
 from accord.stores.migrate import migrate
@@ -40,17 +43,7 @@ class PostgresStore(SqlStore):
         """Connect, and bring the schema up to date."""
         if self._engine is not None:
             return
-        self._engine = create_async_engine(
-            self._url,
-            pool_size=self._pool_size,
-            max_overflow=0,
-            pool_pre_ping=True,  # a connection that died in the pool must not cost a turn
-            connect_args={
-                "timeout": CONNECT_TIMEOUT_S,
-                "command_timeout": COMMAND_TIMEOUT_S,
-                "server_settings": {"synchronous_commit": "on", "application_name": "accord"},
-            },
-        )
+        self._engine = _make_engine(self._url, self._pool_size)
         try:
             await self.write(migrate)
         except BaseException:
@@ -71,9 +64,57 @@ class PostgresStore(SqlStore):
         """What the statement returns, after its transaction was flushed."""
         return await finished(self._run(statement, *args, **kwargs))
 
+    def heartbeat(self) -> Heartbeat:
+        """A connection of its own, for a thread that sends heartbeats."""
+        return _PostgresHeartbeat(self._url, self._name)
+
     async def _run(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._engine is None:
             raise StoreError(CLOSED)
         with told_as_ours(self._name, PostgresError, InterfaceError):  # as they are, while connecting
             async with self._engine.begin() as connection:
                 return await connection.run_sync(statement, *args, **kwargs)
+
+
+class _PostgresHeartbeat:
+    """Writes heartbeats on its own connection, driven by an event loop of its own that runs during a beat only."""
+
+    def __init__(self, url: URL, name: str) -> None:
+        self._url: Final = url
+        self._name: Final = name
+        self._runner: asyncio.Runner | None = None
+        self._engine: AsyncEngine | None = None
+
+    def beat(self, runner: str) -> None:
+        """Write that this process is alive."""
+        self._runner = self._runner or asyncio.Runner()
+        with told_as_ours(self._name, PostgresError, InterfaceError):
+            self._runner.run(self._beat(runner))
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        runner, self._runner = self._runner, None
+        engine, self._engine = self._engine, None
+        if runner is not None:
+            with runner:
+                if engine is not None:
+                    runner.run(engine.dispose())
+
+    async def _beat(self, runner: str) -> None:
+        self._engine = self._engine or _make_engine(self._url, 1)
+        async with asyncio.timeout(CONNECT_TIMEOUT_S), self._engine.begin() as connection:
+            await connection.run_sync(liveness.beat, runner)
+
+
+def _make_engine(url: URL, pool_size: int) -> AsyncEngine:
+    return create_async_engine(
+        url,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_pre_ping=True,  # a connection that died in the pool must not cost a turn
+        connect_args={
+            "timeout": CONNECT_TIMEOUT_S,
+            "command_timeout": COMMAND_TIMEOUT_S,
+            "server_settings": {"synchronous_commit": "on", "application_name": "accord"},
+        },
+    )

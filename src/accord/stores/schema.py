@@ -82,6 +82,10 @@ turns: Final = Table(
     Column("last_seq", Integer, nullable=False, server_default="0"),
     Column("created_at", Instant, nullable=False),
     Column("ended_at", Instant),
+    # The next three are for the processes that share the database; `liveness.py` reads and writes them.
+    Column("leased_at", Instant, nullable=False, server_default="0"),
+    Column("read_at", Instant),
+    Column("cancel_requested", Integer, nullable=False, server_default="0"),
     Index("ix_turns_session", "session_id"),
     sqlite_with_rowid=False,
 )
@@ -89,7 +93,7 @@ turns: Final = Table(
 IS_RUNNING: Final = turns.c.state == literal_column(f"'{TurnState.RUNNING.value}'")
 Index("ix_turns_running", turns.c.created_at, sqlite_where=IS_RUNNING, postgresql_where=IS_RUNNING)
 
-# When each runner of turns was last heard of.
+# The last heartbeat of each process that runs turns, by the database's clock.
 runners: Final = Table(
     "runners",
     METADATA,

@@ -10,8 +10,8 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from accord.ports import Append, Begun, Ending
-from accord.stores import erase, statements, tokens
+from accord.ports import Append, Begun, Ending, Heartbeat
+from accord.stores import erase, liveness, statements, tokens
 from accord.wire.chat import ChatMessage
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord
 from accord.wire.token import TokenRecord
@@ -55,13 +55,33 @@ class SqlStore(ABC):
         """The turn of that request id."""
         return await self.read(statements.turn_of, request_id)
 
-    async def beat(self, runner: str, at: datetime) -> None:
-        """Keep that this runner of turns is alive."""
-        await self.write(statements.beat, runner, at)
+    @abstractmethod
+    def heartbeat(self) -> Heartbeat:
+        """A connection of its own, for a thread that sends heartbeats."""
 
-    async def abandoned(self, silent_since: datetime, *, limit: int) -> list[TurnRecord]:
-        """Turns still running whose runner has not been heard of since then."""
-        return await self.read(statements.abandoned, silent_since, limit)
+    async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
+        """Running turns of other processes that gave no sign of life for so long."""
+        return await self.read(liveness.abandoned, lease_s, runner, limit)
+
+    async def running(self, runner: str) -> list[TurnRecord]:
+        """The running turns of one process."""
+        return await self.read(liveness.running, runner)
+
+    async def request_cancel(self, request_id: str) -> bool:
+        """Ask the process that runs this turn to cancel it."""
+        return await self.write(liveness.request_cancel, request_id)
+
+    async def cancel_requests(self, runner: str) -> list[str]:
+        """The running turns of this process that another one wants cancelled."""
+        return await self.read(liveness.cancel_requests, runner)
+
+    async def mark_read(self, request_id: str) -> None:
+        """Write that a client of another process reads this turn now."""
+        await self.write(liveness.mark_read, request_id)
+
+    async def is_read(self, request_id: str, *, within_s: float) -> bool:
+        """Whether a client of another process was reading this turn so short ago."""
+        return await self.read(liveness.is_read, request_id, within_s)
 
     async def append_packets(self, new: Append) -> None:
         """Keep packets and items."""

@@ -23,7 +23,8 @@ from typing import Final
 from sqlalchemy import Connection, NullPool, create_engine
 
 from accord.errors import StoreError
-from accord.stores import statements
+from accord.ports import Heartbeat
+from accord.stores import liveness, statements
 from accord.stores.compiled import driver_of
 from accord.stores.failure import told_as_ours
 from accord.stores.migrate import migrate
@@ -127,6 +128,10 @@ class SqliteStore(SqlStore):
         await self.write(statements.probe)  # begins when what follows the first one is done
         return erased
 
+    def heartbeat(self) -> Heartbeat:
+        """A connection of its own, for a thread that sends heartbeats."""
+        return _SqliteHeartbeat(self._path, self._busy_timeout_s)
+
     def _told(self) -> AbstractContextManager[None]:
         return told_as_ours(str(self._path), sqlite3.Error)
 
@@ -184,3 +189,40 @@ class SqliteStore(SqlStore):
 def _set(connection: Connection, pragmas: tuple[str, ...]) -> None:
     for pragma in pragmas:
         driver_of(connection).execute(f"PRAGMA {pragma}")
+
+
+class _SqliteHeartbeat:
+    """Writes heartbeats on its own connection, opened with the first one."""
+
+    def __init__(self, path: Path, busy_timeout_s: float) -> None:
+        self._path: Final = path
+        self._busy_timeout_s: Final = busy_timeout_s
+        self._connection: Connection | None = None
+
+    def beat(self, runner: str) -> None:
+        """Write that this process is alive."""
+        with told_as_ours(str(self._path), sqlite3.Error):
+            connection = self._connection = self._connection or self._open()
+            driver = driver_of(connection)
+            driver.execute("BEGIN IMMEDIATE")
+            try:
+                liveness.beat(connection, runner)
+                driver.execute("COMMIT")
+            finally:
+                driver.rollback()  # does nothing after a commit
+
+    def close(self) -> None:
+        """Let go of the file."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _open(self) -> Connection:
+        def connect() -> sqlite3.Connection:
+            # Never creates the file: one that is gone is the store's to report.
+            address = f"{self._path.absolute().as_uri()}?mode=rw"
+            return sqlite3.connect(address, uri=True, timeout=self._busy_timeout_s, isolation_level=None)
+
+        connection = create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool).connect()
+        _set(connection, _FOR_WRITING)
+        return connection

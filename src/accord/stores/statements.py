@@ -9,7 +9,7 @@ others can see holds the session's first. `erase.py` does so too: nobody waits i
 
 import json
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from msgspec.structs import asdict, replace
@@ -18,8 +18,6 @@ from sqlalchemy import (
     Integer,
     bindparam,
     case,
-    delete,
-    exists,
     func,
     insert,
     literal,
@@ -33,17 +31,15 @@ from sqlalchemy import (
 from accord.errors import StoreConflictError
 from accord.ports import Append, Begun, Ending
 from accord.stores.compiled import Prepared, Row, by_engine, overwriting, values_of
-from accord.stores.schema import IS_RUNNING, items, messages, packets, receipts, runners, sessions, turns
+from accord.stores.database_clock import database_now
+from accord.stores.schema import IS_RUNNING, items, messages, packets, receipts, sessions, turns
 from accord.stores.told import NO_SESSION, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEXT, NOT_RUNNING, NOT_YOURS
 from accord.wire.chat import ChatMessage, Transcript
 from accord.wire.client import ClientCapabilities
 from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
-# A runner that has been silent for so long, and left nothing running, is forgotten.
-FORGOTTEN_AFTER: Final = timedelta(days=1)
-
 _SESSION: Final = [sessions.c[name] for name in SessionRecord.__struct_fields__]
-_TURN: Final = [turns.c[name] for name in TurnRecord.__struct_fields__]
+TURN_COLUMNS: Final = [turns.c[name] for name in TurnRecord.__struct_fields__]
 _RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
 
 
@@ -105,8 +101,9 @@ def _renew(new: Any) -> Any:
     )
 
 
+_BEGUN: Final = {**values_of(turns, *TurnRecord.__struct_fields__), "leased_at": database_now()}
 _NEW_TURN: Final = by_engine(
-    lambda new: new(turns).values(values_of(turns)).on_conflict_do_nothing(index_elements=["request_id"])
+    lambda new: new(turns).values(_BEGUN).on_conflict_do_nothing(index_elements=["request_id"])
 )
 _KEPT: Final = [sessions.c[name] for name in ("created_at", "updated_at", "capabilities", "negotiated")]
 _PUT: Final = by_engine(
@@ -163,52 +160,23 @@ def _as_text(session: SessionRecord) -> dict[str, str | None]:
     }
 
 
-# Turns and who runs them
+# Turns
 
 
-_TURN_OF: Final = Prepared(select(*_TURN).where(turns.c.request_id == bindparam("of")))
+_TURN_OF: Final = Prepared(select(*TURN_COLUMNS).where(turns.c.request_id == bindparam("of")))
 
 
 def turn_of(connection: Connection, request_id: str) -> TurnRecord | None:
     """The turn of that request id."""
     row = _TURN_OF.row(connection, {"of": request_id})
-    return None if row is None else _turn(row)
+    return None if row is None else turn_record(row)
 
 
-def _turn(row: Row) -> TurnRecord:
+def turn_record(row: Row) -> TurnRecord:
+    """The record of a row of `TURN_COLUMNS`."""
     fields: dict[str, Any] = dict(zip(TurnRecord.__struct_fields__, row, strict=True))
     fields["state"] = TurnState(fields["state"])
     return TurnRecord(**fields)
-
-
-_BEAT: Final = overwriting(runners)
-_FORGET: Final = Prepared(
-    delete(runners)
-    .where(runners.c.seen_at < bindparam("before"))
-    .where(~exists().where(turns.c.runner == runners.c.runner, IS_RUNNING))
-)
-
-
-def beat(connection: Connection, runner: str, at: datetime) -> None:
-    """Keep that a runner is alive, and forget those that have long been gone."""
-    _BEAT.met(connection, {"runner": runner, "seen_at": at})
-    _FORGET.met(connection, {"before": at - FORGOTTEN_AFTER})
-
-
-# A runner that was never heard of, is heard of in its turn.
-_ABANDONED: Final = Prepared(
-    select(*_TURN)
-    .join_from(turns, runners, turns.c.runner == runners.c.runner, isouter=True)
-    .where(IS_RUNNING)
-    .where(func.coalesce(runners.c.seen_at, turns.c.created_at) < bindparam("since", type_=turns.c.created_at.type))
-    .order_by(turns.c.created_at, turns.c.request_id)
-    .limit(bindparam("limit", type_=Integer))
-)
-
-
-def abandoned(connection: Connection, silent_since: datetime, limit: int) -> list[TurnRecord]:
-    """Turns still running whose runner has not been heard of since then."""
-    return [_turn(row) for row in _ABANDONED.rows(connection, {"since": silent_since, "limit": limit})]
 
 
 # Packets and items
