@@ -1,0 +1,98 @@
+"""`accord serve` as a process of its own, on a store that several such processes can share."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.servers.doors import body, events_of
+
+ROOT = Path(__file__).parent.parent.parent
+Packets = list[tuple[int | None, dict[str, Any]]]
+EVENTS = {"accept": "text/event-stream"}
+
+
+@dataclass(slots=True)
+class Served:
+    """A process and where it listens. Each call here is a connection of its own."""
+
+    process: subprocess.Popen[str]
+    address: str
+    log: Path
+
+    def client(self) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(self.address)
+
+    async def stream(self, number: int, query: str, session: str = "s") -> Packets:
+        """The packets of a new turn."""
+        asked = body(number, query, session=session)
+        async with self.client() as client, client.post("/v1/assist", json=asked, headers=EVENTS) as response:
+            return events_of(await response.read())
+
+    async def again(self, number: int) -> Packets:
+        """The packets of a turn that was begun here or elsewhere."""
+        async with self.client() as client, client.get(address_of(number), headers=EVENTS) as response:
+            return events_of(await response.read())
+
+    async def receipt(self, number: int) -> dict[str, Any]:
+        async with self.client() as client, client.get(f"{address_of(number)}/receipt") as response:
+            return await response.json()
+
+    async def cancel(self, number: int) -> int:
+        """The status of the answer to a cancellation."""
+        async with self.client() as client, client.delete(address_of(number)) as response:
+            return response.status
+
+
+def address_of(number: int) -> str:
+    return f"/v1/requests/{body(number)['request_id']}"
+
+
+def ops(packets: Packets) -> list[str]:
+    return [packet["op"] for _, packet in packets]
+
+
+def text_of(packets: Packets) -> str:
+    return "".join(packet["p"] for _, packet in packets if packet["op"] == "delta")
+
+
+def numbers(count: int) -> str:
+    """What `count N` answers."""
+    return "count " + "".join(f"{number} " for number in range(count)) + "end"
+
+
+@contextmanager
+def accord_serve(folder: Path, store: str, name: str = "a", **settings: Any) -> Generator[Served]:
+    """`accord serve` over this store, a path or a `postgresql:` address; it is killed if it still lives in the end."""
+    is_file = not store.startswith("postgresql:")
+    config, log = folder / f"{name}.toml", folder / f"{name}.log"
+    kind = f'kind = "sqlite"\npath = "{store}"' if is_file else 'kind = "postgres"\nurl_env = "STORE_URL"'
+    options = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
+    config.write_text(f"[store]\n{kind}\n[server]\nport = 0\n{options}\n", encoding="utf-8")
+    command = [sys.executable, "-m", "accord", "serve", "tests.servers.unruly_agent:agent", "--config", str(config)]
+    environment = {**os.environ, "STORE_URL": store, "PYTHONPATH": str(ROOT)}
+    with (
+        log.open("w", encoding="utf-8") as errors,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, env=environment, cwd=folder, text=True
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            # A process that cannot start ends, and then there is no line; pytest's limit bounds the rest.
+            found = re.search(r"http://\S+?(?=/v1)", process.stdout.readline())
+            assert found, log.read_text(encoding="utf-8")
+            yield Served(process, found.group(), log)
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait(10)
