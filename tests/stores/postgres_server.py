@@ -37,9 +37,9 @@ class PostgresServer:
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self._data, "-w", "-m", "immediate", "stop")
 
-    def make_database(self, name: str, *, like: str = "template0") -> str:
-        """The address of a new database, empty or a copy."""
-        self._run("createdb", "-h", self.folder, "-U", "accord", "-T", like, name)
+    def make_database(self, name: str) -> str:
+        """The address of a new, empty database."""
+        self._run("createdb", "-h", self.folder, "-U", "accord", "-T", "template0", name)
         return self.url(name)
 
     def url(self, name: str) -> str:
