@@ -278,6 +278,12 @@ class Agent:
         """What it is called; its function's name unless it has one of its own."""
         return self._name or getattr(self._run, "__name__", "agent")
 
+    @property
+    def source_file(self) -> str | None:
+        """The file of its function, if it is one; frames of a stack are told apart by it."""
+        code = getattr(self._run, "__code__", None)
+        return code.co_filename if code is not None else None
+
     def run(self, turn: Turn) -> AsyncIterator[Yielded]:
         """Its answer to this turn."""
         if self._run is None:

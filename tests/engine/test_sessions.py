@@ -111,7 +111,7 @@ def test_a_repeated_request_is_answered_again_and_never_run_twice(store: Session
 
 @pytest.mark.parametrize(
     ("other", "code"),
-    [(request(1, "something else"), "request_conflict"), (request(1, user="mallory"), "forbidden")],
+    [(request(1, "something else"), "request_conflict"), (request(1, user="mallory"), "not_found")],
 )
 def test_another_request_under_the_same_id_is_refused(store: SessionStore, other: ServiceRequest, code: str):
     made, _ = sessions(store, "once")

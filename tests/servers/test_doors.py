@@ -115,6 +115,12 @@ def test_another_users_session_is_refused(door: str):
     assert told.code == "forbidden"
 
 
+def test_another_users_request_id_is_not_found(door: str):
+    other = body(user="mallory", session="theirs")
+    _, told = asked(door, Application(make_service(Agent(relay), "x")), body(), other)
+    assert (told.code, told.message) == ("not_found", "There is no such request here")
+
+
 def test_a_failure_in_the_middle_is_told(door: str):
     (told,) = asked(door, Application(make_service(Agent(relay), "so far", Fault("gone"))), body())
     assert (told.code, told.message) == ("backend_failed", "gone")

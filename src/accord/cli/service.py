@@ -4,6 +4,7 @@ import json
 import logging
 import sys
 from datetime import timedelta
+from functools import partial
 from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Final
@@ -23,7 +24,8 @@ from accord.servers.identity import Doorkeeper
 from accord.servers.information import information_routes
 from accord.servers.serve import serve
 from accord.servers.service import Gate, Service
-from accord.servers.watch import Log, Metrics, Traces, Watch
+from accord.servers.stopping import Deadline
+from accord.servers.watch import Log, Metrics, Traces, Watch, Watchdog
 from accord.wire.operation import CAPABILITIES_PATH, METRICS_PATH
 
 LOG: Final = logging.getLogger("accord.servers")
@@ -42,10 +44,13 @@ FOR_CALLERS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 def run_service(loaded: Loaded, settings: ServerConfig, agent: str | None, *, insecure: bool) -> None:
     """Serve until a signal comes."""
     engine = build_engine(loaded, agent=agent)
-    event_loop_runner()(_serve(loaded, settings, engine, insecure=insecure))
+    with Deadline() as deadline:
+        event_loop_runner()(_serve(loaded, settings, engine, deadline, insecure=insecure))
 
 
-async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, *, insecure: bool) -> None:
+async def _serve(
+    loaded: Loaded, settings: ServerConfig, engine: Engine, deadline: Deadline, *, insecure: bool
+) -> None:
     async with opened(loaded, engine) as store:
         is_open = insecure or not (settings.oidc is not None or await store.requires_tokens())
         if is_open and not insecure and not is_loopback(settings.host):
@@ -55,7 +60,10 @@ async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, *, inse
         gate = make_gate(settings, None if insecure else store)
         service, metrics = make_service(loaded, settings, engine, store, gate)
         application = make_application(loaded, service, metrics, loopback_only=is_open and not insecure)
-        await serve(application, started=lambda address: announce(engine.agent.name, address, is_open=is_open))
+        started = partial(announce, engine.agent.name, is_open=is_open)
+        watchdog = Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged)
+        with watchdog.watching():
+            await serve(application, started=started, deadline=deadline)
 
 
 def make_gate(settings: ServerConfig, tokens: Store | None) -> Gate:

@@ -110,8 +110,12 @@ STARTER: Final = """\
 #body_timeout_s = 30.0
 #write_timeout_s = 30.0
 #heartbeat_s = 15.0
+# How long the event loop may stand still before what blocks it is logged; an agent that does not await blocks everyone.
+#stall_s = 1.0
 # How long running turns may go on after the service was told to stop.
 #drain_s = 30.0
+# The process exits so long after a second signal at the latest, even if an agent ignores that its turn is cancelled.
+#kill_s = 5.0
 # A turn that nobody reads any more: "continue" (it can be read again later) or "stop".
 #unread = "continue"
 # How long such a turn waits for a reader to come back before it is stopped.

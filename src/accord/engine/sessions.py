@@ -47,6 +47,7 @@ Telling = Callable[[str | None], dict[str, Any]]
 
 INTERRUPTED: Final = "The service was stopped in the middle of this turn"
 TOO_MANY: Final = "Too many turns are running"
+NO_REQUEST: Final = "There is no such request here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +364,7 @@ def _check_names(request: ServiceRequest) -> None:
 
 def _same_request(known: TurnRecord, record: TurnRecord) -> None:
     if known.owner != record.owner:
-        raise RefusedError("This request belongs to somebody else", ErrorCode.FORBIDDEN, {})
+        raise RefusedError(NO_REQUEST, ErrorCode.NOT_FOUND, {})  # as for every other look at another one's request
     if (known.session_id, known.request_digest) != (record.session_id, record.request_digest):
         told = "This request id was used before, for another request"
         raise RefusedError(told, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import isfinite
 from typing import Final
 
 JSON: Final = "application/json"
@@ -34,9 +35,10 @@ def _range(part: str) -> tuple[str, float]:
 
 def _number(text: str) -> float:
     try:
-        return min(max(float(text), 0.0), 1.0)
+        number = float(text)
     except ValueError:
         return 0.0
+    return min(max(number, 0.0), 1.0) if isfinite(number) else 0.0  # NaN compares with nothing
 
 
 def _quality(offer: str, ranges: Sequence[tuple[str, float]]) -> float:

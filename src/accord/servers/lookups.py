@@ -7,6 +7,7 @@ from typing import Final
 from uuid import UUID
 
 from accord.engine import KeptTurn, LiveTurn
+from accord.engine.sessions import NO_REQUEST
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.accept import EVENT_STREAM
 from accord.servers.address import Address, Exchange
@@ -14,7 +15,6 @@ from accord.servers.events import last_event_id
 from accord.servers.service import Caller, Service
 from accord.servers.streaming import answer_turn
 
-NO_REQUEST: Final = "There is no such request here"
 UNDER: Final = "/v1/requests/{request_id}"
 
 

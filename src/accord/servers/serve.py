@@ -1,14 +1,9 @@
-"""Runs the application on uvicorn until it is told to stop, and lets running turns finish first.
-
-At the first signal the service takes no new work, says so, and waits for its turns; at the second it goes at once.
-"""
+"""Runs the application on uvicorn until a signal stops it. What signals do is decided in `stopping.py`."""
 
 import asyncio
-import signal
 import socket
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Final
+from contextlib import contextmanager, nullcontext
 
 import uvicorn
 
@@ -16,9 +11,7 @@ from accord.errors import UsageError
 from accord.servers.app import Application
 from accord.servers.collector import spare_the_collector
 from accord.servers.connection import limited
-from accord.servers.failing import LOGGER
-
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+from accord.servers.stopping import CLOSE_S, Deadline, Stopping
 
 
 class _Server(uvicorn.Server):
@@ -29,18 +22,24 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve(application: Application, *, started: Callable[[str], None] = lambda _: None) -> None:
-    """Serve until a signal comes; `started` is told the address once it is listened at."""
+async def serve(
+    application: Application, *, started: Callable[[str], None] = lambda _: None, deadline: Deadline | None = None
+) -> None:
+    """Serve until a signal comes; `started` is called with the address once it is listened at.
+
+    A `deadline` that is handed in also holds for what is closed after the service, and for tasks that do not end.
+    """
     server = make_server(application)
-    leaving = _Leaving(application, server)
-    leaving.listen()
     announcing = asyncio.create_task(_announce(server, started))
     spare_the_collector()
-    try:
-        await server.serve(sockets=[listen_at(server.config.host, server.config.port)])
-    finally:
-        announcing.cancel()
-        leaving.stop_listening()
+    with (
+        Deadline() if deadline is None else nullcontext(deadline) as latest,
+        Stopping(application.service, server, latest).handling_signals(),
+    ):
+        try:
+            await server.serve(sockets=[listen_at(server.config.host, server.config.port)])
+        finally:
+            announcing.cancel()
 
 
 def make_server(application: Application) -> uvicorn.Server:
@@ -61,7 +60,7 @@ def make_server(application: Application) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_graceful_shutdown=5,
+        timeout_graceful_shutdown=CLOSE_S,
     )
     return _Server(config)
 
@@ -85,36 +84,3 @@ async def address_of(server: uvicorn.Server) -> str:
 
 async def _announce(server: uvicorn.Server, started: Callable[[str], None]) -> None:
     started(await address_of(server))
-
-
-class _Leaving:
-    """What is done when a signal comes."""
-
-    def __init__(self, application: Application, server: uvicorn.Server) -> None:
-        self._service: Final = application.service
-        self._server: Final = server
-        self._task: asyncio.Task[None] | None = None
-
-    def listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        for each in SIGNALS:
-            loop.add_signal_handler(each, self._called)
-
-    def stop_listening(self) -> None:
-        loop = asyncio.get_running_loop()
-        for each in SIGNALS:
-            loop.remove_signal_handler(each)
-
-    def _called(self) -> None:
-        if self._task is not None:
-            LOGGER.warning("Told twice to stop: stopping at once")
-            self._server.should_exit = self._server.force_exit = True
-            return
-        self._service.is_draining = True
-        self._task = asyncio.create_task(self._leave())
-
-    async def _leave(self) -> None:
-        running = self._service.sessions.running
-        LOGGER.info("Stopping", extra={"fields": {"running_turns": running}})
-        await self._service.sessions.drain(self._service.settings.drain_s)
-        self._server.should_exit = True

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord.errors import UsageError
-from accord.servers.watch.logs import LOGGER, REQUEST_ID, USER, Log, set_up_logging
+from accord.servers.watch.logs import LIBRARIES, LOGGER, REQUEST_ID, USER, Log, set_up_logging
 from tests.receipts import a_body
 from tests.servers.watch.turns import FAILED, SAID, an_eventful_turn
 
@@ -17,11 +17,12 @@ NASTY = 'a"\n\x1b[2J\x7f\x9b\u2028ü'
 
 @pytest.fixture(autouse=True)
 def logger() -> Iterator[logging.Logger]:
-    logger = logging.getLogger(LOGGER)
-    before = logger.handlers, logger.level, logger.propagate
-    yield logger
-    logger.handlers, logger.propagate = before[0], before[2]
-    logger.setLevel(before[1])
+    loggers = [logging.getLogger(name) for name in (LOGGER, *LIBRARIES)]
+    before = [(each, each.handlers, each.level, each.propagate) for each in loggers]
+    yield loggers[0]
+    for each, handlers, level, propagates in before:
+        each.handlers, each.propagate = handlers, propagates
+        each.setLevel(level)
 
 
 def written(capsys: pytest.CaptureFixture[str]) -> list[str]:
@@ -146,3 +147,22 @@ def test_setting_up_again_replaces_and_touches_no_other_logger(
     assert len(written(capsys)) == 1
     assert logging.getLogger().handlers == others
     assert len(logger.handlers) == 1
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_librarys_warning_is_one_line_of_ours_without_the_words_of_its_exception(
+    capsys: pytest.CaptureFixture[str], library: str, as_json: bool
+):
+    set_up_logging("debug", as_json=as_json)
+    log = logging.getLogger(f"{library}.part")
+    log.info("Started")
+    try:
+        raise ValueError(SAID)
+    except ValueError as error:
+        log.exception("Task exception was never retrieved\nfuture: <Task exception=%r>", error)
+    (only,) = written(capsys)
+    assert SAID not in only
+    assert "Task exception was never retrieved" in only
+    assert "builtins.ValueError" in only
+    assert not as_json or json.loads(only)["logger"] == f"{library}.part"

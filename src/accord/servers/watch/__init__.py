@@ -11,9 +11,10 @@ from accord.servers.service import Observer
 from accord.servers.watch.logs import LOGGER, REQUEST_ID, USER, Log, set_up_logging
 from accord.servers.watch.metrics import Metrics
 from accord.servers.watch.traces import Traces, continuing_trace
+from accord.servers.watch.watchdog import Watchdog
 from accord.wire.receipt import ReceiptBody
 
-__all__ = ["REQUEST_ID", "USER", "Log", "Metrics", "Traces", "Watch", "continuing_trace", "set_up_logging"]
+__all__ = ["REQUEST_ID", "USER", "Log", "Metrics", "Traces", "Watch", "Watchdog", "continuing_trace", "set_up_logging"]
 
 
 class Watch:

@@ -1,7 +1,8 @@
 """Log lines: one a turn, one an HTTP request, as JSON for machines or as text for terminals.
 
 They hold names, counts and times, never what a user or a model said, never a token or the value of a header. For that
-reason an exception is told by its kind and its place: its text may quote anybody. Only the logger `accord` is touched.
+reason an exception is told by its kind and its place: its text may quote anybody. Warnings of the libraries that serve
+and trace go through the same format, with the first line of their message; no other logger is touched.
 """
 
 import json
@@ -20,6 +21,7 @@ from accord.wire.adaptation import Rung
 from accord.wire.receipt import OutcomeStatus, ReceiptBody
 
 LOGGER: Final = "accord"
+LIBRARIES: Final = ("aiohttp", "asyncio", "opentelemetry", "sqlalchemy", "uvicorn", "websockets")
 LEVELS: Final = ("debug", "info", "warning", "error")
 
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("accord_request_id", default=None)
@@ -29,15 +31,20 @@ USER: Final[ContextVar[str | None]] = ContextVar("accord_user", default=None)
 
 
 def set_up_logging(level: str = "info", *, as_json: bool = True) -> None:
-    """Write the lines of `accord` to standard error from this level on; doing so again replaces how it was."""
+    """Write the lines of `accord` to standard error from this level on, and what libraries warn of.
+
+    Doing so again replaces how it was.
+    """
     if level.lower() not in LEVELS:
         raise UsageError(f"The log level should be one of {', '.join(LEVELS)}")
-    logger = logging.getLogger(LOGGER)
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if as_json else TextLines())
-    logger.handlers = [handler]
-    logger.setLevel(level.upper())
-    logger.propagate = False
+    least = logging.getLevelNamesMapping()[level.upper()]
+    for name in (LOGGER, *LIBRARIES):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(least if name == LOGGER else max(least, logging.WARNING))
+        logger.propagate = False
 
 
 def told(record: logging.LogRecord) -> dict[str, Any]:
@@ -46,13 +53,19 @@ def told(record: logging.LogRecord) -> dict[str, Any]:
         "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
         "level": record.levelname.lower(),
         "logger": record.name,
-        "message": record.getMessage(),
+        "message": _message(record),
         "request_id": getattr(record, "request_id", None) or REQUEST_ID.get(),
         "user": USER.get(),
         "fields": cast("dict[str, Any] | None", getattr(record, "fields", None)),
         "error": _failure(record.exc_info[1]) if record.exc_info else None,
     }
     return {name: value for name, value in line.items() if value is not None}
+
+
+def _message(record: logging.LogRecord) -> str:
+    """Our own message; of a library's its first line, since asyncio puts the words of exceptions into the others."""
+    message = record.getMessage()
+    return message if record.name.partition(".")[0] == LOGGER else message.partition("\n")[0]
 
 
 def _failure(error: BaseException | None) -> dict[str, Any] | None:

@@ -81,6 +81,12 @@ class Metrics:
         self._duration = Histogram(
             "accord_turn_seconds", "How long turns took.", buckets=(*_QUICK_S, *_SLOW_S), registry=own
         )
+        self._lag = Histogram(
+            "accord_loop_lag_seconds",
+            "How late the event loop ran its ten ticks a second; a blocking agent delays everyone.",
+            buckets=(*_QUICK_S, 30.0, 60.0),
+            registry=own,
+        )
         self._running = Gauge("accord_running_turns", "Turns that run in this process.", registry=own)
         # A series that is there before anything happened can be told from one that is missing; and it is found quicker.
         self._by_outcome = {outcome: turns.labels(outcome) for outcome in OutcomeStatus}
@@ -108,6 +114,10 @@ class Metrics:
     def count_running(self, count: Callable[[], int]) -> None:
         """Ask this whenever somebody wants to know how many turns run."""
         self._running.set_function(count)
+
+    def loop_lagged(self, seconds: float) -> None:
+        """Count one tick of the event loop that came so late."""
+        self._lag.observe(seconds)
 
     def turn_ended(self, body: ReceiptBody) -> None:
         """Count what the receipt says."""
