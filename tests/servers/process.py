@@ -32,14 +32,12 @@ class ServedProcess:
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith(what)).split()[1]) / 1024
 
-    async def until_logged(self, text: str, timeout_s: float = 15) -> str:
-        """The first line of the log with this text, as soon as it is there."""
+    async def until_logged(self, text: str, *, count: int = 1, timeout_s: float = 15) -> str:
+        """The first line of the log with this text, as soon as there are so many."""
         async with asyncio.timeout(timeout_s):
-            while True:
-                for line in self.log_lines:
-                    if text in line:
-                        return line
+            while len(found := [line for line in self.log_lines if text in line]) < count:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
+        return found[0]
 
 
 @asynccontextmanager

@@ -19,8 +19,9 @@ async def echo(turn: Turn) -> AsyncIterator[Yielded]:
     yield turn.text
 
 
-async def slow(turn: Turn) -> AsyncIterator[Yielded]:
-    await asyncio.sleep(0.6)
+async def slow_at_first(turn: Turn) -> AsyncIterator[Yielded]:
+    if turn.text == "question 1":
+        await asyncio.sleep(1.2)
     yield turn.text
 
 
@@ -85,7 +86,7 @@ def test_one_request_more_is_refused_after_the_others_were_answered():
 
 def test_headers_that_could_not_be_read_yet_are_not_late():
     async def run() -> None:
-        service = make_service(Agent(slow), header_timeout_s=0.3)
+        service = make_service(Agent(slow_at_first), header_timeout_s=1.0)
         async with wired(Application(service)) as port, port.wire() as wire:
             first, second, third = posts(3)
             await wire.send(first + second + third[:30])

@@ -44,8 +44,7 @@ def test_what_blocks_the_event_loop_is_logged_while_it_does_and_counted_afterwar
             assert "served_agent.py" in fields["agent_at"]
             assert fields["agent_at"].split()[-1] == "wait_for_file"
             assert any(each.endswith(" answer") for each in fields["stack"])
-            while len([each for each in served.log_lines if "The event loop is blocked" in each]) < 3:
-                await asyncio.sleep(0.02)
+            await served.until_logged("The event loop is blocked", count=3)
             reports = [json.loads(each)["fields"]["blocked_s"] for each in served.log_lines if "is blocked" in each]
             assert reports[2] - reports[1] > reports[1] - reports[0]  # further apart each time
             go.write_text("now")

@@ -48,9 +48,7 @@ def run_service(loaded: Loaded, settings: ServerConfig, agent: str | None, *, in
         event_loop_runner()(_serve(loaded, settings, engine, deadline, insecure=insecure))
 
 
-async def _serve(
-    loaded: Loaded, settings: ServerConfig, engine: Engine, deadline: Deadline, *, insecure: bool
-) -> None:
+async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, deadline: Deadline, *, insecure: bool) -> None:
     async with opened(loaded, engine) as store:
         is_open = insecure or not (settings.oidc is not None or await store.requires_tokens())
         if is_open and not insecure and not is_loopback(settings.host):

@@ -186,6 +186,10 @@ class LimitedConnection(_Written, HttpToolsProtocol):
             self._look_later()
         elif not self._reading.is_stopped:
             self.flow.resume_reading()  # the flow did not while the request that was just started still waited
+            if self._deadline is not None:
+                # Headers of which a part came with a waiting request: only now can the rest be read.
+                self._stop_waiting()
+                self._await_headers()
         elif is_last:
             self._give_up(TOO_MANY_PIPELINED)
 
