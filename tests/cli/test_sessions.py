@@ -23,6 +23,9 @@ kind = "scripted"
 manifest = "declared"
 overrides = { streaming = "native" }
 options = { script = ["Hello ", "there."] }
+
+[store]
+path = "accord.db"
 """
 
 

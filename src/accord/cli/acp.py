@@ -1,29 +1,27 @@
 """`accord acp`: the flags, and the parts put together for an editor."""
 
-import os
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from accord.cli.config import ConfigOption
+from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
 from accord.cli.terminal import unfiltered_streams
-from accord.config import Loaded, load_config
+from accord.config import Loaded
 
 
-def acp_command(
+def acp_command(  # noqa: PLR0913 - one flag each
     agent: Annotated[str | None, typer.Argument(help="module:name, or an agent of the configuration.")] = None,
     *,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write logs for a program.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
     config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
 ) -> None:
     """Serve an agent to an editor: the Agent Client Protocol on standard input and output."""
     from accord.servers.watch import set_up_logging  # noqa: PLC0415 - as below
 
-    loaded = load_config(config, environ=os.environ)
-    sys.path.insert(0, str(Path.cwd()))  # where people keep their agents
+    loaded = load(config, trusts=trust, store=store)
     set_up_logging(log_level, as_json=log_json)
     with unfiltered_streams():
         _run(loaded, agent)

@@ -4,13 +4,11 @@ The answer goes to standard output as it comes, everything else to standard erro
 failed, 2 the call or a file has to be put right.
 """
 
-import os
 from typing import Annotated
 
 import typer
 
-from accord.cli.config import ConfigOption
-from accord.config import load_config
+from accord.cli.loading import ConfigOption, TrustOption, load
 
 
 def ask_command(  # noqa: PLR0913 - the command's own flags
@@ -28,6 +26,7 @@ def ask_command(  # noqa: PLR0913 - the command's own flags
         bool, typer.Option("--stream/--no-stream", help="Print the answer as it comes, or at once.")
     ] = True,
     config: ConfigOption = None,
+    trust: TrustOption = False,
 ) -> None:
     """Ask a model one question, and hear what had to be emulated or was lost."""
     # An engine takes a while to load, which no other command should wait for.
@@ -36,7 +35,7 @@ def ask_command(  # noqa: PLR0913 - the command's own flags
     from accord.cli.reading import STDIN, read_json, read_text  # noqa: PLC0415
 
     memory = (("store", "kind"), "memory", "accord ask")  # one turn is not worth a file
-    loaded = load_config(config, environ=os.environ, flags=[memory])
+    loaded = load(config, trusts=trust, flags=[memory])
     asked = Asked(
         prompt=read_text(STDIN) if prompt == STDIN else prompt,
         content=attached(image or (), file or (), loaded.config.limits.max_block_bytes),

@@ -2,8 +2,10 @@
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, cast
 
 from accord.agent import Agent, load_agent
@@ -12,6 +14,7 @@ from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.cli.acp_backend import acp_backend
 from accord.cli.known import Known, known_of
 from accord.cli.model_apis import APIS
+from accord.cli.store_file import prepare_store_file
 from accord.config import (
     BackendConfig,
     Config,
@@ -79,18 +82,22 @@ def build_engine(loaded: Loaded, *, agent: Agent | str | None = None) -> Engine:
     """The engine that this configuration describes; without any backend in it, one that echoes."""
     config = loaded.config
     backends = [assembled.backend for assembled in build_backends(loaded)] or [EchoBackend()]
+    images = PillowImages() if has_pillow() else None
     limits = _time_limits(config)
     dispatcher = Dispatcher(backends, config=plan_config(config), settings=emulation_settings(config), limits=limits)
     chosen = agent if isinstance(agent, Agent) else find_agent(agent or config.default_agent, config)
-    images = PillowImages() if has_pillow() else None
     return Engine(chosen, dispatcher, limits=limits, content_limits=content_limits(config), images=images)
 
 
 def find_agent(name: str, config: Config) -> Agent:
     """The agent of this name: the operator's, a built-in one, or the one at `module:name`."""
-    if name in config.agents:
-        return load_agent(config.agents[name])
-    return BUILT_IN.get(name) or load_agent(name)
+    if name not in config.agents and name in BUILT_IN:
+        return BUILT_IN[name]
+    # People keep their agents in the folder where they start them. It comes after everything that is installed, and
+    # only once our own parts are loaded: a file `json.py` or `PIL.py` in a folder must not become a part of Accord.
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)
+    return load_agent(config.agents.get(name, name))
 
 
 def open_store(loaded: Loaded, *, create: bool = True) -> Store:
@@ -99,7 +106,7 @@ def open_store(loaded: Loaded, *, create: bool = True) -> Store:
     if store.kind is StoreKind.MEMORY:
         return MemoryStore()
     if store.kind is StoreKind.SQLITE:
-        return SqliteStore(loaded.path_of(store.path), create=create)
+        return SqliteStore(prepare_store_file(loaded, create=create), create=create)
     address = os.environ.get(store.url_env)
     if not address:
         raise UsageError(f"The store is postgres: set {store.url_env} to its address")

@@ -3,13 +3,11 @@
 Exit status 1 when one of them cannot be reached.
 """
 
-import os
 from typing import Annotated, Final
 
 import typer
 
-from accord.cli.config import ConfigOption
-from accord.config import load_config
+from accord.cli.loading import ConfigOption, TrustOption, load
 
 LOOK_S: Final = 10.0
 ANSWER_S: Final = 60.0
@@ -24,27 +22,29 @@ def backends_command(
     timeout_s: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for each.")] = LOOK_S,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result for a program.")] = False,
     config: ConfigOption = None,
+    trust: TrustOption = False,
 ) -> None:
     """Show each backend: whether it can be reached, whose word its manifest is, and what nobody knows of it."""
     if context.invoked_subcommand is not None:
         return
     from accord.cli.backend_states import show_backends  # noqa: PLC0415
 
-    if not show_backends(load_config(config, environ=os.environ), timeout_s, as_json=as_json):
+    if not show_backends(load(config, trusts=trust), timeout_s, as_json=as_json):
         raise typer.Exit(1)
 
 
 @backends_app.command("probe")
-def probe_command(
+def probe_command(  # noqa: PLR0913 - one flag each
     name: Annotated[str, typer.Argument(help="The backend, as the configuration calls it.")],
     *,
     write: Annotated[bool, typer.Option("--write", help="Keep what was found beside the configuration.")] = False,
     timeout_s: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for each.")] = ANSWER_S,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result for a program.")] = False,
     config: ConfigOption = None,
+    trust: TrustOption = False,
 ) -> None:
     """Ask a backend what it can do with a few small requests, and compare that with what is said of it."""
     from accord.cli.probe import show_probe  # noqa: PLC0415
 
-    if not show_probe(name, load_config(config, environ=os.environ), timeout_s, write=write, as_json=as_json):
+    if not show_probe(name, load(config, trusts=trust), timeout_s, write=write, as_json=as_json):
         raise typer.Exit(1)

@@ -4,24 +4,23 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
 from rich.table import Table
 
+from accord.cli.loading import ConfigOption
 from accord.cli.terminal import Console, styled
 from accord.config import Config, Loaded, StoreKind, load_config
 from accord.config.environment import unread_variables
 from accord.config.find import FILE_NAME
 from accord.config.origin import written
 from accord.config.starter import STARTER
+from accord.config.trust import effects, is_trusted, trust
+from accord.core.terminal import make_line
 from accord.errors import ConfigError, UsageError
-
-ConfigOption = Annotated[
-    str | None, typer.Option("--config", help="The configuration's file; else ACCORD_CONFIG, else ./accord.toml.")
-]
-"""For every command that runs on a configuration."""
 
 COLOURS: Final = {"default": "bright_black", "file": "", "env": "yellow", "flag": "cyan"}
 
@@ -54,6 +53,8 @@ def check_command(
         raise typer.Exit(1) from None
     secrets = list(_secrets(loaded.config, os.environ))
     notes = unread_variables(os.environ)
+    if not is_trusted(loaded, os.environ):
+        notes.append(f"{loaded.file} is not trusted yet: `accord config trust` shows what it does, and trusts it")
     if as_json:
         _print_json(loaded, secrets, notes)
     else:
@@ -70,11 +71,24 @@ def init_command(
     try:
         with file.open("w" if force else "x", encoding="utf-8") as out:
             out.write(STARTER)
+        trust(str(file), sha256(STARTER.encode()).hexdigest(), os.environ)
     except FileExistsError:
         raise UsageError(f"{file}: is there already; --force writes over it") from None
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
     print(f"Wrote {file}; `accord config check` shows what is in effect")
+
+
+@config_app.command("trust")
+def trust_command(
+    file: Annotated[str, typer.Argument(help="The configuration's file.")] = FILE_NAME,
+) -> None:
+    """Trust a configuration as it is, so that commands in its folder use it without asking."""
+    loaded = load_config(file, environ=os.environ)
+    for effect in effects(loaded):
+        print(f"it {make_line(effect)}")
+    trust(file, loaded.digest or "", os.environ)
+    print(f"Trusted {Path(file).resolve()} until it changes")
 
 
 def _check_backends(loaded: Loaded) -> None:

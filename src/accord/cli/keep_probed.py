@@ -7,11 +7,13 @@ anything else than the old one and that line, it is left as it is and the operat
 import json
 import os
 import tempfile
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from accord.config import BackendConfig, Loaded, read_config
 from accord.config.locate import locate
+from accord.config.trust import trust
 from accord.errors import ConfigError, UsageError
 from accord.wire.probed import Probed
 
@@ -31,6 +33,8 @@ def keep_probed(loaded: Loaded, backend: BackendConfig, record: Probed) -> str:
     if changed is None:
         return f"{told}. Add this line to the backend {backend.name} in {config}: {_line(name)}"
     _write(config, changed)
+    if not loaded.is_named:  # it was trusted before, and this line is ours
+        trust(str(config), sha256(changed.encode()).hexdigest(), os.environ)
     return f"{told}, and in {config} the line: {_line(name)}"
 
 

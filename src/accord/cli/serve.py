@@ -1,15 +1,11 @@
 """`accord serve`: the flags. What is served is put together in `service.py`, which only this command has to load."""
 
-import os
-import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from accord.cli.config import ConfigOption
+from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
 from accord.cli.terminal import unfiltered_streams
-from accord.config import load_config
 
 
 def serve_command(  # noqa: PLR0913 - one flag each
@@ -21,16 +17,17 @@ def serve_command(  # noqa: PLR0913 - one flag each
     log_json: Annotated[bool, typer.Option("--log-json", help="Write logs for a program.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
 ) -> None:
     """Serve an agent over HTTP. Without anything it is the demo agent, at http://127.0.0.1:8000."""
     # A server takes a second to load, which no other command should wait for.
     from accord.cli.service import run_service  # noqa: PLC0415
     from accord.servers.watch import set_up_logging  # noqa: PLC0415
 
-    loaded = load_config(config, environ=os.environ)
+    loaded = load(config, trusts=trust, store=store)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = loaded.config.server.model_copy(update=given)
-    sys.path.insert(0, str(Path.cwd()))  # where people keep their agents
     set_up_logging(log_level, as_json=log_json)
     with unfiltered_streams():
         run_service(loaded, settings, agent, insecure=insecure)

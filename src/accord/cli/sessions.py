@@ -1,7 +1,6 @@
 """`accord sessions`: what is remembered, and how it is forgotten. The store is the configuration's."""
 
 import json
-import os
 import sys
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
@@ -10,9 +9,8 @@ import typer
 from msgspec.structs import asdict
 from pydantic_core import to_jsonable_python
 
-from accord.cli.config import ConfigOption
+from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
 from accord.cli.store import with_store
-from accord.config import load_config
 from accord.core.terminal import make_line
 from accord.errors import UsageError
 from accord.wire.session import Erased, SessionRecord
@@ -27,10 +25,12 @@ def list_command(
     owner: Annotated[str, typer.Argument(help="Whose sessions.")],
     *,
     config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records for a program.")] = False,
 ) -> None:
     """List the sessions of a user, the newest first."""
-    found = with_store(config, lambda store: store.sessions(owner, limit=PAGE))
+    found = with_store(load(config, trusts=trust, store=store), lambda opened: opened.sessions(owner, limit=PAGE))
     if as_json:
         print(json.dumps([_plain(session) for session in found], indent=2, ensure_ascii=False))
         return
@@ -41,10 +41,14 @@ def list_command(
 
 @sessions_app.command("receipts")
 def receipts_command(
-    session: Annotated[str, typer.Argument(help="The session.")], *, config: ConfigOption = None
+    session: Annotated[str, typer.Argument(help="The session.")],
+    *,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
 ) -> None:
     """Write the receipts of a session, one a line, as `accord receipts verify` reads them."""
-    found = with_store(config, lambda store: store.receipts(session))
+    found = with_store(load(config, trusts=trust, store=store), lambda opened: opened.receipts(session))
     for record in found:
         print(record.body)
     if not found:
@@ -58,11 +62,13 @@ def delete_user_command(
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
 ) -> None:
     """Delete everything of one user: sessions, turns, packets, messages, receipts, tokens."""
     if not yes:
         typer.confirm(f"Delete everything of {owner}?", abort=True)
-    print(_told(with_store(config, lambda store: store.delete_user(owner))))
+    print(_told(with_store(load(config, trusts=trust, store=store), lambda opened: opened.delete_user(owner))))
 
 
 @sessions_app.command("expire")
@@ -70,13 +76,16 @@ def expire_command(
     *,
     days: Annotated[int | None, typer.Option(min=1, help="Older than this; else retention_days of the file.")] = None,
     config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
 ) -> None:
     """Delete the sessions that nothing has happened in for so long."""
-    kept_days = days if days is not None else load_config(config, environ=os.environ).config.retention_days
+    loaded = load(config, trusts=trust, store=store)
+    kept_days = days if days is not None else loaded.config.retention_days
     if kept_days is None:
         raise UsageError("How old? Give --days, or set retention_days in the configuration")
     before = datetime.now(UTC) - timedelta(days=kept_days)
-    print(_told(with_store(config, lambda store: store.expire(before))))
+    print(_told(with_store(loaded, lambda opened: opened.expire(before))))
 
 
 def _told(erased: Erased) -> str:

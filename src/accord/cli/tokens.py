@@ -1,7 +1,6 @@
 """`accord tokens`: manage API tokens. A token is shown once, when it is made; the store has its hash only."""
 
 import json
-import os
 import secrets
 import sys
 from datetime import UTC, datetime, timedelta
@@ -11,11 +10,11 @@ import typer
 from rich.console import RenderableType
 from rich.table import Table
 
-from accord.cli.config import ConfigOption
+from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
 from accord.cli.reading import as_message
 from accord.cli.store import with_store
 from accord.cli.terminal import Console, styled, styled_line
-from accord.config import StoreKind, load_config
+from accord.config import StoreKind
 from accord.errors import StoreConflictError, UsageError
 from accord.wire.token import PREFIX, SECRET_BYTES, TokenRecord, digest_of
 
@@ -25,15 +24,18 @@ tokens_app = typer.Typer(help="Manage API tokens.", no_args_is_help=True, rich_m
 
 
 @tokens_app.command("add")
-def add_command(
+def add_command(  # noqa: PLR0913 - one flag each
     user: Annotated[str, typer.Argument(help="Who its bearer is: the `user` of their requests.")],
     *,
     label: Annotated[str, typer.Option(help="What it is for, to know it by in the list.")] = "",
     days: Annotated[int | None, typer.Option(min=1, max=36_500, help="Good for so long; else until revoked.")] = None,
     config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
 ) -> None:
     """Make a token and print it. It is not shown again."""
-    if load_config(config, environ=os.environ).config.store.kind is StoreKind.MEMORY:
+    loaded = load(config, trusts=trust, store=store)
+    if loaded.config.store.kind is StoreKind.MEMORY:
         raise UsageError("The store is memory: it would forget the token at once. Choose sqlite or postgres")
     now = datetime.now(UTC)
     token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
@@ -46,7 +48,7 @@ def add_command(
         "expires_at": None if days is None else now + timedelta(days=days),
     }
     record = as_message(fields, TokenRecord, "tokens add")
-    with_store(config, lambda store: store.put_token(record), create=True)
+    with_store(loaded, lambda opened: opened.put_token(record), create=True)
     print(token)
     print(_advice(record), file=sys.stderr)
 
@@ -55,10 +57,12 @@ def add_command(
 def list_command(
     *,
     config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the records for a program.")] = False,
 ) -> None:
     """List the tokens, the oldest first. None of them can be read from here."""
-    found, now = with_store(config, lambda store: store.tokens()), datetime.now(UTC)
+    found, now = with_store(load(config, trusts=trust, store=store), lambda opened: opened.tokens()), datetime.now(UTC)
     if as_json:
         print(json.dumps([_shown(token, now) for token in found], indent=2, ensure_ascii=False))
         return
@@ -72,27 +76,30 @@ def revoke_command(
     token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id, as the list has it.")],
     *,
     config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
 ) -> None:
     """Revoke a token; a running server notices within seconds.
 
     A service whose last token is revoked refuses everybody until one is added, or until `accord tokens open`.
     """
-    if not with_store(config, lambda store: store.revoke_token(token_id)):
+    loaded = load(config, trusts=trust, store=store)
+    if not with_store(loaded, lambda opened: opened.revoke_token(token_id)):
         print(f"accord: there is no token {token_id}; `accord tokens list` has them all", file=sys.stderr)
         raise typer.Exit(1)
     print(f"Revoked {token_id}")
-    if not with_store(config, lambda store: store.tokens()):
+    if not with_store(loaded, lambda opened: opened.tokens()):
         print(NONE_LEFT, file=sys.stderr)
 
 
 @tokens_app.command("open")
-def open_command(*, config: ConfigOption = None) -> None:
+def open_command(*, config: ConfigOption = None, trust: TrustOption = False, store: StoreOption = None) -> None:
     """Allow access without tokens again, after the last token was revoked. Takes effect at the next `accord serve`.
 
     Once a token was added, a service requires tokens for good; only this command changes that.
     """
     try:
-        with_store(config, lambda store: store.allow_open())
+        with_store(load(config, trusts=trust, store=store), lambda opened: opened.allow_open())
     except StoreConflictError:
         print("accord: there are tokens; revoke each of them first (`accord tokens list`)", file=sys.stderr)
         raise typer.Exit(1) from None

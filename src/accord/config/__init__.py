@@ -2,7 +2,7 @@
 
     find.py ──> text ──> read.py: parse, override, check ──> Loaded(config, origins) ──> translate.py: what `core` takes
 
-Only `find.py` touches the disk. Nothing here knows a concrete backend, store or server.
+Only `find.py`, `state.py` and `trust.py` touch the disk. Nothing here knows a concrete backend, store or server.
 """
 
 from accord.config.find import find_config, load_config

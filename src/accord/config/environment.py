@@ -1,7 +1,8 @@
 """What environment variables say about the configuration: one table. Secrets are read where they are used, not here.
 
-Beside the table there are `ACCORD_CONFIG` (which file), `ACCORD_KEY_<BACKEND>` (a backend's key, over `key_env`) and
-`ACCORD_STORE_URL` (the store's address unless `url_env` names another).
+Beside the table there are `ACCORD_CONFIG` (which file), `ACCORD_STATE_DIR` (where this user's state is kept),
+`ACCORD_KEY_<BACKEND>` (a backend's key, over `key_env`) and `ACCORD_STORE_URL` (the store's address unless `url_env`
+names another).
 """
 
 from collections.abc import Callable, Mapping
@@ -10,10 +11,13 @@ from typing import Any, Final
 
 from accord.config.model import KEY_PREFIX
 from accord.config.origin import Origin, OriginKind, Override
+from accord.config.state import STATE_VARIABLE
 from accord.errors import Mistake
 
 CONFIG_VARIABLE: Final = "ACCORD_CONFIG"
 STORE_URL_VARIABLE: Final = "ACCORD_STORE_URL"
+OTHERS: Final = (CONFIG_VARIABLE, STORE_URL_VARIABLE, STATE_VARIABLE)
+"""Variables that set no key of the configuration."""
 PREFIX: Final = "ACCORD_"
 WORDS: Final = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
@@ -68,9 +72,9 @@ def unread_variables(environ: Mapping[str, str]) -> list[str]:
     """A sentence for each `ACCORD_…` variable that looks like a misspelt one of the table."""
     told: list[str] = []
     for name in sorted(environ):
-        known = name in VARIABLES or name in (CONFIG_VARIABLE, STORE_URL_VARIABLE) or name.startswith(KEY_PREFIX)
+        known = name in VARIABLES or name in OTHERS or name.startswith(KEY_PREFIX)
         if known or not name.startswith(PREFIX):
             continue
-        if near := get_close_matches(name, (*VARIABLES, CONFIG_VARIABLE, STORE_URL_VARIABLE), n=1, cutoff=0.8):
+        if near := get_close_matches(name, (*VARIABLES, *OTHERS), n=1, cutoff=0.8):
             told.append(f"env {name}: nobody reads this; did you mean {near[0]}?")
     return told

@@ -1,9 +1,8 @@
-"""Finds and reads the configuration's file: the one named, `ACCORD_CONFIG`, `./accord.toml`, or none.
-
-The only place of this room that touches the disk.
-"""
+"""Finds and reads the configuration's file: the one named, `ACCORD_CONFIG`, `./accord.toml`, or none."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +34,9 @@ def load_config(
     """The effective configuration; without a file, the embedded defaults under environment and flags."""
     name = find_config(given, environ, folder)
     text = None if name is None else _read(name)
-    return read_config(text, name or FILE_NAME, environ=environ, flags=flags)
+    loaded = read_config(text, name or FILE_NAME, environ=environ, flags=flags)
+    is_named = given is not None or bool(environ.get(CONFIG_VARIABLE))
+    return replace(loaded, is_named=is_named, digest=None if text is None else sha256(text.encode()).hexdigest())
 
 
 def _there(name: str, told: str) -> str:

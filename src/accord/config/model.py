@@ -184,10 +184,13 @@ class StoreKind(StrEnum):
 
 
 class StoreConfig(Table, frozen=True):
-    """Where sessions are kept: `path` is SQLite's file, `url_env` the variable with PostgreSQL's address."""
+    """Where sessions are kept: `path` is SQLite's file, `url_env` the variable with PostgreSQL's address.
+
+    Without a path the file is in the user's state folder.
+    """
 
     kind: StoreKind = StoreKind.SQLITE
-    path: Annotated[str, Field(min_length=1)] = "accord.db"
+    path: Annotated[str, Field(min_length=1)] | None = None
     url_env: Variable = "ACCORD_STORE_URL"
 
     @model_validator(mode="after")

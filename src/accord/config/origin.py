@@ -49,6 +49,10 @@ class Loaded:
     config: Config
     origins: Mapping[Path, Origin]
     file: str | None = None
+    is_named: bool = True
+    """Whether somebody named the file; otherwise it was found in the working directory."""
+    digest: str | None = None
+    """The SHA-256 of the file's text, as it was read."""
 
     def origin(self, path: Iterable[str | int]) -> Origin:
         """Where the value at this path came from: its own origin, or that of the nearest table around it."""

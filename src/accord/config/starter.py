@@ -95,6 +95,7 @@ STARTER: Final = """\
 # Where sessions are kept: "sqlite" in a file, "memory", or "postgres" (its address in the variable named by `url_env`).
 [store]
 #kind = "sqlite"
+# SQLite's file, relative to this one; without it the file is in your own state folder (docs/configuration.md).
 #path = "accord.db"
 
 # How the service is reached. Anything but loopback needs tokens (`accord tokens add`), an issuer below, or --insecure.
