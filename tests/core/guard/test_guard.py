@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.guard import BlockCutter, Guard, Mode, Side
+from accord.core.guard import BlockCutter, Guard, Mode, Severity, Side
+from accord.core.guard.guard import RPC
 from accord.core.permit import ALLOW_OR_REJECT, permission_question
 from accord.core.rpc import call_line
 from accord.core.validate import ContentValidator
@@ -85,15 +86,40 @@ def test_what_an_agent_of_ours_asks_leave_for_and_what_it_is_answered_pass_as_th
     [
         line("session/new", {"cwd": "/"}),
         b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}\n',
-        b"garbage\n",
-        b"[]\n",
-        b"42\n",
         b"\n",
         b'{ "jsonrpc" : "2.0",  "id":7, "result":{} }\r\n',
     ],
 )
 def test_whatever_is_no_prompt_passes_untouched(asked: bytes):
     assert met(Mode.GUARD, {}).from_editor(asked).forward == asked
+
+
+BROKEN = [
+    (b"garbage\n", -32700, None),
+    (b"[]\n", -32600, None),
+    (b"42\n", -32600, None),
+    (b'{"jsonrpc":"2.0","id":3}\n', -32600, 3),
+    (b'{"jsonrpc":"1.0","id":3,"method":"x"}\n', -32600, 3),
+    (b'{"jsonrpc":"2.0","id":3,"method":7}\n', -32600, 3),
+    (b'{"jsonrpc":"2.0","id":[],"method":"session/prompt"}\n', -32600, None),
+    (b'{"jsonrpc":"2\\u002e0","id":3,"method":"session\\/prompt","params":{"prompt":[{"type":"image"}]}}\n', -32600, 3),
+    (b'{"jsonrpc":"2\\u002e0","id":"x","method":"session/prompt","params":{"prompt":[]}}\n', -32600, "x"),
+    (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":3,"method":"session\\/prompt","params":{}}\n', -32700, None),
+]
+
+
+@pytest.mark.parametrize("mode", [Mode.GUARD, Mode.ADAPT])
+@pytest.mark.parametrize(("asked", "code", "own"), BROKEN)
+def test_a_line_that_is_no_message_is_refused_and_the_agent_never_sees_it(
+    mode: Mode, asked: bytes, code: int, own: Any
+):
+    step = met(mode, {"image": True}).from_editor(asked)
+    assert (step.forward, step.saves, step.otherwise) == (b"", (), None)
+    told = json.loads(step.back)
+    assert (told["id"], told["error"]["code"]) == (own, code)
+    [finding] = step.findings
+    assert (finding.severity, finding.side, finding.clause) == (Severity.ERROR, Side.EDITOR, RPC)
+    assert finding.sentence == f"This is no message: {told['error']['message']}"
 
 
 def test_malformed_content_is_refused_in_guard_and_in_adapt():

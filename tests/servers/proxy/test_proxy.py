@@ -16,19 +16,14 @@ HELLO = hello()
 
 @pytest.mark.parametrize("mode", ["observe", "guard"])
 def test_a_proxied_conversation_equals_the_direct_one_byte_for_byte(tmp_path: Path, mode: str):
-    said = [
-        HELLO,
-        b'{ "odd" :  1}\n',
-        b"garbage\n",
-        prompt(7, TEXT),
-        prompt("x", {"type": "text", "text": "y" * 2_000_000}),
-    ]
+    odd = [b'{ "odd" :  1}\n', b"garbage\n"] if mode == "observe" else [b'{ "id" :  1, "method": "test/odd"}\n']
+    said = [HELLO, *odd, prompt(7, TEXT), prompt("x", {"type": "text", "text": "y" * 2_000_000})]
     heard: list[bytes] = []
     seen: list[bytes] = []
     for front in ((), proxy(mode, "--trace", str(tmp_path / "trace.jsonl"))):
         with Talk(tmp_path, *front) as talk:
             talk.say(*said)
-            heard.append(b"".join(talk.hear() for _ in range(6)))
+            heard.append(b"".join(talk.hear() for _ in range(len(said) + 1)))
             talk.end()
             seen.append(talk.seen.read_bytes())
     assert heard[0] == heard[1]
@@ -54,6 +49,28 @@ def test_adapt_gives_the_agent_a_link_and_tells_the_user(tmp_path: Path):
         assert b"end_turn" in heard[-1]
         sent = json.loads(talk.seen.read_bytes().splitlines()[-1])["params"]["prompt"][1]
         assert sent["type"] == "resource_link"
+
+
+def test_a_picture_that_cannot_be_saved_is_described_and_the_trace_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    trace = tmp_path / "trace.jsonl"
+    with Talk(tmp_path, *proxy("adapt", "--trace", str(trace))) as talk:
+        talk.ask(HELLO)
+        (folder,) = (path for path in tmp_path.glob("accord-*") if path.is_dir())
+        folder.rmdir()
+        heard = talk.ask(prompt(3, TEXT, {**IMAGE, "alt": "a cat"}))
+        assert "an image was sent as its description" in heard[0].decode()
+        assert b"end_turn" in heard[-1]
+        (refused,) = talk.ask(prompt(4, IMAGE))
+        assert json.loads(refused)["error"]["code"] == -32602
+        sent = json.loads(talk.seen.read_bytes().splitlines()[-1])["params"]["prompt"]
+        assert sent == [TEXT, {"type": "text", "text": "[image: a cat]"}]
+        assert talk.end() == 0
+        assert "described: an image was sent as its description" in talk.told()
+    assert "described: an image" in trace.read_text()
+    assert "saved" not in trace.read_text()
 
 
 def test_the_agents_exit_status_is_the_proxys(tmp_path: Path):

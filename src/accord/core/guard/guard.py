@@ -2,13 +2,14 @@
 
 Three modes. *observe* only looks. *guard* answers a prompt with content that the agent did not declare, or that is
 malformed, with the exact error (decision 17), so that the agent never sees it. *adapt* sends down the ladder what was
-not declared, says so to the user, and still refuses what is malformed. Whatever is no prompt passes untouched, garbage
-too: it is the agent's to answer. What the agent sends always passes; it is looked at, and findings say what is wrong.
+not declared, says so to the user, and still refuses what is malformed. Both refuse a line that is no JSON-RPC message,
+since an agent might still read a prompt in it; every other message passes untouched. What the agent sends always
+passes; it is looked at, and findings say what is wrong.
 No I/O and no clock: files that have to be saved and lines that have to be written are told in a `Step`.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, assert_never
 
@@ -50,7 +51,7 @@ class Mode(StrEnum):
 class Step:
     """What becomes of one line of the editor's: what goes on to the agent, what goes back, and what was noticed.
 
-    `saves` must be done first; if they cannot be, `otherwise` is the step to take instead.
+    `saves` must be done first; if they cannot be, `otherwise` is the step to take instead, with findings of its own.
     """
 
     forward: bytes
@@ -75,16 +76,14 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Fate:
-    """What becomes of one message: it goes on in some form, or is refused; a refusal is ready if saving fails."""
+    """What becomes of one message: it goes on in some form, or is refused; `otherwise` is for saves that fail."""
 
     forward: bytes = b""
     reply: bytes = b""
     notice: bytes = b""
     saves: tuple[Save, ...] = ()
-    refusal: bytes = b""
-
-    def without_files(self) -> "_Fate":
-        return _Fate(reply=self.refusal) if self.saves else self
+    findings: tuple[Finding, ...] = ()
+    otherwise: "_Fate | None" = None
 
 
 class Guard:
@@ -109,8 +108,13 @@ class Guard:
         self.number += 1
         self._side, self._findings = Side.EDITOR, []
         step = self._batch(message) if message[:1] == b"[" else _as_step([self._fate(message)])
+        otherwise = None if step.otherwise is None else self._whole(step.otherwise, line, message)
+        return replace(self._whole(step, line, message), otherwise=otherwise)
+
+    def _whole(self, step: Step, line: bytes, message: bytes) -> Step:
+        """The step for the line as it came, with its end, and with everything that was noticed about it."""
         forward = line if step.forward == message else step.forward and step.forward + _end_of(line)
-        return Step(forward, step.back, step.saves, step.otherwise, tuple(self._findings))
+        return replace(step, forward=forward, findings=(*self._findings, *step.findings)[:MAX_FINDINGS])
 
     def from_agent(self, lines: list[bytes]) -> list[Finding]:
         """What is to be noticed about these lines, without their ends; they pass in any case."""
@@ -190,9 +194,10 @@ class Guard:
 
     def _broken(self, frame: Broken, message: bytes) -> _Fate:
         self._note(Severity.ERROR, RPC, f"This is no message: {frame.message}")
-        # Some agents would read it all the same; a prompt must not get past the check by being odd.
-        if self.mode is Mode.OBSERVE or PROMPT.encode() not in message:
+        if self.mode is Mode.OBSERVE:
             return _Fate(message)
+        # Agents read more than JSON-RPC allows. Which of these lines hides a prompt cannot be told by looking for its
+        # name: JSON can spell it `session\\/prompt`.
         return _Fate(reply=error_line(frame.id, {"code": frame.code, "message": frame.message}))
 
     def _prompt(self, frame: Call | Notice, message: bytes) -> _Fate:
@@ -204,12 +209,15 @@ class Guard:
         if verdict.valid or self.mode is Mode.OBSERVE:
             self._ask(self._editor_waits, frame, violates=not verdict.valid)
             return _Fate(message)
-        fate = self._adapt(frame, message, raw, verdict) if shape.valid else None
-        if fate is not None:
-            self._ask(self._editor_waits, frame)
-            return fate
         # A notice has no id to answer to: it ends here, and the finding says so.
-        return _Fate(reply=_refusal(frame, shape if not shape.valid else verdict))
+        refused = _Fate(reply=_refusal(frame, shape if not shape.valid else verdict))
+        fate = self._adapt(frame, message, raw, self._folder) if shape.valid else None
+        if fate is None:
+            return refused
+        self._ask(self._editor_waits, frame)
+        if not fate.saves:
+            return fate
+        return replace(fate, otherwise=self._adapt(frame, message, raw, None) or refused)
 
     def _note_refused(self, verdict: Verdict) -> None:
         if not self.handshake.is_done:
@@ -220,12 +228,12 @@ class Guard:
             clause = SHAPE if violation.is_malformed else REFUSED
             self._note(Severity.ERROR, clause, f"Block {violation.index}: {violation.message}")
 
-    def _adapt(self, frame: Call | Notice, message: bytes, raw: bytes, verdict: Verdict) -> _Fate | None:
-        """The prompt as this agent can take it; None if there is no way down for some block."""
+    def _adapt(self, frame: Call | Notice, message: bytes, raw: bytes, folder: str | None) -> _Fate | None:
+        """The prompt as this agent can take it, with files in this folder; None if some block has no way down."""
         try:
             blocks: list[Any] = _read_any(raw)
             account = degrade_prompt(
-                blocks, self.handshake.validator.declaration, folder=self._folder, prefix=f"prompt-{self.number}"
+                blocks, self.handshake.validator.declaration, folder=folder, prefix=f"prompt-{self.number}"
             )
             if account is None:
                 return None
@@ -237,11 +245,13 @@ class Guard:
             members["params"] = msgspec.Raw(_write(params))
         except (*BAD_JSON, OverflowError):
             return None
-        for degraded in account.values():
-            self._note(Severity.INFO, LADDER, f"{degraded.rung}: {degraded.sentence}")
+        findings = tuple(
+            Finding(self.number, Side.EDITOR, Severity.INFO, LADDER, f"{degraded.rung}: {degraded.sentence}")
+            for degraded in account.values()
+        )
         notice = tell_user(account.values(), params.get("sessionId"), self.handshake.version, self.number)
         saves = tuple(degraded.save for degraded in account.values() if degraded.save is not None)
-        return _Fate(_write(members), b"", notice, saves, _refusal(frame, verdict))
+        return _Fate(_write(members), b"", notice, saves, findings)
 
     # What the agent says.
 
@@ -285,22 +295,20 @@ def _as_step(fates: list[_Fate], *, is_batch: bool = False) -> Step:
     step = _sum(fates, is_batch=is_batch)
     if not step.saves:
         return step
-    instead = _sum([fate.without_files() for fate in fates], is_batch=is_batch)
-    # It is one line that is put together in place of another.
-    instead = Step(instead.forward and instead.forward + b"\n", instead.back)
-    return Step(step.forward, step.back, step.saves, instead)
+    return replace(step, otherwise=_sum([fate.otherwise or fate for fate in fates], is_batch=is_batch))
 
 
 def _sum(fates: list[_Fate], *, is_batch: bool) -> Step:
     going = [fate.forward for fate in fates if fate.forward]
     replies = [fate.reply for fate in fates if fate.reply]
     saves = tuple(save for fate in fates for save in fate.saves)
+    findings = tuple(finding for fate in fates for finding in fate.findings)
     notices = b"".join(fate.notice for fate in fates)
     if not is_batch:
-        return Step(b"".join(going), notices + b"".join(replies), saves)
+        return Step(b"".join(going), notices + b"".join(replies), saves, findings=findings)
     forward = b"[" + b",".join(going) + b"]" if going else b""
     back = b"[" + b",".join(reply.rstrip() for reply in replies) + b"]\n" if replies else b""
-    return Step(forward, notices + back, saves)
+    return Step(forward, notices + back, saves, findings=findings)
 
 
 def _end_of(line: bytes) -> bytes:

@@ -155,22 +155,21 @@ class Proxy:
 
     def _do(self, step: Step, line: bytes) -> bytes:
         """Save, record, answer; gives what goes on to the agent."""
-        findings = step.findings
         if step.saves and not self._save(step.saves) and step.otherwise is not None:
             step = step.otherwise
-        self._record(step, line, findings)
-        if findings:
-            self._report(findings)
+        self._record(step, line)
+        if step.findings:
+            self._report(step.findings)
         if step.back:
             self._say(step.back)
         return step.forward
 
-    def _record(self, step: Step, line: bytes, findings: tuple[Finding, ...]) -> None:
+    def _record(self, step: Step, line: bytes) -> None:
         if not self._trace.wants_lines or not line.strip():
             return
         number = self._guard.number
         fate = "passed" if step.forward == line else "adapted" if step.forward else "refused"
-        self._trace.add(number, Side.EDITOR, line, fate=fate, findings=findings)
+        self._trace.add(number, Side.EDITOR, line, fate=fate, findings=step.findings)
         for told in (step.back, step.forward if step.forward != line else b""):
             for said in told.splitlines():
                 self._trace.add(number, Side.ACCORD, said, fate="to editor" if told is step.back else "to agent")
