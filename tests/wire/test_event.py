@@ -90,7 +90,7 @@ def test_an_event_without_an_id_gets_one_of_its_own():
     [
         ("data:image/png;base64,iVBORw0KGgo=", "image/png", True),
         ("DATA:IMAGE/PNG;base64,iVBORw0KGgo=", "image/png", True),
-        ("data:image/svg+xml,%3Csvg%3E", "image/svg+xml", True),
+        ("data:image/svg+xml,%3Csvg%3E", "image/svg+xml", False),
         ("data:audio/wav;base64,AAAA", "audio/wav", True),
         ("data:image/png;base64,iVBORw0KGgo=", "image/png; charset=binary", True),
         ("data:image/png;base64,iVBORw0KGgo=", "image/jpeg", False),

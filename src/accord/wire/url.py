@@ -1,4 +1,4 @@
-"""Addresses that a client can open safely (decision 5).
+"""Addresses that a client can open safely (decision 5): an allow-list for each use.
 
 Text stays as it was sent: no normalising, no punycode, no added slash. The web's own schemes are matched in
 compiled code; the rest, which is rare, is looked up in the tables below. Nothing here fetches anything.
@@ -10,32 +10,28 @@ from typing import Annotated, Any, Final
 from pydantic import GetCoreSchemaHandler, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+UNSAFE: Final = "Expected an absolute URL that is safe to open, such as https://…"
 _WEB: Final = r"^[hH][tT][tT][pP][sS]?://[^\s/?#\\\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
-_SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(//)?(?=[^\s/])|(file):///", re.ASCII)
+_SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(//)?(?=[^\s/])", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]|\s$")
 _DATA_URL: Final = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+)[;,]", re.IGNORECASE)
 
-# Anything that runs script, reads the browser's own pages, or hands the text to a program of the desktop.
-UNSAFE_SCHEMES: Final = frozenset(
-    "javascript vbscript livescript jscript mocha data blob filesystem about view-source jar chrome "
-    "chrome-extension moz-extension resource wyciwyg intent shell cmd hcp help ldap mhtml".split()
-)
-UNSAFE_SCHEME_PREFIXES: Final = ("ms-", "search-ms", "x-javascript")
-# Without `//` a name before a colon may be anything (`localhost:8000`): only identifiers known to be harmless.
-OPAQUE_SCHEMES: Final = frozenset("arxiv cid doi geo isbn magnet mailto mid news pmid sms tag tel urn".split())
-INLINE_MEDIA: Final = ("image/", "audio/", "video/")
+# Allow-lists, since a click on any other scheme hands the text to whichever program claims it: `vscode:` and `ms-…:`
+# run things, `ssh:` and `ldap:` take arguments, `file:` and `smb:` open files and send credentials to a host.
+LINK_PLACES: Final = frozenset("http https s3 gs".split())
+"""Schemes of a link that go on with `//`: the web, and names of stored objects, which nothing opens."""
+LINK_NAMES: Final = frozenset("arxiv doi isbn mailto pmid tel urn".split())
+"""Schemes of a link that do not: names of publications, and whom to write to or call."""
+
+# SVG is a document that can hold scripts and fetch others, so it is no inline image.
+INLINE_IMAGES: Final = frozenset("png jpeg jpg gif webp avif apng bmp tiff heic heif x-icon vnd.microsoft.icon".split())
 
 
 def is_safe_address(text: str) -> bool:
-    """Whether a client may be given this as something to open."""
+    """Whether a client may be given this as a link."""
     if _CONTROL.search(text) or not (found := _SCHEME.match(text)):
         return False
-    if found[3]:
-        return True
-    scheme = found[1].lower()
-    if scheme in UNSAFE_SCHEMES or scheme.startswith(UNSAFE_SCHEME_PREFIXES):
-        return False
-    return bool(found[2]) or scheme in OPAQUE_SCHEMES
+    return found[1].lower() in (LINK_PLACES if found[2] else LINK_NAMES)
 
 
 def inline_media_type(text: str) -> str | None:
@@ -44,17 +40,27 @@ def inline_media_type(text: str) -> str | None:
     return found[1].lower() if found else None
 
 
-def _safe(text: str) -> str:
+def is_inline_medium(text: str) -> bool:
+    """Whether this is a raster image, a sound or a film as a `data:` URL."""
+    family, _, kind = (inline_media_type(text) or "").partition("/")
+    is_listed = family in ("audio", "video") or (family == "image" and kind in INLINE_IMAGES)
+    return is_listed and not _CONTROL.search(text)
+
+
+def _link(text: str) -> str:
     if is_safe_address(text):
         return text
-    raise PydanticCustomError("url_unsafe", "Expected an absolute URL that is safe to open, such as https://…")
+    raise _refusal()
 
 
-def _safe_or_inline(text: str) -> str:
-    inline = inline_media_type(text)
-    if inline and inline.startswith(INLINE_MEDIA) and not _CONTROL.search(text):
+def _inline(text: str) -> str:
+    if is_inline_medium(text):
         return text
-    return _safe(text)
+    raise _refusal()
+
+
+def _refusal() -> PydanticCustomError:
+    return PydanticCustomError("url_unsafe", UNSAFE)
 
 
 class _CompiledFirst:
@@ -70,14 +76,14 @@ class _CompiledFirst:
         return core_schema.custom_error_schema(
             core_schema.union_schema([web, other], mode="left_to_right"),
             custom_error_type="url_unsafe",
-            custom_error_message="Expected an absolute URL that is safe to open, such as https://…",
+            custom_error_message=UNSAFE,
         )
 
 
 _URI_SCHEMA: Final = WithJsonSchema({"type": "string", "format": "uri"})
 
-SafeUrl = Annotated[str, _CompiledFirst(_safe), _URI_SCHEMA]
-"""An address of a source."""
+SafeUrl = Annotated[str, _CompiledFirst(_link), _URI_SCHEMA]
+"""An address of a source, to be opened by a click."""
 
-MediaUrl = Annotated[str, _CompiledFirst(_safe_or_inline), _URI_SCHEMA]
-"""An address of a medium: a `SafeUrl`, or the medium itself as a `data:` URL."""
+MediaUrl = Annotated[str, _CompiledFirst(_inline), _URI_SCHEMA]
+"""An address of a medium, to be loaded: on the web, or the medium itself as a `data:` URL."""
