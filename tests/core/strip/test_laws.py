@@ -1,8 +1,9 @@
 """Laws that hold for any text at all."""
 
 import xml.etree.ElementTree as ET
-from itertools import pairwise
+from itertools import pairwise, product
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +18,7 @@ MARKUP = """
 """
 SPACES = [" ", "  ", "    ", "\t", "\n", "\n\n", "\r\n", "\r", "\xa0"]
 BLOCKS = ["\n\n    ", "- ", "* ", "1. ", "> ", "# ", "\n```\n", "[a]: /u\n", "- [x] ", "|a|b|\n|-|-|\n|c|d|\n"]
-PIECES = [*MARKUP.split(), *SPACES, *BLOCKS, "\ud83d", "\ude00", "\0", "word " * 30]
+PIECES = [*MARKUP.split(), *SPACES, *BLOCKS, "\ud83d", "\ude00", "\0", "\x1b", "\x7f", "](\x1b)", "](\\ ", "word " * 30]
 markdown = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
 plain_words = st.text(st.sampled_from("abcdefgiklmnop éはß"), max_size=60)
 
@@ -35,6 +36,17 @@ def test_output_and_notes_do_not_depend_on_the_cuts(text: str, profile: Profile,
     whole = run([text], profile)
     assert run(pieces, profile) == whole
     assert run(list(text), profile) == whole
+
+
+LINK_PARTS = ["(", ")", "\\", " ", "<", ">", '"', "\n", "\x1b", "\x7f", "a"]
+
+
+@pytest.mark.parametrize("first", LINK_PARTS)
+def test_no_end_of_a_link_depends_on_the_cuts(first: str) -> None:
+    """Every short tail there is: the last cases that depended on the cuts were all of this kind."""
+    for rest in product(LINK_PARTS, repeat=3):
+        text = f"[]({first}{''.join(rest)}) b"
+        assert run(list(text), Profile.PLAIN) == run([text], Profile.PLAIN), repr(text)
 
 
 @settings(max_examples=examples(300))

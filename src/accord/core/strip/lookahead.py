@@ -62,7 +62,9 @@ URL_OPEN: Final = re.compile(r"(?:h(?:t(?:t(?:ps?(?::/{0,2})?)?)?)?|w{1,3}\.?)\Z
 URL_TRAIL: Final = "?!.,:;*_~'"
 HOST: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://)?(?:[^/?#@\s]*@)?(?:www\.)?(?P<host>[^/?#:\s]+)")
 
-PARENS: Final = r"(?:[^\s()\\]|\\[^\n]|\\(?=\n|\Z))"
+# An address without brackets holds no ASCII control character, and white space ends it, also after a backslash
+# (CommonMark, 6.3). Whatever is matched here, LINK_TAIL_OPEN has to wait for.
+PARENS: Final = r"(?:[^\s()\\\x00-\x1f\x7f]|\\[^\s\x00-\x1f\x7f]|\\(?=\s|\Z))"
 BALANCED: Final = rf"(?:{PARENS}|\((?:{PARENS}|\((?:{PARENS}|\({PARENS}*+\))*+\))*+\))*+"
 TITLE: Final = r"(?:\"(?:[^\"\\]|\\[^\0])*+\"|'(?:[^'\\]|\\[^\0])*+'|\((?:[^()\\]|\\[^\0])*+\))"
 TITLE_OPEN: Final = r"(?:\"(?:[^\"\\]|\\[^\0])*+|'(?:[^'\\]|\\[^\0])*+|\((?:[^()\\]|\\[^\0])*+)\\?"
