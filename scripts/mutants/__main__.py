@@ -39,6 +39,10 @@ LEFT_OUT: Final = shutil.ignore_patterns(
 )
 STARTING_S: Final = 40.0
 """What starting pytest may take, beside the tests themselves, on a busy machine."""
+STEP_S: Final = 0.01
+"""What a test costs beside what it does itself."""
+SECOND_LOOK: Final = 8
+"""A mutant that survives gets so many times the tests before it is called a survivor."""
 NEVER_RUN: Final = ("tests/peers/", "tests/test_house.py")
 
 
@@ -57,26 +61,37 @@ class Tests:
     def __init__(self, tests: Iterable[Test]) -> None:
         self._by_function: Final[defaultdict[str, list[Test]]] = defaultdict(list)
         self._by_module: Final[defaultdict[str, set[Test]]] = defaultdict(set)
-        for test in tests:
+        self._all: Final = list(tests)
+        for test in self._all:
             for function in test.functions:
                 self._by_function[function].append(test)
                 self._by_module[function.partition("::")[0]].add(test)
 
-    def reaching(self, mutant: Mutant, limit_s: float) -> list[Test]:
-        """The tests that may notice this mutant, as many as fit into the time, those that come first most likely."""
+    def reaching(self, mutant: Mutant) -> list[Test]:
+        """The tests that may notice this mutant, the most likely ones first.
+
+        Those that call its function; or, for what is no function's, any function of its module or of one that imports
+        it. Then those in the folder of the module's name, which may reach it in a process that they start.
+        """
         found = self._by_function.get(f"{mutant.path}::{mutant.function}", [])
         if not found:
             modules = [mutant.path, *importers(mutant.path)]
             found = list({test for module in modules for test in self._by_module.get(module, ())})
         parts = mutant.path.removesuffix(".py").split("/")[1:]
-        # Tests of the module itself, then its neighbours', then those that reach the least besides.
         found = sorted(found, key=lambda test: (-_shared(test, parts), len(test.functions), test.seconds, test.name))
-        chosen: list[Test] = []
-        for test in found:
-            if test.seconds <= limit_s and len(chosen) < 400:
-                chosen.append(test)
-                limit_s -= test.seconds
-        return chosen
+        folder = "/".join(["tests", *parts[:-1], ""])
+        beside = [test for test in self._all if test.name.startswith(folder)]
+        return list(dict.fromkeys([*found, *sorted(beside, key=lambda test: (-_shared(test, parts), test.seconds))]))
+
+
+def fitting(tests: Iterable[Test], limit_s: float) -> list[Test]:
+    """Of these tests the first ones, as many as fit into the time."""
+    chosen: list[Test] = []
+    for test in tests:
+        if test.seconds + STEP_S <= limit_s:
+            chosen.append(test)
+            limit_s -= test.seconds + STEP_S
+    return chosen
 
 
 def _shared(test: Test, parts: list[str]) -> int:
@@ -129,14 +144,17 @@ class Copies:
             (copy / ".venv").symlink_to(ROOT / ".venv")
             self._free.put(copy)
 
-    def is_noticed(self, mutant: Mutant, tests: list[Test]) -> bool | None:
+    def is_noticed(self, mutant: Mutant, tests: list[Test], limit_s: float) -> bool | None:
         """Whether one of these tests fails on the mutant, or takes for ever; None if the run was stopped."""
         copy = self._free.get()
         file = copy / "src" / mutant.path
         source = file.read_text(encoding="utf-8")
         try:
             self._write(file, mutated(source, mutant))
-            return self._run(copy, tests)
+            first = fitting(tests, limit_s)
+            others = fitting([test for test in tests if test not in first], SECOND_LOOK * limit_s)
+            noticed = self._run(copy, first) if first else False
+            return self._run(copy, others) if noticed is False and others else noticed
         finally:
             self._write(file, source)
             self._free.put(copy)
@@ -157,7 +175,10 @@ class Copies:
 
     def _run(self, copy: Path, tests: list[Test]) -> bool | None:
         limit_s = STARTING_S + 10 * sum(test.seconds for test in tests)
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", "--timeout", "60"]
+        names = copy / "build" / "tests"
+        names.parent.mkdir(exist_ok=True)
+        names.write_text("\n".join(test.name for test in tests), encoding="utf-8")
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", f"@{names}"]
         environment = {
             **os.environ,
             "PYTHONPATH": str(copy / "src"),
@@ -168,7 +189,7 @@ class Copies:
             if self._stopped.is_set():
                 return None
             process = subprocess.Popen(
-                [*command, *(test.name for test in tests)],
+                command,
                 cwd=copy, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             self._running.add(process.pid)
@@ -221,7 +242,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=100, help="how many mutants (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once (default: %(default)s)")
-    parser.add_argument("--limit", type=float, default=30.0, help="seconds of tests for each (default: %(default)s)")
+    parser.add_argument("--limit", type=float, default=15.0, help="seconds of tests at first (default: %(default)s)")
     parser.add_argument("--map", action="store_true", help="learn again which tests reach which functions")
     return parser.parse_args()
 
@@ -242,12 +263,12 @@ def collect(paths: Iterable[str]) -> list[Mutant]:
     ]
 
 
-def run(chosen: dict[Mutant, list[Test]], jobs: int) -> dict[Mutant, bool]:
+def run(chosen: dict[Mutant, list[Test]], jobs: int, limit_s: float) -> dict[Mutant, bool]:
     """Whether each of these mutants is noticed by its tests; those that were run before Ctrl-C."""
     results: dict[Mutant, bool] = {}
     with tempfile.TemporaryDirectory(prefix="accord-mutants-") as folder, ThreadPoolExecutor(jobs) as pool:
         copies = Copies(Path(folder), jobs)
-        runs = {pool.submit(copies.is_noticed, mutant, tests): mutant for mutant, tests in chosen.items()}
+        runs = {pool.submit(copies.is_noticed, mutant, tests, limit_s): mutant for mutant, tests in chosen.items()}
         try:
             for done in as_completed(runs):
                 mutant, is_noticed = runs[done], done.result()
@@ -268,13 +289,15 @@ def main() -> int:
     """Run the sample; the exit status says whether everything was noticed."""
     asked = arguments()
     known, found = equivalents(), collect(asked.paths)
+    if stale := known.keys() - {mutant.name for mutant in collect(PATHS)}:
+        print("Listed as equivalent but not in the source any more:", *sorted(stale), sep="\n  ")
     tests = read_map(anew=asked.map)
     sampled = sample([mutant for mutant in found if mutant.name not in known], asked.count, asked.seed)
-    chosen = {mutant: tests.reaching(mutant, asked.limit) for mutant in sampled}
+    chosen = {mutant: tests.reaching(mutant) for mutant in sampled}
     unreached = [mutant for mutant, reaching in chosen.items() if not reaching]
     for mutant in unreached:
         print(f"unreached {_line(mutant)}")
-    results = run({mutant: reaching for mutant, reaching in chosen.items() if reaching}, asked.jobs)
+    results = run({mutant: reaching for mutant, reaching in chosen.items() if reaching}, asked.jobs, asked.limit)
     noticed, total = sum(results.values()), len(results) + len(unreached)
     share = 100 * noticed / total if total else 100.0
     print(

@@ -5,6 +5,7 @@ while the file changes elsewhere.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     functions = dict(_functions(tree, []))
     skipped = set(_skipped(tree))
     found: list[Mutant] = []
+    seen: Counter[tuple[str, str]] = Counter()
     for number, node in enumerate(ast.walk(tree)):
         if node in skipped:
             continue
@@ -54,8 +56,11 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
             change = f"{_shown(node)} -> {_shown(after)}" if after is not None else f"drop {_shown(node)}"
             if kind in ("row", "case"):
                 change = f"drop {_shown(_parts(node)[way])}"
-            line = getattr(node, "lineno", 0)
-            found.append(Mutant(path, functions.get(node, MODULE), kind, line, change, number, way))
+            function = functions.get(node, MODULE)
+            seen[function, change] += 1
+            if (again := seen[function, change]) > 1:
+                change = f"{change} ({again})"
+            found.append(Mutant(path, function, kind, getattr(node, "lineno", 0), change, number, way))
     return found
 
 

@@ -16,6 +16,7 @@ DEVIATIONS = [
     ("urls-are-opaque", "**https://e.com/a_b**", "https://e.com/a_b"),
     ("maths-is-opaque", "$a_1*b_2*c$ and \\(x_1*y_2*z\\)", "$a_1*b_2*c$ and (x_1*y_2*z)"),
     ("maths-is-opaque", "$$\na_1 * b * c\n$$", "$$\na_1 * b * c\n$$"),
+    ("maths-is-opaque", "a\n$$\n*x* + _y_\n\n- [z](/u)\n$$\n*b*", "a\n$$\n*x* + _y_\n\n- [z](/u)\n$$\nb"),
     ("money-is-not-maths", "$5 *or* $6", "$5 or $6"),
     ("comments-vanish", "a <!-- b --> c", "a c"),
     ("unknown-names-are-words", "use <your-key> here", "use <your-key> here"),
