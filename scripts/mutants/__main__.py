@@ -174,7 +174,7 @@ class Copies:
             os.utime(file, (self._written, 1_000_000_000 + self._written))
 
     def _run(self, copy: Path, tests: list[Test]) -> bool | None:
-        limit_s = STARTING_S + 10 * sum(test.seconds for test in tests)
+        limit_s = STARTING_S + 3 * sum(test.seconds for test in tests)
         names = copy / "build" / "tests"
         names.parent.mkdir(exist_ok=True)
         names.write_text("\n".join(test.name for test in tests), encoding="utf-8")

@@ -191,6 +191,18 @@ def test_strict_never_rescues_and_never_tries():
         refused(needing(name), backend("a"), policy=STRICT, unknown=UnknownPolicy.TRY, emulation=preset_config())
 
 
+def test_strict_neither_emulates_nor_tries_what_is_only_preferred():
+    outcome = planned(
+        needing(preferred=("extended_thinking", "logprobs", "streaming")),
+        backend("a", streaming="emulated"),
+        policy=STRICT,
+        unknown=UnknownPolicy.TRY,
+        emulation=preset_config(),
+    )
+    assert (outcome.offer.rescues, outcome.offer.tried) == ([], [])
+    assert [short.capability for short in outcome.offer.unmet] == ["extended_thinking", "logprobs", "streaming"]
+
+
 def test_permissive_prefers_a_backend_that_loses_nothing():
     outcome = planned(
         needing("logprobs", "streaming", "tool_use"),
