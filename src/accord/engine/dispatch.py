@@ -4,9 +4,10 @@ A failure before the first piece goes to the next backend that the plan accepts;
 back and the failure is the caller's. What an endpoint refuses is remembered, so that it is not planned with again.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from secrets import token_hex
 from typing import Any, Final, cast
 
 from accord.core.emulate.choose import EmulationSettings, choose
@@ -22,6 +23,11 @@ from accord.wire.answer import AnyPiece
 from accord.wire.attempt import EmulationRecord
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import WorkOrder
+
+
+def new_marker() -> str:
+    """A marker for one question that nobody can have known before."""
+    return token_hex(6)
 
 
 @dataclass(slots=True)
@@ -40,7 +46,7 @@ class Account:
 class Dispatcher:
     """The operator's backends, in order of preference."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
         backends: Sequence[Backend],
         *,
@@ -48,6 +54,7 @@ class Dispatcher:
         settings: EmulationSettings | None = None,
         limits: TimeLimits | None = None,
         clock: Clock | None = None,
+        markers: Callable[[], str] = new_marker,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
         self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, KnownBackend)}
@@ -55,6 +62,7 @@ class Dispatcher:
         self._settings: Final = settings or EmulationSettings()
         self._limits: Final = limits or TimeLimits()
         self._clock: Final = clock or SystemClock()
+        self._markers: Final = markers
         self._refused: Final[dict[str, set[str]]] = {}
 
     def candidates(self) -> list[Candidate]:
@@ -93,7 +101,7 @@ class Dispatcher:
     async def _from(
         self, offer: Offer, order: WorkOrder, account: Account, patience: Patience
     ) -> AsyncGenerator[AnyPiece, None]:
-        settings = await self._described(offer, order, account, patience)
+        settings = replace(await self._described(offer, order, account, patience), marker=self._markers())
         chosen = choose(self._config.emulation, [rescue.capability for rescue in offer.rescues], settings)
         going_without = [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
         turn = Emulated(forgo(order, *going_without), chosen.emulations)

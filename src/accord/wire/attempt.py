@@ -20,6 +20,7 @@ class EffectKind(StrEnum):
     SYSTEM_FOLDED = "system_folded"
     TOOLS_DESCRIBED = "tools_described"
     TOOL_HISTORY_WRITTEN_OUT = "tool_history_written_out"
+    MARKUP_ESCAPED = "markup_escaped"
     IMAGE_SHOWN = "image_shown"
     DESCRIPTION_FAILED = "description_failed"
     IMAGE_DESCRIBED = "image_described"

@@ -19,7 +19,7 @@ ORDER = WorkOrder(conversation=HELLO, response_schema=AGE)
 
 
 def test_a_good_answer_needs_one_attempt():
-    backend, orders = scripted(saying('Here: {"age": 7}'))
+    backend, orders = scripted(saying('Here:\n{"age": 7}'))
     turn = Emulated(ORDER, [StructuredOutput()])
     assert list(run(turn, backend)) == [*pieces('{"age": 7}'), EndPiece()]
     assert turn.stage is Stage.DONE

@@ -27,9 +27,9 @@ DEEP = "[" * 100_000
         ('```json\n{"a": 1}', [{"a": 1}]),
         ('Sure! {"a": "}{"} Bye.', [{"a": "}{"}]),
         ('Use {name} and [sic]: {"a": [1]}', [{"a": [1]}]),
-        ('{"a": 1} or {"a": 2, "b": 3}', [{"a": 2, "b": 3}, {"a": 1}]),
-        ('```json\n{"draft": 1}\n```\n```json\n{"final": 1}\n```', [{"final": 1}, {"draft": 1}]),
-        ('```python\n{"a": 1}\n```\n```json\n{"b": 1}\n```', [{"b": 1}, {"a": 1}]),
+        ('{"a": 1} or {"a": 2, "b": 3}', [{"a": 1}, {"a": 2, "b": 3}]),
+        ('```json\n{"draft": 1}\n```\n```json\n{"final": 1}\n```', [{"draft": 1}, {"final": 1}]),
+        ('```python\n{"a": 1}\n```\n```json\n{"b": 1}\n```', [{"a": 1}, {"b": 1}]),
         ("The answer is\n42\nas you know.", [42]),
         ("The answer is 42.", []),
         ("no JSON", []),
@@ -51,7 +51,7 @@ DEEP = "[" * 100_000
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_candidates_come_in_the_order_in_which_they_are_believed(text: str, values: list[Any]):
+def test_candidates_come_in_the_order_of_the_text(text: str, values: list[Any]):
     found: list[Any] = []
     for candidate in find_json(text):
         if candidate.value not in found:
@@ -73,7 +73,9 @@ def test_any_value_is_found_in_a_fence_and_any_structure_in_prose(value: Any, dr
     if not isinstance(value, dict | list):
         assert read_json(json.dumps(value)) == next(find_json(written))
         return
-    assert next(find_json(f"{before}\n{written}\n{after}")).value == value
+    (found,) = find_json(f"{before}\n{written}\n{after}")
+    assert found.value == value
+    assert found.is_final is not bool(after.strip())
 
 
 @given(st.text('{}[]",:1a`\\\n ', max_size=60))

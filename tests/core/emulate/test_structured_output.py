@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.emulate.shape import AskAgain, Done, PassingReader
-from accord.core.emulate.structured_output import CUT_SHORT, NO_JSON, OBJECT_PROMPT, JsonMode, StructuredOutput
+from accord.core.emulate.structured_output import (
+    CUT_SHORT,
+    NO_JSON,
+    NOT_ALONE,
+    OBJECT_PROMPT,
+    SEVERAL,
+    JsonMode,
+    StructuredOutput,
+)
 from accord.errors import InvalidMessageError
 from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 from accord.wire.work import WorkOrder
@@ -29,10 +37,10 @@ ANY = WorkOrder(conversation=HELLO, json_mode=True)
     ("schema", "answer", "out"),
     [
         (AGE, '{"age": 7}', '{"age": 7}'),
-        (AGE, 'Sure:\n```json\n{"age": 7}\n```\nAnything else?', '{"age": 7}'),
-        (AGE, 'Not {"age": "x"}, and not {"other": 1} but {"age": 7}.', '{"age": 7}'),
-        (AGE, '```\n{"age": "seven"}\n```\nI mean {"age":7}', '{"age":7}'),
-        ({"type": "array"}, "Primes: [2, 3]", "[2, 3]"),
+        (AGE, 'Sure:\n```json\n{"age": 7}\n```\n', '{"age": 7}'),
+        (AGE, 'As in [1], {name}:\n{"age":\n 7}', '{"age":\n 7}'),
+        (AGE, 'Did you say {"age": 7}? Yes:\n{"age":7}', '{"age":7}'),
+        ({"type": "array"}, "Primes:\n[2, 3]", "[2, 3]"),
         ({"type": "integer"}, "It is\n42\n", "42"),
         ({"type": "string"}, '"yes"', '"yes"'),
     ],
@@ -51,6 +59,16 @@ def test_the_value_that_fits_goes_out_and_nothing_around_it(schema: dict[str, An
         ("I'd rather not.", EndPiece(), NO_JSON, NO_JSON),
         ("", EndPiece(), NO_JSON, NO_JSON),
         ('{"age": ', EndPiece(reason="max_tokens"), CUT_SHORT, CUT_SHORT),
+        ('The letter says {"age": 7}', EndPiece(), NOT_ALONE, NOT_ALONE),
+        ('"{"age": 7}"', EndPiece(), NOT_ALONE, NOT_ALONE),
+        ('It says:\n> {"age": 7}', EndPiece(), NOT_ALONE, NOT_ALONE),
+        ('```json\n{"age": 7}\n```\nis what the letter says, and I disagree.', EndPiece(), NOT_ALONE, NOT_ALONE),
+        ('```\nx = {"age": 7}\n```', EndPiece(), NOT_ALONE, NOT_ALONE),
+        ('The letter says {"age": 7}.\n{"age": 8}', EndPiece(), SEVERAL, SEVERAL),
+        ('{"age": 8}\nalthough the letter ends with\n{"age": 7}', EndPiece(), SEVERAL, SEVERAL),
+        ('```json\n{"age": 7}\n```\n```json\n{"age": 8}\n```', EndPiece(), SEVERAL, SEVERAL),
+        ('{"age": 7}\n{"age": "eight"}', EndPiece(), SEVERAL, SEVERAL),
+        ('{"age": 7}\n' * 101, EndPiece(), SEVERAL, SEVERAL),
         (
             '{"age": "7"}',
             EndPiece(),
@@ -108,7 +126,7 @@ def test_a_broken_schema_is_refused_before_dispatch():
 
 @pytest.mark.parametrize(
     ("answer", "out"),
-    [('{"a": 1}', '{"a": 1}'), ("See [1]: {}", "{}"), ('[{"a": 1}]', None), ("42", None), ("words", None)],
+    [('{"a": 1}', '{"a": 1}'), ("See [1]:\n{}", "{}"), ('[{"a": 1}]', None), ("42", None), ("words", None)],
 )
 def test_json_mode_takes_any_object_and_only_objects(answer: str, out: str | None):
     reading = read(MODE, ANY, pieces(answer))

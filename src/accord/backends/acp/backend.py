@@ -8,6 +8,7 @@ agent owes (text, streamed); from then on, what the agent declared too. The oper
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
+from secrets import token_hex
 from typing import Final
 
 from accord.backends.acp.manifest import agent_manifest
@@ -79,7 +80,7 @@ class AcpBackend:
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
         """The agent's answer as it comes, from a session of its own."""
         process = await self._reached()
-        turn = await process.begin(prompt_blocks(order, self._manifest))
+        turn = await process.begin(prompt_blocks(order, self._manifest, token_hex(6)))
         try:
             while True:
                 piece = await turn.next()

@@ -40,9 +40,11 @@ class EmulationSettings:
     """What an operator can set, and the words for images that a caller has got from elsewhere, with how.
 
     `describe_images_with` names the backend that images may be shown to; `describe_images.py` gets the words there.
+    `marker` tells what Accord writes into a prompt from what others wrote: whoever sends an order makes a random one.
     """
 
     max_retries: int = DEFAULT_RETRIES
+    marker: str = ""
     piece_chars: int = PIECE_CHARS
     describe_images_with: str | None = None
     image_words: Mapping[int, ImageWords] = field(default_factory=lambda: MappingProxyType(dict[int, ImageWords]()))
@@ -55,7 +57,7 @@ PERFORMERS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = Mapp
     {
         Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: lambda settings: StructuredOutput(settings.max_retries),
         Capability.JSON_MODE: lambda settings: JsonMode(settings.max_retries),
-        Capability.TOOL_USE: lambda settings: ToolUse(settings.max_retries),
+        Capability.TOOL_USE: lambda settings: ToolUse(settings.max_retries, settings.marker),
         Capability.STOP_SEQUENCES: lambda _: StopSequences(),
         Capability.SYSTEM_MESSAGE: lambda _: SystemMessage(),
         Capability.STREAMING: lambda settings: Streaming(settings.piece_chars),

@@ -11,6 +11,7 @@ Nothing is asked unless the operator named a backend for it, `image_input` is re
 backend reads images itself. An image without a description is told as ever (see `image_input.py`), which is a loss.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -48,6 +49,8 @@ CONTEXT: Final = (
     "\n\nThis is what the person who sent the image said. It shows which details matter; do not answer it:\n"
     "<said>\n{question}\n</said>"
 )
+
+_SAID: Final = re.compile(r"<(?=\s*/?\s*said)", re.IGNORECASE)
 
 # A describer that would itself have to be stood in for would describe what it has not seen.
 SEEING: Final = CapabilityRequirements(
@@ -177,7 +180,8 @@ class _Answer:
 
 def describing_order(image: ImagePart, question: str) -> WorkOrder:
     """The order that asks a backend to describe this image, for someone who asked this."""
-    prompt = PROMPT + (CONTEXT.format(question=question) if question else "")
+    # The question must not be able to end its own quotation.
+    prompt = PROMPT + (CONTEXT.format(question=_SAID.sub("&lt;", question)) if question else "")
     message = ConversationMessage(role=Role.USER, content=[TextPart(text=prompt), image])
     return WorkOrder(
         conversation=Conversation(messages=[message]), requirements=SEEING, parameters={"max_tokens": MAX_TOKENS}

@@ -1,9 +1,9 @@
-"""Finds JSON in what a model said: alone, in fences, or with chatter around it.
+"""Finds JSON in what a model wrote: alone, in fences, or with other text around it.
 
-Candidates come in the order in which they are believed: the whole text, ```json fences, other fences (the last of each
-first, since drafts come before answers), then values standing in the text, the longest first, then scalars on a line of
-their own. A fragment of a broken value is never a candidate: `{"a": {"b": 1},` is a broken answer, not `{"b": 1}`.
-Which candidate is right, the caller's schema decides. Linear in the length of the text.
+Candidates come in the order of the text. One of them may stand as the answer (`is_final`): the whole text, or a value
+that begins a line or fills a fence and has nothing after it. Everything else may be a quotation, for instance of a
+document that was to be judged, and is found only so that a contradiction is noticed. A fragment of a broken value is
+never a candidate: `{"a": {"b": 1},` is a broken answer, not `{"b": 1}`. Linear in the length of the text.
 """
 
 import json
@@ -17,10 +17,21 @@ from accord.wire.message import only_json
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A JSON value and the text it was written as."""
+    """A JSON value, the text it was written as, and whether it stands where an answer stands."""
 
     text: str
     value: Any
+    is_final: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """A part of the text, in a fence or between two; `stop` ends its content, and `after` is where the next begins."""
+
+    is_fenced: bool
+    start: int
+    stop: int
+    after: int
 
 
 _FENCE: Final = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*([\w+-]*)")
@@ -37,18 +48,18 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def find_json(text: str) -> Iterator[Candidate]:
-    """Every candidate, the most believable first."""
+    """Every candidate, in the order of the text."""
     if whole := read_json(text):
         yield whole
         return
-    fences = [*_fences(text)][::-1]
-    for body in [*(body for tag, body in fences if tag == "json"), *(body for tag, body in fences if tag != "json")]:
-        if fenced := read_json(body):
-            yield fenced
-    yield from sorted(_values_in(text), key=lambda candidate: len(candidate.text))[::-1]
-    if not _START.search(text):
-        lines = map(read_json, reversed(text.splitlines()))
-        yield from (candidate for candidate in lines if candidate)
+    end, has_structure = len(text.rstrip()), _START.search(text) is not None
+    for section in _sections(text):
+        if section.is_fenced and (fenced := read_json(text[section.start : section.stop])):
+            yield Candidate(fenced.text, fenced.value, is_final=section.after >= end)
+        elif has_structure:
+            yield from _values_in(text, section, end)
+        elif not section.is_fenced:
+            yield from _scalars_in(text, section, end)
 
 
 def read_json(text: str) -> Candidate | None:
@@ -77,25 +88,34 @@ def structure_end(text: str, start: int) -> int | None:
     return None
 
 
-def _fences(text: str) -> Iterator[tuple[str, str]]:
-    """The language and the contents of each fence; one that is never closed reaches to the end."""
-    mark, language, body = "", "", list[str]()
+def _sections(text: str) -> Iterator[_Section]:
+    """The text between the fences and in them; a fence that is never closed reaches to the end."""
+    mark, start, place = "", 0, 0
     for line in text.splitlines(keepends=True):
+        stop, place = place, place + len(line)
         if not mark:
             if opened := _FENCE.match(line):
-                mark, language, body = opened[1], opened[2].lower(), []
+                yield _Section(False, start, stop, place)
+                mark, start = opened[1], place
         elif line.strip().startswith(mark) and not line.strip(mark[0] + " \t\r\n"):
-            yield language, "".join(body)
-            mark = ""
-        else:
-            body.append(line)
-    if mark:
-        yield language, "".join(body)
+            yield _Section(True, start, stop, place)
+            mark, start = "", place
+    yield _Section(bool(mark), start, len(text), len(text))
 
 
-def _values_in(text: str) -> Iterator[Candidate]:
+def _values_in(text: str, section: _Section, end: int) -> Iterator[Candidate]:
     # The end is looked for first, so that a broken value costs its own length and is skipped as a whole.
-    stop: int | None = 0
-    while (opener := _START.search(text, stop)) and (stop := structure_end(text, opener.start())):
+    stop: int | None = section.start
+    while (opener := _START.search(text, stop, section.stop)) and (stop := structure_end(text, opener.start())):
         if candidate := read_json(text[opener.start() : stop]):
-            yield candidate
+            line = text[text.rfind("\n", 0, opener.start()) + 1 : opener.start()]
+            is_final = not section.is_fenced and not line.strip() and stop >= end
+            yield Candidate(candidate.text, candidate.value, is_final)
+
+
+def _scalars_in(text: str, section: _Section, end: int) -> Iterator[Candidate]:
+    place = section.start
+    for line in text[section.start : section.stop].splitlines(keepends=True):
+        place += len(line)
+        if candidate := read_json(line):
+            yield Candidate(candidate.text, candidate.value, is_final=place >= end)

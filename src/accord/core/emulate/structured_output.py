@@ -4,15 +4,20 @@ The schema goes into the prompt; the answer is held until it is complete (though
 and held against the schema, and what does not fit is asked for again with the findings. What goes on is the model's
 own JSON text and nothing around it. An answer that calls tools or refuses is given on unjudged, as APIs do that can
 do this.
+
+Which JSON is the answer: the last value that fits, if nothing follows it, it does not stand inside a sentence, and no
+other value of its kind (object, array, …) in the text differs from it. A model may quote a document that holds JSON of
+the very same schema; whatever leaves a doubt is asked for again.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 from accord.core.emulate.engine import default_strategy
-from accord.core.emulate.find_json import find_json
+from accord.core.emulate.find_json import Candidate, find_json
 from accord.core.emulate.fit_schema import Finding, SchemaFit
 from accord.core.emulate.inject import prompted, withheld
 from accord.core.emulate.shape import DEFAULT_RETRIES, AnswerReader, AskAgain, Done, PassingReader, Prepared, Verdict
@@ -34,6 +39,10 @@ CORRECTION: Final = (
 )
 NO_JSON: Final = "there is no complete JSON value in the answer"
 CUT_SHORT: Final = "the answer was cut off by the length limit before its JSON was complete: make it shorter"
+
+SEVERAL: Final = "there is more than one JSON value in the answer, and it is not clear which one counts"
+NOT_ALONE: Final = "the JSON stands inside a sentence or has text after it: write it alone"
+MAX_CANDIDATES: Final = 100
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}
 """What `json_mode` promises where it is native."""
@@ -110,19 +119,30 @@ class _JsonReader:
         if self._calls or end.reason == "refusal":
             return Done(end, tuple(self._held), (_effect(self._capability, EffectKind.JSON_NOT_JUDGED),))
         answer = "".join(piece.text for piece in self._held if isinstance(piece, TextPiece))
-        first: Any = None
-        for number, candidate in enumerate(find_json(answer)):
-            if self._fit.fits(candidate.value):
-                return self._done(end, candidate.text, around=len(answer.strip()) - len(candidate.text))
-            first = first if number else candidate
-        # Details of one candidate are enough to ask again, and collecting them is the expensive part.
-        if first is None:
-            sentence = CUT_SHORT if end.reason == "max_tokens" else NO_JSON
-            findings = [Finding(sentence, sentence)]
-        else:
-            findings = self._fit.findings(first.value)
-        listed = "\n".join(f"- {finding.message}" for finding in findings)
-        return AskAgain(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in findings))
+        candidates = [*islice(find_json(answer), MAX_CANDIDATES + 1)]
+        chosen = self._choose(candidates)
+        if isinstance(chosen, Candidate):
+            return self._done(end, chosen.text, around=len(answer.strip()) - len(chosen.text))
+        if not candidates and end.reason == "max_tokens":
+            chosen = [Finding(CUT_SHORT, CUT_SHORT)]
+        listed = "\n".join(f"- {finding.message}" for finding in chosen)
+        return AskAgain(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in chosen))
+
+    def _choose(self, candidates: Sequence[Candidate]) -> Candidate | list[Finding]:
+        """The answer among the candidates, or why there is none."""
+        if not candidates:
+            return [Finding(NO_JSON, NO_JSON)]
+        if len(candidates) > MAX_CANDIDATES:
+            return [Finding(SEVERAL, SEVERAL)]
+        fitting = [candidate for candidate in candidates if self._fit.fits(candidate.value)]
+        if not fitting:
+            # Details of one candidate are enough to ask again, and collecting them is the expensive part.
+            return self._fit.findings(max(candidates, key=lambda candidate: len(candidate.text)).value)
+        answer = fitting[-1]
+        rivals = {_written(each.value) for each in candidates if type(each.value) is type(answer.value)}
+        if len(rivals) > 1:
+            return [Finding(SEVERAL, SEVERAL)]
+        return answer if answer.is_final else [Finding(NOT_ALONE, NOT_ALONE)]
 
     def _done(self, end: EndPiece, text: str, *, around: int) -> Verdict:
         effects = (_effect(self._capability, EffectKind.TEXT_AROUND_JSON, around),) if around else ()
@@ -131,3 +151,8 @@ class _JsonReader:
 
 def _effect(capability: str, kind: EffectKind, count: int = 1) -> Effect:
     return Effect(capability=capability, kind=kind, count=count)
+
+
+def _written(value: Any) -> str:
+    """The value as text that tells 1 from true, which Python's comparison does not."""
+    return json.dumps(value, sort_keys=True)

@@ -13,8 +13,9 @@ from typing import Final
 
 from accord.core.emulate.fit_schema import MAX_FINDINGS, Finding, SchemaFit
 from accord.core.emulate.inject import prompted, saying, withheld
+from accord.core.emulate.quotation import Quotation
 from accord.core.emulate.shape import DEFAULT_RETRIES, AnswerReader, AskAgain, Done, PassingReader, Prepared, Verdict
-from accord.core.emulate.tool_format import OPENING, BrokenCall, WrittenCall, read_calls, tools_prompt, written_out
+from accord.core.emulate.tool_format import BrokenCall, Tags, WrittenCall, read_calls, tools_prompt, written_out
 from accord.core.emulate.watch import MarkWatch
 from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.attempt import Effect, EffectKind
@@ -29,40 +30,50 @@ CORRECTION: Final = (
     "The user has seen what you wrote before the first call; do not repeat that."
 )
 
+NO_MARKER: Final = "a call lacks the marker of this question"
+UNMARKED: Final = Tags()
+
 _ID: Final = re.compile(r"call_([1-9][0-9]{0,8})")
 _LABEL = PostProcessing(detail="Describe tools in the prompt and parse calls from text response")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Describes tools, and reads calls."""
+    """Describes tools, and reads calls. `marker` is new for every question; see `tool_format.py`."""
 
     max_retries: int = DEFAULT_RETRIES
+    marker: str = ""
     capability: str = Capability.TOOL_USE
     strategy: EmulationStrategy = _LABEL
 
     def prepare(self, order: WorkOrder) -> Prepared:
         """The order with its tools, and all that was called and answered before, as text."""
         _fits(order.tools)
-        history = _history(order.conversation)
+        tags, history = Tags(self.marker), _history(order.conversation)
         effects: list[Effect] = []
-        if history:
-            order = saying(order, written_out(order.conversation.messages))
-            effects.append(_effect(EffectKind.TOOL_HISTORY_WRITTEN_OUT, history))
+        if history or order.tools:
+            messages, escaped = written_out(order.conversation.messages, tags)
+            order = saying(order, messages)
+            counts = {EffectKind.TOOL_HISTORY_WRITTEN_OUT: history, EffectKind.MARKUP_ESCAPED: escaped}
+            effects += [_effect(kind, count) for kind, count in counts.items() if count]
         if order.tools:
-            order = prompted(order, tools_prompt(order.tools))
+            order = prompted(order, tools_prompt(order.tools, tags))
             effects.append(_effect(EffectKind.TOOLS_DESCRIBED, len(order.tools)))
         return Prepared(withheld(order, Capability.TOOL_USE), tuple(effects))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
         """Reads calls of the order's tools, if it has any."""
-        return _CallReader(_fits(order.tools), _next_number(order.conversation)) if order.tools else PassingReader()
+        if not order.tools:
+            return PassingReader()
+        return _CallReader(_fits(order.tools), _next_number(order.conversation), Tags(self.marker))
 
 
 class _CallReader:
-    def __init__(self, fits: Mapping[str, SchemaFit], number: int) -> None:
-        self._fits, self._number = fits, number
-        self._watch = MarkWatch([OPENING])
+    def __init__(self, fits: Mapping[str, SchemaFit], number: int, tags: Tags) -> None:
+        self._fits, self._number, self._tags = fits, number, tags
+        # Models that were trained on the bare form may write it; such a call is held, and asked for again.
+        self._watch = MarkWatch([*{tags.opening(), UNMARKED.opening()}])
+        self._quotation = Quotation()
         self._before: list[str] = []
         self._held: list[str] | None = None
         self._native: list[AnyPiece] = []
@@ -81,19 +92,26 @@ class _CallReader:
         if self._held is not None:
             self._held.append(text)
             return []
-        before, found = self._watch.feed(text)
-        if found:
-            self._held = [OPENING, found.after]
-        return self._passed(before)
+        passed: list[AnyPiece] = []
+        while True:
+            before, found = self._watch.feed(text)
+            passed += self._passed(before)
+            if found is None:
+                return passed
+            if not self._quotation.is_open:
+                self._held = [found.mark, found.after]
+                return passed
+            passed += self._passed(found.mark)
+            text = found.after
 
     def finish(self, end: EndPiece) -> Verdict:
         if self._held is None:
             return Done(end, tuple(self._passed(self._watch.flush())))
         held = "".join(self._held)
         pieces: list[AnyPiece] = []
-        findings: list[Finding] = []
+        findings = self._unmarked(held) if self._tags != UNMARKED else []
         calls = 0
-        for item in read_calls(held):
+        for item in read_calls(held, self._tags, self._quotation):
             if isinstance(item, str):
                 pieces += [TextPiece(text=item)] if item.strip() else []
                 continue
@@ -108,8 +126,18 @@ class _CallReader:
         if findings := findings[:MAX_FINDINGS]:
             correction = CORRECTION.format(problems="\n".join(f"- {found.message}" for found in findings))
             return AskAgain("".join(self._before) + held, correction, tuple(found.record for found in findings))
+        if not calls:
+            return Done(end, (TextPiece(text=held), *self._native))
         ended = end.model_copy(update={"reason": "tool_use"})
         return Done(ended, (*pieces, *self._native), (_effect(EffectKind.CALLS_FOUND, calls),))
+
+    def _unmarked(self, held: str) -> list[Finding]:
+        """Calls of known tools that lack the marker: a mistake or a quotation, and in no case a call."""
+        before = Quotation()
+        before.feed("".join(self._before))
+        found = [item for item in read_calls(held, UNMARKED, before) if isinstance(item, WrittenCall)]
+        sentence = f"should begin with {self._tags.opening()} and end with {self._tags.closing()}"
+        return [Finding(f"the call of {call.name} {sentence}", NO_MARKER) for call in found if call.name in self._fits]
 
     def _findings(self, call: WrittenCall | BrokenCall) -> list[Finding]:
         if isinstance(call, BrokenCall):
@@ -129,6 +157,7 @@ class _CallReader:
         if not text:
             return []
         self._before.append(text)
+        self._quotation.feed(text)
         return [TextPiece(text=text)]
 
 
