@@ -30,6 +30,7 @@ from accord.wire.support import MinSupport
 from accord.wire.work import WorkOrder
 
 REFUSED_BEFORE: Final = "refused by the endpoint before"
+CONTRADICTED: Final = "contradicted by its answers before"
 
 MAX_RECALLED: Final = 64
 """Work that states more than this is planned anew each time: what is remembered stays small, whatever a peer sends."""
@@ -37,11 +38,20 @@ MAX_RECALLED: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A backend that could be given the work: its name, what it declares, and what it was seen to refuse."""
+    """A backend that could be given the work: its name, what it declares, and what experience says against that.
+
+    `refused` is what its endpoint refused; `contradicted` what it declares and its answers showed it not to do.
+    """
 
     name: str
     manifest: CapabilityManifest
     refused: frozenset[str] = frozenset()
+    contradicted: frozenset[str] = frozenset()
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """What it does not have, whatever it declares."""
+        return self.refused | self.contradicted
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +97,7 @@ def _essence(order: WorkOrder, candidates: Sequence[Candidate]) -> tuple[Any, ..
         wished,
         required,
         preferred,
-        tuple((one.name, one.refused, _said_of(names, one)) for one in candidates),
+        tuple((one.name, one.refused, one.contradicted, _said_of(names, one)) for one in candidates),
     )
 
 
@@ -151,10 +161,10 @@ def _requirements(needs: Sequence[Need], *, required: bool) -> list[CapabilityRe
 
 
 def _seen(candidate: Candidate) -> CapabilityManifest:
-    """The manifest as experience corrects it: what the endpoint refused, it does not have."""
-    if not candidate.refused:
+    """The manifest as experience corrects it."""
+    if not candidate.lacking:
         return candidate.manifest
-    kept = {name: level for name, level in candidate.manifest.items() if name not in candidate.refused}
+    kept = {name: level for name, level in candidate.manifest.items() if name not in candidate.lacking}
     return CapabilityManifest.model_construct(root=kept)
 
 
@@ -178,16 +188,20 @@ class _Settlement:
         return self
 
     def _settle_one(self, name: str, reason: str, *, accepts_emulation: bool) -> None:
-        refused = name in self._candidate.refused
+        lacking = name in self._candidate.lacking
+        if name in self._candidate.contradicted:
+            reason = CONTRADICTED
         silent = declared_level(self._candidate.manifest, name) is None
         strategy = self._engine.resolve(name)
         performer = emulation_for(name, strategy, DEFAULT_SETTINGS) if accepts_emulation else None
-        if silent and not refused and self._may_try():
+        if silent and not lacking and self._may_try():
             self.tried.append(name)
         elif performer is not None:
             self.rescues.append(Rescue(capability=name, strategy=strategy, instead_of=reason))
         else:
-            self.short.append(Shortfall(capability=name, reason=REFUSED_BEFORE if refused else reason))
+            if name in self._candidate.refused:
+                reason = REFUSED_BEFORE
+            self.short.append(Shortfall(capability=name, reason=reason))
 
     def _may_try(self) -> bool:
         return self._config.unknown is UnknownPolicy.TRY and self._config.policy is not WorkPolicy.STRICT

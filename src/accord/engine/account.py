@@ -162,16 +162,28 @@ def _backend(name: str | None, engine: Engine) -> dict[str, msgspec.Raw]:
     if backend is None:
         return {}
     manifest, refused = backend.manifest, engine.dispatcher.refused_by(backend.name)
+    contradicted = engine.dispatcher.contradicted_by(backend.name)
     known = engine.dispatcher.known.get(backend.name)
     model, evidence = (None, _NOBODY) if known is None else (known.model, known.evidence)
 
     def written() -> msgspec.Raw:
         said = {name: Said(source=each.source, date=each.date) for name, each in evidence.items() if name in manifest}
-        party = BackendParty.trusted(name=backend.name, model=model, manifest=manifest, evidence=said, refused=refused)
+        party = BackendParty.trusted(
+            name=backend.name,
+            model=model,
+            manifest=manifest,
+            evidence=said,
+            refused=refused,
+            contradicted=contradicted or None,
+        )
         return _written(party.dump())
 
     # Evidence may change while the manifest stays the very same: it is a part of the question.
-    return {"backend": _BACKENDS.answer((manifest, evidence), (), written, (backend.name, model, *refused))}
+    return {
+        "backend": _BACKENDS.answer(
+            (manifest, evidence), (), written, (backend.name, model, *refused, "", *contradicted)
+        )
+    }
 
 
 def _written(value: Any) -> msgspec.Raw:

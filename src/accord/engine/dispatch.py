@@ -4,25 +4,30 @@ A failure before the first piece goes to the next backend that the plan accepts;
 back and the failure is the caller's. What an endpoint refuses is remembered, so that it is not planned with again.
 """
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any, Final, cast
 
-from accord.core.emulate.choose import EmulationSettings, choose
+from accord.core.emulate.checked_output import check_for
+from accord.core.emulate.choose import EmulationSettings, choose, performed_name
 from accord.core.emulate.describe_images import Describing
-from accord.core.emulate.drive import Emulated
+from accord.core.emulate.drive import Emulated, Failed, Stage
 from accord.core.forgo import forgo
 from accord.core.plan import Candidate, PlanConfig, plan
 from accord.engine.clock import SystemClock
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
-from accord.errors import AccordError, BackendError, EmulationError, RefusedError, TimedOutError
+from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, KnownBackend
 from accord.wire.answer import AnyPiece
 from accord.wire.attempt import EmulationRecord
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import WorkOrder
+
+CONTRADICTIONS: Final = 3
+"""After so many answers in a row that contradict its manifest, a backend is not asked for the capability again."""
 
 
 def new_marker() -> str:
@@ -64,17 +69,28 @@ class Dispatcher:
         self._clock: Final = clock or SystemClock()
         self._markers: Final = markers
         self._refused: Final[dict[str, set[str]]] = {}
+        self._contradictions: Final[Counter[tuple[str, str]]] = Counter()
 
     def candidates(self) -> list[Candidate]:
         """Every backend with what it declares and what it was seen to refuse."""
         return [
-            Candidate(name, backend.manifest, frozenset(self._refused.get(name, ())))
+            Candidate(
+                name, backend.manifest, frozenset(self._refused.get(name, ())), frozenset(self.contradicted_by(name))
+            )
             for name, backend in self.backends.items()
         ]
 
     def refused_by(self, name: str) -> list[str]:
         """What this backend was seen to refuse."""
         return sorted(self._refused.get(name, ()))
+
+    def contradicted_by(self, name: str) -> list[str]:
+        """What this backend declares and was seen not to do, often enough not to be planned with again."""
+        return sorted(
+            capability
+            for (backend, capability), count in self._contradictions.items()
+            if backend == name and count >= CONTRADICTIONS
+        )
 
     async def answer(self, order: WorkOrder, account: Account, patience: Patience) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
@@ -102,9 +118,7 @@ class Dispatcher:
         self, offer: Offer, order: WorkOrder, account: Account, patience: Patience
     ) -> AsyncGenerator[AnyPiece, None]:
         settings = replace(await self._described(offer, order, account, patience), marker=self._markers())
-        chosen = choose(self._config.emulation, [rescue.capability for rescue in offer.rescues], settings)
-        going_without = [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
-        turn = Emulated(forgo(order, *going_without), chosen.emulations)
+        turn = self._prepare(offer, order, settings)
         account.backend, backend = offer.backend, self.backends[offer.backend]
         waited = patience.wait(backend.name)
         try:
@@ -122,8 +136,18 @@ class Dispatcher:
                     yield passed
         finally:
             account.emulation, account.usage = turn.record, turn.usage
+            self._judge(offer.backend, turn)
         if turn.failure is not None:
-            raise EmulationError(turn.failure.message, details={"attempts": turn.failure.attempts})
+            raise _raised(turn, turn.failure)
+
+    def _prepare(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> Emulated:
+        rescued = [rescue.capability for rescue in offer.rescues]
+        chosen = choose(self._config.emulation, rescued, settings)
+        order = forgo(order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet])
+        check = check_for(order, settings.max_retries)
+        # Whoever stands in for a capability judges the answer itself.
+        checks = () if check is None or check.capability in map(performed_name, rescued) else (check,)
+        return Emulated(order, (*chosen.emulations, *checks))
 
     async def _described(
         self, offer: Offer, order: WorkOrder, account: Account, patience: Patience
@@ -154,6 +178,21 @@ class Dispatcher:
                 self._remember(showing.by, error)
                 showing.give_up(error.message)
 
+    def _judge(self, backend: str, turn: Emulated) -> None:
+        """Count answers that contradict the manifest; one that fits clears the count, until it was reached."""
+        for check in turn.checks:
+            self._contradictions[backend, check] += turn.contradicted[check]
+            if turn.stage is Stage.DONE and check not in self.contradicted_by(backend):
+                self._contradictions[backend, check] = 0
+
     def _remember(self, backend: str, error: AccordError) -> None:
         if isinstance(error, BackendError) and error.refused is not None:
             self._refused.setdefault(backend, set()).add(error.refused)
+
+
+def _raised(turn: Emulated, failure: Failed) -> AccordError:
+    """The error for a turn that did not succeed."""
+    details = {"attempts": failure.attempts}
+    if failure.code is ErrorCode.BACKEND_FAILED:
+        return BackendError(failure.message, retryable=not turn.contradicted, details=details)
+    return EmulationError(failure.message, details=details)

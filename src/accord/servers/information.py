@@ -127,7 +127,12 @@ def service_capabilities(service: Service, emulation: EmulationConfig) -> Servic
         {
             "agent": engine.party,
             "backends": [
-                BackendParty(name=candidate.name, manifest=candidate.manifest, refused=sorted(candidate.refused))
+                BackendParty(
+                    name=candidate.name,
+                    manifest=candidate.manifest,
+                    refused=sorted(candidate.refused),
+                    contradicted=sorted(candidate.contradicted) or None,
+                )
                 for candidate in engine.dispatcher.candidates()
             ],
             "emulations": {entry.capability: entry.strategy.type for entry in performed},

@@ -68,13 +68,17 @@ class AgentParty(Message, frozen=True):
 
 
 class BackendParty(Message, frozen=True):
-    """The backend that was given the work: its manifest, whose word each entry is, and what it refused before."""
+    """The backend that was given the work: its manifest, whose word each entry is, and what speaks against it.
+
+    `refused` is what it refused before, `contradicted` what it declares and its answers showed it not to do.
+    """
 
     name: str
     model: str | None = None
     manifest: CapabilityManifest
     evidence: dict[CapabilityName, Said] = Field(default_factory=dict[CapabilityName, Said])
     refused: list[CapabilityName] = Field(default_factory=list[CapabilityName])
+    contradicted: list[CapabilityName] | None = None
 
 
 class ClientParty(Message, frozen=True):

@@ -68,7 +68,7 @@ PERFORMERS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = Mapp
 """Who performs what. An alias is performed under its other name."""
 
 PRESET: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
-    {name: perform(DEFAULT_SETTINGS).strategy for name, perform in PERFORMERS.items()}
+    {name: label for name, perform in PERFORMERS.items() if (label := perform(DEFAULT_SETTINGS).strategy)}
 )
 """Every emulation that Accord performs, with its label; an operator opts in."""
 

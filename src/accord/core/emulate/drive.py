@@ -12,6 +12,7 @@ That loop is all a caller needs, whatever is emulated. It knows no particular em
 than all emulations together may retry. The end piece comes last and once, with the usage of all attempts added up.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -60,14 +61,23 @@ class Emulated:
         self._asked: Final = order
         self._to_send, effects = prepare_all(order, self._emulations)
         entries = [
-            EmulationEntry.trusted(capability=each.capability, strategy=each.strategy) for each in self._emulations
+            EmulationEntry.trusted(capability=each.capability, strategy=each.strategy)
+            for each in self._emulations
+            if each.strategy is not None
         ]
         self.record: Final = EmulationRecord.trusted(emulated=entries, effects=effects)
         self.stage = Stage.TO_SEND
         self.failure: Failed | None = None
+        self.contradicted: Final[Counter[str]] = Counter()
+        """What the backend was asked for itself and did not do, and how often."""
         self._chain = NO_READERS
         self._retries: Final[dict[str, int]] = {}
         self._usage: dict[str, Any] | None = None
+
+    @property
+    def checks(self) -> list[str]:
+        """What the backend was asked for itself, and is held to."""
+        return [each.capability for each in self._emulations if each.strategy is None]
 
     @property
     def usage(self) -> dict[str, Any] | None:
@@ -113,11 +123,17 @@ class Emulated:
         by = cast("Emulation", closing.by)
         self._note(by.capability, asking.problems, usage=end.usage)
         retries = self._retries.get(by.capability, 0)
+        is_check = by.strategy is None
+        if is_check and end.reason != "max_tokens":  # an answer that was cut off says nothing about its form
+            self.contradicted[by.capability] += 1
         if retries >= by.max_retries:
-            told = (
-                f"{by.capability} could not be emulated in {len(self.record.attempts)} attempts: {asking.problems[0]}"
-            )
-            self._fail(ErrorCode.EMULATION_FAILED, told, asking.problems)
+            attempts, problem = len(self.record.attempts), asking.problems[0]
+            if is_check:
+                sentence = f"The backend did not give the {by.capability} that it declares in {attempts} attempts"
+                self._fail(ErrorCode.BACKEND_FAILED, f"{sentence}: {problem}", asking.problems)
+            else:
+                sentence = f"{by.capability} could not be emulated in {attempts} attempts"
+                self._fail(ErrorCode.EMULATION_FAILED, f"{sentence}: {problem}", asking.problems)
             return
         self._retries[by.capability] = retries + 1
         said = ConversationMessage(role=Role.ASSISTANT, content=[TextPart(text=asking.answer or NOTHING_SAID)])

@@ -69,8 +69,8 @@ class Emulation(Protocol):
         ...
 
     @property
-    def strategy(self) -> EmulationStrategy:
-        """How, as reports label it."""
+    def strategy(self) -> EmulationStrategy | None:
+        """How, as reports label it; nothing for a check, which stands in for nothing."""
         ...
 
     @property
