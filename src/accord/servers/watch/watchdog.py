@@ -76,7 +76,7 @@ class Watchdog:
                 self._report(blocked_s)
 
     def _report(self, blocked_s: float) -> None:
-        top = sys._current_frames().get(self._loop_thread)  # noqa: SLF001 - there is no other way
+        top = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] - there is no other way
         frames = [] if top is None else list(islice(traceback.walk_stack(top), MAX_FRAMES))
         places = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in frames]
         stack = [f"{file}:{line} {name}" for file, line, name in places]
