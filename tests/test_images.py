@@ -1,5 +1,7 @@
 """Making real pictures smaller: judged by their header first, never larger than before."""
 
+import subprocess
+import sys
 from base64 import b64encode
 from io import BytesIO
 from typing import Any
@@ -9,7 +11,7 @@ from PIL import Image, ImageOps
 
 from accord.core.adapt.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk
 from accord.core.profile import ImageResolution
-from accord.images import DECODERS, PillowImages, shrink
+from accord.images import DECODERS, PillowImages, shrink, webp_pixels
 from accord.wire.client import ClientCapabilities
 from tests.core.adapt import event, events_of, run
 
@@ -146,3 +148,45 @@ def test_the_adapter_makes_inline_pictures_smaller_with_it():
     again, second = run(client, *out, images=PillowImages())
     assert again == out
     assert second.report.is_faithful()
+
+
+SHRINK = """
+import resource, sys
+from PIL import ImageOps, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
+from accord.core.adapt.media import LIMITS
+from accord.core.profile import ImageResolution
+from accord.images import shrink
+data = sys.stdin.buffer.read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+result = shrink(data, sys.argv[1], LIMITS[ImageResolution.LOW])
+print(getattr(result, "reason", "smaller"), (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize(
+    ("size", "name", "options", "outcome", "most_mb"),
+    [
+        ((5000, 5000), "WEBP", {"method": 0}, "more pixels than the limit", 10),
+        ((5000, 5000), "PNG", {"compress_level": 1}, "more pixels than the limit", 10),
+        ((5000, 5000), "JPEG", {"progressive": True}, "more pixels than the limit", 10),
+        ((5000, 5000), "JPEG", {}, "smaller", 60),
+        ((2800, 2800), "WEBP", {"method": 0}, "smaller", 180),
+    ],
+)
+def test_the_memory_for_a_picture_is_bounded(
+    size: tuple[int, int], name: str, options: dict[str, Any], outcome: str, most_mb: int
+):
+    data = saved(Image.new("RGB", size), name, **options)
+    command = [sys.executable, "-c", SHRINK, f"image/{name.lower()}"]
+    child = subprocess.run(command, input=data, capture_output=True, check=True, timeout=60)
+    told, _, grown_mb = child.stdout.decode().strip().rpartition(" ")
+    assert told == outcome
+    assert int(grown_mb) <= most_mb
+
+
+@pytest.mark.parametrize(
+    ("mode", "options"), [("RGB", {}), ("RGB", {"lossless": True}), ("RGBA", {}), ("RGB", {"exif": b"Exif"})]
+)
+def test_the_pixels_of_a_webp_picture_are_read_from_its_header(mode: str, options: dict[str, Any]):
+    assert webp_pixels(saved(picture(mode, (300, 20)), "WEBP", **options)) == 6_000
+    assert webp_pixels(b"RIFF") == webp_pixels(saved(picture(), "PNG")) == 0

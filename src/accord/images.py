@@ -3,17 +3,18 @@
 The header is read and judged before anything is decoded: kind, pixels, frames. Only the decoder that the media type
 names is let near the bytes; SVG and everything else that is not a raster picture stays as it is. Transparency is kept,
 orientation is applied, metadata other than the colour profile is left out. The result is smaller, or the original is
-kept. It runs where it is called: the engine feeds what `ClientAdapter.is_heavy` names in a
-thread. Nothing is ever fetched.
+kept. It runs where it is called: the engine feeds what `ClientAdapter.is_heavy` names in threads of its own, which are
+few. Nothing is ever fetched.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from accord.core.adapt.media import ImageLimits, ShrinkRefusal, Shrunk
+from accord.core.adapt.media import MAX_PIXELS_IN, ImageLimits, ShrinkRefusal, Shrunk
 from accord.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ SAVED_AS: Final[Mapping[tuple[str, bool], tuple[str, str]]] = MappingProxyType(
 """What a picture becomes, by what it was and whether anything shines through it."""
 
 QUALITY: Final = 80
+TOO_MANY_PIXELS: Final = ShrinkRefusal("more pixels than the limit")
 PLAIN_MODES: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "YCbCr"})
 
 
@@ -53,15 +55,16 @@ def has_pillow() -> bool:
 
 
 class PillowImages:
-    """The port `images=` of `ClientAdapter`, done with Pillow."""
+    """The port `images=` of `ClientAdapter`, done with Pillow; larger pictures than `max_pixels` stay as they are."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_pixels: int = MAX_PIXELS_IN) -> None:
         if not has_pillow():
             raise UsageError("Making pictures smaller needs Pillow, which is not installed")
+        self._max_pixels: Final = max_pixels
 
     def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
         """The picture within the limits, or why it stays as it is."""
-        return shrink(data, mime_type, limits)
+        return shrink(data, mime_type, replace(limits, max_pixels_in=self._max_pixels))
 
 
 def shrink(data: bytes, mime_type: str, limits: ImageLimits) -> Shrunk | ShrinkRefusal:
@@ -71,24 +74,28 @@ def shrink(data: bytes, mime_type: str, limits: ImageLimits) -> Shrunk | ShrinkR
         return ShrinkRefusal("not a raster picture")
     if len(data) > limits.max_bytes_in:
         return ShrinkRefusal("more bytes than the limit")
+    if decoder == "WEBP" and webp_pixels(data) > limits.max_pixels_in:
+        return TOO_MANY_PIXELS  # Pillow reserves memory for all of them as soon as it opens one
     from PIL import Image  # noqa: PLC0415 - an extra, and slow to import
 
     try:
         with Image.open(BytesIO(data), formats=[decoder]) as picture:
             return _refused(picture, limits) or _smaller(picture, len(data), decoder, limits)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        return ShrinkRefusal("more pixels than the limit")
+        return TOO_MANY_PIXELS
     except (OSError, ValueError, SyntaxError, EOFError):
         return ShrinkRefusal("cannot be decoded")
 
 
 def _refused(picture: "Picture", limits: ImageLimits) -> ShrinkRefusal | None:
     """What the header alone says against it; nothing has been decoded yet."""
-    width, height = picture.size
-    if max(width, height) <= limits.max_side:
+    if max(picture.size) <= limits.max_side:
         return ShrinkRefusal("small enough", needed=False)
-    if width * height > limits.max_pixels_in:
-        return ShrinkRefusal("more pixels than the limit")
+    if "progressive" not in picture.info:
+        # A JPEG that is not progressive is decoded at a fraction of its size, which is then the size it says it has.
+        picture.draft("RGB", (limits.max_side, limits.max_side))
+    if picture.width * picture.height > limits.max_pixels_in:
+        return TOO_MANY_PIXELS
     if picture.mode not in PLAIN_MODES:
         return ShrinkRefusal("deeper colours than are kept here")
     if limits.keep_animation and getattr(picture, "is_animated", False):
@@ -100,16 +107,36 @@ def _smaller(picture: "Picture", size: int, decoder: str, limits: ImageLimits) -
     from PIL import Image, ImageOps  # noqa: PLC0415
 
     picture.draft("RGB", (limits.max_side, limits.max_side))
-    shown = ImageOps.exif_transpose(picture)  # of an animation, this is its first frame
-    clear = shown.has_transparency_data
-    still = shown.convert("RGBA" if clear else "L" if shown.mode in ("1", "L") else "RGB")
-    still.thumbnail((limits.max_side, limits.max_side), Image.Resampling.LANCZOS)
+    clear = picture.has_transparency_data  # of an animation, this is its first frame
+    mode = "RGBA" if clear else "L" if picture.mode in ("1", "L") else "RGB"
+    # Copies are made of the small picture wherever that looks the same: those of the large one are most of the memory.
+    whole = picture if picture.mode == mode else picture.convert(mode)
+    whole.thumbnail((limits.max_side, limits.max_side), Image.Resampling.LANCZOS)
+    still = ImageOps.exif_transpose(whole)
     name, mime_type = SAVED_AS[decoder if decoder == "WEBP" else "", clear]
     out = BytesIO()
     still.save(out, name, **_options(name, picture.info.get("icc_profile") if picture.mode != "CMYK" else None))
     if out.tell() >= size:
         return ShrinkRefusal("would not be smaller")
     return Shrunk(out.getvalue(), mime_type)
+
+
+def webp_pixels(data: bytes) -> int:
+    """How many pixels the header of a WebP picture names; 0 if it is none."""
+    kind, body = data[12:16], data[20:30]
+    if len(body) < 10 or data[:4] != b"RIFF" or data[8:12] != b"WEBP":
+        return 0
+    match kind:
+        case b"VP8X":
+            width, height = (int.from_bytes(body[at : at + 3], "little") + 1 for at in (4, 7))
+        case b"VP8L":
+            bits = int.from_bytes(body[1:5], "little")
+            width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+        case b"VP8 ":
+            width, height = (int.from_bytes(body[at : at + 2], "little") & 0x3FFF for at in (6, 8))
+        case _:
+            return 0
+    return width * height
 
 
 def _options(name: str, colours: bytes | None) -> dict[str, Any]:

@@ -1,14 +1,19 @@
 """Pictures in a turn: re-encoding them must not hold up the other turns."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
-from threading import get_ident
+from threading import Lock, get_ident
+from time import perf_counter, sleep
 from uuid import UUID
+from weakref import ref
+
+import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import EchoBackend
 from accord.core.adapt import ImageLimits, Shrunk
-from accord.engine import Dispatcher, Engine, RunningTurn
+from accord.engine import Dispatcher, Engine, RunningTurn, TimeLimits
 from accord.wire.packet import EventPacket, StreamPacket
 from accord.wire.request import ServiceRequest
 
@@ -54,3 +59,89 @@ def test_pictures_are_made_smaller_in_a_thread_and_stay_in_their_place():
     assert (before.p, after.p, close.op) == ("Before.\n\n", "After.", "close")
     assert len(images.threads) == 1
     assert images.threads != [get_ident()]
+
+
+class Slow:
+    """A port that takes its time for every picture, and notes how many it works on at once."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = Lock()
+        self._now = 0
+        self.most = 0
+        self.count = 0
+
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk:
+        del data, mime_type, limits
+        with self._lock:
+            self._now, self.count = self._now + 1, self.count + 1
+            self.most = max(self.most, self._now)
+        sleep(self._seconds)  # what decoding takes
+        with self._lock:
+            self._now -= 1
+        return Shrunk(b"s", "image/png")
+
+
+def carousel(count: int) -> EventPacket:
+    picture = {"url": "data:image/png;base64,AAAAAAAA", "mime_type": "image/png"}
+    return EventPacket(p={"type": "media_carousel", "data": {"items": [picture] * count}})
+
+
+async def draws_many(_: Turn) -> AsyncIterator[Yielded]:
+    yield carousel(40)
+    yield "After."
+
+
+def test_a_carousel_stops_being_worked_on_when_the_turns_time_is_up():
+    images = Slow(0.05)
+    drawing = Engine(Agent(draws_many), Dispatcher([]), images=images, limits=TimeLimits(turn_s=0.2))
+    began_at = perf_counter()
+    packets = asyncio.run(collected(drawing.begin(REQUEST)))
+    assert perf_counter() - began_at < 1
+    assert images.count < 10
+    assert isinstance(packets[0], EventPacket)
+    shown = [item["url"] for item in packets[0].p["data"]["items"]]
+    assert shown.count("data:image/png;base64,cw==") == images.count
+    assert len(shown) == 40
+
+
+def test_cancelling_a_turn_stops_its_pictures():
+    async def run() -> int:
+        images = Slow(0.02)
+        running = Engine(Agent(draws_many), Dispatcher([]), images=images).begin(REQUEST)
+        asyncio.get_running_loop().call_later(0.1, running.cancel)
+        await asyncio.wait_for(collected(running), 10)
+        return images.count
+
+    assert asyncio.run(run()) < 20
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_only_so_many_pictures_are_worked_on_at_once_in_all_turns_together(at_once: int):
+    async def draws(_: Turn) -> AsyncIterator[Yielded]:
+        yield carousel(2)
+
+    async def run() -> int:
+        images = Slow(0.02)
+        drawing = Engine(Agent(draws), Dispatcher([]), images=images, images_at_once=at_once)
+        await asyncio.wait_for(asyncio.gather(*(collected(drawing.begin(REQUEST)) for _ in range(8))), 20)
+        assert images.count == 16
+        return images.most
+
+    assert asyncio.run(run()) == at_once
+
+
+def test_a_turn_with_pictures_leaves_nothing_behind_that_refers_to_it():
+    async def run() -> None:
+        drawing = Engine(Agent(draws_many), Dispatcher([]), images=Slow(0))
+        running = drawing.begin(REQUEST)
+        await collected(running)
+        gone = ref(running)
+        gc.disable()
+        try:
+            del running
+            assert gone() is None
+        finally:
+            gc.enable()
+
+    asyncio.run(run())

@@ -82,11 +82,18 @@ def build_engine(loaded: Loaded, *, agent: Agent | str | None = None) -> Engine:
     """The engine that this configuration describes; without any backend in it, one that echoes."""
     config = loaded.config
     backends = [assembled.backend for assembled in build_backends(loaded)] or [EchoBackend()]
-    images = PillowImages() if has_pillow() else None
+    images = PillowImages(config.limits.max_image_pixels) if has_pillow() else None
     limits = _time_limits(config)
     dispatcher = Dispatcher(backends, config=plan_config(config), settings=emulation_settings(config), limits=limits)
     chosen = agent if isinstance(agent, Agent) else find_agent(agent or config.default_agent, config)
-    return Engine(chosen, dispatcher, limits=limits, content_limits=content_limits(config), images=images)
+    return Engine(
+        chosen,
+        dispatcher,
+        limits=limits,
+        content_limits=content_limits(config),
+        images=images,
+        images_at_once=config.limits.concurrent_images,
+    )
 
 
 def find_agent(name: str, config: Config) -> Agent:

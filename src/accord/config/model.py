@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.types import Strict
 from pydantic_core import PydanticCustomError
 
+from accord.core.adapt.media import MAX_PIXELS_IN
 from accord.core.emulate.choose import PRESET
 from accord.core.emulate.shape import DEFAULT_RETRIES
 from accord.core.validate.rules import Limits
@@ -169,6 +170,8 @@ class LimitsConfig(Table, frozen=True):
     max_block_bytes: Count = Limits().max_block_bytes
     max_prompt_bytes: Count = Limits().max_prompt_bytes
     max_blocks: Count = Limits().max_blocks
+    max_image_pixels: Count = MAX_PIXELS_IN
+    concurrent_images: Count = 1
     first_packet_s: Seconds = 60.0
     gap_s: Seconds = 60.0
     turn_s: Seconds = 600.0

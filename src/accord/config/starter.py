@@ -90,6 +90,9 @@ STARTER: Final = """\
 #first_packet_s = 60.0
 #gap_s = 60.0
 #turn_s = 600.0
+# Pictures that are made smaller for a client: the largest, and how many at once; a decoded pixel takes up to 18 bytes.
+#max_image_pixels = 8300000
+#concurrent_images = 1
 #concurrent_turns = 1000
 
 # Where sessions are kept: "sqlite" in a file, "memory", or "postgres" (its address in the variable named by `url_env`).

@@ -6,10 +6,11 @@ slows its own agent and backend, nothing is queued, and other turns do not notic
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from accord.agent import Agent, Turn, UserFacingError
-from accord.core.adapt import ClientAdapter, Shrinks
+from accord.core.adapt import ClientAdapter, ImageLimits, ShrinkRefusal, Shrinks, Shrunk
 from accord.core.collect import Collected
 from accord.core.order import PacketOrder, Stage
 from accord.core.validate import ContentValidator, Limits
@@ -47,12 +48,15 @@ class Engine:
         limits: TimeLimits | None = None,
         content_limits: Limits | None = None,
         images: Shrinks | None = None,
+        images_at_once: int = 1,
     ) -> None:
         self.agent: Final = agent
         self.dispatcher: Final = dispatcher
         self.clock: Final = clock or SystemClock()
         self.limits: Final = limits or TimeLimits()
         self.images: Final = images
+        # Threads of their own, and few: a decoded picture takes much memory, and other work must not wait behind it.
+        self.image_threads: Final = ThreadPoolExecutor(images_at_once, thread_name_prefix="accord-images")
         self.protocol_version: Final = 1
         self.party: Final = _party(agent, self.protocol_version)
         self.validator: Final = ContentValidator(
@@ -96,20 +100,22 @@ class RunningTurn:
     ) -> None:
         self.request: Final = request
         self.request_id: Final = str(request.request_id)
-        self.adapter: Final = ClientAdapter(request.payload.capabilities, images=engine.images)
+        self._began_at: Final = engine.clock.monotonic()
+        self._patience: Final = Patience()
+        self._deadline: Final = _Deadline(engine, self._patience, self._began_at)
+        images = None if engine.images is None else _ImagesInTime(engine.images, self._deadline)
+        self.adapter: Final = ClientAdapter(request.payload.capabilities, images=images)
         self.failure: AccordError | None = None
         self.first_packet_ms: float | None = None
         self.is_complete = False
         self._said: Final[list[str]] = []
         self._engine: Final = engine
         self._order: Final = PacketOrder()
-        self._patience: Final = Patience()
         self._questions: Final = Questions(engine.dispatcher, engine.agent.system, self._patience)
         self._permissions: Final = Permissions(permits, self._patience, engine.clock)
         self._turn: Final = Turn(
             request, history, asks=self._questions, clock=engine.clock, permissions=self._permissions
         )
-        self._began_at = engine.clock.monotonic()
 
     @property
     def questions(self) -> Sequence[Account]:
@@ -142,7 +148,7 @@ class RunningTurn:
 
     async def packets(self) -> AsyncGenerator[StreamPacket, None]:
         """What the client gets, ending with exactly one close; a failure becomes an error packet before it."""
-        waited, limits = self._patience.wait("the agent", self._left_s), self._engine.limits
+        waited, limits = self._patience.wait("the agent", self._deadline.left_s), self._engine.limits
         adapt, is_heavy = self._adapted, self.adapter.is_heavy
         seconds, last = limits.first_packet_s, list[StreamPacket]()
         try:
@@ -155,7 +161,7 @@ class RunningTurn:
                     seconds = limits.gap_s
                     # Pictures are re-encoded in a thread: other turns must not wait for pixels.
                     heavy = type(packet) is not DeltaPacket and is_heavy(packet)
-                    for adapted in await asyncio.to_thread(adapt, packet) if heavy else adapt(packet):
+                    for adapted in await self._in_image_thread(packet) if heavy else adapt(packet):
                         yield adapted
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
             last = self._ended_by(error)
@@ -200,15 +206,48 @@ class RunningTurn:
         with Contained(agent_failed):
             return _Closing(self._engine.agent.run(self._turn))
 
+    async def _in_image_thread(self, packet: StreamPacket) -> list[StreamPacket]:
+        return await asyncio.get_running_loop().run_in_executor(self._engine.image_threads, self._adapted, packet)
+
     async def _stop_asking(self) -> None:
         await self._permissions.close()
         await self._questions.close()
         self._patience.close()
 
-    def _left_s(self) -> float:
-        """How long the whole turn may still take."""
+
+class _Deadline:
+    """How long a turn may still go on. It holds no turn, so that one that is over is freed at once."""
+
+    def __init__(self, engine: Engine, patience: Patience, began_at: float) -> None:
+        self._engine: Final = engine
+        self._patience: Final = patience
+        self._began_at: Final = began_at
+
+    def left_s(self) -> float:
+        """The seconds that are left."""
         took_s = self._engine.clock.monotonic() - self._began_at
         return self._engine.limits.turn_s - took_s + self._patience.stood_still_s
+
+    def is_over(self) -> bool:
+        """Whether the time is up, or the turn was cancelled."""
+        return self._patience.is_cancelled or self.left_s() <= 0
+
+
+class _ImagesInTime:
+    """Makes pictures smaller as long as the turn may go on; those that are left then stay as they are.
+
+    An event may hold many pictures, and no time limit can interrupt the thread that decodes them.
+    """
+
+    def __init__(self, images: Shrinks, deadline: _Deadline) -> None:
+        self._images: Final = images
+        self._deadline: Final = deadline
+
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
+        """The picture within the limits, or why it stays as it is."""
+        if self._deadline.is_over():
+            return ShrinkRefusal("the turn's time was up")
+        return self._images.shrink(data, mime_type, limits)
 
 
 class _Closing:

@@ -17,6 +17,9 @@ from accord.core.profile import ImageResolution
 from accord.wire.event import MediaCarousel, MediaItem, MediaVariant
 from accord.wire.url import inline_media_type
 
+MAX_PIXELS_IN: Final = 8_300_000
+"""A picture of 3840 by 2160; decoding takes up to 18 bytes a pixel (WebP with transparency), so 150 MB."""
+
 
 @dataclass(frozen=True, slots=True)
 class ImageLimits:
@@ -26,7 +29,7 @@ class ImageLimits:
     max_bytes: int
     keep_animation: bool
     max_bytes_in: int = 20 * 1024 * 1024
-    max_pixels_in: int = 50_000_000
+    max_pixels_in: int = MAX_PIXELS_IN
 
 
 LIMITS: Final[Mapping[ImageResolution, ImageLimits]] = MappingProxyType(
