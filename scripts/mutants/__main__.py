@@ -1,6 +1,6 @@
 """Sample small changes of the source, run the tests that reach them, and print which changes no test noticed.
 
-    python -m scripts.mutants [PATH ...] [--count N] [--seed N] [--jobs N] [--limit SECONDS]
+    python -m scripts.mutants [PATH ...] [--count N] [--seed N] [--kind KIND] [--jobs N] [--limit SECONDS]
 
 Works in copies of the tree; the tree itself is not touched. The map from functions to tests is built once, by running
 the tests with `reach.py`, and kept in build/mutants; `--map` builds it again. Mutants that no test can notice, since
@@ -43,7 +43,9 @@ STEP_S: Final = 0.01
 """What a test costs beside what it does itself."""
 SECOND_LOOK: Final = 8
 """A mutant that survives gets so many times the tests before it is called a survivor."""
-NEVER_RUN: Final = ("tests/peers/", "tests/test_house.py")
+NEVER_RUN: Final = ("tests/peers/", "tests/test_house.py", "tests/servers/test_contract.py")
+PLUGINS: Final = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:anyio")
+"""Schemathesis, which only `test_contract.py` needs, takes as long to import as all the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +180,7 @@ class Copies:
         names = copy / "build" / "tests"
         names.parent.mkdir(exist_ok=True)
         names.write_text("\n".join(test.name for test in tests), encoding="utf-8")
-        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", f"@{names}"]
+        command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", *PLUGINS, f"@{names}"]
         environment = {
             **os.environ,
             "PYTHONPATH": str(copy / "src"),
@@ -243,6 +245,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="which ones (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once (default: %(default)s)")
     parser.add_argument("--limit", type=float, default=15.0, help="seconds of tests at first (default: %(default)s)")
+    parser.add_argument("--kind", action="append", help="only this kind of change, such as row; may be repeated")
     parser.add_argument("--map", action="store_true", help="learn again which tests reach which functions")
     return parser.parse_args()
 
@@ -288,7 +291,8 @@ def run(chosen: dict[Mutant, list[Test]], jobs: int, limit_s: float) -> dict[Mut
 def main() -> int:
     """Run the sample; the exit status says whether everything was noticed."""
     asked = arguments()
-    known, found = equivalents(), collect(asked.paths)
+    known = equivalents()
+    found = [mutant for mutant in collect(asked.paths) if asked.kind is None or mutant.kind in asked.kind]
     if stale := known.keys() - {mutant.name for mutant in collect(PATHS)}:
         print("Listed as equivalent but not in the source any more:", *sorted(stale), sep="\n  ")
     tests = read_map(anew=asked.map)

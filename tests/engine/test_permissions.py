@@ -46,6 +46,7 @@ class User:
         try:
             await self.may_answer.wait()
         except asyncio.CancelledError:
+            await asyncio.sleep(0.01)  # taking a question back takes a moment, and a turn is not over before
             self.gave_up += 1
             raise
         return read_permission(question, self._answer)

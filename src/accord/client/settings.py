@@ -54,7 +54,10 @@ class Settings:
     connect_s: float = 10.0
     """The longest that one connection may take to be made."""
     idle_s: float = 45.0
-    """A stream that is silent for so long, without even a heartbeat, is taken to be dead and opened again."""
+    """The longest silence, without even a heartbeat, before an answer is taken to be dead and asked for again.
+
+    It bounds the wait for each piece of a question to be taken, for the head of a stream, and for each piece of an answer.
+    """
     patience_s: float = 300.0
     """A service that asks for a longer wait than this is not waited for."""
     max_attempts: int | None = 8
