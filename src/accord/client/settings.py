@@ -56,7 +56,7 @@ class Settings:
     idle_s: float = 45.0
     """The longest silence, without even a heartbeat, before an answer is taken to be dead and asked for again.
 
-    It bounds the wait for each piece of a question to be taken, for the head of a stream, and for each piece of an answer.
+    It bounds the waits for a piece of a question to be taken, for a stream's head, and for each piece of an answer.
     """
     patience_s: float = 300.0
     """A service that asks for a longer wait than this is not waited for."""
