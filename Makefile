@@ -20,7 +20,7 @@ test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready ## Run the whole tes
 	$(BIN)/python -m pytest $(ARGS)
 
 test-peers: $(VENV)/heavy/.ready ## Run ours against real agents and clients that take a while to install
-	ACCORD_PEERS=$(VENV)/heavy $(BIN)/python -m pytest -n 0 tests/peers/heavy
+	ACCORD_PEERS=$(VENV)/heavy $(BIN)/python -m pytest -n 0 --timeout 600 tests/peers/heavy
 
 test-mutants: $(READY) $(VENV)/commonmark.json ## Change the source in small ways and print what no test notices (ARGS="core --count 50 --seed 7")
 	$(BIN)/python -m scripts.mutants $(ARGS)
