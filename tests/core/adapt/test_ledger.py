@@ -1,10 +1,14 @@
 """The account: every packet once, totals that add up, bounded, without a word of the user."""
 
+from typing import Any
+
+import pytest
+
 from accord.core.adapt import AdaptLimits
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.client import ClientCapabilities
 from accord.wire.packet import ClosePacket
-from tests.core.adapt import PLAIN, SOURCES, VOICE, event, run, said
+from tests.core.adapt import PICTURE, PLAIN, SOURCES, VOICE, event, run, said
 
 
 def test_all_text_is_one_entry_with_a_count_and_what_was_done_to_it():
@@ -61,8 +65,32 @@ def test_no_words_of_the_user_are_in_the_report():
         assert private not in run(client, *packets)[1].report.to_json()
 
 
-def test_what_was_kept_and_lost_is_told_by_field():
-    entry = run(VOICE, event("citation_block", SOURCES))[1].report.entries[0]
-    assert (entry.kept, entry.lost) == (["items.title"], ["items.source_id", "items.snippet", "items.uri"])
-    entry = run(PLAIN, event("citation_block", SOURCES))[1].report.entries[0]
-    assert (entry.kept, entry.lost) == (["items.title", "items.uri"], ["items.source_id", "items.snippet"])
+SOURCE = {"source_id": "a", "uri": "https://a.example/x", "title": "A paper"}
+DOT = {"items": [{"url": "data:image/png;base64,AAAA", "mime_type": "image/png", "alt_text": "A dot"}]}
+
+
+@pytest.mark.parametrize(
+    ("client", "kind", "data", "kept", "lost"),
+    [
+        (VOICE, "citation_block", SOURCES, "items.title", "items.source_id items.snippet items.uri"),
+        (PLAIN, "citation_block", SOURCES, "items.title items.uri", "items.source_id items.snippet"),
+        (PLAIN, "citation_block", {"items": [SOURCE]}, "items.title items.uri", "items.source_id"),
+        (PLAIN, "citation_block", {"items": [SOURCE] * 51}, "items.title items.uri", "items.source_id items.50+"),
+        (PLAIN, "citation_block", {"items": [{"title": "A"}]}, "items.title", "items.source_id items.snippet"),
+        (PLAIN, "media_carousel", PICTURE, "items.alt_text items.mime_type items.url", ""),
+        (PLAIN, "media_carousel", DOT, "items.alt_text items.mime_type items.url", "items.0.url"),
+        (VOICE, "media_carousel", PICTURE, "items.alt_text", "items.url items.mime_type"),
+        (VOICE, "progress_indicator", {"label": "Search", "status": "failed"}, "label status", ""),
+        (PLAIN, "user_error", {"message": "No luck", "code": 5}, "message retryable code", "domain"),
+        (VOICE, "user_error", {"message": "No luck", "code": 5}, "message retryable", "domain code"),
+        (PLAIN, "user_error", {"message": "No luck"}, "message retryable", "domain"),
+        (PLAIN, "user_error", {"message": "No luck", "code": [5]}, "message", ""),
+        (PLAIN, "markdown_block", {"content": "**a**"}, "content", "markup"),
+        (PLAIN, "markdown_block", {"content": "a"}, "content", ""),
+    ],
+)
+def test_what_was_kept_and_lost_is_reported_by_field(
+    client: ClientCapabilities, kind: str, data: Any, kept: str, lost: str
+):
+    entry = run(client, event(kind, data))[1].report.entries[0]
+    assert (entry.kept, entry.lost) == (kept.split(), lost.split())
