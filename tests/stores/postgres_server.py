@@ -7,10 +7,11 @@ to everybody; here the server runs as `nobody` instead, from a copy if `nobody` 
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,22 @@ class PostgresServer:
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self._data, "-w", "-m", "immediate", "stop")
 
+    def kill(self) -> None:
+        """Kill every process of the server with SIGKILL."""
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        # The postmaster first: it would start its children again.
+        for pid in (first, *_children(first)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        # Where nobody reaps orphans, the dead postmaster would be taken for a running one.
+        for lock in (self._data / "postmaster.pid", *self.folder.glob(".s.PGSQL.*.lock")):
+            lock.unlink(missing_ok=True)
+
+    def start_if_stopped(self) -> None:
+        """Start the server unless it runs."""
+        if not (self._data / "postmaster.pid").exists():
+            self.start()
+
     def make_database(self, name: str) -> str:
         """The address of a new, empty database."""
         self._run("createdb", "-h", self.folder, "-U", "accord", "-T", "template0", name)
@@ -59,6 +76,10 @@ class PostgresServer:
             )
             output.seek(0)
             assert status == 0, f"{program} failed: {output.read()}"
+
+
+def _children(parent: int) -> list[int]:
+    return [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
 
 
 @contextmanager
