@@ -73,17 +73,20 @@ class Tests:
         """The tests that may notice this mutant, the most likely ones first.
 
         Those that call its function; or, for what is no function's, any function of its module or of one that imports
-        it. Then those in the folder of the module's name, which may reach it in a process that they start.
+        it. Those in the folder of the module's name as well: they may look at a table, or reach it in a process that
+        they start.
         """
         found = self._by_function.get(f"{mutant.path}::{mutant.function}", [])
         if not found:
             modules = [mutant.path, *importers(mutant.path)]
             found = list({test for module in modules for test in self._by_module.get(module, ())})
         parts = mutant.path.removesuffix(".py").split("/")[1:]
-        found = sorted(found, key=lambda test: (-_shared(test, parts), len(test.functions), test.seconds, test.name))
         folder = "/".join(["tests", *parts[:-1], ""])
-        beside = [test for test in self._all if test.name.startswith(folder)]
-        return list(dict.fromkeys([*found, *sorted(beside, key=lambda test: (-_shared(test, parts), test.seconds))]))
+        near = [test for test in self._all if test.name.startswith(folder)]
+        order = {
+            test: (-_shared(test, parts), len(test.functions), test.seconds, test.name) for test in (*found, *near)
+        }
+        return sorted(order, key=lambda test: order[test])
 
 
 def fitting(tests: Iterable[Test], limit_s: float) -> list[Test]:

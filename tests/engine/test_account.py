@@ -1,10 +1,13 @@
 """What a receipt says of the backend: which model it is, and whose word each entry of its manifest is."""
 
+import asyncio
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic_core import from_json
 
+from accord.agent import Turn, Yielded
 from accord.backends.evidence import Evidence, Layer, manifest_of
 from accord.backends.scripted import ScriptedBackend
 from accord.core.record import record_request
@@ -68,3 +71,15 @@ def test_what_an_answer_took_is_in_the_receipt():
     end = EndPiece(usage={"output_tokens": 2})
     work = receipt_of(engine(relay, ScriptedBackend("a", [["Hi", end]], {"streaming": "native"}))).work[0]
     assert work.usage == {"output_tokens": 2}
+
+
+def test_a_receipt_says_when_the_first_packet_came():
+    async def pauses(_: Turn) -> AsyncIterator[Yielded]:
+        await asyncio.sleep(0.03)
+        yield "a"
+        await asyncio.sleep(0.03)
+        yield "b"
+
+    timings = receipt_of(engine(pauses)).timings
+    assert timings.first_packet_ms is not None
+    assert 30 <= timings.first_packet_ms <= timings.total_ms - 30

@@ -148,10 +148,17 @@ def test_high_priority_is_never_kept_without_a_word():
     assert text_of(out).count("kept for later") == 2
 
 
-def test_when_no_more_can_be_kept_that_is_told_once_and_recorded():
+@pytest.mark.parametrize(
+    ("client", "notice"),
+    [
+        (NOTHING, "(More cannot be shown here, and no more can be kept.)"),
+        (VOICE, "More cannot be shown here, and no more can be kept."),
+    ],
+)
+def test_when_no_more_can_be_kept_that_is_told_once_and_recorded(client: ClientCapabilities, notice: str):
     packets = [event("poll", {}) for _ in range(4)]
-    out, adapter = run(NOTHING, *packets, limits=AdaptLimits(max_deferred=1))
-    assert text_of(out).endswith("(More cannot be shown here, and no more can be kept.)")
+    out, adapter = run(client, *packets, limits=AdaptLimits(max_deferred=1))
+    assert text_of(out).endswith(f"\n\n{notice}")
     assert [(entry.rung, entry.reason) for entry in adapter.report.entries[1:]] == [
         (Rung.DROPPED, AdaptationReason.LIMIT_REACHED)
     ] * 3
