@@ -111,6 +111,27 @@ def test_a_stream_can_be_resumed_where_it_is_offered(route: tuple[str, str]):
     assert "text/event-stream" in operation["responses"]["200"]["content"]
 
 
+REQUEST_ID = ("request_id", "path", True, {"type": "string", "format": "uuid"})
+ITEM_ID = ("item_id", "path", True, {"type": "string", "minLength": 1})
+LAST_EVENT_ID = ("Last-Event-ID", "header", False, {"type": "string"})
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters"),
+    [
+        ("/v1/assist", [LAST_EVENT_ID]),
+        ("/v1/requests/{request_id}", [REQUEST_ID, LAST_EVENT_ID]),
+        ("/v1/requests/{request_id}/receipt", [REQUEST_ID]),
+        ("/v1/requests/{request_id}/adaptation", [REQUEST_ID]),
+        ("/v1/requests/{request_id}/items/{item_id}", [REQUEST_ID, ITEM_ID]),
+    ],
+)
+def test_every_parameter_says_where_it_stands_and_what_it_takes(path: str, parameters: list[Any]):
+    item = ServiceContract.document()["paths"][path]
+    listed = [*item.get("parameters", []), *(item.get("get") or item["post"]).get("parameters", [])]
+    assert [(each["name"], each["in"], each["required"], each["schema"]) for each in listed] == parameters
+
+
 def test_the_path_item_that_stands_alone_takes_nothing_but_a_body():
     operation = ServiceContract.generate_openapi()["post"]
     assert set(operation) == {"operationId", "summary", "description", "requestBody", "responses"}
