@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 
 from accord.core.adapt.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk
 from accord.core.profile import ImageResolution
-from accord.images import DECODERS, PillowImages, shrink, webp_pixels
+from accord.images import DECODERS, PillowImages, shrink
 from accord.wire.client import ClientCapabilities
 from tests.core.adapt import event, events_of, run
 
@@ -182,11 +182,3 @@ def test_the_memory_for_a_picture_is_bounded(
     told, _, grown_mb = child.stdout.decode().strip().rpartition(" ")
     assert told == outcome
     assert int(grown_mb) <= most_mb
-
-
-@pytest.mark.parametrize(
-    ("mode", "options"), [("RGB", {}), ("RGB", {"lossless": True}), ("RGBA", {}), ("RGB", {"exif": b"Exif"})]
-)
-def test_the_pixels_of_a_webp_picture_are_read_from_its_header(mode: str, options: dict[str, Any]):
-    assert webp_pixels(saved(picture(mode, (300, 20)), "WEBP", **options)) == 6_000
-    assert webp_pixels(b"RIFF") == webp_pixels(saved(picture(), "PNG")) == 0

@@ -74,8 +74,6 @@ def shrink(data: bytes, mime_type: str, limits: ImageLimits) -> Shrunk | ShrinkR
         return ShrinkRefusal("not a raster picture")
     if len(data) > limits.max_bytes_in:
         return ShrinkRefusal("more bytes than the limit")
-    if decoder == "WEBP" and webp_pixels(data) > limits.max_pixels_in:
-        return TOO_MANY_PIXELS  # Pillow reserves memory for all of them as soon as it opens one
     from PIL import Image  # noqa: PLC0415 - an extra, and slow to import
 
     try:
@@ -119,24 +117,6 @@ def _smaller(picture: "Picture", size: int, decoder: str, limits: ImageLimits) -
     if out.tell() >= size:
         return ShrinkRefusal("would not be smaller")
     return Shrunk(out.getvalue(), mime_type)
-
-
-def webp_pixels(data: bytes) -> int:
-    """How many pixels the header of a WebP picture names; 0 if it is none."""
-    kind, body = data[12:16], data[20:30]
-    if len(body) < 10 or data[:4] != b"RIFF" or data[8:12] != b"WEBP":
-        return 0
-    match kind:
-        case b"VP8X":
-            width, height = (int.from_bytes(body[at : at + 3], "little") + 1 for at in (4, 7))
-        case b"VP8L":
-            bits = int.from_bytes(body[1:5], "little")
-            width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-        case b"VP8 ":
-            width, height = (int.from_bytes(body[at : at + 2], "little") & 0x3FFF for at in (6, 8))
-        case _:
-            return 0
-    return width * height
 
 
 def _options(name: str, colours: bytes | None) -> dict[str, Any]:
