@@ -1,6 +1,8 @@
 """The contract: a real OpenAPI validator and a real JSON Schema validator accept it."""
 
 import json
+import pkgutil
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +12,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import accord
 from accord.errors import FACTS
+from accord.wire import acp
 from accord.wire.acp.messages import ACP_MESSAGES
 from accord.wire.contract import MESSAGES, ServiceContract, schemas_of
 from tests.wire.test_golden import GOLDEN, GOLDEN_CASES
@@ -145,6 +148,17 @@ def test_whoever_changes_a_document_changes_no_other():
     changed["components"]["securitySchemes"]["bearer"].clear()
     OpenAPIV31SpecValidator(ServiceContract.document()).validate()
     assert ServiceContract.document()["paths"]["/v1/assist"]["post"]["parameters"][0]["name"] == "Last-Event-ID"
+
+
+def test_every_message_of_acp_has_its_schema_written():
+    modules = [import_module(found.name) for found in pkgutil.iter_modules(acp.__path__, "accord.wire.acp.")]
+    named = {
+        name
+        for module in modules
+        for name, kind in vars(module).items()
+        if isinstance(kind, type) and name.endswith(("Request", "Response", "Notification"))
+    }
+    assert named - {message.__name__ for message in ACP_MESSAGES} == {"SessionRequest"}  # the base of others
 
 
 def test_the_document_can_be_written_as_json():
