@@ -43,6 +43,7 @@ class ErrorCode(StrEnum):
     INVALID_MESSAGE = "invalid_message"
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
+    QUOTA_EXCEEDED = "quota_exceeded"
     NOT_FOUND = "not_found"
     METHOD_NOT_FOUND = "method_not_found"
     NOT_ACCEPTABLE = "not_acceptable"
@@ -82,6 +83,7 @@ FACTS: Final[Mapping[ErrorCode, Facts]] = MappingProxyType(
         ErrorCode.INVALID_MESSAGE: Facts(400, -32600, _FATAL, "The message does not have the expected shape"),
         ErrorCode.UNAUTHENTICATED: Facts(401, -32000, _FATAL, "Authentication is required"),
         ErrorCode.FORBIDDEN: Facts(403, -32003, _FATAL, "This identity may not do that"),
+        ErrorCode.QUOTA_EXCEEDED: Facts(403, -32003, _FATAL, "The storage quota of this user is used up"),
         ErrorCode.NOT_FOUND: Facts(404, -32002, _FATAL, "There is no such thing here"),
         ErrorCode.METHOD_NOT_FOUND: Facts(405, -32601, _FATAL, "There is no such method here"),
         ErrorCode.NOT_ACCEPTABLE: Facts(406, -32006, _FATAL, "None of the accepted formats is offered"),

@@ -1,9 +1,9 @@
 """What is plugged in: the shapes that the engine needs of its parts, and nothing about any of them."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from accord.wire.answer import AnyPiece
 from accord.wire.chat import ChatMessage
@@ -140,6 +140,13 @@ class Ending:
     receipt: ReceiptRecord | None = None
 
 
+HISTORY_BYTES: Final = 1024 * 1024
+"""How much of what was said before a turn is given, unless it is configured."""
+
+Progress = Callable[[Erased], None]
+"""Called with what a deletion has deleted so far."""
+
+
 class Heartbeat(Protocol):
     """Writes heartbeats to a store from one thread, which is not the event loop's and waits for nobody there."""
 
@@ -182,12 +189,24 @@ class SessionStore(Protocol):
         """A page of an owner's sessions, the newest first, beginning after the last one of the page before."""
         ...
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, *, history: int) -> Begun:
+    async def begin_turn(
+        self,
+        session: SessionRecord,
+        turn: TurnRecord,
+        *,
+        history: int,
+        history_bytes: int = HISTORY_BYTES,
+        quota_bytes: int | None = None,
+    ) -> Begun:
         """Begin a turn in its session, which is kept if it is new and renewed if it is not, all or nothing.
 
         Of several callers with one request id, in whatever process, exactly one begins the turn; the others are given
         the turn already `known`, and then nothing is written. The caller compares owner and digest. A session keeps
         its capabilities when `session` declares none. Another owner's session is a conflict.
+
+        A turn is given the last `history` messages that fit into `history_bytes`, each of them whole. One that is not
+        known is refused with `RefusedError` if its owner has stored `quota_bytes` already, or if its session is being
+        deleted.
         """
         ...
 
@@ -246,8 +265,8 @@ class SessionStore(Protocol):
         """What was kept under this id of a turn, for a client to fetch later."""
         ...
 
-    async def history(self, session_id: str, *, limit: int) -> Sequence[ChatMessage]:
-        """The last messages of a session, the oldest of them first."""
+    async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
+        """The last messages of a session, the oldest of them first; fewer than `limit` if more would not fit."""
         ...
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
@@ -262,11 +281,16 @@ class SessionStore(Protocol):
         """The receipt of one turn."""
         ...
 
-    async def delete_user(self, owner: str) -> Erased:
-        """Delete everything of one owner, tokens included."""
+    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> Erased:
+        """Delete everything of one owner, tokens included.
+
+        As with `expire`, the sessions disappear first, each at once and whole; their data is then deleted step by step,
+        so that others can write meanwhile. `progress` is called after each step. What an interrupted deletion left is
+        deleted by the next one, whatever that one deletes.
+        """
         ...
 
-    async def expire(self, before: datetime) -> Erased:
+    async def expire(self, before: datetime, *, progress: Progress | None = None) -> Erased:
         """Delete the sessions that nothing has happened in since then, whole, so that no chain is cut."""
         ...
 

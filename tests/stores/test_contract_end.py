@@ -1,12 +1,14 @@
 """What every store keeps to when a turn ends and when things are forgotten: one test body for all of them."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
-from accord.errors import StoreConflictError
-from accord.ports import Append, SessionStore
-from accord.stores import sql
+from accord.errors import ErrorCode, RefusedError, StoreConflictError
+from accord.ports import Append, Begun, SessionStore, Store
+from accord.stores import erase
+from accord.stores.sql import SqlStore
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, TurnState
 from tests.stores.records import a_receipt, a_session, a_turn, at, begun, ending, put, said
 
@@ -147,7 +149,88 @@ async def test_only_sessions_that_nothing_has_happened_in_expire(store: SessionS
 
 
 async def test_deleting_in_several_steps_is_complete(store: SessionStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(sql, "ERASE_STEP", 3)
+    for name, value in {"HIDE_SESSIONS": 4, "CHUNK_ROWS": 5, "CHUNK_PARENTS": 2, "STEP_S": 0}.items():
+        monkeypatch.setattr(erase, name, value)
     for number in range(9):
-        await put(store, a_session(f"s{number}"))
-    assert await store.expire(at(1)) == Erased(sessions=9, turns=9)
+        await put(store, a_session(f"s{number}"), f"r{number}")
+        packets = ["x"] * 3 if number else ["x"] * 23
+        await store.end_turn(ending(Append(f"r{number}", 1, packets, {"i1": "i", "i2": "i"}), messages=said("a", "b")))
+    seen: list[Erased] = []
+    whole = Erased(sessions=9, turns=9, packets=47, messages=18)
+    assert await store.expire(at(3), progress=seen.append) == whole
+    assert seen[-1:] in ([], [whole])  # a store of one step has nothing to say in between
+    assert await store.expire(at(3)) == Erased()
+
+
+async def test_a_session_that_is_being_deleted_is_gone_at_once_and_its_id_free_when_it_is_done(
+    store: SessionStore, new_store: Callable[[], Store]
+):
+    if not isinstance(store, SqlStore):
+        pytest.skip("deletes in one step")
+    for request_id, chain in [("r1", None), ("r2", a_receipt("r1", None).hash)]:
+        await begun(store, request_id)
+        receipt = a_receipt(request_id, chain)
+        await store.end_turn(ending(Append(request_id, 1, ["a"]), messages=said("x"), receipt=receipt))
+    await begun(store, "r3")  # still runs
+    await store.write(erase.hide_user, "ada")  # and here the process that deletes is killed
+    other = new_store()
+    await other.open()
+    try:
+        assert (await other.session("s1"), await other.sessions("ada", limit=9)) == (None, [])
+        assert [await other.turn(name) for name in ("r1", "r2", "r3")] == [None] * 3
+        assert (await other.receipt("r1"), await other.receipts("s1"), await other.last_receipt_hash("s1")) == (
+            None,
+            [],
+            None,
+        )
+        assert await other.history("s1", limit=9) == []
+        with pytest.raises(StoreConflictError):
+            await other.append_packets(Append("r3", 1, ["late"]))
+        for request_id, session_id in [("r4", "s1"), ("r1", "s1"), ("r1", "s2")]:
+            with pytest.raises(RefusedError, match="being deleted") as caught:
+                await begun(other, request_id, session_id)
+            assert (caught.value.code, caught.value.details["retry_after"]) == (ErrorCode.UNAVAILABLE, 1)
+        # Whatever is deleted next finishes it.
+        assert await other.expire(at(-99)) == Erased(sessions=1, turns=3, packets=2, messages=2, receipts=2)
+        await begun(other, "r1")
+    finally:
+        await other.close()
+
+
+# How much is stored
+
+
+async def test_the_newest_messages_that_fit_are_given_and_each_is_whole(store: SessionStore):
+    texts = ["a" * 100, "é" * 300, "c" * 100, "d" * 100]
+    await begun(store)
+    await store.end_turn(ending(messages=said(*texts)))
+    sizes = [len(message.to_json().encode()) for message in said(*texts)]
+    for count in range(5):
+        fitting = sum(sizes[4 - count :])
+        expected = said(*texts[4 - count :])
+        assert await store.history("s1", limit=9, max_bytes=fitting) == expected
+        assert await store.history("s1", limit=9, max_bytes=fitting + sizes[3 - count] - 1) == expected
+        new = await store.begin_turn(a_session(), a_turn(f"n{count}"), history=9, history_bytes=fitting)
+        assert list(new.history) == expected
+    assert await store.history("s1", limit=2) == said(*texts[2:])
+
+
+async def test_a_user_whose_quota_is_used_up_begins_no_turn_until_something_is_deleted(store: SessionStore):
+    async def begin(request_id: str, owner: str, quota: int) -> Begun:
+        session, turn = a_session(f"of {owner}", owner=owner), a_turn(request_id, f"of {owner}", owner=owner)
+        return await store.begin_turn(session, turn, history=0, quota_bytes=quota)
+
+    await begin("r1", "ada", 1)
+    await store.append_packets(Append("r1", 1, ["é" * 50], {"i1": "x" * 20}))
+    receipt = a_receipt("r1", None, "of ada")
+    await store.end_turn(ending(Append("r1", 2, ["y" * 30]), messages=said("hi"), receipt=receipt))
+    stored = 100 + 20 + 30 + len(said("hi")[0].to_json()) + len(receipt.body)
+    with pytest.raises(RefusedError, match=f"{stored} of {stored} bytes") as caught:
+        await begin("r2", "ada", stored)
+    assert caught.value.code is ErrorCode.QUOTA_EXCEEDED
+    assert await store.turn("r2") is None
+    assert (await begin("r1", "ada", 1)).known is not None  # what is known can be read
+    await begin("r2", "ada", stored + 1)
+    await begin("r3", "eve", 1)
+    await store.delete_user("ada")
+    await begin("r4", "ada", 1)

@@ -3,6 +3,7 @@
 import json
 import sys
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 from typing import Annotated, Any
 
 import typer
@@ -13,9 +14,11 @@ from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
 from accord.cli.store import with_store
 from accord.core.terminal import make_line
 from accord.errors import UsageError
+from accord.ports import Progress
 from accord.wire.session import Erased, SessionRecord
 
 PAGE = 100
+PROGRESS_EVERY_S = 0.2
 
 sessions_app = typer.Typer(help="List, export and delete stored sessions.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -68,7 +71,13 @@ def delete_user_command(
     """Delete everything of one user: sessions, turns, packets, messages, receipts, tokens."""
     if not yes:
         typer.confirm(f"Delete everything of {owner}?", abort=True)
-    print(_told(with_store(load(config, trusts=trust, store=store), lambda opened: opened.delete_user(owner))))
+    print(
+        _summary(
+            with_store(
+                load(config, trusts=trust, store=store), lambda opened: opened.delete_user(owner, progress=_progress())
+            )
+        )
+    )
 
 
 @sessions_app.command("expire")
@@ -85,10 +94,25 @@ def expire_command(
     if kept_days is None:
         raise UsageError("How old? Give --days, or set retention_days in the configuration")
     before = datetime.now(UTC) - timedelta(days=kept_days)
-    print(_told(with_store(loaded, lambda opened: opened.expire(before))))
+    print(_summary(with_store(loaded, lambda opened: opened.expire(before, progress=_progress()))))
 
 
-def _told(erased: Erased) -> str:
+def _progress() -> Progress | None:
+    """Shows on a terminal how far a deletion has come, in one line that is written over."""
+    if not sys.stderr.isatty():
+        return None
+    shown_at = monotonic()
+
+    def show(erased: Erased) -> None:
+        nonlocal shown_at
+        if monotonic() - shown_at >= PROGRESS_EVERY_S:
+            shown_at = monotonic()
+            print(f"\r\x1b[K{_summary(erased)} so far", end="\r", file=sys.stderr, flush=True)
+
+    return show
+
+
+def _summary(erased: Erased) -> str:
     counts = ", ".join(f"{count} {name}" for name, count in erased.dump().items() if count)
     return f"Deleted {counts or 'nothing'}"
 

@@ -6,7 +6,7 @@ It runs under any ASGI server. The hot route is looked at first; everything else
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ EXPOSED_HEADERS: Final = ("Retry-After", "ETag")
 ALLOWED_HEADERS: Final = ("Authorization", "Content-Type", "Last-Event-ID", "Accept", "traceparent")
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 TIDY_EVERY_S: Final = 10.0
+NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Application:
@@ -113,8 +114,9 @@ class Application:
                 ended = await sessions.recover()
                 if ended:
                     LOGGER.warning("Ended turns that another process left", extra={"fields": {"turns": ended}})
-                if self._retention is not None:
-                    await sessions.store.expire(sessions.engine.clock.now() - self._retention)
+                # Without an age nothing expires, but a deletion that was interrupted is finished.
+                before = sessions.engine.clock.now() - self._retention if self._retention else NEVER
+                await sessions.store.expire(before)
             except StoreError as error:
                 LOGGER.error("The store cannot be tidied", extra={"fields": {"why": error.message}})
             await asyncio.sleep(TIDY_EVERY_S)

@@ -6,7 +6,8 @@ through SQLAlchemy. Knows none of the tables and begins no transaction.
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from typing import Any, Final, cast
 
@@ -35,6 +36,17 @@ class Prepared:
             return connection.execute(self._for(connection.dialect.name), values).fetchall()
         compiled = self._compiled
         return compiled.out(driver_of(connection).execute(compiled.text, compiled.ordered(values)).fetchall())
+
+    def iterate(self, connection: Connection, values: Values) -> Generator[Row]:
+        """The same, one row after the other: those that nobody asks for are not read."""
+        if connection.dialect.name != _DIALECT.name:
+            with connection.execute(self._for(connection.dialect.name), values) as found:
+                yield from found
+            return
+        compiled = self._compiled
+        with closing(driver_of(connection).execute(compiled.text, compiled.ordered(values))) as cursor:
+            for row in cursor:
+                yield from compiled.out([row])
 
     def row(self, connection: Connection, values: Values) -> Row | None:
         """The first thing that it finds, or nothing."""

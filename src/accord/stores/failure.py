@@ -47,13 +47,13 @@ def told_as_ours(name: str, *drivers: type[Exception]) -> Generator[None]:
     except (SQLAlchemyError, *drivers) as error:
         if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig:
             raise error.orig from None  # a value that no column takes never got as far as the database
-        raise StoreError(f"{name}: {_meaning(error)}") from error
+        raise StoreError(f"{name}: {meaning_of(error)}") from error
     except OSError as error:  # asyncpg lets a refused connection through as it is; a timeout is an OSError too
         raise StoreError(f"{name}: {UNREACHABLE}") from error
 
 
-def _meaning(error: BaseException) -> str:
-    """The first thing known in the chain of an error's causes."""
+def meaning_of(error: BaseException) -> str:
+    """What is known of the first error in the chain of causes of which anything is known."""
     cause: BaseException | None = getattr(error, "orig", None) or error
     while cause is not None:
         if known := _known(cause):

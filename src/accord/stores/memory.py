@@ -14,7 +14,8 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import Append, Begun, Ending, Heartbeat
+from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Heartbeat, Progress
+from accord.stores.quota import check_quota, stored_size
 from accord.stores.told import (
     CLOSED,
     HAS_TOKENS,
@@ -38,6 +39,8 @@ class _Kept:
     used_at: datetime
     turns: list[str] = field(default_factory=list[str])
     messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
+    sizes: list[int] = field(default_factory=list[int])
+    stored_bytes: int = 0
     receipts: list[ReceiptRecord] = field(default_factory=list[ReceiptRecord])
 
     @property
@@ -62,6 +65,16 @@ class _Kept:
     def touch(self, at: datetime) -> None:
         self.used_at = max(self.used_at, at)
 
+    def last(self, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
+        """The last messages that fit."""
+        fitting = 0
+        for size in reversed(self.sizes[-limit:] if limit else ()):
+            max_bytes -= size
+            if max_bytes < 0:
+                break
+            fitting += 1
+        return self.messages[-fitting:] if fitting else []
+
 
 @dataclass(slots=True)
 class _Turn:
@@ -76,6 +89,7 @@ class _Turn:
     receipt: ReceiptRecord | None = None
     read_at: float = -inf
     cancel_requested: bool = False
+    stored_bytes: int = 0
 
     @property
     def record(self) -> TurnRecord:
@@ -89,6 +103,7 @@ class _Turn:
         if new.items:
             self.items = {**(self.items or {}), **new.items}
         self.packets.extend(new.packets)
+        self.stored_bytes += stored_size(*new.packets, *new.items.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +131,7 @@ class MemoryStore:
         self._beats: Final[dict[str, float]] = {}
         self._tokens: Final[dict[str, TokenRecord]] = {}
         self._requires_tokens = False
+        self._usage: Final[dict[str, int]] = {}
 
     async def open(self) -> None:
         """Be ready."""
@@ -142,13 +158,23 @@ class MemoryStore:
         older = theirs if after is None else [session for session in theirs if _place(session) < _place(after)]
         return older[::-1][:limit]
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, *, history: int) -> Begun:
+    async def begin_turn(
+        self,
+        session: SessionRecord,
+        turn: TurnRecord,
+        *,
+        history: int,
+        history_bytes: int = HISTORY_BYTES,
+        quota_bytes: int | None = None,
+    ) -> Begun:
         """Begin a turn in its session, unless a turn of that request id is known."""
         self._check()
         if (turn.session_id, turn.owner) != (session.session_id, session.owner):
             raise StoreConflictError(NOT_ITS_SESSION)
         if known := self._turns.get(turn.request_id):
             return Begun(self._kept[known.begun.session_id].session, known.record)
+        if quota_bytes is not None:
+            check_quota(self._usage.get(session.owner, 0), quota_bytes)
         kept = self._kept.get(session.session_id)
         if kept is None:
             kept = self._kept[session.session_id] = _Kept(session, session.updated_at)
@@ -158,7 +184,7 @@ class MemoryStore:
             kept.renew(session)
         self._turns[turn.request_id] = _Turn(turn, self._clock())
         kept.turns.append(turn.request_id)
-        return Begun(kept.session, None, kept.messages[-history:] if history else (), kept.chain)
+        return Begun(kept.session, None, kept.last(history, history_bytes), kept.chain)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
@@ -234,6 +260,11 @@ class MemoryStore:
         turn.state, turn.ended_at = ending.state, ending.ended_at
         kept.touch(ending.ended_at)
         kept.messages.extend(ending.messages)
+        sizes = [stored_size(message.to_json()) for message in ending.messages]
+        kept.sizes.extend(sizes)
+        stored = turn.stored_bytes + sum(sizes) + (stored_size(receipt.body) if receipt else 0)
+        kept.stored_bytes += stored
+        self._usage[kept.begun.owner] = self._usage.get(kept.begun.owner, 0) + stored
         if receipt:
             kept.receipts.append(receipt)
             turn.receipt = receipt
@@ -245,11 +276,11 @@ class MemoryStore:
         turn = self._turns.get(request_id)
         return turn.items.get(item_id) if turn and turn.items else None
 
-    async def history(self, session_id: str, *, limit: int) -> Sequence[ChatMessage]:
-        """The last messages of a session, the oldest of them first."""
+    async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
+        """The last messages of a session that fit, the oldest of them first."""
         self._check()
         kept = self._kept.get(session_id)
-        return kept.messages[-limit:] if kept and limit else []
+        return kept.last(limit, max_bytes) if kept else []
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
         """The hash that the session's next receipt has to name."""
@@ -269,7 +300,7 @@ class MemoryStore:
         turn = self._turns.get(request_id)
         return turn.receipt if turn else None
 
-    async def delete_user(self, owner: str) -> Erased:
+    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> Erased:  # noqa: ARG002 - one step
         """Delete everything of one owner."""
         erased = self._erase(lambda session: session.owner == owner)
         theirs = [digest for digest, token in self._tokens.items() if token.user == owner]
@@ -277,7 +308,7 @@ class MemoryStore:
             del self._tokens[digest]
         return erased + Erased(tokens=len(theirs))
 
-    async def expire(self, before: datetime) -> Erased:
+    async def expire(self, before: datetime, *, progress: Progress | None = None) -> Erased:  # noqa: ARG002 - one step
         """Delete the sessions that nothing has happened in since then."""
         return self._erase(lambda session: session.updated_at < before)
 
@@ -343,6 +374,7 @@ class MemoryStore:
 
     def _forget(self, kept: _Kept) -> Erased:
         del self._kept[kept.begun.session_id]
+        self._usage[kept.begun.owner] = self._usage.get(kept.begun.owner, 0) - kept.stored_bytes
         packets = sum(len(self._turns.pop(request_id).packets) for request_id in kept.turns)
         return Erased(
             sessions=1,

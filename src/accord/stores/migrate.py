@@ -4,6 +4,7 @@ Runs inside the caller's transaction. Several processes may come at once: SQLite
 PostgreSQL, lets one in, and the others then find the work done.
 """
 
+import logging
 from pathlib import Path
 from typing import Final
 
@@ -12,16 +13,19 @@ from sqlalchemy import Connection, inspect, text
 from accord.errors import StoreError
 
 HEAD: Final = "0004"
+LOGGER: Final = logging.getLogger("accord.stores")
 FOLDER: Final = Path(__file__).parent / "migrations"
 
 _LOCK: Final = 0x41_43_43_4F_52_44  # "ACCORD", a number of our own among a database's advisory locks
 
 
 def migrate(connection: Connection) -> None:
-    """Run what is missing of the revisions, if anything is."""
+    """Run what is missing of the revisions, if anything is; what has to be copied is announced in the log."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     if (found := _revision(connection)) != HEAD:
+        if found is not None:
+            LOGGER.warning("Upgrading the session store; with much data this takes minutes, once")
         _upgrade(connection, found)
 
 

@@ -1,6 +1,9 @@
 """The tables, the same on every engine. How they came to be, step by step, is told by `migrations/`.
 
 Times are whole microseconds since 1970 and JSON is text: both engines then keep exactly what they were given.
+
+On SQLite a table whose rows are small has no rowid and is its own index. One whose rows can be large has a rowid: to
+compare keys SQLite would otherwise read whole rows, megabytes for each step of every search.
 """
 
 from collections.abc import Mapping
@@ -64,9 +67,22 @@ sessions: Final = Table(
     Column("message_count", Integer, nullable=False, server_default="0"),
     Column("receipt_count", Integer, nullable=False, server_default="0"),
     Column("receipt_hash", Text),
+    Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("deleting", Integer, nullable=False, server_default="0"),
     # No second unique key here: PostgreSQL's "insert, or renew" can then fail when two put the same new session.
     Index("ix_sessions_page", "owner", "created_at", "session_id"),
     Index("ix_sessions_updated", "updated_at"),
+)
+# A session that is being deleted: nobody can read or use it, and its rows go step by step (`erase.py`).
+IS_DELETING: Final = sessions.c.deleting == literal_column("1")
+Index("ix_sessions_deleting", sessions.c.session_id, sqlite_where=IS_DELETING, postgresql_where=IS_DELETING)
+
+# How many bytes are stored of each owner: packets, items, messages and receipts of turns that have ended.
+usage: Final = Table(
+    "usage",
+    METADATA,
+    Column("owner", ID, primary_key=True),
+    Column("stored_bytes", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -86,6 +102,7 @@ turns: Final = Table(
     Column("leased_at", Instant, nullable=False, server_default="0"),
     Column("read_at", Instant),
     Column("cancel_requested", Integer, nullable=False, server_default="0"),
+    Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
     Index("ix_turns_session", "session_id"),
     sqlite_with_rowid=False,
 )
@@ -108,7 +125,6 @@ packets: Final = Table(
     Column("request_id", ID, ForeignKey("turns.request_id", ondelete="CASCADE"), primary_key=True),
     Column("seq", Integer, primary_key=True, autoincrement=False),
     Column("body", Text, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 items: Final = Table(
@@ -124,8 +140,8 @@ messages: Final = Table(
     METADATA,
     Column("session_id", ID, ForeignKey("sessions.session_id", ondelete="CASCADE"), primary_key=True),
     Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("size", Integer, nullable=False),
     Column("body", Text, nullable=False),
-    sqlite_with_rowid=False,
 )
 
 receipts: Final = Table(
@@ -158,4 +174,12 @@ token_use: Final = Table(
     METADATA,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("since", Instant, nullable=False),
+)
+
+# Written by health checks, to find out whether the storage can be written.
+probes: Final = Table(
+    "probes",
+    METADATA,
+    Column("probe", Integer, primary_key=True, autoincrement=False),
+    Column("count", BigInteger, nullable=False),
 )

@@ -3,6 +3,7 @@
 How a statement gets its connection and its transaction, and on which thread, is each engine's own affair.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -10,14 +11,15 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from accord.ports import Append, Begun, Ending, Heartbeat
-from accord.stores import erase, liveness, statements, tokens
+from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Heartbeat, Progress
+from accord.stores import erase, liveness, statements, tokens, transcripts
+from accord.stores.probe import probe
 from accord.wire.chat import ChatMessage
 from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord
 from accord.wire.token import TokenRecord
 
-# Deleting much is done in steps, so that a running turn never waits for all of it.
-ERASE_STEP: Final = 100
+# Between two steps of a deletion. Other processes that wait for SQLite's file look every 25 ms, later more seldom.
+ERASE_PAUSE_S: Final = 0.03
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,8 +38,8 @@ class SqlStore(ABC):
         """What the statement returns, after what it wrote is safe."""
 
     async def probe(self) -> None:
-        """Return if the storage answers."""
-        await self.read(statements.probe)
+        """Return if the storage can be written."""
+        await self.write(probe)
 
     async def session(self, session_id: str) -> SessionRecord | None:
         """The session of that id."""
@@ -47,9 +49,17 @@ class SqlStore(ABC):
         """A page of an owner's sessions, the newest first."""
         return await self.read(statements.sessions_of, owner, limit, after)
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, *, history: int) -> Begun:
+    async def begin_turn(
+        self,
+        session: SessionRecord,
+        turn: TurnRecord,
+        *,
+        history: int,
+        history_bytes: int = HISTORY_BYTES,
+        quota_bytes: int | None = None,
+    ) -> Begun:
         """Begin a turn in its session, unless a turn of that request id is known."""
-        return await self.write(statements.begin_turn, session, turn, history)
+        return await self.write(statements.begin_turn, session, turn, (history, history_bytes), quota_bytes)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
@@ -99,29 +109,30 @@ class SqlStore(ABC):
         """What was kept under this id of a turn."""
         return await self.read(statements.item, request_id, item_id)
 
-    async def history(self, session_id: str, *, limit: int) -> Sequence[ChatMessage]:
-        """The last messages of a session, the oldest of them first."""
-        return await self.read(statements.history_of, session_id, limit)
+    async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
+        """The last messages of a session that fit, the oldest of them first."""
+        return await self.read(transcripts.history_of, session_id, limit, max_bytes)
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
         """The hash that the session's next receipt has to name."""
-        return await self.read(statements.last_receipt_hash, session_id)
+        return await self.read(transcripts.last_receipt_hash, session_id)
 
     async def receipts(self, session_id: str) -> list[ReceiptRecord]:
         """A session's receipts in the order of their chain."""
-        return await self.read(statements.receipts_of, session_id)
+        return await self.read(transcripts.receipts_of, session_id)
 
     async def receipt(self, request_id: str) -> ReceiptRecord | None:
         """The receipt of one turn."""
-        return await self.read(statements.receipt_of, request_id)
+        return await self.read(transcripts.receipt_of, request_id)
 
-    async def delete_user(self, owner: str) -> Erased:
+    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> Erased:
         """Delete everything of one owner."""
-        return await self._in_steps(erase.delete_user, owner)
+        revoked = await self.write(erase.delete_tokens, owner)
+        return await self._erase(erase.hide_user, owner, progress) + Erased(tokens=revoked)
 
-    async def expire(self, before: datetime) -> Erased:
+    async def expire(self, before: datetime, *, progress: Progress | None = None) -> Erased:
         """Delete the sessions that nothing has happened in since then."""
-        return await self._in_steps(erase.expire, before)
+        return await self._erase(erase.hide_expired, before, progress)
 
     async def put_token(self, token: TokenRecord) -> None:
         """Keep a new token."""
@@ -147,10 +158,20 @@ class SqlStore(ABC):
         """Forget that tokens were used."""
         await self.write(tokens.allow_open)
 
-    async def _in_steps(self, statement: Callable[[Connection, T, int], Erased], which: T) -> Erased:
-        total = Erased()
-        while True:
-            step = await self.write(statement, which, ERASE_STEP)
+    async def _erase(self, hide: Callable[[Connection, T], int], which: T, progress: Progress | None) -> Erased:
+        """Hide sessions, then delete what is hidden, with pauses in which others can write."""
+        hidden = 1
+        while hidden:
+            hidden = await self.write(hide, which)
+        total, is_all = Erased(), not await self.read(erase.has_hidden)
+        while not is_all:
+            step, is_all = await self.write(self._delete_some)
             total += step
-            if step.sessions < ERASE_STEP:
-                return total
+            if progress is not None:
+                progress(total)
+            await asyncio.sleep(ERASE_PAUSE_S)
+        return total
+
+    def _delete_some(self, connection: Connection) -> tuple[Erased, bool]:
+        """Delete some of what is hidden; whether that was all."""
+        return erase.delete_some(connection)

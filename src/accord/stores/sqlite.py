@@ -7,14 +7,18 @@ reads have connections of their own and wait for nobody. Not for network file sy
 Checkpoints are ours to start, not SQLite's: they are made with the write lock held. SQLite before 3.51.3 can, very
 rarely, damage a file when one process resets the log while another one checkpoints without that lock. The log is
 then written again from its beginning: flushing a file that does not grow takes half the time.
+
+A file that is deleted or replaced while it is open would still take writes, which nobody could ever read again. So its
+identity is checked before and after each commit: nothing is acknowledged that is not in the file of that name.
 """
 
 import asyncio
+import logging
 import sqlite3
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -23,11 +27,12 @@ from typing import Final
 from sqlalchemy import Connection, NullPool, create_engine
 
 from accord.errors import StoreError
-from accord.ports import Heartbeat
+from accord.ports import Heartbeat, Progress
 from accord.stores import liveness, statements
 from accord.stores.compiled import driver_of
-from accord.stores.failure import told_as_ours
+from accord.stores.failure import SQLITE, meaning_of, told_as_ours
 from accord.stores.migrate import migrate
+from accord.stores.probe import probe
 from accord.stores.sql import P, SqlStore, Statement, T
 from accord.stores.told import CLOSED
 from accord.stores.writer import Writer
@@ -40,11 +45,25 @@ LOG_BYTES: Final = 16 * 1024 * 1024
 READERS: Final = 2
 NO_FILE: Final = "there is no such file"
 NO_LOG: Final = "this file system cannot hold a write-ahead log"
+GONE: Final = "the file was deleted or replaced while it was in use; put it back, or restart the service"
+DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+INCREMENTAL: Final = 2
+VACUUM_PAGES: Final = 16
+VACUUM_S: Final = 0.01
+
+LOGGER: Final = logging.getLogger("accord.stores")
 
 # `fullfsync` is macOS's word for a flush that reaches the disk; elsewhere it changes nothing.
-_FOR_ALL: Final = ("foreign_keys=ON", "synchronous=FULL", "fullfsync=ON")
+_FOR_ALL: Final = ("synchronous=FULL", "fullfsync=ON")
 # What is deleted is overwritten: a user's words do not stay behind in free pages.
-_FOR_WRITING: Final = (*_FOR_ALL, "wal_autocheckpoint=0", f"journal_size_limit={LOG_BYTES}", "secure_delete=ON")
+# A new file can give back the pages of what is deleted; for an old one, `compact` arranges that.
+_FOR_WRITING: Final = (
+    *_FOR_ALL,
+    f"auto_vacuum={INCREMENTAL}",
+    "wal_autocheckpoint=0",
+    f"journal_size_limit={LOG_BYTES}",
+    "secure_delete=ON",
+)
 _FOR_READING: Final = (*_FOR_ALL, "query_only=ON")
 
 
@@ -65,7 +84,11 @@ class SqliteStore(SqlStore):
         self._create: Final = create
         self._busy_timeout_s: Final = busy_timeout_s
         self._checkpoint_at = CHECKPOINT_ROWS
+        self._checkpoint_bytes = LOG_BYTES
         self._has_erased = False
+        self._is_damaged = False
+        self._files: Final = tuple(path.with_name(path.name + end) for end in ("", "-wal", "-shm"))
+        self._identity: tuple[tuple[int, int], ...] = ()
         self._opened: _Opened | None = None
 
     @property
@@ -85,8 +108,8 @@ class SqliteStore(SqlStore):
             return
         with self._told():
             writing, reading = await asyncio.to_thread(self._connections)
-        self._checkpoint_at = CHECKPOINT_ROWS
-        writer = Writer(writing, driver_of(writing), tidy=self._tidy)
+        self._checkpoint_at, self._checkpoint_bytes = CHECKPOINT_ROWS, LOG_BYTES
+        writer = Writer(writing, driver_of(writing), check=self._check_identity, tidy=self._tidy)
         readers = ThreadPoolExecutor(READERS, thread_name_prefix="accord-store-reader")
         self._opened = _Opened(writer, readers, deque(reading))
 
@@ -120,20 +143,52 @@ class SqliteStore(SqlStore):
         with self._told():
             return await self._parts.writer.submit(statement, *args)
 
-    async def _in_steps(self, statement: Callable[[Connection, T, int], Erased], which: T) -> Erased:
-        erased = await super()._in_steps(statement, which)
-        # The log still has what was deleted: empty it, and return when that is done.
-        self._has_erased = True
-        await self.write(statements.probe)
-        await self.write(statements.probe)  # begins when what follows the first one is done
+    async def probe(self) -> None:
+        """Return if the file can be written and is still the one that was opened."""
+        await super().probe()
+        if self._is_damaged:
+            raise StoreError(f"{self._path}: {SQLITE['SQLITE_CORRUPT']}")
+
+    async def _erase(self, hide: Callable[[Connection, T], int], which: T, progress: Progress | None) -> Erased:
+        erased = await super()._erase(hide, which, progress)
+        if erased != Erased():
+            # The log still has what was deleted: empty it, and return when that is done.
+            self._has_erased = True
+            await self.write(probe)
+            await self.write(probe)  # begins when what follows the first one is done
         return erased
 
     def heartbeat(self) -> Heartbeat:
         """A connection of its own, for a thread that sends heartbeats."""
         return _SqliteHeartbeat(self._path, self._busy_timeout_s)
 
-    def _told(self) -> AbstractContextManager[None]:
-        return told_as_ours(str(self._path), sqlite3.Error)
+    def _delete_some(self, connection: Connection) -> tuple[Erased, bool]:
+        """Delete some of what is hidden, and give its pages back to the file system.
+
+        Not all at the end: SQLite searches its list of free pages for each, and the list would be long.
+        """
+        erased, is_all = super()._delete_some(connection)
+        return erased, not _vacuum_some(driver_of(connection)) and is_all
+
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        try:
+            with told_as_ours(str(self._path), sqlite3.Error):
+                yield
+        except StoreError as error:
+            cause = getattr(error.__cause__, "orig", error.__cause__)
+            # The first byte of a code is its kind.
+            self._is_damaged = self._is_damaged or getattr(cause, "sqlite_errorcode", 0) & 0xFF in DAMAGED
+            raise
+
+    def _check_identity(self) -> None:
+        """Raise our error if the names of the store's files stand for other files, or for none."""
+        try:
+            found = tuple(map(_identity, self._files))
+        except OSError:
+            found = ()
+        if found != self._identity:
+            raise StoreError(f"{self._path}: {GONE}")
 
     def _connections(self) -> tuple[Connection, list[Connection]]:
         """One connection for writing to a file that is ready, and some for reading."""
@@ -146,6 +201,8 @@ class SqliteStore(SqlStore):
             reading = [opened.enter_context(engine.connect()) for _ in range(READERS)]
             for connection in reading:
                 _set(connection, _FOR_READING)
+                statements.session_of(connection, "")  # has SQLite open the log and its index
+            self._identity = tuple(map(_identity, self._files))
             opened.pop_all()
         return writing, reading
 
@@ -159,11 +216,29 @@ class SqliteStore(SqlStore):
             raise StoreError(f"{self._path}: {NO_LOG}")
         with connection.begin():  # ends the transaction, but begins none
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            migrate(connection)
+            migrate(
+                connection
+            )  # with foreign keys off: a revision that replaces a table must not delete what refers to it
+        _set(connection, ("foreign_keys=ON",))
+        if _auto_vacuum(driver_of(connection)) != INCREMENTAL:
+            self._make_incremental(driver_of(connection))
+
+    def _make_incremental(self, driver: sqlite3.Connection) -> None:
+        """Have a file of an older version give back the space of what is deleted: it is written anew, once."""
+        LOGGER.warning("Compacting the session store; with much data this takes minutes, once")
+        try:
+            _set_on(driver, (f"auto_vacuum={INCREMENTAL}",))
+            driver.execute("VACUUM")
+            driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        except sqlite3.OperationalError as error:
+            # It works as it is; the next start tries again.
+            LOGGER.warning("The session store keeps its size", extra={"fields": {"why": meaning_of(error)}})
 
     def _tidy(self, driver: sqlite3.Connection) -> None:
         """Move the log into the file when much was written; if somebody is in the way, try after as much again."""
-        if driver.total_changes < self._checkpoint_at and not self._has_erased:
+        log_bytes = self._files[1].stat().st_size
+        is_long = driver.total_changes >= self._checkpoint_at or log_bytes > self._checkpoint_bytes
+        if not is_long and not self._has_erased:
             return
         self._checkpoint_at = driver.total_changes + CHECKPOINT_ROWS
         mode = "TRUNCATE" if self._has_erased else "RESTART"
@@ -172,6 +247,7 @@ class SqliteStore(SqlStore):
             (is_busy, *_) = driver.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         finally:
             driver.execute(f"PRAGMA busy_timeout={int(self._busy_timeout_s * 1000)}")
+        self._checkpoint_bytes = LOG_BYTES + (log_bytes if is_busy else 0)
         self._has_erased = self._has_erased and bool(is_busy)
 
     def _use_log(self, driver: sqlite3.Connection) -> str:
@@ -187,8 +263,12 @@ class SqliteStore(SqlStore):
 
 
 def _set(connection: Connection, pragmas: tuple[str, ...]) -> None:
+    _set_on(driver_of(connection), pragmas)
+
+
+def _set_on(driver: sqlite3.Connection, pragmas: tuple[str, ...]) -> None:
     for pragma in pragmas:
-        driver_of(connection).execute(f"PRAGMA {pragma}")
+        driver.execute(f"PRAGMA {pragma}")
 
 
 class _SqliteHeartbeat:
@@ -226,3 +306,26 @@ class _SqliteHeartbeat:
         connection = create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool).connect()
         _set(connection, _FOR_WRITING)
         return connection
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    found = file.stat()
+    return found.st_dev, found.st_ino
+
+
+def _vacuum_some(driver: sqlite3.Connection) -> bool:
+    """Give back some free pages, as many as take a moment; whether more can be given back."""
+    if _auto_vacuum(driver) != INCREMENTAL:
+        return False
+    until = monotonic() + VACUUM_S
+    while (has_more := _free_pages(driver) > 0) and monotonic() < until:
+        driver.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()  # each row that is fetched is a page
+    return has_more
+
+
+def _free_pages(driver: sqlite3.Connection) -> int:
+    return driver.execute("PRAGMA freelist_count").fetchone()[0]
+
+
+def _auto_vacuum(driver: sqlite3.Connection) -> int:
+    return driver.execute("PRAGMA auto_vacuum").fetchone()[0]

@@ -8,14 +8,15 @@ others can see holds the session's first. `erase.py` does so too: nobody waits i
 """
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import asdict, replace
 from sqlalchemy import (
+    BigInteger,
     Connection,
     Integer,
+    and_,
     bindparam,
     case,
     func,
@@ -32,29 +33,39 @@ from accord.errors import StoreConflictError
 from accord.ports import Append, Begun, Ending
 from accord.stores.compiled import Prepared, Row, by_engine, overwriting, values_of
 from accord.stores.database_clock import database_now
-from accord.stores.schema import IS_RUNNING, items, messages, packets, receipts, sessions, turns
-from accord.stores.told import NO_SESSION, NOT_ITS_RECEIPT, NOT_ITS_SESSION, NOT_NEXT, NOT_RUNNING, NOT_YOURS
-from accord.wire.chat import ChatMessage, Transcript
+from accord.stores.erase import check_not_deleting
+from accord.stores.quota import check_quota, stored_size
+from accord.stores.schema import (
+    IS_DELETING,
+    IS_RUNNING,
+    items,
+    messages,
+    packets,
+    receipts,
+    sessions,
+    turns,
+)
+from accord.stores.told import (
+    NO_SESSION,
+    NOT_ITS_RECEIPT,
+    NOT_ITS_SESSION,
+    NOT_NEXT,
+    NOT_RUNNING,
+    NOT_YOURS,
+)
+from accord.stores.transcripts import history_of
+from accord.stores.usage import add_stored_bytes, stored_bytes_of
 from accord.wire.client import ClientCapabilities
-from accord.wire.session import PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
+from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
 
 _SESSION: Final = [sessions.c[name] for name in SessionRecord.__struct_fields__]
 TURN_COLUMNS: Final = [turns.c[name] for name in TurnRecord.__struct_fields__]
-_RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
-
-
-_PROBE: Final = Prepared(select(literal(1)))
-
-
-def probe(connection: Connection) -> None:
-    """Ask for nothing, and get it."""
-    _PROBE.rows(connection, {})
 
 
 # Sessions
 
 
-_SESSION_OF: Final = Prepared(select(*_SESSION).where(sessions.c.session_id == bindparam("of")))
+_SESSION_OF: Final = Prepared(select(*_SESSION).where(sessions.c.session_id == bindparam("of"), ~IS_DELETING))
 
 
 def session_of(connection: Connection, session_id: str) -> SessionRecord | None:
@@ -66,7 +77,7 @@ def session_of(connection: Connection, session_id: str) -> SessionRecord | None:
 def sessions_of(connection: Connection, owner: str, limit: int, after: SessionRecord | None) -> list[SessionRecord]:
     """A page of an owner's sessions, the newest first."""
     page = (sessions.c.created_at, sessions.c.session_id)
-    asked = select(*_SESSION).where(sessions.c.owner == owner)
+    asked = select(*_SESSION).where(sessions.c.owner == owner, ~IS_DELETING)
     if after is not None:
         asked = asked.where(tuple_(*page) < tuple_(literal(after.created_at, page[0].type), after.session_id))
     asked = asked.order_by(*(column.desc() for column in page)).limit(limit)
@@ -97,7 +108,7 @@ def _renew(new: Any) -> Any:
             "negotiated": case((said.capabilities.is_(None), sessions.c.negotiated), else_=said.negotiated),
             "updated_at": case((said.updated_at > sessions.c.updated_at, said.updated_at), else_=sessions.c.updated_at),
         },
-        where=sessions.c.owner == said.owner,
+        where=and_(sessions.c.owner == said.owner, ~IS_DELETING),
     )
 
 
@@ -113,7 +124,13 @@ _PUT: Final = by_engine(
 )
 
 
-def begin_turn(connection: Connection, session: SessionRecord, turn: TurnRecord, history: int) -> Begun:
+def begin_turn(
+    connection: Connection,
+    session: SessionRecord,
+    turn: TurnRecord,
+    history: tuple[int, int],
+    quota_bytes: int | None,
+) -> Begun:
     """Insert a turn whose request id is new, and insert or renew its session; else the turn that has that id."""
     if (turn.session_id, turn.owner) != (session.session_id, session.owner):
         raise StoreConflictError(NOT_ITS_SESSION)
@@ -121,19 +138,25 @@ def begin_turn(connection: Connection, session: SessionRecord, turn: TurnRecord,
     # One that is deleted between the two questions is new after all.
     for _ in range(2):
         if _NEW_TURN.met(connection, row):
-            return _begun(connection, session, history)
+            return _begun(connection, session, history, quota_bytes)
         if known := turn_of(connection, turn.request_id):
             return Begun(_must_be(session_of(connection, known.session_id)), known)
+    check_not_deleting(connection, session.session_id, turn.request_id)
     raise StoreConflictError(NO_SESSION)
 
 
-def _begun(connection: Connection, session: SessionRecord, history: int) -> Begun:
+def _begun(connection: Connection, session: SessionRecord, history: tuple[int, int], quota_bytes: int | None) -> Begun:
     """Insert or renew the session of a turn that was just inserted; what a new turn has to know."""
+    if quota_bytes is not None:
+        check_quota(stored_bytes_of(connection, session.owner), quota_bytes)
     row = _PUT.row(connection, {**asdict(session), **_as_text(session)})
     if row is None:
+        check_not_deleting(connection, session.session_id)
         raise StoreConflictError(NOT_YOURS)
     *kept, said, chain = row
-    return Begun(_renewed(session, *kept), None, history_of(connection, session.session_id, min(history, said)), chain)
+    limit, max_bytes = history
+    last = history_of(connection, session.session_id, min(limit, said), max_bytes)
+    return Begun(_renewed(session, *kept), None, last, chain)
 
 
 def _must_be(found: SessionRecord | None) -> SessionRecord:
@@ -163,7 +186,11 @@ def _as_text(session: SessionRecord) -> dict[str, str | None]:
 # Turns
 
 
-_TURN_OF: Final = Prepared(select(*TURN_COLUMNS).where(turns.c.request_id == bindparam("of")))
+_TURN_OF: Final = Prepared(
+    select(*TURN_COLUMNS)
+    .join_from(turns, sessions, turns.c.session_id == sessions.c.session_id)
+    .where(turns.c.request_id == bindparam("of"), ~IS_DELETING)
+)
 
 
 def turn_of(connection: Connection, request_id: str) -> TurnRecord | None:
@@ -183,11 +210,12 @@ def turn_record(row: Row) -> TurnRecord:
 
 
 _ADDED: Final = bindparam("added", type_=Integer)
+_STORED: Final = bindparam("stored", type_=BigInteger)
 _ADVANCE: Final = Prepared(
     update(turns)
     .where(turns.c.request_id == bindparam("of"), IS_RUNNING)
     .where(or_(literal_column("0") == _ADDED, turns.c.last_seq == bindparam("before")))
-    .values(last_seq=turns.c.last_seq + _ADDED)
+    .values(last_seq=turns.c.last_seq + _ADDED, stored_bytes=turns.c.stored_bytes + _STORED)
 )
 _KEEP: Final = Prepared(insert(packets).values(values_of(packets)))
 _KEEP_ITEM: Final = overwriting(items)
@@ -195,7 +223,8 @@ _KEEP_ITEM: Final = overwriting(items)
 
 def append_packets(connection: Connection, new: Append) -> None:
     """Add packets that follow what their turn already has, and items."""
-    if not _ADVANCE.met(connection, {"of": new.request_id, "before": new.first_seq - 1, "added": len(new.packets)}):
+    added = {"added": len(new.packets), "stored": stored_size(*new.packets, *new.items.values())}
+    if not _ADVANCE.met(connection, {"of": new.request_id, "before": new.first_seq - 1, **added}):
         raise StoreConflictError(NOT_NEXT)
     _keep(connection, new)
 
@@ -241,7 +270,9 @@ _HOLD: Final = Prepared(
     select(
         turns.c.state,
         turns.c.last_seq,
+        turns.c.stored_bytes,
         sessions.c.session_id,
+        sessions.c.owner,
         sessions.c.message_count,
         sessions.c.receipt_count,
         sessions.c.receipt_hash,
@@ -250,6 +281,21 @@ _HOLD: Final = Prepared(
     .where(turns.c.request_id == bindparam("of"))
     .with_for_update(of=sessions)
 )
+
+
+class _Held(NamedTuple):
+    """A turn that is about to end, and its session."""
+
+    state: str
+    last_seq: int
+    stored: int
+    session_id: str
+    owner: str
+    said: int
+    sealed: int
+    chain: str | None
+
+
 _END: Final = Prepared(
     update(turns)
     .where(turns.c.request_id == bindparam("of"), IS_RUNNING, turns.c.last_seq == bindparam("before"))
@@ -263,18 +309,18 @@ def end_turn(connection: Connection, ending: Ending) -> bool:
     row = _HOLD.row(connection, {"of": last.request_id})
     if row is None or row[0] != TurnState.RUNNING.value:
         raise StoreConflictError(NOT_RUNNING)
-    _, last_seq, session_id, said, sealed, chain = row
-    if receipt and (receipt.request_id, receipt.session_id) != (last.request_id, session_id):
+    held = _Held(*row)
+    if receipt and (receipt.request_id, receipt.session_id) != (last.request_id, held.session_id):
         raise StoreConflictError(NOT_ITS_RECEIPT)
-    if receipt and receipt.previous_hash != chain:
+    if receipt and receipt.previous_hash != held.chain:
         return False
-    if last.packets and last.first_seq != last_seq + 1:
+    if last.packets and last.first_seq != held.last_seq + 1:
         raise StoreConflictError(NOT_NEXT)
-    over = {"of": last.request_id, "before": last_seq, "last": last_seq + len(last.packets)}
+    over = {"of": last.request_id, "before": held.last_seq, "last": held.last_seq + len(last.packets)}
     if not _END.met(connection, {**over, "new_state": ending.state.value, "at": ending.ended_at}):
         raise StoreConflictError(NOT_RUNNING)  # another process was faster
     _keep(connection, last)
-    _leave(connection, session_id, ending, said, sealed)
+    add_stored_bytes(connection, held.owner, _leave(connection, held, ending))
     return True
 
 
@@ -288,66 +334,25 @@ _GROW: Final = Prepared(
         updated_at=case((sessions.c.updated_at < _AT, _AT), else_=sessions.c.updated_at),
         message_count=sessions.c.message_count + bindparam("said", type_=Integer),
         receipt_count=sessions.c.receipt_count + bindparam("sealed", type_=Integer),
+        stored_bytes=sessions.c.stored_bytes + _STORED,
         receipt_hash=func.coalesce(bindparam("chain", type_=sessions.c.receipt_hash.type), sessions.c.receipt_hash),
     )
 )
 
 
-def _leave(connection: Connection, session_id: str, ending: Ending, said: int, sealed: int) -> None:
-    """Add a turn's messages and receipt to those that its session, whose row is held, already has."""
-    bodies = enumerate((message.to_json() for message in ending.messages), start=said + 1)
-    _SAY.each(connection, [{"session_id": session_id, "position": place, "body": body} for place, body in bodies])
+def _leave(connection: Connection, held: _Held, ending: Ending) -> int:
+    """Add a turn's messages and receipt to those that its session, whose row is held, already has.
+
+    Gives how many bytes are stored of the turn in all.
+    """
+    bodies = [message.to_json() for message in ending.messages]
+    rows = [{"session_id": held.session_id, "size": stored_size(body), "body": body} for body in bodies]
+    _SAY.each(connection, [{**row, "position": place} for place, row in enumerate(rows, start=held.said + 1)])
     receipt = ending.receipt
     if receipt:
-        _SEAL.met(connection, {**asdict(receipt), "position": sealed + 1})
-    grown = {"said": len(ending.messages), "sealed": int(receipt is not None), "chain": receipt and receipt.hash}
-    _GROW.met(connection, {"of": session_id, "at": ending.ended_at, **grown})
-
-
-# What a session has said and sealed
-
-
-_SAID: Final = Prepared(
-    select(messages.c.body)
-    .where(messages.c.session_id == bindparam("of"))
-    .order_by(messages.c.position.desc())
-    .limit(bindparam("limit", type_=Integer))
-)
-
-
-def history_of(connection: Connection, session_id: str, limit: int) -> Sequence[ChatMessage]:
-    """The last messages of a session, the oldest of them first."""
-    if not limit:
-        return []
-    last = _SAID.rows(connection, {"of": session_id, "limit": limit})
-    return Transcript([body for (body,) in reversed(last)])
-
-
-_CHAIN: Final = Prepared(select(sessions.c.receipt_hash).where(sessions.c.session_id == bindparam("of")))
-
-
-def last_receipt_hash(connection: Connection, session_id: str) -> str | None:
-    """The hash at the end of a session's chain."""
-    row = _CHAIN.row(connection, {"of": session_id})
-    return row[0] if row else None
-
-
-_RECEIPTS_OF: Final = Prepared(
-    select(*_RECEIPT).where(receipts.c.session_id == bindparam("of")).order_by(receipts.c.position)
-)
-_RECEIPT_OF: Final = Prepared(select(*_RECEIPT).where(receipts.c.request_id == bindparam("of")))
-
-
-def receipts_of(connection: Connection, session_id: str) -> list[ReceiptRecord]:
-    """A session's receipts in the order of their chain."""
-    return [_receipt(row) for row in _RECEIPTS_OF.rows(connection, {"of": session_id})]
-
-
-def receipt_of(connection: Connection, request_id: str) -> ReceiptRecord | None:
-    """The receipt of one turn."""
-    row = _RECEIPT_OF.row(connection, {"of": request_id})
-    return None if row is None else _receipt(row)
-
-
-def _receipt(row: Row) -> ReceiptRecord:
-    return ReceiptRecord(**dict(zip(ReceiptRecord.__struct_fields__, row, strict=True)))
+        _SEAL.met(connection, {**asdict(receipt), "position": held.sealed + 1})
+        bodies.append(receipt.body)
+    stored = held.stored + stored_size(*ending.last.packets, *ending.last.items.values(), *bodies)
+    grown = {"said": len(rows), "sealed": int(receipt is not None), "chain": receipt and receipt.hash}
+    _GROW.met(connection, {"of": held.session_id, "at": ending.ended_at, "stored": stored, **grown})
+    return stored

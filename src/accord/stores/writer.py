@@ -16,9 +16,12 @@ from typing import Any, Final
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from accord.errors import StoreError
+from accord.ports import Append, Ending
 from accord.stores.finished import Certain
 
 MAX_GROUP: Final = 512
+MAX_GROUP_BYTES: Final = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,11 @@ class Job:
     statement: Callable[..., Any]
     args: tuple[Any, ...]
     waiting: Certain
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it writes, if they are many: packets are the only large thing."""
+        return sum(sum(map(len, arg.packets)) for arg in map(_appended, self.args) if arg is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +50,22 @@ class Outcome:
 class Writer:
     """Writes jobs in the order they were handed over. Those of one group are safe together, or fail one by one.
 
-    `tidy` is called after each commit, outside of any transaction.
+    `check` is called before and after each commit, and its error fails the group: after a commit, nobody is told that
+    something is safe which is not. `tidy` is called last, outside of any transaction.
     """
 
     def __init__(
-        self, connection: Connection, driver: sqlite3.Connection, *, tidy: Callable[[sqlite3.Connection], None]
+        self,
+        connection: Connection,
+        driver: sqlite3.Connection,
+        *,
+        check: Callable[[], None],
+        tidy: Callable[[sqlite3.Connection], None],
     ) -> None:
         self.commits = 0
         self._connection: Final = connection
         self._driver: Final = driver
+        self._check: Final = check
         self._tidy: Final = tidy
         self._jobs: Final[SimpleQueue[Job | None]] = SimpleQueue()
         self._loop: Final = asyncio.get_running_loop()
@@ -79,16 +94,18 @@ class Writer:
                 # A loop that is gone has nobody left who could be told.
                 with suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(_deliver, outcomes)
-                with suppress(sqlite3.DatabaseError):
+                with suppress(sqlite3.DatabaseError, OSError):
                     self._tidy(self._driver)
 
     def _next_group(self) -> tuple[list[Job], bool]:
         """The jobs that wait now, at least one; and whether more may come."""
         group: list[Job] = []
+        room = MAX_GROUP_BYTES
         job = self._jobs.get()
         while job is not None:
             group.append(job)
-            if len(group) == MAX_GROUP:
+            room -= job.size
+            if len(group) == MAX_GROUP or room <= 0:
                 break
             try:
                 job = self._jobs.get_nowait()
@@ -106,6 +123,7 @@ class Writer:
         return [outcome for job in group for outcome in self._write([job])]
 
     def _together(self, group: Sequence[Job]) -> list[Outcome]:
+        self._check()
         self._driver.execute("BEGIN IMMEDIATE")
         try:
             outcomes = [Outcome(job, job.statement(self._connection, *job.args)) for job in group]
@@ -113,12 +131,19 @@ class Writer:
         finally:
             self._driver.rollback()  # does nothing after a commit
             self._connection.rollback()  # a job that went through SQLAlchemy had it begin one of its own
+        self._check()
         self.commits += 1
         return outcomes
 
 
+def _appended(arg: Any) -> Append | None:
+    return arg if isinstance(arg, Append) else arg.last if isinstance(arg, Ending) else None
+
+
 def _storage_failed(error: Exception) -> bool:
     """Whether it is the file that failed, not a job: trying each alone would only take longer."""
+    if type(error) is StoreError:
+        return True
     cause = error.orig if isinstance(error, DBAPIError) else error
     return type(cause) in (sqlite3.OperationalError, sqlite3.DatabaseError)
 

@@ -56,6 +56,7 @@ from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionC
 
 LOG: Final = logging.getLogger("accord.acp")
 REPLAYED: Final = 2_000
+REPLAYED_BYTES: Final = 16 * 1024 * 1024
 """How many messages of a session are told again, the last ones."""
 
 INITIALIZE_FIRST: Final = "Nothing was agreed yet: say initialize first"
@@ -203,7 +204,7 @@ class Door:
         return self._open.open(session_id, cwd)
 
     async def _replay(self, session_id: str, *, is_draft: bool) -> None:
-        history = await self._store.history(session_id, limit=REPLAYED)
+        history = await self._store.history(session_id, limit=REPLAYED, max_bytes=REPLAYED_BYTES)
         if lines := replay_lines(session_id, history, is_draft=is_draft):
             await self._connection.send(lines)
 

@@ -1,0 +1,74 @@
+"""What a session has said and sealed: its messages and its receipts. Plain functions over a connection.
+
+A session that is being deleted has said nothing any more.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from sqlalchemy import BigInteger, BindParameter, Connection, Integer, bindparam, func, select
+
+from accord.stores.compiled import Prepared, Row
+from accord.stores.schema import IS_DELETING, messages, receipts, sessions
+from accord.wire.chat import ChatMessage, Transcript
+from accord.wire.session import ReceiptRecord
+
+_RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
+
+_OF: Final[BindParameter[str]] = bindparam("of")
+# Which messages fit is found from their sizes alone: bodies that do not fit are not read.
+_LAST: Final = (
+    select(messages.c.position, messages.c.size)
+    .join_from(messages, sessions, messages.c.session_id == sessions.c.session_id)
+    .where(messages.c.session_id == _OF, ~IS_DELETING)
+    .order_by(messages.c.position.desc())
+    .limit(bindparam("limit", type_=Integer))
+    .subquery()
+)
+_TOTALS: Final = select(_LAST.c.position, func.sum(_LAST.c.size).over(order_by=_LAST.c.position.desc()).label("total"))
+_FITTING: Final = _TOTALS.subquery()
+_FIRST: Final = select(func.min(_FITTING.c.position)).where(_FITTING.c.total <= bindparam("bytes", type_=BigInteger))
+_SAID: Final = Prepared(
+    select(messages.c.body)
+    .where(messages.c.session_id == _OF, messages.c.position >= _FIRST.scalar_subquery())
+    .order_by(messages.c.position)
+)
+
+
+def history_of(connection: Connection, session_id: str, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
+    """The last messages of a session that fit, whole, the oldest of them first."""
+    if not limit:
+        return []
+    last = _SAID.rows(connection, {"of": session_id, "limit": limit, "bytes": max_bytes})
+    return Transcript([body for (body,) in last])
+
+
+_CHAIN: Final = Prepared(select(sessions.c.receipt_hash).where(sessions.c.session_id == _OF, ~IS_DELETING))
+
+
+def last_receipt_hash(connection: Connection, session_id: str) -> str | None:
+    """The hash at the end of a session's chain."""
+    row = _CHAIN.row(connection, {"of": session_id})
+    return row[0] if row else None
+
+
+_RECEIPTS: Final = (
+    select(*_RECEIPT).join_from(receipts, sessions, receipts.c.session_id == sessions.c.session_id).where(~IS_DELETING)
+)
+_RECEIPTS_OF: Final = Prepared(_RECEIPTS.where(receipts.c.session_id == _OF).order_by(receipts.c.position))
+_RECEIPT_OF: Final = Prepared(_RECEIPTS.where(receipts.c.request_id == _OF))
+
+
+def receipts_of(connection: Connection, session_id: str) -> list[ReceiptRecord]:
+    """A session's receipts in the order of their chain."""
+    return [_receipt(row) for row in _RECEIPTS_OF.rows(connection, {"of": session_id})]
+
+
+def receipt_of(connection: Connection, request_id: str) -> ReceiptRecord | None:
+    """The receipt of one turn."""
+    row = _RECEIPT_OF.row(connection, {"of": request_id})
+    return None if row is None else _receipt(row)
+
+
+def _receipt(row: Row) -> ReceiptRecord:
+    return ReceiptRecord(**dict(zip(ReceiptRecord.__struct_fields__, row, strict=True)))
