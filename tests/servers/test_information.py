@@ -33,7 +33,7 @@ from accord.wire.request import ServiceRequest
 from accord.wire.service import ServiceCapabilities
 
 PROMPT = "the operator's own prompt"
-PATHS = ["/health", "/v1/capabilities", "/openapi.json", "/docs", "/metrics"]
+PATHS = ["/health", "/health/live", "/health/ready", "/v1/capabilities", "/openapi.json", "/docs", "/metrics"]
 
 
 @dataclass(slots=True)
@@ -195,20 +195,50 @@ def test_a_probe_that_fails_after_its_time_says_nothing_anywhere(caplog: pytest.
     assert [record.name for record in caplog.records] == ["accord.health"]
 
 
-def test_a_store_that_is_closed_degrades(house: House):
-    async def closed() -> Given:
+def test_a_store_that_fails_is_told_to_load_balancers_and_the_log_says_why(
+    house: House, caplog: pytest.LogCaptureFixture
+):
+    async def closed() -> list[Given]:
         await house.store.close()
-        return await ask(house.routes["/health"])
+        return [await ask(house.routes[f"/health{rest}"]) for rest in ("", "/ready", "/live")]
 
-    assert house.run(closed).json["status"] == "degraded"
+    answers = house.run(closed)
+    assert [(given.status, given.json["status"]) for given in answers] == [
+        (503, "degraded"),
+        (503, "degraded"),
+        (200, "ok"),
+    ]
+    assert answers[1].headers["retry-after"] == "5"
+    (record,) = caplog.records
+    assert vars(record)["fields"] == {"part": "store", "why": "The session store is not open"}
+
+
+def test_a_process_is_ready_without_asking_any_backend():
+    backend = Probed("a", [], does=fail)
+    house = a_house(backend)
+    assert house.ask("/health/ready").status == 200
+    assert backend.probes == 0
+
+
+@pytest.mark.parametrize(("passed", "is_new"), [(0.9, False), (1.0, True)])
+def test_the_store_is_probed_once_a_second(house: House, passed: float, is_new: bool):
+    async def twice() -> list[int]:
+        first = await ask(house.routes["/health/ready"])
+        await house.store.close()
+        house.clock.seconds += passed
+        return [first.status, (await ask(house.routes["/health/ready"])).status]
+
+    assert house.run(twice) == [200, 503 if is_new else 200]
 
 
 def test_a_service_that_leaves_is_in_maintenance_and_probes_nobody():
     backend = Probed("a", [])
     house = a_house(backend)
     house.service.is_draining = True
-    given = house.ask("/health")
-    assert (given.status, given.json["status"], given.headers["retry-after"]) == (503, "maintenance", "5")
+    for path in ("/health", "/health/ready"):
+        given = house.ask(path)
+        assert (given.status, given.json["status"], given.headers["retry-after"]) == (503, "maintenance", "5")
+    assert house.ask("/health/live").status == 200
     assert backend.probes == 0
 
 
@@ -249,7 +279,7 @@ def test_one_that_leaves_while_asking_does_not_stop_the_others():
 def test_a_probe_that_cannot_be_stopped_is_not_begun_again():
     backend = Probed("a", [], does=cling)
     house = a_house(backend)
-    health = health_endpoint(Health(house.service, probe_s=0.01, remembered_s=0))
+    health = health_endpoint(Health(house.service, probe_s=0.01, backends_remembered_s=0))
     CLINGING.append(True)
 
     async def twice() -> list[Given]:

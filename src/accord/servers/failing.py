@@ -31,7 +31,7 @@ def as_ours(error: Exception) -> AccordError:
     """What may be told of this error: our own as it is, of a store's or anybody else's only that it happened."""
     if isinstance(error, StoreError):
         # It names files and servers, for whoever runs the service.
-        LOGGER.error("The store failed", exc_info=error)
+        LOGGER.error("The store failed", exc_info=error, extra={"fields": {"why": error.message}})
         return RefusedError(error.facts.title, error.code, {})
     if isinstance(error, AccordError):
         return error

@@ -25,8 +25,16 @@ from accord.wire.capability import Capability
 from accord.wire.client import TextProfile
 from accord.wire.contract import ServiceContract
 from accord.wire.emulation import EmulationConfig
-from accord.wire.health import HealthCheckStatus
-from accord.wire.operation import CAPABILITIES_PATH, DOCS_PATH, HEALTH_PATH, METRICS_PATH, OPENAPI_PATH
+from accord.wire.health import HealthCheckResponse, HealthCheckStatus
+from accord.wire.operation import (
+    CAPABILITIES_PATH,
+    DOCS_PATH,
+    HEALTH_PATH,
+    LIVE_PATH,
+    METRICS_PATH,
+    OPENAPI_PATH,
+    READY_PATH,
+)
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
 from accord.wire.receipt import BackendParty
 from accord.wire.service import ServiceCapabilities
@@ -58,8 +66,11 @@ def information_routes(
     service: Service, metrics: Metrics, *, emulation: EmulationConfig | None = None
 ) -> dict[str, ASGIApp]:
     """Every path of this file with who answers it. `emulation` is what the operator chose."""
+    health = Health(service)
     return {
-        HEALTH_PATH: health_endpoint(Health(service)),
+        HEALTH_PATH: health_endpoint(health),
+        LIVE_PATH: live_endpoint(health),
+        READY_PATH: ready_endpoint(health),
         CAPABILITIES_PATH: capabilities_endpoint(service, emulation),
         OPENAPI_PATH: openapi_endpoint(service),
         DOCS_PATH: docs_endpoint(service),
@@ -68,16 +79,39 @@ def information_routes(
 
 
 def health_endpoint(health: Health) -> ASGIApp:
-    """Whether the service is well."""
+    """Whether the service is well, backends included; 503 if it is not ready."""
 
     async def read(_: Scope) -> Answer:
-        told = await health.check()
-        body = told.to_json().encode()
-        if told.status is HealthCheckStatus.MAINTENANCE:
-            return Answer(body, JSON, 503, {**_NOT_KEPT, "retry-after": str(RETRY_AFTER_S)})
-        return Answer(body, JSON, headers=_NOT_KEPT)
+        report = await health.check()
+        return _health(report, is_ready=report.status is HealthCheckStatus.OK or await health.is_ready())
 
     return _reading(read)
+
+
+def live_endpoint(health: Health) -> ASGIApp:
+    """That the process answers at all: nothing is probed."""
+
+    async def read(_: Scope) -> Answer:
+        return _health(health.report(HealthCheckStatus.OK), is_ready=True)
+
+    return _reading(read)
+
+
+def ready_endpoint(health: Health) -> ASGIApp:
+    """Whether this process can take turns: 200 or 503. No backend is probed."""
+
+    async def read(_: Scope) -> Answer:
+        is_ready = await health.is_ready()
+        return _health(health.report(health.status_of(is_well=is_ready)), is_ready=is_ready)
+
+    return _reading(read)
+
+
+def _health(report: HealthCheckResponse, *, is_ready: bool) -> Answer:
+    body = report.to_json().encode()
+    if is_ready:
+        return Answer(body, JSON, headers=_NOT_KEPT)
+    return Answer(body, JSON, 503, {**_NOT_KEPT, "retry-after": str(RETRY_AFTER_S)})
 
 
 def capabilities_endpoint(service: Service, emulation: EmulationConfig | None = None) -> ASGIApp:

@@ -3,8 +3,10 @@
 Two tables, one for each engine's own codes; everything else that SQLAlchemy or a socket raises is "cannot be used".
 """
 
+import logging
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from time import monotonic
 from typing import Final
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
@@ -34,6 +36,9 @@ POSTGRES: Final[Mapping[str, str]] = {
     "57014": "the database took too long",
     "57P": "the database is shutting down or starting up",
 }
+
+LOGGER: Final = logging.getLogger("accord.stores")
+LOG_EVERY_S: Final = 10.0
 
 UNREACHABLE: Final = "the database cannot be reached"
 UNKNOWN: Final = "the database cannot be used"
@@ -69,3 +74,23 @@ def _known(error: BaseException) -> str | None:
         fitting = [prefix for prefix in POSTGRES if state.startswith(prefix)]
         return POSTGRES[max(fitting, key=len)] if fitting else None
     return UNREACHABLE if isinstance(error, OSError) else None
+
+
+class FailureLog:
+    """Writes to the log why a store fails, each reason once in a while, and that it works again."""
+
+    def __init__(self) -> None:
+        self._why: str | None = None
+        self._logged_at = 0.0
+
+    def failed(self, error: StoreError) -> None:
+        """Log this failure, unless the same one was logged a moment ago."""
+        if error.message != self._why or monotonic() - self._logged_at >= LOG_EVERY_S:
+            self._why, self._logged_at = error.message, monotonic()
+            LOGGER.error("The session store failed", extra={"fields": {"why": error.message}})
+
+    def worked(self) -> None:
+        """Log that the store works again, if it has failed."""
+        if self._why is not None:
+            self._why = None
+            LOGGER.warning("The session store works again")

@@ -12,10 +12,10 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
-from accord.errors import StoreError, UsageError
+from accord.errors import StoreConflictError, StoreError, UsageError
 from accord.ports import Heartbeat
 from accord.stores import liveness
-from accord.stores.failure import told_as_ours
+from accord.stores.failure import FailureLog, told_as_ours
 from accord.stores.finished import finished
 from accord.stores.migrate import migrate
 from accord.stores.sql import P, SqlStore, Statement, T
@@ -38,6 +38,7 @@ class PostgresStore(SqlStore):
         self._name: Final = f"PostgreSQL {self._url.host or ''}/{self._url.database or ''}"
         self._pool_size: Final = pool_size
         self._engine: AsyncEngine | None = None
+        self._failures: Final = FailureLog()
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date."""
@@ -45,7 +46,7 @@ class PostgresStore(SqlStore):
             return
         self._engine = _make_engine(self._url, self._pool_size)
         try:
-            await self.write(migrate)
+            await finished(self._run(migrate))
         except BaseException:
             await self.close()
             raise
@@ -58,11 +59,22 @@ class PostgresStore(SqlStore):
 
     async def read(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the statement finds."""
-        return await self._run(statement, *args, **kwargs)
+        return await self._logged(statement, *args, **kwargs)
 
     async def write(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What the statement returns, after its transaction was flushed."""
-        return await finished(self._run(statement, *args, **kwargs))
+        return await finished(self._logged(statement, *args, **kwargs))
+
+    async def _logged(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            result = await self._run(statement, *args, **kwargs)
+        except StoreConflictError:
+            raise
+        except StoreError as error:
+            self._failures.failed(error)
+            raise
+        self._failures.worked()
+        return result
 
     def heartbeat(self) -> Heartbeat:
         """A connection of its own, for a thread that sends heartbeats."""

@@ -26,11 +26,11 @@ from typing import Final
 
 from sqlalchemy import Connection, NullPool, create_engine
 
-from accord.errors import StoreError
+from accord.errors import StoreConflictError, StoreError
 from accord.ports import Heartbeat, Progress
 from accord.stores import liveness, statements
 from accord.stores.compiled import driver_of
-from accord.stores.failure import SQLITE, meaning_of, told_as_ours
+from accord.stores.failure import SQLITE, FailureLog, meaning_of, told_as_ours
 from accord.stores.migrate import migrate
 from accord.stores.probe import probe
 from accord.stores.sql import P, SqlStore, Statement, T
@@ -87,6 +87,7 @@ class SqliteStore(SqlStore):
         self._checkpoint_bytes = LOG_BYTES
         self._has_erased = False
         self._is_damaged = False
+        self._failures: Final = FailureLog()
         self._files: Final = tuple(path.with_name(path.name + end) for end in ("", "-wal", "-shm"))
         self._identity: tuple[tuple[int, int], ...] = ()
         self._opened: _Opened | None = None
@@ -106,7 +107,7 @@ class SqliteStore(SqlStore):
         """Open the file and bring its schema up to date."""
         if self._opened is not None:
             return
-        with self._told():
+        with told_as_ours(str(self._path), sqlite3.Error):
             writing, reading = await asyncio.to_thread(self._connections)
         self._checkpoint_at, self._checkpoint_bytes = CHECKPOINT_ROWS, LOG_BYTES
         writer = Writer(writing, driver_of(writing), check=self._check_identity, tidy=self._tidy)
@@ -141,7 +142,9 @@ class SqliteStore(SqlStore):
     async def write(self, statement: Statement[P, T], *args: P.args, **_: P.kwargs) -> T:
         """What the statement returns, after its transaction was flushed to the disk."""
         with self._told():
-            return await self._parts.writer.submit(statement, *args)
+            written = await self._parts.writer.submit(statement, *args)
+        self._failures.worked()
+        return written
 
     async def probe(self) -> None:
         """Return if the file can be written and is still the one that was opened."""
@@ -179,6 +182,8 @@ class SqliteStore(SqlStore):
             cause = getattr(error.__cause__, "orig", error.__cause__)
             # The first byte of a code is its kind.
             self._is_damaged = self._is_damaged or getattr(cause, "sqlite_errorcode", 0) & 0xFF in DAMAGED
+            if not isinstance(error, StoreConflictError):
+                self._failures.failed(error)
             raise
 
     def _check_identity(self) -> None:

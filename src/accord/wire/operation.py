@@ -28,6 +28,8 @@ ADAPTATION_PATH: Final = f"{REQUEST_PATH}/adaptation"
 ITEM_PATH: Final = f"{REQUEST_PATH}/items/{{item_id}}"
 CAPABILITIES_PATH: Final = "/v1/capabilities"
 HEALTH_PATH: Final = "/health"
+LIVE_PATH: Final = f"{HEALTH_PATH}/live"
+READY_PATH: Final = f"{HEALTH_PATH}/ready"
 METRICS_PATH: Final = "/metrics"
 OPENAPI_PATH: Final = "/openapi.json"
 DOCS_PATH: Final = "/docs"
@@ -98,7 +100,14 @@ def paths(schema_of: SchemaOf) -> Json:
             "item", "Read what the stream kept for later", schema_of, {"type": "object"}, _ITEM_ID
         ),
         CAPABILITIES_PATH: _capabilities(schema_of),
-        HEALTH_PATH: _health(schema_of),
+        HEALTH_PATH: _health(
+            "health",
+            "Read whether the service, its store and its backends are well",
+            schema_of,
+            "`ok`, or `degraded`: turns are taken, but a backend fails",
+        ),
+        LIVE_PATH: _health("live", "Read whether the process answers", schema_of, "`ok`"),
+        READY_PATH: _health("ready", "Read whether the process can take turns", schema_of, "`ok`"),
         METRICS_PATH: _metrics(schema_of),
         OPENAPI_PATH: _open("openapi", "Read this document", schema_of, "application/json", {"type": "object"}),
         DOCS_PATH: _open("docs", "Read this document as a page", schema_of, "text/html", {"type": "string"}),
@@ -199,18 +208,19 @@ def _metrics(schema_of: SchemaOf) -> Json:
     }
 
 
-def _health(schema_of: SchemaOf) -> Json:
+def _health(name: str, summary: str, schema_of: SchemaOf, well: str) -> Json:
     answer = json_content(schema_of(HealthCheckResponse))
+    unready = "`maintenance`: it is being stopped; `degraded`: its store cannot be written"
     return {
         "get": {
-            "operationId": "health",
-            "summary": "Ask whether the service is well",
+            "operationId": name,
+            "summary": summary,
             "security": [],
             "responses": _with_headers(
                 {
-                    "200": {"description": "ok or degraded", "content": answer},
+                    "200": {"description": well, "content": answer},
                     **problems(_OPEN, schema_of(ProblemBody)),
-                    "503": {"description": "maintenance", "content": answer},
+                    **({} if name == "live" else {"503": {"description": unready, "content": answer}}),
                 }
             ),
         }
