@@ -112,7 +112,11 @@ def test_a_full_disk_is_told_by_health_and_log_and_work_goes_on_when_there_is_ro
 def moved(file: Path) -> Callable[[], None]:
     away = file.with_name("away.db")
     file.rename(away)
-    return lambda: away.rename(file)
+
+    def put_back() -> None:
+        away.rename(file)
+
+    return put_back
 
 
 def replaced(file: Path) -> Callable[[], None]:

@@ -67,6 +67,8 @@ ROUTES = {
     ("/v1/requests/{request_id}/items/{item_id}", "get"): set("200 400 401 403 404 405 429 500 503".split()),
     ("/v1/capabilities", "get"): set("200 401 405 429 500 503".split()),
     ("/health", "get"): set("200 405 500 503".split()),
+    ("/health/ready", "get"): set("200 405 500 503".split()),
+    ("/health/live", "get"): set("200 405 500".split()),
     ("/metrics", "get"): set("200 401 405 429 500 503".split()),
     ("/openapi.json", "get"): set("200 405 500".split()),
     ("/docs", "get"): set("200 405 500".split()),
@@ -103,7 +105,7 @@ def test_a_token_is_optional_and_what_everybody_may_read_asks_for_none():
     assert document["security"] == [{}, {"bearer": []}]
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     is_open = {path for (path, _), operation in operations(document).items() if operation.get("security") == []}
-    assert is_open == {"/health", "/openapi.json", "/docs"}
+    assert is_open == {"/health", "/health/live", "/health/ready", "/openapi.json", "/docs"}
 
 
 @pytest.mark.parametrize("route", [("/v1/assist", "post"), ("/v1/requests/{request_id}", "get")])

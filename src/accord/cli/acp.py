@@ -31,10 +31,10 @@ def _run(loaded: Loaded, agent: str | None) -> None:
     # An engine takes a while to load, which no other command should wait for.
     from importlib.metadata import version  # noqa: PLC0415
 
-    from accord.cli.assemble import build_engine  # noqa: PLC0415
+    from accord.cli.assemble import build_engine, session_rules  # noqa: PLC0415
     from accord.cli.loop import event_loop_runner  # noqa: PLC0415
     from accord.cli.opening import opened  # noqa: PLC0415
-    from accord.engine import SessionRules, Sessions  # noqa: PLC0415
+    from accord.engine import Sessions  # noqa: PLC0415
     from accord.servers.acp import serve_acp  # noqa: PLC0415
 
     engine = build_engine(loaded, agent=agent)
@@ -42,7 +42,7 @@ def _run(loaded: Loaded, agent: str | None) -> None:
     async def serve() -> None:
         async with opened(loaded, engine) as store:
             # Nobody reads a turn whose editor is gone, so it stops.
-            rules = SessionRules(at_once=loaded.config.limits.concurrent_turns, stop_unread_after_s=0)
+            rules = session_rules(loaded.config, at_once=loaded.config.limits.concurrent_turns, stop_unread_after_s=0)
             await serve_acp(Sessions(engine, store, rules), owner=_user(), version=version("accord-agents"))
 
     event_loop_runner()(serve())

@@ -9,14 +9,14 @@ from typing import Any, Final, assert_never, cast
 from uuid import uuid4
 
 from accord.agents.relay import relay_with
-from accord.cli.assemble import build_engine
+from accord.cli.assemble import build_engine, session_rules
 from accord.cli.loop import event_loop_runner
 from accord.cli.opening import opened
 from accord.cli.reading import as_message
 from accord.cli.terminal import Console
 from accord.config import Loaded
 from accord.core.terminal import make_line
-from accord.engine import Engine, SessionRules, Sessions
+from accord.engine import Engine, Sessions
 from accord.errors import UsageError
 from accord.wire.acp.content import ContentBlock
 from accord.wire.client import ClientCapabilities
@@ -115,7 +115,7 @@ async def _run(loaded: Loaded, engine: Engine, request: ServiceRequest, *, strea
     display = _Display(streams=streams)
     async with opened(loaded, engine) as store:
         # Nobody else reads this turn: when the command is stopped, so is the endpoint's work.
-        sessions = Sessions(engine, store, SessionRules(stop_unread_after_s=0))
+        sessions = Sessions(engine, store, session_rules(loaded.config, stop_unread_after_s=0))
         try:
             async with aclosing(sessions.packets(request)) as packets:
                 async for kept in packets:

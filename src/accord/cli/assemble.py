@@ -24,7 +24,8 @@ from accord.config import (
     emulation_settings,
     plan_config,
 )
-from accord.engine import Dispatcher, Engine, TimeLimits
+from accord.core.sizes import SizeLimits
+from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
 from accord.errors import Mistake, UsageError
 from accord.images import PillowImages, has_pillow
 from accord.ports import Backend, Store
@@ -84,16 +85,30 @@ def build_engine(loaded: Loaded, *, agent: Agent | str | None = None) -> Engine:
     backends = [assembled.backend for assembled in build_backends(loaded)] or [EchoBackend()]
     images = PillowImages(config.limits.max_image_pixels) if has_pillow() else None
     limits = _time_limits(config)
-    dispatcher = Dispatcher(backends, config=plan_config(config), settings=emulation_settings(config), limits=limits)
+    sizes = SizeLimits(config.limits.max_packet_bytes, config.limits.max_answer_bytes, config.limits.max_turn_bytes)
+    dispatcher = Dispatcher(
+        backends,
+        config=plan_config(config),
+        settings=emulation_settings(config),
+        limits=limits,
+        size_limits=sizes,
+    )
     chosen = agent if isinstance(agent, Agent) else find_agent(agent or config.default_agent, config)
     return Engine(
         chosen,
         dispatcher,
         limits=limits,
+        size_limits=sizes,
         content_limits=content_limits(config),
         images=images,
         images_at_once=config.limits.concurrent_images,
     )
+
+
+def session_rules(config: Config, **more: Any) -> SessionRules:
+    """The rules of remembered turns that this configuration has, and those that a command adds."""
+    limits = config.limits
+    return SessionRules(history_bytes=limits.max_history_bytes, quota_bytes=limits.max_user_bytes, **more)
 
 
 def find_agent(name: str, config: Config) -> Agent:

@@ -19,7 +19,9 @@ from pydantic_core import PydanticCustomError
 from accord.core.adapt.media import MAX_PIXELS_IN
 from accord.core.emulate.choose import PRESET
 from accord.core.emulate.shape import DEFAULT_RETRIES
+from accord.core.sizes import MAX_PACKET_BYTES, SizeLimits
 from accord.core.validate.rules import Limits
+from accord.ports import HISTORY_BYTES
 from accord.wire.capability import ALIASES, CapabilityName
 from accord.wire.emulation import EmulationStrategy
 from accord.wire.manifest import CapabilityManifest
@@ -176,6 +178,11 @@ class LimitsConfig(Table, frozen=True):
     gap_s: Seconds = 60.0
     turn_s: Seconds = 600.0
     concurrent_turns: Count = 1000
+    max_packet_bytes: Annotated[int, Strict(), Field(ge=1024, le=MAX_PACKET_BYTES)] = SizeLimits().packet_bytes
+    max_answer_bytes: Count = SizeLimits().answer_bytes
+    max_turn_bytes: Count = SizeLimits().turn_bytes
+    max_history_bytes: Count = HISTORY_BYTES
+    max_user_bytes: Count | None = None
 
 
 class StoreKind(StrEnum):

@@ -95,6 +95,15 @@ STARTER: Final = """\
 #concurrent_images = 1
 #concurrent_turns = 1000
 
+# How large may be what is made in a turn: one packet, the answer of one backend, everything that the agent sends.
+#max_packet_bytes = 8388608
+#max_answer_bytes = 33554432
+#max_turn_bytes = 67108864
+
+# How much of what was said before a turn is given; and how much may be stored of one user (no limit unless it is set).
+#max_history_bytes = 1048576
+#max_user_bytes = 1073741824
+
 # Where sessions are kept: "sqlite" in a file, "memory", or "postgres" (its address in the variable named by `url_env`).
 [store]
 #kind = "sqlite"

@@ -17,6 +17,7 @@ from accord.core.emulate.describe_images import Describing
 from accord.core.emulate.drive import Emulated, Failed, Stage
 from accord.core.forgo import forgo
 from accord.core.plan import Candidate, PlanConfig, plan
+from accord.core.sizes import AnswerSize, SizeLimits
 from accord.engine.clock import SystemClock
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
@@ -58,6 +59,7 @@ class Dispatcher:
         config: PlanConfig | None = None,
         settings: EmulationSettings | None = None,
         limits: TimeLimits | None = None,
+        size_limits: SizeLimits | None = None,
         clock: Clock | None = None,
         markers: Callable[[], str] = new_marker,
     ) -> None:
@@ -66,6 +68,7 @@ class Dispatcher:
         self._config: Final = config or PlanConfig()
         self._settings: Final = settings or EmulationSettings()
         self._limits: Final = limits or TimeLimits()
+        self._size_limits: Final = size_limits or SizeLimits()
         self._clock: Final = clock or SystemClock()
         self._markers: Final = markers
         self._refused: Final[dict[str, set[str]]] = {}
@@ -123,13 +126,14 @@ class Dispatcher:
         waited = patience.wait(backend.name)
         try:
             while to_send := turn.next_order():
-                seconds = self._limits.backend_first_s
+                seconds, size = self._limits.backend_first_s, AnswerSize(backend.name, self._size_limits)
                 async with aclosing(cast("Any", backend.answer(to_send))) as pieces:
                     while True:
                         piece = await waited.upto(seconds, anext(pieces, NOTHING_MORE))
                         if piece is NOTHING_MORE:
                             break
                         seconds = self._limits.backend_gap_s
+                        size.add(cast("AnyPiece", piece))
                         for passed in turn.feed(cast("AnyPiece", piece)):
                             yield passed
                 for passed in turn.finish():
@@ -167,12 +171,14 @@ class Dispatcher:
     async def _show(self, showing: Describing, patience: Patience) -> None:
         waited = patience.wait(showing.by)
         while to_send := showing.next_order():
+            size = AnswerSize(showing.by, self._size_limits)
             try:
                 async with aclosing(cast("Any", self.backends[showing.by].answer(to_send))) as pieces:
                     while True:
                         piece = await waited.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))
                         if piece is NOTHING_MORE:
                             break
+                        size.add(cast("AnyPiece", piece))
                         showing.feed(cast("AnyPiece", piece))
             except (BackendError, TimedOutError) as error:
                 self._remember(showing.by, error)

@@ -13,6 +13,7 @@ from accord.agent import Agent, Turn, UserFacingError
 from accord.core.adapt import ClientAdapter, ImageLimits, ShrinkRefusal, Shrinks, Shrunk
 from accord.core.collect import Collected
 from accord.core.order import PacketOrder, Stage
+from accord.core.sizes import SizeLimits, TurnSize, divided
 from accord.core.validate import ContentValidator, Limits
 from accord.core.validate.declaration import read_declaration
 from accord.engine.clock import SystemClock
@@ -34,6 +35,8 @@ from accord.wire.request import ServiceRequest
 from accord.wire.response import ServiceResponse
 
 CLOSE: Final = ClosePacket()
+PART_BYTES: Final = 32 * 1024
+"""A longer text is adapted in parts, so that other turns go on between them: 24 MB of short lines take a minute."""
 
 
 class Engine:
@@ -46,6 +49,7 @@ class Engine:
         *,
         clock: Clock | None = None,
         limits: TimeLimits | None = None,
+        size_limits: SizeLimits | None = None,
         content_limits: Limits | None = None,
         images: Shrinks | None = None,
         images_at_once: int = 1,
@@ -54,6 +58,7 @@ class Engine:
         self.dispatcher: Final = dispatcher
         self.clock: Final = clock or SystemClock()
         self.limits: Final = limits or TimeLimits()
+        self.size_limits: Final = size_limits or SizeLimits()
         self.images: Final = images
         # Threads of their own, and few: a decoded picture takes much memory, and other work must not wait behind it.
         self.image_threads: Final = ThreadPoolExecutor(images_at_once, thread_name_prefix="accord-images")
@@ -111,6 +116,7 @@ class RunningTurn:
         self._said: Final[list[str]] = []
         self._engine: Final = engine
         self._order: Final = PacketOrder()
+        self._size: Final = TurnSize(engine.size_limits)
         self._questions: Final = Questions(engine.dispatcher, engine.agent.system, self._patience)
         self._permissions: Final = Permissions(permits, self._patience, engine.clock)
         self._turn: Final = Turn(
@@ -149,8 +155,7 @@ class RunningTurn:
     async def packets(self) -> AsyncGenerator[StreamPacket, None]:
         """What the client gets, ending with exactly one close; a failure becomes an error packet before it."""
         waited, limits = self._patience.wait("the agent", self._deadline.left_s), self._engine.limits
-        adapt, is_heavy = self._adapted, self.adapter.is_heavy
-        seconds, last = limits.first_packet_s, list[StreamPacket]()
+        adapt, seconds, last = self._adapted, limits.first_packet_s, list[StreamPacket]()
         try:
             self._engine.check_content(self.request)
             async with self._agent() as items:
@@ -159,10 +164,11 @@ class RunningTurn:
                     if item is NOTHING_MORE or (packet := self._taken(item)).op is StreamOpCode.CLOSE:
                         break
                     seconds = limits.gap_s
-                    # Pictures are re-encoded in a thread: other turns must not wait for pixels.
-                    heavy = type(packet) is not DeltaPacket and is_heavy(packet)
-                    for adapted in await self._in_image_thread(packet) if heavy else adapt(packet):
-                        yield adapted
+                    parts = divided((packet,), PART_BYTES)
+                    is_slow = len(parts) > 1 or self._is_heavy(packet)
+                    for part in parts:
+                        for adapted in await self._adapt_slowly(part) if is_slow else adapt(part):
+                            yield adapted
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
             last = self._ended_by(error)
         finally:
@@ -180,9 +186,19 @@ class RunningTurn:
         self.failure = failure = error if isinstance(error, AccordError) else agent_failed(error)
         return [ErrorPacket(p=stream_error(failure))] if self._order.stage is Stage.OPEN else []
 
-    def _adapted(self, packet: StreamPacket) -> list[StreamPacket]:
+    def _is_heavy(self, packet: StreamPacket) -> bool:
+        return type(packet) is not DeltaPacket and self.adapter.is_heavy(packet)
+
+    async def _adapt_slowly(self, packet: StreamPacket) -> Sequence[StreamPacket]:
+        """What goes out for this packet, while other turns go on: pictures are re-encoded in a thread."""
+        if type(packet) is not DeltaPacket:
+            return await self._in_image_thread(packet)
+        await asyncio.sleep(0)
+        return self._adapted(packet)
+
+    def _adapted(self, packet: StreamPacket) -> Sequence[StreamPacket]:
         """What goes out for this packet."""
-        adapted = self.adapter.feed(packet)
+        adapted = divided(self.adapter.feed(packet), self._engine.size_limits.packet_bytes)
         self._permissions.made += len(adapted)
         if self.first_packet_ms is None and adapted:
             self.first_packet_ms = self.duration_ms
@@ -196,6 +212,7 @@ class RunningTurn:
             return packet
         if problem := self._order.take(op):
             raise AgentError(f"The agent sent {problem}")
+        self._size.add(packet)
         if op is StreamOpCode.DELTA:
             self._said.append(packet.p)
         elif isinstance(packet, ErrorPacket):
@@ -206,7 +223,7 @@ class RunningTurn:
         with Contained(agent_failed):
             return _Closing(self._engine.agent.run(self._turn))
 
-    async def _in_image_thread(self, packet: StreamPacket) -> list[StreamPacket]:
+    async def _in_image_thread(self, packet: StreamPacket) -> Sequence[StreamPacket]:
         return await asyncio.get_running_loop().run_in_executor(self._engine.image_threads, self._adapted, packet)
 
     async def _stop_asking(self) -> None:

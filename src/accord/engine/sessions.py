@@ -28,7 +28,7 @@ from accord.engine.kept import KeptTurn
 from accord.engine.live import PAGE, LiveTurn
 from accord.engine.unended import UnendedTurns
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
-from accord.ports import Append, Begun, Ending, Permits, SessionStore
+from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Permits, SessionStore
 from accord.wire.chat import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import failure_of, stream_error
@@ -52,13 +52,18 @@ NO_REQUEST: Final = "There is no such request here"
 
 @dataclass(frozen=True, slots=True)
 class SessionRules:
-    """How many messages a turn is told of, how many turns may run at once, and what becomes of one nobody reads.
+    """How much history a turn is given, how many turns may run at once, and what becomes of one that nobody reads.
+
+    A turn gets the last `history` messages that fit into `history_bytes`. With `quota_bytes`, a user who has stored as
+    much begins no more turns.
 
     Without `stop_unread_after_s` a turn that nobody reads goes on. A process that gave no sign of life for `lease_s` is
     taken to be dead, and its turns are ended.
     """
 
     history: int = 200
+    history_bytes: int = HISTORY_BYTES
+    quota_bytes: int | None = None
     at_once: int | None = None
     stop_unread_after_s: float | None = None
     lease_s: float = 15.0
@@ -233,7 +238,14 @@ class Sessions:
             updated_at=record.created_at,
         )
         try:
-            return await self.store.begin_turn(session, record, history=self._rules.history)
+            rules = self._rules
+            return await self.store.begin_turn(
+                session,
+                record,
+                history=rules.history,
+                history_bytes=rules.history_bytes,
+                quota_bytes=rules.quota_bytes,
+            )
         except StoreConflictError:
             raise RefusedError("This session belongs to somebody else", ErrorCode.FORBIDDEN, {}) from None
 

@@ -32,6 +32,8 @@ from accord.wire.work import WorkOrder
 OK: Final = 200
 EVENT_STREAM: Final = "text/event-stream"
 MAX_WHOLE_BYTES: Final = 64 << 20
+MAX_STREAM_BYTES: Final = 256 << 20
+"""Of a whole stream, most of which is not the answer. What is no piece yet, such as half a tool call, is held too."""
 MAX_PROBLEM_BYTES: Final = 1 << 20
 REST_S: Final = 0.25
 """How long the end of a stream may take after the answer's own end, for the connection to be used again."""
@@ -161,8 +163,11 @@ class ModelBackend:
                 raise EndpointError(self.name, Explained(Failure.NOT_UNDERSTOOD, why=told)) from None
 
     async def _streamed(self, reply: Reply, reading: Reading) -> AsyncGenerator[Sequence[AnyPiece], None]:
-        decoder = EventDecoder()
+        decoder, left = EventDecoder(), MAX_STREAM_BYTES
         while data := await reply.read():
+            left -= len(data)
+            if left < 0:
+                raise Broken(f"it is longer than {MAX_STREAM_BYTES} bytes")
             batch: list[AnyPiece] = []
             try:
                 has_ended = _read_events(decoder.feed(data), reading, batch)

@@ -1,0 +1,65 @@
+"""How large a packet, an answer and a turn may be."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.core.sizes import AnswerSize, SizeLimits, TurnSize, divided
+from accord.errors import AgentError, BackendError
+from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
+from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
+
+TEXTS = st.text(st.sampled_from(["a", "é", "🏗", "\n", '"', "\x00", "\\"]), max_size=300)
+
+
+@given(TEXTS, st.integers(min_value=40, max_value=400))
+def test_divided_text_is_the_same_text_and_every_part_fits(text: str, limit: int):
+    parts = divided([DeltaPacket(p=text)], limit)
+    assert "".join(part.p for part in parts) == text
+    assert all(len(part.to_json().encode()) <= limit for part in parts)
+
+
+def test_what_is_not_too_large_stays_as_it_is():
+    packets: list[StreamPacket] = [DeltaPacket(p="x" * 100), EventPacket(p={"type": "x", "data": "y" * 900})]
+    assert divided(packets, 700) is packets
+
+
+def test_an_event_that_is_too_large_is_refused_by_its_size_in_bytes():
+    event = EventPacket(p={"type": "x", "data": "é" * 100})
+    size = len(event.to_json().encode())
+    TurnSize(SizeLimits(packet_bytes=size)).add(event)
+    with pytest.raises(AgentError, match=f"an event of {size} bytes; at most {size - 1} are allowed"):
+        TurnSize(SizeLimits(packet_bytes=size - 1)).add(event)
+
+
+def test_a_turn_is_too_large_with_the_packet_that_exceeds_its_limit():
+    packets = [DeltaPacket(p='é"\n'), EventPacket(p={"type": "x"})]
+    total = sum(len(packet.to_json().encode()) for packet in packets)
+    for limit, fails in [(total, False), (total - 1, True)]:
+        size = TurnSize(SizeLimits(turn_bytes=limit))
+        size.add(packets[0])
+        if fails:
+            with pytest.raises(AgentError, match=r"limits\.max_turn_bytes"):
+                size.add(packets[1])
+        else:
+            size.add(packets[1])
+
+
+@pytest.mark.parametrize(
+    ("piece", "size"),
+    [
+        (TextPiece(text="é"), 2),
+        (ThinkingPiece(text="abc"), 3),
+        (ToolCallPiece(id="1", name="t", input={"a": 1}), 7),
+        (WorkPiece(shown={"a": 1}), 7),
+        (EndPiece(), 0),
+        (EndPiece(logprobs=[{"a": 1}]), 9),
+    ],
+)
+def test_every_piece_of_an_answer_counts(piece: TextPiece | ThinkingPiece | ToolCallPiece | WorkPiece, size: int):
+    counted = AnswerSize("a model", SizeLimits(answer_bytes=10 + size))
+    counted.add(TextPiece(text="0123456789"))
+    counted.add(piece)
+    with pytest.raises(BackendError, match=r"a model sent more than the \d+ bytes .*max_answer_bytes") as caught:
+        counted.add(TextPiece(text="x"))
+    assert not caught.value.retryable
