@@ -76,9 +76,11 @@ def test_what_is_wrong_costs_one(folder: Path, name: str, flags: list[str], told
     assert done.stdout.endswith(f"{told}\n")
 
 
-def test_nothing_is_in_order(folder: Path):
+def test_of_no_receipts_nothing_is_said_to_be_in_order(folder: Path):
     done = accord("receipts", "verify", str(folder / "empty.jsonl"))
-    assert (done.returncode, done.stdout) == (0, "0 receipts, all in order\n")
+    assert (done.returncode, done.stdout) == (3, "There are no receipts, so nothing was verified\n")
+    told = json.loads(accord("receipts", "verify", str(folder / "empty.jsonl"), "--json").stdout)
+    assert (told["ok"], told["count"]) == (False, 0)
 
 
 def test_a_program_gets_json(folder: Path):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.canonicalise import canonical, digest
-from accord.core.seal import State, Verification, seal, verify
+from accord.core.seal import State, Verification, seal, seal_members, verify
 from accord.wire.receipt import Receipt
 from tests.core.test_canonicalise import texts, values
 from tests.receipts import a_body, a_chain
@@ -61,7 +61,7 @@ def states(found: Verification) -> list[str]:
     return [str(finding.state) for finding in found.findings]
 
 
-@given(st.integers(0, 12))
+@given(st.integers(1, 12))
 def test_a_chain_as_it_was_sealed_is_ok(length: int):
     found = verify(a_chain(length))
     assert found.ok
@@ -134,7 +134,7 @@ def test_a_receipt_that_was_put_in_is_noticed(after: int):
 def test_a_cut_off_end_shows_against_a_hash_that_was_kept(kept: int):
     receipts = a_chain(5)
     assert verify(receipts, last=receipts[-1].hash).ok
-    assert verify(receipts[:kept]).ok
+    assert verify(receipts[:kept]).ok is (kept > 0)
     found = verify(receipts[:kept], last=receipts[-1].hash)
     assert states(found)[-1] == "missing"
     told = f"the receipts should end with {receipts[-1].hash[:12]}…: later ones were taken away, or all are others"
@@ -180,7 +180,34 @@ CASES: list[tuple[list[Any], list[tuple[int, str, str]]]] = [
 def test_each_finding_says_what_is_wrong(receipts: list[Any], wrong: list[tuple[int, str, str]]):
     found = verify(receipts)
     assert [(finding.index, str(finding.state), finding.reason) for finding in found.wrong] == wrong
-    assert found.ok is (not wrong)
+    assert found.ok is (not wrong and bool(receipts))
+
+
+def test_each_session_is_held_against_its_own_end():
+    first, second = a_chain(2), a_chain(3, session_id="s2")
+    ends = {"s1": first[-1].hash, "s2": second[-1].hash}
+    assert verify([*first, *second], ends=ends).ok
+    found = verify([*first, *second[:2]], ends=ends)
+    reason = f"the store's last receipt of this session is {second[-1].hash[:12]}…: the end is missing or rewritten"
+    assert [(each.index, str(each.state), each.session_id, each.reason) for each in found.wrong] == [
+        (4, "missing", "s2", reason)
+    ]
+    assert verify(second, ends=ends).wrong[0].session_id == "s1"
+
+
+def test_a_signature_covers_the_hash_and_is_not_covered_by_it():
+    members = a_body().hashed()
+    signed: list[bytes] = []
+    sealed = seal_members(members, lambda data: signed.append(data) or "S")
+    assert sealed.hash == seal_members(members).hash
+    assert signed == [f"accord receipt {sealed.hash}".encode()]
+    assert sealed.receipt.signature == "S"
+    assert sealed.receipt.hashed() == members
+    receipt = json.loads(sealed.json)
+    assert verify([receipt]).ok
+    assert verify([receipt], is_signed=lambda data, signature: (data, signature) == (signed[0], "S")).ok
+    assert states(verify([receipt], is_signed=lambda _, __: False)) == ["forged"]
+    assert states(verify([{**receipt, "signature": None}], is_signed=lambda _, __: True)) == ["unsigned"]
 
 
 def test_sessions_are_chains_of_their_own():

@@ -34,6 +34,7 @@ def _run(loaded: Loaded, agent: str | None) -> None:
     from accord.cli.assemble import build_engine, session_rules  # noqa: PLC0415
     from accord.cli.loop import event_loop_runner  # noqa: PLC0415
     from accord.cli.opening import opened  # noqa: PLC0415
+    from accord.cli.signing import signer  # noqa: PLC0415
     from accord.engine import Sessions  # noqa: PLC0415
     from accord.servers.acp import serve_acp  # noqa: PLC0415
 
@@ -43,7 +44,8 @@ def _run(loaded: Loaded, agent: str | None) -> None:
         async with opened(loaded, engine) as store:
             # Nobody reads a turn whose editor is gone, so it stops.
             rules = session_rules(loaded.config, at_once=loaded.config.limits.concurrent_turns, stop_unread_after_s=0)
-            await serve_acp(Sessions(engine, store, rules), owner=_user(), version=version("accord-agents"))
+            sessions = Sessions(engine, store, rules, sign=signer(loaded))
+            await serve_acp(sessions, owner=_user(), version=version("accord-agents"))
 
     event_loop_runner()(serve())
 

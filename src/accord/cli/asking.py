@@ -13,6 +13,7 @@ from accord.cli.assemble import build_engine, session_rules
 from accord.cli.loop import event_loop_runner
 from accord.cli.opening import opened
 from accord.cli.reading import as_message
+from accord.cli.signing import signer
 from accord.cli.terminal import Console
 from accord.config import Loaded
 from accord.core.terminal import make_line
@@ -115,7 +116,8 @@ async def _run(loaded: Loaded, engine: Engine, request: ServiceRequest, *, strea
     display = _Display(streams=streams)
     async with opened(loaded, engine) as store:
         # Nobody else reads this turn: when the command is stopped, so is the endpoint's work.
-        sessions = Sessions(engine, store, session_rules(loaded.config, stop_unread_after_s=0))
+        rules = session_rules(loaded.config, stop_unread_after_s=0)
+        sessions = Sessions(engine, store, rules, sign=signer(loaded))
         try:
             async with aclosing(sessions.packets(request)) as packets:
                 async for kept in packets:

@@ -33,14 +33,26 @@ def load(
     flags: Iterable[tuple[tuple[str, ...], Any, str]] = (),
 ) -> Loaded:
     """The configuration that a command runs on; raises `UsageError` for one that is not trusted."""
+    loaded = _read(config, store, flags)
+    if not is_trusted(loaded, os.environ):
+        _ask(loaded, trusts=trusts)
+    return loaded
+
+
+def load_if_trusted(config: str | None, *, store: str | None = None) -> Loaded:
+    """The same, for a command that can do without: nobody is asked."""
+    loaded = _read(config, store, ())
+    if not is_trusted(loaded, os.environ):
+        raise UsageError(f"{loaded.file} is not trusted")
+    return loaded
+
+
+def _read(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str, ...], Any, str]]) -> Loaded:
     stored = []
     if store is not None:
         place = str(Path(store).expanduser().absolute())  # what is typed is relative to the working directory
         stored = [(("store", "kind"), StoreKind.SQLITE.value, "--store"), (("store", "path"), place, "--store")]
-    loaded = load_config(config, environ=os.environ, flags=[*flags, *stored])
-    if not is_trusted(loaded, os.environ):
-        _ask(loaded, trusts=trusts)
-    return loaded
+    return load_config(config, environ=os.environ, flags=[*flags, *stored])
 
 
 def _ask(loaded: Loaded, *, trusts: bool) -> None:

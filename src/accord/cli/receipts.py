@@ -1,7 +1,12 @@
-"""`accord receipts`: is this history as it was written, and what does one receipt say? Exit status 1 when it is not."""
+"""`accord receipts`: check that receipts are as they were sealed, show one, make a key to sign them with.
+
+Exit status of `verify`: 0 in order, 1 not, 3 nothing to verify.
+"""
 
 import json
+import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
@@ -9,10 +14,14 @@ from rich.console import Group, RenderableType
 from rich.json import JSON
 from rich.table import Table
 
+from accord.cli.loading import ConfigOption, StoreOption, load_if_trusted
 from accord.cli.reading import as_message, read_text
+from accord.cli.signing import make_key, signature_check
 from accord.cli.terminal import Console, styled, styled_line
 from accord.core.seal import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
-from accord.errors import UsageError
+from accord.core.terminal import make_line
+from accord.errors import StoreError, UsageError
+from accord.ports import Store
 from accord.wire.message import Message
 from accord.wire.permission import PermissionRecord
 from accord.wire.receipt import Receipt, Work
@@ -22,18 +31,70 @@ COLOURS: Final = {State.OK: "green", State.MISSING: "yellow", State.OUT_OF_ORDER
 receipts_app = typer.Typer(help="Check and show receipts.", no_args_is_help=True, rich_markup_mode=None)
 
 
+EXIT_WRONG: Final = 1
+EXIT_EMPTY: Final = 3
+
+
 @receipts_app.command("verify")
-def verify_command(
+def verify_command(  # noqa: PLR0913 - one flag each
     file: Annotated[str, typer.Argument(help="Receipts, one a line or as an array; - for standard input.")],
     *,
     last: Annotated[str | None, typer.Option(help="The hash that the last receipt must have.")] = None,
+    public_key: Annotated[
+        list[str] | None,
+        typer.Option(help="A public key's file: every receipt needs its signature; may be repeated."),
+    ] = None,
+    offline: Annotated[bool, typer.Option("--offline", help="Do not compare with the store.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings for a program.")] = False,
+    config: ConfigOption = None,
+    store: StoreOption = None,
 ) -> None:
-    """Check that receipts are as they were sealed, whole and in order."""
-    found = verify(read_receipts(file), last=last)
-    _print_json(found) if as_json else _print_findings(found)
+    """Check that receipts are as they were sealed, whole and in order, and end where the store says.
+
+    A chain that was cut shows against the store or --last; one that was written anew shows against --public-key.
+    """
+    is_signed, receipts = signature_check(public_key or ()), read_receipts(file)
+    ends, note = ({}, "") if offline else _ends_in_store(receipts, config, store)
+    found = verify(receipts, last=last, ends=ends, is_signed=is_signed)
+    _print_json(found, ends) if as_json else _print_findings(found)
+    if note:
+        print(f"accord: {make_line(note)}", file=sys.stderr)
     if not found.ok:
-        raise typer.Exit(1)
+        raise typer.Exit(EXIT_WRONG if found.findings else EXIT_EMPTY)
+
+
+def _ends_in_store(receipts: list[Any], config: str | None, store: str | None) -> tuple[dict[str, str], str]:
+    """The hash with which each of these sessions ends in the store, and what could not be compared."""
+    from accord.cli.store import with_store  # noqa: PLC0415 - a store takes a while to load
+
+    items = (cast("Mapping[str, Any]", receipt) for receipt in receipts if isinstance(receipt, Mapping))
+    sessions = dict.fromkeys(session for item in items if isinstance(session := item.get("session_id"), str))
+
+    async def ask(opened: Store) -> dict[str, str | None]:
+        return {session: await opened.last_receipt_hash(session) for session in sessions}
+
+    if not sessions:
+        return {}, ""
+    try:
+        known = with_store(load_if_trusted(config, store=store), ask)
+    except (UsageError, StoreError) as error:
+        if config is not None or store is not None:
+            raise
+        return {}, f"not compared with a store: {error.message}"
+    unknown = [session for session, end in known.items() if end is None]
+    note = f"the store does not know {', '.join(unknown[:5])}: not compared" if unknown else ""
+    return {session: end for session, end in known.items() if end is not None}, note
+
+
+@receipts_app.command("keygen")
+def keygen_command(
+    file: Annotated[Path, typer.Argument(help="Where to write the private key; the public one goes beside it.")] = Path(
+        "accord-signing-key.pem"
+    ),
+) -> None:
+    """Make an Ed25519 key to sign receipts with: name its file as `signing_key` in the configuration."""
+    public = make_key(file)
+    print(f"Wrote {file}, a secret: set signing_key to it. Verify with `accord receipts verify --public-key {public}`")
 
 
 @receipts_app.command("show")
@@ -82,7 +143,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _print_json(found: Verification) -> None:
+def _print_json(found: Verification, ends: Mapping[str, str]) -> None:
     findings = [
         {
             "number": finding.index + 1,
@@ -93,7 +154,8 @@ def _print_json(found: Verification) -> None:
         }
         for finding in found.findings
     ]
-    print(json.dumps({"ok": found.ok, "last": found.last, "findings": findings}, indent=2, ensure_ascii=False))
+    told = {"ok": found.ok, "count": found.count, "last": found.last, "compared": [*ends], "findings": findings}
+    print(json.dumps(told, indent=2, ensure_ascii=False))
 
 
 def _print_findings(found: Verification) -> None:
@@ -119,6 +181,8 @@ def _row(finding: Finding) -> tuple[RenderableType, ...]:
 
 
 def _summary(found: Verification) -> str:
+    if not found.findings:
+        return "There are no receipts, so nothing was verified"
     if found.ok:
         end = f", ending with {found.last}" if found.last else ""
         return f"{len(found.findings)} receipts, all in order{end}"
@@ -133,6 +197,7 @@ def _page(receipt: Receipt, *, genuine: bool) -> Group:
     rows = {
         "receipt": receipt.hash,
         "seal": "intact" if genuine else "broken: the content does not have this hash",
+        "signature": receipt.signature or "none",
         "after": receipt.previous or "nothing: the first of its session",
         "session": receipt.session_id,
         "request": f"{receipt.request_id}, {receipt.created_at.isoformat()}",

@@ -13,6 +13,7 @@ from uuid import uuid4
 from accord.cli.assemble import build_engine, session_rules
 from accord.cli.loop import event_loop_runner
 from accord.cli.opening import opened
+from accord.cli.signing import signer
 from accord.config import Loaded, ServerConfig, Unread, plan_config
 from accord.engine import Engine, Sessions
 from accord.engine.clock import SystemClock
@@ -84,7 +85,7 @@ def make_service(
     at_once = loaded.config.limits.concurrent_turns
     unread_s = settings.unread_grace_s if settings.unread is Unread.STOP else None
     rules = session_rules(loaded.config, at_once=at_once, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
-    sessions = Sessions(engine, store, rules, ended=watch.turn_ended)
+    sessions = Sessions(engine, store, rules, ended=watch.turn_ended, sign=signer(loaded))
     metrics.count_running(lambda: sessions.running)
     return Service(sessions, settings, gate, watch, version("accord-agents")), metrics
 

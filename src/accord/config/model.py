@@ -262,6 +262,7 @@ class Config(Table, frozen=True):
     unknown: UnknownPolicy = UnknownPolicy.DENY
     default_agent: Name = BUILT_IN_AGENTS[0]
     retention_days: Count | None = None
+    signing_key: Annotated[str, Field(min_length=1)] | None = None
     agents: dict[Name, Target] = Field(default_factory=dict[str, str])
     backends: list[BackendConfig] = Field(default_factory=list[BackendConfig])
     emulation: EmulationChoices = Field(default_factory=EmulationChoices)

@@ -40,6 +40,9 @@ STARTER: Final = """\
 # Delete sessions after so many days. Kept until they are deleted unless this is set.
 #retention_days = 30
 
+# Sign receipts with this key's file, which `accord receipts keygen` makes. It is a secret: keep it out of repositories.
+#signing_key = "accord-signing-key.pem"
+
 # Your agents: a name, and where it is found.
 [agents]
 #helper = "my_agents:helper"

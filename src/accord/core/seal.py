@@ -1,11 +1,13 @@
 """Seals receipts and checks a chain of them: a SHA-256 over the canonical form, and the link to the receipt before.
 
-A chain shows that nothing inside of it was changed, put in, taken out or moved. That nothing was cut off its end, or
-the whole written anew, only shows against a hash that was kept elsewhere: `verify(…, last=…)`. Receipts are checked as
-they were read, as plain values, so that a member which this version does not know is covered as well.
+A chain shows that nothing inside of it was changed, put in, taken out or moved. That nothing was cut off its end only
+shows against a hash that was kept elsewhere: `verify(…, last=…)`, or `ends=…` with what a store has. That the whole was
+not written anew only shows by signatures, which are made and checked with functions that are handed in: no key is
+known here. Receipts are checked as they were read, as plain values, so that a member which this version does not know
+is covered as well.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
@@ -17,6 +19,18 @@ from accord.wire.receipt import Receipt, ReceiptBody
 
 SHOWN_CHARS: Final = 12
 """How much of a hash is told to people."""
+BESIDE_THE_HASH: Final = frozenset({"hash", "signature"})
+"""The members of a receipt that are not hashed."""
+
+Sign = Callable[[bytes], str]
+"""Signs some bytes and gives the signature as text."""
+IsSigned = Callable[[bytes, str], bool]
+"""Whether a signature of these bytes is good."""
+
+
+def signed_bytes(hash: str) -> bytes:
+    """What is signed of a receipt: its hash, after words that keep the signature from meaning anything else."""
+    return f"accord receipt {hash}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +53,12 @@ def seal(body: ReceiptBody) -> Receipt:
     return Receipt.trusted(**fields, hash=seal_members(body.hashed()).hash)
 
 
-def seal_members(members: dict[str, Any]) -> Sealed:
+def seal_members(members: dict[str, Any], sign: Sign | None = None) -> Sealed:
     """What a `ReceiptBody` says as plain JSON values, sealed: the text that is hashed is the text that is kept."""
     written = canonical_object(members)
     own_hash = sha256(written).hexdigest()
-    return Sealed(members, own_hash, f'{written[:-1].decode()},"hash":"{own_hash}"}}')
+    signature = "" if sign is None else f',"signature":"{sign(signed_bytes(own_hash))}"'
+    return Sealed(members, own_hash, f'{written[:-1].decode()},"hash":"{own_hash}"{signature}}}')
 
 
 class State(StrEnum):
@@ -52,6 +67,8 @@ class State(StrEnum):
     OK = "ok"
     ALTERED = "altered"
     BROKEN_LINK = "broken link"
+    UNSIGNED = "unsigned"
+    FORGED = "forged"
     MISSING = "missing"
     OUT_OF_ORDER = "out of order"
 
@@ -71,16 +88,18 @@ class Finding:
 class Verification:
     """What was found of every receipt, in the order in which they were given.
 
-    `last` is the hash at the end, which the next verification can be held against.
+    `last` is the hash at the end, which the next verification can be held against. `count` is how many receipts there
+    were; of none, nothing can be said.
     """
 
     findings: tuple[Finding, ...]
     last: str | None = None
+    count: int = 0
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.wrong
+        """Whether there are receipts, and nothing is wrong with them."""
+        return self.count > 0 and not self.wrong
 
     @property
     def wrong(self) -> tuple[Finding, ...]:
@@ -88,19 +107,30 @@ class Verification:
         return tuple(finding for finding in self.findings if finding.state is not State.OK)
 
 
-def verify(receipts: Iterable[Any], *, last: str | None = None) -> Verification:
+def verify(
+    receipts: Iterable[Any],
+    *,
+    last: str | None = None,
+    ends: Mapping[str, str] | None = None,
+    is_signed: IsSigned | None = None,
+) -> Verification:
     """Whether these receipts, models or plain JSON values, are as they were sealed, whole and in order.
 
-    Receipts of several sessions may be mixed; each session is a chain of its own.
+    Receipts of several sessions may be mixed; each session is a chain of its own. `last` is the hash of the very last
+    one, `ends` that of each session's; with `is_signed` every receipt needs a good signature.
     """
     items = [_plain(receipt) for receipt in receipts]
-    chain = _Chain(items)
+    chain = _Chain(items, is_signed)
     findings = [chain.judge(index, item) for index, item in enumerate(items)]
     end = findings[-1].hash if findings else None
     if last is not None and end != last:
         reason = f"the receipts should end with {_short(last)}: later ones were taken away, or all are others"
         findings.append(Finding(len(items), State.MISSING, reason, last))
-    return Verification(tuple(findings), end)
+    for session, expected in (ends or {}).items():
+        if chain.ends.get(session) != expected:
+            reason = f"the store's last receipt of this session is {_short(expected)}: the end is missing or rewritten"
+            findings.append(Finding(len(items), State.MISSING, reason, expected, session))
+    return Verification(tuple(findings), end, len(items))
 
 
 def _carried(item: Any) -> str | None:
@@ -116,11 +146,12 @@ def _plain(receipt: Any) -> Any:
 class _Chain:
     """What has been seen of each session's receipts so far."""
 
-    def __init__(self, items: list[Any]) -> None:
+    def __init__(self, items: list[Any], is_signed: IsSigned | None) -> None:
+        self._is_signed = is_signed
         self._all = set(filter(None, map(_carried, items)))
         self._places: dict[str, int] = {}
         self._followers: dict[str, int] = {}
-        self._ends: dict[str, str] = {}
+        self.ends: dict[str, str] = {}
 
     def judge(self, index: int, item: Any) -> Finding:
         """What is to be said of this receipt, given those before it."""
@@ -134,15 +165,20 @@ class _Chain:
         self._places.setdefault(carried, index)
         if isinstance(previous, str):
             self._followers.setdefault(previous, index)
-        self._ends[session] = carried
+        self.ends[session] = carried
         return Finding(index, state, reason, carried, session)
 
     def _judge(self, fields: Mapping[str, Any], carried: str, session: str, previous: Any) -> tuple[State, str]:
         if not is_genuine(fields):
             return State.ALTERED, "its content does not have the hash that it carries"
+        signature = fields.get("signature")
+        if self._is_signed is not None and not isinstance(signature, str):
+            return State.UNSIGNED, "it has no signature"
+        if self._is_signed is not None and not self._is_signed(signed_bytes(carried), str(signature)):
+            return State.FORGED, "its signature was not made with this key"
         if carried in self._places:
             return State.OUT_OF_ORDER, f"it is a second copy of receipt {self._places[carried] + 1}"
-        end = self._ends.get(session)
+        end = self.ends.get(session)
         if previous == end:
             return State.OK, ""
         if previous is None:
@@ -161,7 +197,8 @@ class _Chain:
 def is_genuine(receipt: Mapping[str, Any]) -> bool:
     """Whether this receipt, as it was read, has the hash that it carries; its place in a chain is another matter."""
     try:
-        return digest({name: value for name, value in receipt.items() if name != "hash"}) == receipt.get("hash")
+        hashed = {name: value for name, value in receipt.items() if name not in BESIDE_THE_HASH}
+        return digest(hashed) == receipt.get("hash")
     except NotSerialisableError:
         return False
 

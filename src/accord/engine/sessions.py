@@ -20,7 +20,7 @@ from weakref import WeakMethod
 from pydantic_core import from_json
 
 from accord.core.record import record_request
-from accord.core.seal import Sealed, seal_members
+from accord.core.seal import Sealed, Sign, seal_members
 from accord.engine.account import STATES, interrupted_members, negotiated_by, outcome_of, receipt_members
 from accord.engine.engine import Engine
 from accord.engine.heartbeat import HeartbeatThread
@@ -70,7 +70,10 @@ class SessionRules:
 
 
 class Sessions:
-    """An engine whose turns are remembered. `ended` is told what the receipt of each turn says, once it is kept."""
+    """An engine whose turns are remembered. `ended` is told what the receipt of each turn says, once it is kept.
+
+    `sign` signs each receipt.
+    """
 
     def __init__(
         self,
@@ -79,11 +82,13 @@ class Sessions:
         rules: SessionRules | None = None,
         *,
         ended: Callable[[ReceiptBody], None] | None = None,
+        sign: Sign | None = None,
     ) -> None:
         self.engine: Final = engine
         self.store: Final = store
         self._rules: Final = rules or SessionRules()
         self._ended: Final = ended
+        self._sign: Final = sign
         self._runner: Final = uuid4().hex
         self._beginning: Final[list[str]] = []
         self._live: Final[dict[str, LiveTurn]] = {}
@@ -303,7 +308,7 @@ class Sessions:
     ) -> Sealed:
         """End a turn in the store, with a receipt that follows the session's last one."""
         for _ in range(SEALINGS):
-            sealed = seal_members(told(previous))
+            sealed = seal_members(told(previous), self._sign)
             ending.receipt = _receipt_record(sealed)
             if await self.store.end_turn(ending):
                 if self._ended is not None:

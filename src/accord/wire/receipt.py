@@ -177,7 +177,8 @@ class ReceiptBody(Message, frozen=True):
     def hashed(self) -> dict[str, Any]:
         """The part that the hash is made of, as plain JSON values."""
         members = self.dump()
-        members.pop("hash", None)
+        for name in ("hash", "signature"):
+            members.pop(name, None)
         # `0.0` and `0` are the same number and the same canonical text, which is much quicker found for the latter.
         members["timings"] = {name: whole_if_it_is(value) for name, value in members["timings"].items()}
         return members
@@ -192,3 +193,4 @@ class Receipt(ReceiptBody, frozen=True):
     """The account of one turn, sealed: `core.seal.seal` makes it, `core.seal.verify` checks it."""
 
     hash: Sha256
+    signature: str | None = Field(default=None, description="An Ed25519 signature of the hash, in base64.")
