@@ -218,6 +218,8 @@ def test_annotations_go_along():
         ("x:" + "y" * 2_000, "x:" + "y" * (MAX_ADDRESS_CHARS - 2), "x:" + "y" * 78),
         ("x:/p/q/", "x:/p/q/", "q"),
         ("?", "?", "?"),
+        ("x:/p/q.txt?a=/1?b=/2#c", "x:/p/q.txt?a=/1?b=/2#c", "q.txt"),
+        ("x:/p/q.txt#a/1#b/2?c", "x:/p/q.txt#a/1#b/2?c", "q.txt"),
     ],
 )
 def test_an_address_fits_into_its_line(uri: str, label: str, name: str):

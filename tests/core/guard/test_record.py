@@ -47,3 +47,35 @@ def test_looking_for_the_record_finds_and_counts_what_looking_at_once_does():
         (5, 1, False),
         (6, 1, True),
     ]
+
+
+BATCH = b'[{"jsonrpc":"2.0","id":1,"method":"x"},{"jsonrpc":"2.0","id":2,"method":"y"}]'
+KINDS: list[tuple[bytes, dict[str, object]]] = [
+    (b'{"jsonrpc":"2.0","id":1,"method":"x"}', {"kind": "call", "method": "x", "id": 1}),
+    (b'{"jsonrpc":"2.0","method":"x"}', {"kind": "notice", "method": "x"}),
+    (b'{"jsonrpc":"2.0","id":"a","result":{}}', {"kind": "answer", "id": "a"}),
+    (b'{"jsonrpc":"2.0","id":null,"error":{}}', {"kind": "failure", "id": None}),
+    (BATCH, {"kind": "batch", "method": "x", "id": 1}),
+    (b'[{"jsonrpc":"2.0","method":"x"}]', {"kind": "batch", "method": "x"}),
+    (b"[broken", {"kind": "broken"}),
+    (b"[]", {"kind": "broken"}),
+    (b"broken", {"kind": "broken"}),
+]
+
+
+@pytest.mark.parametrize(("line", "expected"), KINDS)
+def test_an_entry_says_what_kind_of_message_it_is(line: bytes, expected: dict[str, object]):
+    entry = trace_entry(3, 1.23456, Side.EDITOR, line, fate="refused")
+    try:
+        message = json.loads(line)
+    except ValueError:
+        message = line.decode()
+    rest: dict[str, object] = {
+        "number": 3,
+        "at_ms": 1.235,
+        "from": "editor",
+        "fate": "refused",
+        "bytes": len(line),
+        "findings": [],
+    }
+    assert entry == {**rest, **expected, "message": message}

@@ -57,3 +57,21 @@ def test_what_is_in_order_at_a_glance_has_no_fault(update: Any, version: int):
 )
 def test_what_agents_send_all_the_time_is_in_order_at_a_glance(update: Any, version: int):
     assert first_odd([line(update)] * 3, 0, version) == 3
+
+
+def params(**update: Any) -> bytes:
+    return json.dumps({"sessionId": "s", "update": update}).encode()
+
+
+BAD = {"type": "image", "data": "!!", "mimeType": "image/png"}
+
+
+@pytest.mark.parametrize(("count", "told"), [(1, 1), (20, 20), (30, 20)])
+def test_faults_in_what_a_tool_gave_are_told_so_many_at_most(count: int, told: int):
+    content = [{"type": "content", "content": BAD}] * count
+    raw = params(sessionUpdate="tool_call_update", toolCallId="c", content=content)
+    assert len(shape_faults(UPDATE, raw, 1)) == told
+
+
+def test_faults_in_a_message_are_told():
+    assert len(shape_faults(UPDATE, params(sessionUpdate="agent_message_chunk", content=BAD), 1)) == 1
