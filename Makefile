@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-peers test-mutants check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-wire clean
+.PHONY: help run test test-faults test-hostile test-peers test-mutants check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test-peers: $(VENV)/heavy/.ready ## Run ours against real agents and clients tha
 
 test-faults: $(READY) ## Run turns under kill -9, pauses, full disks, wrong clocks and blocking agents (minutes; prints figures)
 	ACCORD_FAULTS=1 $(BIN)/python -m pytest -n 0 -s tests/faults $(ARGS)
+
+test-hostile: $(READY) ## Attack a real service while another client is served, and print its times and the memory (a few minutes)
+	ACCORD_HOSTILE=1 $(BIN)/python -m pytest -n 0 -s tests/hostile $(ARGS)
 
 test-mutants: $(READY) $(VENV)/commonmark.json ## Change the source in small ways and print what no test notices (ARGS="core --count 50 --seed 7")
 	$(BIN)/python -m scripts.mutants $(ARGS)

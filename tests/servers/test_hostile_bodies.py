@@ -17,11 +17,11 @@ from tests.servers.serving_child import child
 SIZE = 64 * 1024 * 1024 - 10_000
 
 
-def padded(what: bytes, field: str) -> bytes:
-    """A request of almost 64 MB that has this value in a list as often as it fits."""
+def padded(what: bytes, field: str, size: int = SIZE) -> bytes:
+    """A request of this size that has this value in a list as often as it fits."""
     mark = '"here"'
     head, tail = json.dumps(body(7, "1", **json.loads(f'{{"{field}": {{"x": "here"}}}}'))).split(mark)
-    return head.encode() + b"[" + what + (b"," + what) * (SIZE // (len(what) + 1)) + b"]" + tail.encode()
+    return head.encode() + b"[" + what + (b"," + what) * (size // (len(what) + 1)) + b"]" + tail.encode()
 
 
 def content(what: bytes) -> bytes:
@@ -32,6 +32,7 @@ def content(what: bytes) -> bytes:
 BODIES: dict[str, Callable[[], bytes]] = {
     "unknown content blocks": lambda: content(b'{"type":"x"}'),
     "empty lists in meta": lambda: padded(b"[]", "meta"),
+    "empty lists in a frame": lambda: padded(b"[]", "meta", 15 * 1024 * 1024),
 }
 
 
@@ -68,7 +69,7 @@ async def ask_meanwhile(session: aiohttp.ClientSession, address: str, stop: asyn
 
 @pytest.mark.parametrize(
     ("send", "name"),
-    [(post_http, "unknown content blocks"), (post_http, "empty lists in meta"), (post_frame, "empty lists in meta")],
+    [(post_http, "unknown content blocks"), (post_http, "empty lists in meta"), (post_frame, "empty lists in a frame")],
 )
 def test_a_body_of_many_values_is_refused_while_others_are_served(send: Any, name: str, tmp_path: Path):
     async def run() -> None:

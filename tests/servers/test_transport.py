@@ -232,7 +232,7 @@ def test_a_frame_that_is_none_ends_its_connection_and_no_other(frame: bytes, cod
 
 def test_a_message_over_the_limit_ends_its_websocket():
     async def run() -> None:
-        service = make_service(Agent(echo), max_body_bytes=1_000)
+        service = make_service(Agent(echo), max_frame_bytes=1_000)
         async with (
             served(Application(service)) as address,
             aiohttp.ClientSession(address) as client,

@@ -347,7 +347,7 @@ def test_while_the_service_stops_an_open_connection_begins_nothing_and_reads_on(
 
 def test_a_frame_over_the_limit_is_refused_by_us_where_the_server_has_no_limit():
     async def run() -> None:
-        async with alive(Application(make_service(Agent(echo), max_body_bytes=1_000))) as app:
+        async with alive(Application(make_service(Agent(echo), max_frame_bytes=1_000))) as app:
             to_app: asyncio.Queue[Any] = asyncio.Queue()
             from_app: asyncio.Queue[Any] = asyncio.Queue()
             scope = {

@@ -234,6 +234,7 @@ class ServerConfig(Table, frozen=True):
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8000
     max_body_bytes: Count = 64 * 1024 * 1024
+    max_frame_bytes: Count = 16 * 1024 * 1024
     max_header_bytes: Count = 64 * 1024
     max_depth: Annotated[int, Strict(), Field(ge=1, le=MAX_DEPTH)] = 100
     max_values: Count = 50_000

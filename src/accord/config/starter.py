@@ -118,6 +118,8 @@ STARTER: Final = """\
 #host = "127.0.0.1"
 #port = 8000
 #max_body_bytes = 67108864
+# The largest WebSocket message; a larger request goes over HTTP.
+#max_frame_bytes = 16777216
 #max_header_bytes = 65536
 #max_depth = 100
 # How many values a request may have outside of its texts, base64 media included in those: what JSON costs to parse.

@@ -20,6 +20,11 @@ from accord.errors import AccordError, ErrorCode, RefusedError
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
 
 MAX_HEADERS: Final = 128
+MAX_PIECES: Final = 1_000
+MIN_PIECE_BYTES: Final = 64
+"""A body may come in so many pieces of any size; with more, they have to be of this size on average."""
+FED_BYTES: Final = 4 * 1024
+"""How much of a WebSocket is parsed before others have their turn: up to 700 frames, which take some 10 ms."""
 MAX_PIPELINED: Final = 8
 """How many requests may wait on one connection while another is answered."""
 HEADERS_TOO_LONG: Final = 431
@@ -28,6 +33,7 @@ HEADERS_TOO_LONG: Final = 431
 TOO_LONG: Final = RefusedError("The headers are longer than the limit", ErrorCode.TOO_LARGE, {})
 TOO_SLOW: Final = RefusedError("The headers did not arrive in time", ErrorCode.REQUEST_TIMED_OUT, {})
 NOT_HTTP: Final = RefusedError("This is not an HTTP request", ErrorCode.INVALID_MESSAGE, {})
+TINY_PIECES: Final = RefusedError("The body came in too many tiny pieces", ErrorCode.INVALID_MESSAGE, {})
 TOO_MANY_PIPELINED: Final = RefusedError(
     f"More than {MAX_PIPELINED} requests were waiting on this connection; wait for answers, or open another connection",
     ErrorCode.RATE_LIMIT_EXCEEDED,
@@ -134,6 +140,7 @@ class LimitedConnection(_Written, HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Another request begins."""
         self._header_bytes = self._headers_seen = self._unread_bytes = 0
+        self._pieces = self._body_bytes = 0
         self._is_in_headers = True
         if self._deadline is None:
             self._await_headers()
@@ -171,6 +178,12 @@ class LimitedConnection(_Written, HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
         self._unread_bytes = 0
+        self._pieces += 1
+        self._body_bytes += len(body)
+        if self._pieces > MAX_PIECES and self._body_bytes < self._pieces * MIN_PIECE_BYTES:
+            # Chunks of one byte: one read would bring forty thousand of them.
+            self._give_up(TINY_PIECES)
+            raise GivenUpError
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -244,7 +257,50 @@ class LimitedConnection(_Written, HttpToolsProtocol):
 
 
 class LimitedWebSocket(_Written, WebSocketsSansIOProtocol):
-    """One WebSocket."""
+    """One WebSocket. Its frames are parsed a few at a time: one read can bring 40,000, which take most of a second."""
+
+    def connection_made(self, transport: Any) -> None:
+        """The handshake's bytes come next."""
+        super().connection_made(transport)
+        self._unfed = bytearray()
+        self._feeding: asyncio.Handle | None = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client is gone, and so is what it sent and nobody has looked at."""
+        self._unfed.clear()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse the first bytes now and the others later; nothing more is read until then."""
+        self._unfed += data
+        if self._feeding is None:
+            self._feed()
+
+    def _feed(self) -> None:
+        self._feeding = None
+        if self.read_paused or self.transport.is_closing():
+            return  # `receive` goes on when the application has taken what is queued
+        if self._unfed:
+            data = bytes(self._unfed[:FED_BYTES])
+            del self._unfed[:FED_BYTES]
+            super().data_received(data)
+        if self._unfed:
+            self.transport.pause_reading()
+            self._feed_later()
+        elif not self.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _feed_later(self) -> None:
+        if self._feeding is None:
+            self._feeding = self.loop.call_soon(self._feed)
+
+    async def receive(self) -> Any:
+        """The next message; more is parsed, and then read, once all are taken."""
+        message = await self.queue.get()
+        if self.read_paused and self.queue.empty():
+            self.read_paused = False
+            self._feed_later()
+        return message
 
     def handle_ping(self) -> None:
         """Answer a ping, unless its sender does not read what is sent: answers would pile up."""
@@ -257,6 +313,7 @@ class LimitedWebSocket(_Written, WebSocketsSansIOProtocol):
         await super().send(message)
         if self.close_sent:
             self.handshake_complete = True
+            self._feed_later()  # the client's own close may be in what is not parsed yet
 
 
 def _answer(error: AccordError, status: int) -> bytes:

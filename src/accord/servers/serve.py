@@ -52,7 +52,7 @@ def make_server(application: Application) -> uvicorn.Server:
         port=settings.port,
         http=http,
         ws=websocket,
-        ws_max_size=settings.max_body_bytes,
+        ws_max_size=settings.max_frame_bytes,
         ws_per_message_deflate=False,  # 261 KB of a compressed message can unpack to 411 MB
         proxy_headers=bool(settings.trusted_proxies),  # uvicorn's own default believes every process on loopback
         forwarded_allow_ips=settings.trusted_proxies,

@@ -89,6 +89,8 @@ class _Connection:
             while (message := await receive())["type"] != "websocket.disconnect":
                 if not self._is_closed:
                     await self._take(message)
+                    # Frames that are refused at once would be handled by the hundred before anyone else is served.
+                    await asyncio.sleep(0)
         finally:
             self._service.observer.stream_closed("websocket")
             tasks = [rechecking, *self._reading.values()]
@@ -148,7 +150,7 @@ class _Connection:
     def _frame(self, message: Any) -> bytes:
         text = message.get("text")
         frame = text.encode() if text is not None else message.get("bytes") or b""
-        if len(frame) > (most := self._service.settings.max_body_bytes):
+        if len(frame) > (most := self._service.settings.max_frame_bytes):
             raise too_large(most)
         return frame
 

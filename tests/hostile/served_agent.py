@@ -1,0 +1,26 @@
+"""The agent that is attacked: it echoes, waits, floods, or asks for JSON of a recursive schema, as it is told."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from accord.agent import Agent, Turn, Yielded
+
+BRANCH: dict[str, Any] = {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]}
+SCHEMA: dict[str, Any] = {"anyOf": [BRANCH, {**BRANCH, "title": "again"}, {"type": "null"}]}
+
+agent = Agent(name="attacked")
+
+
+@agent
+async def answer(turn: Turn) -> AsyncIterator[Yielded]:
+    match turn.text:
+        case "wait":
+            await asyncio.sleep(60)
+        case "flood":
+            for _ in range(4_000):
+                yield "x" * 10_000
+        case "schema":
+            yield await turn.ask("Answer in JSON", schema=SCHEMA).text()
+        case text:
+            yield text
