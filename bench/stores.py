@@ -164,15 +164,16 @@ def plain_turn(connection: sqlite3.Connection, name: str) -> None:
     at = int(NOW.timestamp() * 1e6)
     run = connection.execute
     run("BEGIN IMMEDIATE")
-    run("INSERT INTO sessions VALUES (?, 'o', 'demo', NULL, '{}', ?, ?, 0, 0, NULL)", (name, at, at))
-    run("INSERT INTO turns VALUES (?, ?, 'o', 'd', 'r', 'running', 0, ?, NULL, ?, NULL, 0)", (name, name, at, at))
+    run("INSERT INTO sessions VALUES (?, 'o', 'demo', NULL, '{}', ?, ?, 0, 0, NULL, 0, 0)", (name, at, at))
+    run("INSERT INTO turns VALUES (?, ?, 'o', 'd', 'r', 'running', 0, ?, NULL, ?, NULL, 0, 0)", (name, name, at, at))
     run("COMMIT")
     run("BEGIN IMMEDIATE")
     run("UPDATE turns SET state = 'done', last_seq = 3, ended_at = ? WHERE request_id = ?", (at, name))
     for seq in range(1, PACKETS + 1):
         run("INSERT INTO packets VALUES (?, ?, ?)", (name, seq, PACKET))
     for place, message in enumerate(SAID, start=1):
-        run("INSERT INTO messages VALUES (?, ?, ?)", (name, place, message.to_json()))
+        body = message.to_json()
+        run("INSERT INTO messages VALUES (?, ?, ?, ?)", (name, place, len(body), body))
     run("INSERT INTO receipts VALUES (?, 1, ?, ?, ?, NULL)", (name, name, RECEIPT, name))
     run("UPDATE sessions SET message_count = 2, receipt_count = 1, receipt_hash = ? WHERE session_id = ?", (name, name))
     run("COMMIT")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -26,8 +27,8 @@ class Away(MemoryStore):
         self.is_away = False
         self.loses: set[str] = set()
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, *, history: int) -> Begun:
-        begun = await super().begin_turn(session, turn, history=history)
+    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> Begun:
+        begun = await super().begin_turn(session, turn, **limits)
         self._lose("begin")
         return begun
 

@@ -76,9 +76,9 @@ class BrokenStore(MemoryStore):
         if duty == self.duty:
             raise self.error
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, *, history: int) -> Begun:
+    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> Begun:
         self._try("begin")
-        return await super().begin_turn(session, turn, history=history)
+        return await super().begin_turn(session, turn, **limits)
 
     async def append_packets(self, new: Append) -> None:
         self._try("append")
