@@ -11,6 +11,7 @@ from accord.cli.assemble import build_engine, open_store
 from accord.config import load_config
 from accord.engine import Sessions
 from accord.errors import UsageError
+from tests.cli.on_terminal import run_on_terminal
 from tests.cli.test_app import accord
 from tests.engine.test_sessions import request
 
@@ -107,3 +108,12 @@ def test_a_postgres_store_needs_its_address(config: Path):
     config.write_text('[store]\nkind = "postgres"\n')
     with pytest.raises(UsageError, match="The store is postgres: set ACCORD_STORE_URL to its address"):
         open_store(load_config(str(config), environ={}))
+
+
+def test_a_deletion_shows_its_progress_on_a_terminal_and_removes_it(config: Path):
+    run_one(config)
+    screen = run_on_terminal("sessions", "delete-user", "u", "--yes", "--config", str(config), cwd=config.parent)
+    assert screen.status == 0
+    first, *_, last = screen.received.split("\r\x1b[K")
+    assert "so far" in screen.received
+    assert (first, last) == ("", "Deleted 1 sessions, 1 turns, 3 packets, 2 messages, 1 receipts\r\n")

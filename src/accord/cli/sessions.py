@@ -1,7 +1,9 @@
-"""`accord sessions`: what is remembered, and how it is forgotten. The store is the configuration's."""
+"""`accord sessions`: list, export and delete the sessions in the store of the configuration."""
 
 import json
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Annotated, Any
@@ -12,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
 from accord.cli.store import with_store
+from accord.cli.terminal import unfiltered
 from accord.core.terminal import make_line
 from accord.errors import UsageError
 from accord.ports import Progress
@@ -19,6 +22,7 @@ from accord.wire.session import Erased, SessionRecord
 
 PAGE = 100
 PROGRESS_EVERY_S = 0.2
+CLEAR_LINE = "\r\x1b[K"
 
 sessions_app = typer.Typer(help="List, export and delete stored sessions.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -71,13 +75,10 @@ def delete_user_command(
     """Delete everything of one user: sessions, turns, packets, messages, receipts, tokens."""
     if not yes:
         typer.confirm(f"Delete everything of {owner}?", abort=True)
-    print(
-        _summary(
-            with_store(
-                load(config, trusts=trust, store=store), lambda opened: opened.delete_user(owner, progress=_progress())
-            )
-        )
-    )
+    loaded = load(config, trusts=trust, store=store)
+    with _shown_progress() as progress:
+        erased = with_store(loaded, lambda opened: opened.delete_user(owner, progress=progress))
+    print(_summary(erased))
 
 
 @sessions_app.command("expire")
@@ -94,22 +95,30 @@ def expire_command(
     if kept_days is None:
         raise UsageError("How old? Give --days, or set retention_days in the configuration")
     before = datetime.now(UTC) - timedelta(days=kept_days)
-    print(_summary(with_store(loaded, lambda opened: opened.expire(before, progress=_progress()))))
+    with _shown_progress() as progress:
+        erased = with_store(loaded, lambda opened: opened.expire(before, progress=progress))
+    print(_summary(erased))
 
 
-def _progress() -> Progress | None:
-    """Shows on a terminal how far a deletion has come, in one line that is written over."""
-    if not sys.stderr.isatty():
-        return None
-    shown_at = monotonic()
+@contextmanager
+def _shown_progress() -> Generator[Progress | None]:
+    """Show on a terminal how far a deletion has come, in one line that is rewritten and finally removed."""
+    terminal = unfiltered(sys.stderr)
+    if not terminal.isatty():
+        yield None
+        return
+    shown_at = -PROGRESS_EVERY_S
 
     def show(erased: Erased) -> None:
         nonlocal shown_at
         if monotonic() - shown_at >= PROGRESS_EVERY_S:
             shown_at = monotonic()
-            print(f"\r\x1b[K{_summary(erased)} so far", end="\r", file=sys.stderr, flush=True)
+            print(f"{CLEAR_LINE}{_summary(erased)} so far", end="", file=terminal, flush=True)
 
-    return show
+    try:
+        yield show
+    finally:
+        print(CLEAR_LINE, end="", file=terminal, flush=True)
 
 
 def _summary(erased: Erased) -> str:
