@@ -202,7 +202,7 @@ async def pings_without_reading(target: Target) -> None:
 
 
 async def slow_readers(target: Target) -> None:
-    """Ask for 40 MB, 30 times, and read nothing."""
+    """Ask for 4 MB, 30 times, and read nothing."""
     async with asyncio.TaskGroup() as group:
         for _ in range(30):
             group.create_task(_slow_reader(target))
