@@ -6,12 +6,12 @@ import pytest
 
 from accord.agent import Turn, Yielded
 from accord.engine import Sessions
-from accord.engine.live import REMEMBERED
+from accord.engine.live import RECENT
 from accord.stores.memory import MemoryStore
 from tests.engine.playing import asking, engine, within
 
 
-@pytest.mark.parametrize("packets", range(REMEMBERED - 1, REMEMBERED + 4))
+@pytest.mark.parametrize("packets", range(RECENT - 1, RECENT + 4))
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_a_late_reader_gets_every_packet(packets: int, after: int):
     async def count(_: Turn) -> AsyncIterator[Yielded]:

@@ -27,9 +27,13 @@ from accord.wire.problem import stream_error
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
 
 AHEAD: Final = 64
-"""How many packets may be made before they are kept, and before the quickest reader has them."""
+"""How many packets may be made before they are stored, and before the quickest reader has them."""
+AHEAD_BYTES: Final = 256 * 1024
+"""How much may be made before it is stored: many turns with large packets at once must not fill the memory."""
 
-REMEMBERED: Final = 2 * AHEAD
+RECENT: Final = 2 * AHEAD
+RECENT_BYTES: Final = 1024 * 1024
+"""How many packets, and how much of them, readers get without asking the store."""
 NOT_KEPT: Final = "The store failed in the middle of this turn"
 ENDED_ELSEWHERE: Final = "Another process ended this turn, since this one seemed to be dead"
 DELETED: Final = "This turn was deleted while it ran"
@@ -79,8 +83,10 @@ class LiveTurn:
         self._is_ended_elsewhere = False
         self._broken: AccordError | None = None
         self._readers: Final[list[_Reader]] = []
-        self._recent: Final[deque[PacketRecord]] = deque(maxlen=REMEMBERED)
+        self._recent: Final[deque[PacketRecord]] = deque()
+        self._recent_bytes = 0
         self._pending: list[str] = []
+        self._pending_bytes = 0
         self._made = 0
         self._items_kept = 0
         self._is_write_due = False
@@ -253,7 +259,8 @@ class LiveTurn:
             while (packet := await self._next(packets)) is not None:
                 if self._broken is None and type(packet) is not ClosePacket:
                     self.collected.feed(packet)
-                    self._pending.append(packet.to_json())
+                    self._pending.append(body := packet.to_json())
+                    self._pending_bytes += len(body)
                     self._made += 1
                     while self._is_far_ahead():
                         self._write_meanwhile()
@@ -278,7 +285,7 @@ class LiveTurn:
     def _is_far_ahead(self) -> bool:
         if self._broken is not None or self.running.is_cancelled:
             return False
-        if self._made - self.last_seq >= AHEAD:
+        if self._made - self.last_seq >= AHEAD or self._pending_bytes >= AHEAD_BYTES:
             return True
         for reader in self._readers:
             if self._made - reader.seq < AHEAD:
@@ -299,7 +306,7 @@ class LiveTurn:
     async def _write(self) -> None:
         try:
             while self._pending:
-                bodies, self._pending = self._pending, []
+                bodies, self._pending, self._pending_bytes = self._pending, [], 0
                 await self._store.append_packets(self._appending(bodies))
                 self._publish(bodies)
         except Exception as error:  # noqa: BLE001 - packets that were not kept must not be skipped
@@ -322,10 +329,14 @@ class LiveTurn:
         seq = self.last_seq
         self.last_seq += len(bodies)
         if all(reader.seq == inf for reader in self._readers):
-            # Nobody reads packets; whoever comes later finds these in the store.
+            # No reader waits for packets; one that comes later finds these in the store.
             self._recent.clear()
+            self._recent_bytes = 0
         else:
             self._recent.extend(map(PacketRecord, count(seq + 1), bodies))
+            self._recent_bytes += sum(map(len, bodies))
+            while self._recent_bytes > RECENT_BYTES or len(self._recent) > RECENT:
+                self._recent_bytes -= len(self._recent.popleft().body)
         self._tell()
 
     def _tell(self) -> None:

@@ -123,7 +123,7 @@ class Sessions:
         if live := self._live.get(record.request_id):
             _same_request(live.record, record)
             return live
-        if self._rules.at_once is not None and len(self._live) >= self._rules.at_once:
+        if self._rules.at_once is not None and len(self._live) + len(self._beginning) >= self._rules.at_once:
             raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": self._rules.at_once})
         self._beginning.append(record.request_id)
         try:
