@@ -1,5 +1,6 @@
 """`accord serve` as a process of its own, on a store that several such processes can share."""
 
+import asyncio
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +49,15 @@ class Served:
         async with self.client() as client, client.get(f"{address_of(number)}/receipt") as response:
             return await response.json()
 
+    async def knows(self, number: int) -> None:
+        """Return once this turn has begun, here or elsewhere; the caller bounds the wait."""
+        async with self.client() as client:
+            while True:
+                async with client.get(address_of(number), headers=EVENTS) as response:
+                    if response.status == HTTPStatus.OK:
+                        return
+                await asyncio.sleep(0.02)
+
     async def cancel(self, number: int) -> int:
         """The status of the answer to a cancellation."""
         async with self.client() as client, client.delete(address_of(number)) as response:
@@ -76,8 +87,8 @@ def accord_serve(folder: Path, store: str, name: str = "a", **settings: Any) -> 
     is_file = not store.startswith("postgresql:")
     config, log = folder / f"{name}.toml", folder / f"{name}.log"
     kind = f'kind = "sqlite"\npath = "{store}"' if is_file else 'kind = "postgres"\nurl_env = "STORE_URL"'
-    options = "\n".join(f"{key} = {json.dumps(value)}" for key, value in settings.items())
-    config.write_text(f"[store]\n{kind}\n[server]\nport = 0\n{options}\n", encoding="utf-8")
+    options = "\n".join(f"{key} = {json.dumps(value)}" for key, value in {"port": 0, **settings}.items())
+    config.write_text(f"[store]\n{kind}\n[server]\n{options}\n", encoding="utf-8")
     command = [sys.executable, "-m", "accord", "serve", "tests.servers.unruly_agent:agent", "--config", str(config)]
     environment = {**os.environ, "STORE_URL": store, "PYTHONPATH": str(ROOT)}
     with (

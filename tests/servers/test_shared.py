@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def started(folder: Path, store: str) -> Iterator[Two]:
-    settings = {"lease_s": LEASE_S, "unread": "stop", "unread_grace_s": GRACE_S}
+    settings: dict[str, Any] = {"lease_s": LEASE_S, "unread": "stop", "unread_grace_s": GRACE_S}
     with (
         accord_serve(folder, store, "first", **settings) as first,
         accord_serve(folder, store, "second", **settings) as second,
@@ -63,7 +64,7 @@ def test_a_process_that_was_idle_for_longer_than_its_lease_keeps_its_next_turn(t
         assert text_of(await first.stream(before, f"count {counting_for(0.5 * LEASE_S)}")).endswith("end")  # it beats
         await asyncio.sleep(1.2 * LEASE_S)
         running = asyncio.create_task(first.stream(after, f"count {steps}"))
-        await asyncio.sleep(0.1)
+        await second.knows(after)
         # Who reads a turn of another process looks for abandoned ones again and again.
         assert text_of(await second.again(after)) == text_of(await running) == numbers(steps)
         assert (await second.receipt(after))["outcome"] == {"status": "done"}
@@ -76,10 +77,10 @@ def test_a_process_whose_event_loop_is_blocked_keeps_its_turns(two: Two):
     counting, blocking = next(NUMBERS), next(NUMBERS)
 
     async def run() -> None:
-        innocent = asyncio.create_task(first.stream(counting, "count 5"))
-        await asyncio.sleep(0.05)
+        innocent = asyncio.create_task(first.stream(counting, "count 15"))
+        await second.knows(counting)
         blocked = asyncio.create_task(first.stream(blocking, f"block {1.5 * LEASE_S}", "t"))
-        assert text_of(await second.again(counting)) == text_of(await innocent) == numbers(5)
+        assert text_of(await second.again(counting)) == text_of(await innocent) == numbers(15)
         assert text_of(await blocked) == "block end"
         assert (await second.receipt(blocking))["outcome"] == {"status": "done"}
 
@@ -92,11 +93,13 @@ def test_the_turns_of_a_process_that_stood_still_for_longer_than_its_lease_are_u
 
     async def run() -> None:
         running = asyncio.create_task(first.stream(number, "count 1000"))
-        await asyncio.sleep(0.3)
+        await second.knows(number)
         first.process.send_signal(signal.SIGSTOP)
-        elsewhere = await second.again(number)
+        try:
+            elsewhere = await second.again(number)
+        finally:
+            first.process.send_signal(signal.SIGCONT)
         assert ops(elsewhere)[-2:] == ["error", "close"]
-        first.process.send_signal(signal.SIGCONT)
         packets = await running
         assert packets == elsewhere
         error = packets[-2][1]["p"]
@@ -115,7 +118,7 @@ def test_a_turn_is_cancelled_through_another_process(two: Two, door: str):
 
     async def run() -> None:
         running = asyncio.create_task(first.stream(number, "count 1000"))
-        await asyncio.sleep(0.3)
+        await second.knows(number)
         if door == "http":
             assert await second.cancel(number) == 202
             packets = await asyncio.wait_for(running, 5)
