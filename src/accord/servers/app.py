@@ -107,7 +107,7 @@ class Application:
             await store.close()
 
     async def _tidy(self) -> None:
-        """End the turns that dead processes left, and forget what is older than is kept; now and again and again."""
+        """Every few seconds, end the turns of dead processes and delete what is older than the retention period."""
         sessions = self.service.sessions
         while True:
             try:
@@ -119,6 +119,8 @@ class Application:
                 await sessions.store.expire(before)
             except StoreError as error:
                 LOGGER.error("The store cannot be tidied", extra={"fields": {"why": error.message}})
+            except Exception:  # noqa: BLE001 - without this task the turns of dead processes would never be ended
+                LOGGER.exception("Tidying the store failed")
             await asyncio.sleep(TIDY_EVERY_S)
 
 
