@@ -142,7 +142,7 @@ def test_a_turn_with_pictures_leaves_nothing_behind_that_refers_to_it():
             del running
             # The thread that worked on the pictures lets go of its last task a moment after the turn has its result.
             async with asyncio.timeout(10):
-                while gone() is not None:
+                while gone() is not None:  # noqa: ASYNC110 - a weak reference has no event
                     await asyncio.sleep(0.001)
         finally:
             gc.enable()
