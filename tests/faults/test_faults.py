@@ -31,8 +31,8 @@ from tests.stores.postgres_server import PostgresServer, running_server
 
 pytestmark = pytest.mark.timeout(400)
 
-NUMBERS = 40
-COUNTING = f"count {NUMBERS} 10"
+NUMBERS = 60
+COUNTING = f"count {NUMBERS} 20"
 LONG_S = 4 * LEASE_S
 READERS = (read_with_accord, read_raw)
 
