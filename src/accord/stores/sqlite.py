@@ -221,9 +221,8 @@ class SqliteStore(SqlStore):
             raise StoreError(f"{self._path}: {NO_LOG}")
         with connection.begin():  # ends the transaction, but begins none
             connection.exec_driver_sql("BEGIN IMMEDIATE")
-            migrate(
-                connection
-            )  # with foreign keys off: a revision that replaces a table must not delete what refers to it
+            # Foreign keys are still off: a revision that replaces a table must not delete what refers to it.
+            migrate(connection)
         _set(connection, ("foreign_keys=ON",))
         if _auto_vacuum(driver_of(connection)) != INCREMENTAL:
             self._make_incremental(driver_of(connection))
