@@ -61,6 +61,8 @@ class FaultyServer:
     tls: ssl.SSLContext | None = None
     bytes_per_read: int | None = None
     """Read the body of a request in pieces of this size with a pause before each; all at once if None."""
+    port: int = 0
+    """Where it listens; 0 takes a free port."""
     seen: list[Seen] = field(default_factory=list[Seen])
     connections: int = 0
     left: threading.Event = field(default_factory=threading.Event)
@@ -76,8 +78,13 @@ class FaultyServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._end.set)
-        self._thread.join(LIMIT_S)
+        self.stop()
+
+    def stop(self) -> None:
+        """Close every connection and listen no more; a second call does nothing."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._end.set)
+            self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
 
     @property
@@ -103,7 +110,7 @@ class FaultyServer:
                 await writer.wait_closed()
             busy.discard(task)
 
-        listening = socket.create_server(("127.0.0.1", 0))
+        listening = socket.create_server(("127.0.0.1", self.port))
         if self.bytes_per_read is not None:
             # Or the system would take most of a body at once, however slowly it is read.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +25,7 @@ from accord.wire.client import ClientCapabilities
 from accord.wire.health import HealthCheckStatus
 from accord.wire.request import Identity, ServiceRequest
 from tests.client.conftest import Drive
-from tests.client.driving import EVENTS, Waits
+from tests.client.driving import EVENTS, Driver, Waits
 from tests.client.faulty_server import (
     STREAM_HEAD,
     Do,
@@ -73,6 +75,29 @@ def test_capabilities_said_with_a_question_go_before_the_clients(drive: Drive):
     assert (first.payload.capabilities, second.payload.capabilities) == (spoken, None)
     assert first.context.session_id == second.context.session_id
     assert first.request_id != second.request_id
+
+
+def test_users_and_capabilities_may_be_dicts(drive: Drive):
+    voice = {"supported_events": [], "prefers_markdown": False}
+    with (
+        FaultyServer(answer) as server,
+        drive(server.url, user={"id": "a", "name": "Ann"}, capabilities=voice) as driver,
+    ):
+        driver.run("ask", "hi")
+        driver.run("ask", "hi", capabilities={"supported_events": ["citation_block"]})
+    first, second = (ServiceRequest.parse(seen.body) for seen in server.seen)
+    assert first.context.user == Identity(id="a", name="Ann")
+    assert first.payload.capabilities == ClientCapabilities(supported_events=[], prefers_markdown=False)
+    assert second.payload.capabilities == ClientCapabilities(supported_events=["citation_block"])
+
+
+@pytest.mark.parametrize("method", ["ask", "stream"])
+def test_an_unknown_keyword_of_a_question_is_an_error_that_names_the_closest(drive: Drive, method: str):
+    with drive("http://127.0.0.1:1") as driver:
+        with pytest.raises(UsageError, match='unknown keyword "capabilites"; did you mean capabilities\\?'):
+            driver.run(method, "hi", capabilites={})
+        with pytest.raises(UsageError, match='unknown keyword "colour"; known are files, conversation_id, meta'):
+            driver.run(method, "hi", colour="red")
 
 
 def test_a_question_that_is_not_one_is_refused_before_it_is_sent(drive: Drive):
@@ -151,11 +176,55 @@ def test_an_answer_that_falls_silent_in_its_middle_is_asked_for_again(drive: Dri
     assert len(server.seen) == 2
 
 
-def test_a_service_that_is_not_there_cannot_be_reached(drive: Drive):
-    with FaultyServer(answer) as server:
-        pass
+def free_port() -> int:
+    """A port of loopback that nothing listens at."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return listening.getsockname()[1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda driver: driver.run("ask", "hi"),
+        lambda driver: driver.read(driver.client.stream("hi"), []),
+        lambda driver: driver.read(driver.client.resume(REQUEST_ID), []),
+        lambda driver: driver.run("capabilities"),
+        lambda driver: driver.run("health"),
+    ],
+    ids=["ask", "stream", "resume", "capabilities", "health"],
+)
+def test_a_service_that_does_not_run_is_an_error_at_once(drive: Drive, call: Callable[[Driver], Any], host: str):
     waits = Waits()
-    with drive(server.url, wait=waits, max_attempts=3) as driver:
+    address = f"http://{host}:{free_port()}"
+    with drive(address, wait=waits) as driver, pytest.raises(ConnectionFailedError) as caught:
+        call(driver)
+    assert f"nothing listens at {address} (connection refused)" in caught.value.message
+    assert "Start it with `accord serve`, or correct the address" in caught.value.message
+    assert waits.asked == []
+
+
+def test_an_unknown_host_is_an_error_at_once_and_no_password_is_told(drive: Drive):
+    waits = Waits()
+    with drive("http://me:secret@service.invalid/under", wait=waits) as driver:
+        with pytest.raises(ConnectionFailedError, match=r"no connection to http://service\.invalid/under") as caught:
+            driver.run("capabilities")
+        assert "secret" not in str(caught.value)
+    assert waits.asked == []
+
+
+def test_a_proxy_that_does_not_run_is_named(drive: Drive, monkeypatch: pytest.MonkeyPatch):
+    port = free_port()
+    monkeypatch.setenv("http_proxy", f"http://me:secret@127.0.0.1:{port}")
+    with drive("http://service.invalid") as driver:
+        with pytest.raises(ConnectionFailedError, match=f"the proxy at 127.0.0.1:{port}") as caught:
+            driver.run("capabilities")
+        assert "secret" not in str(caught.value)
+
+
+def test_a_service_that_is_not_there_is_tried_again_when_asked_for(drive: Drive):
+    waits = Waits()
+    with drive(f"http://127.0.0.1:{free_port()}", wait=waits, max_attempts=3, retry_connect=True) as driver:
         with pytest.raises(ConnectionFailedError, match="The service cannot be reached") as caught:
             driver.run("ask", "hi")
         assert caught.value.details == {"attempts": 3}
@@ -163,6 +232,21 @@ def test_a_service_that_is_not_there_cannot_be_reached(drive: Drive):
         with pytest.raises(ConnectionFailedError):
             driver.run("health")
         assert waits.asked == [0.5, 1]
+
+
+def test_a_service_that_goes_away_after_an_answer_is_waited_for(drive: Drive):
+    waits = Waits()
+    with FaultyServer(in_turn([problem(503, "unavailable")])) as server:
+
+        async def stop_first(seconds: float) -> None:
+            await waits(seconds)
+            await asyncio.to_thread(server.stop)
+
+        with drive(server.url, wait=stop_first, max_attempts=3) as driver:
+            with pytest.raises(ConnectionFailedError) as caught:
+                driver.run("ask", "hi")
+            assert caught.value.details == {"attempts": 3}
+    assert waits.asked == [0.5, 1]
 
 
 def test_what_was_written_down_of_a_turn_can_be_read(drive: Drive):

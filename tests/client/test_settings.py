@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from accord.client import Options, Settings
+from accord.client import AsyncClient, Client, Options, Settings
 from accord.errors import UsageError
 
 
@@ -29,4 +29,27 @@ def test_the_keywords_of_the_clients_are_the_settings():
 def test_a_setting_that_cannot_be_is_named(wrong: dict[str, Any], sentence: str):
     with pytest.raises(UsageError) as caught:
         Settings(**wrong)
+    assert caught.value.message == sentence
+
+
+WRONG_CALLS: list[tuple[dict[str, Any], str]] = [
+    ({"tokn": "t"}, 'client: unknown option "tokn"; did you mean token?'),
+    ({"client_capabilities": {}}, 'client: unknown option "client_capabilities"; did you mean capabilities?'),
+    ({"timeout": 3}, 'client: unknown option "timeout"; did you mean timeout_s?'),
+    ({"user": 7}, 'user: expected Identity or a dict such as {"id": "ann", "name": "Ann"}, not int'),
+    (
+        {"capabilities": "voice"},
+        (
+            "capabilities: expected ClientCapabilities or a dict such as "
+            '{"supported_events": [], "prefers_markdown": False}, not str'
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("kind", [AsyncClient, Client])
+@pytest.mark.parametrize(("options", "sentence"), WRONG_CALLS)
+def test_a_wrong_keyword_of_a_client_is_named_with_what_was_meant(kind: Any, options: dict[str, Any], sentence: str):
+    with pytest.raises(UsageError) as caught:
+        kind("http://127.0.0.1:1", **{"user": "ann", **options})
     assert caught.value.message == sentence

@@ -1,5 +1,6 @@
 """A stream that breaks in every way: what is read is complete, in order and without repetition, or a stated error."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -308,6 +309,26 @@ def test_a_service_that_has_forgotten_the_turn_does_not_run_it_again(drive: Driv
         with pytest.raises(RefusedError, match="Told not_found"):
             driver.read(driver.client.stream("Hi"), came)
     assert came == EXPECTED[:1]
+
+
+def test_a_stream_survives_a_service_that_refuses_connections_while_it_restarts(drive: Drive):
+    waits = Waits()
+    begun: list[Step] = [STREAM_HEAD, chunk(EVENTS[0]), Do.BEAT, Do.CLOSE]
+    with FaultyServer(in_turn(begun)) as first:
+        second = FaultyServer(rest, port=first.port)
+
+        async def restart(seconds: float) -> None:
+            await waits(seconds)
+            if len(waits.asked) == 1:
+                await asyncio.to_thread(first.stop)
+            elif len(waits.asked) == 3:
+                await asyncio.to_thread(second.__enter__)
+
+        with drive(first.url, wait=restart) as driver:
+            assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
+        second.stop()
+    assert waits.asked == [0.5, 1, 2]
+    assert [(seen.method, seen.last_id) for seen in second.seen] == [("GET", 1)]
 
 
 def test_every_line_end_and_many_small_pieces_read_the_same(drive: Drive):

@@ -56,7 +56,14 @@ async def short_wait(seconds: float) -> None:
 
 async def read_with_accord(address: str, outcome: Outcome) -> None:
     """Read the turn with `accord.client`."""
-    options: Options = {"session_id": outcome.session, "max_attempts": None, "idle_s": 20.0, "wait": short_wait}
+    # The service is restarted all the time, so it may refuse connections also before the first packet.
+    options: Options = {
+        "session_id": outcome.session,
+        "max_attempts": None,
+        "retry_connect": True,
+        "idle_s": 20.0,
+        "wait": short_wait,
+    }
     async with AsyncClient(address, user="u", **options) as client:
         stream = client.stream(outcome.question, request_id=UUID(outcome.request_id))
         try:

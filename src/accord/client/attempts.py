@@ -14,18 +14,27 @@ class Attempts:
     def __init__(self, settings: Settings) -> None:
         self._settings: Final = settings
         self._failed = 0
+        self._has_reached_service = False
 
     def start_again(self) -> None:
         """Something came: what failed before does not count any more."""
         self._failed = 0
+        self._has_reached_service = True
 
     async def wait_after(self, setback: Setback) -> None:
         """Wait until it is time to try again; raises the setback's error if it is not worth it."""
         self._failed += 1
-        if not setback.is_passing or self._is_enough(setback):
+        if not self._is_worth_repeating(setback) or self._is_enough(setback):
             raise self._told(setback.error)
         settings = self._settings
         await settings.wait(delay_s(self._failed, told_s=setback.told_s, dice=settings.dice))
+
+    def _is_worth_repeating(self, setback: Setback) -> bool:
+        if setback.is_unreachable:
+            # A service that answered before is restarting; one that never did probably does not run.
+            return self._has_reached_service or self._settings.retry_connect
+        self._has_reached_service = True
+        return setback.is_passing
 
     def _is_enough(self, setback: Setback) -> bool:
         limit = self._settings.max_attempts

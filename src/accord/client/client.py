@@ -8,7 +8,7 @@ from pydantic_core import from_json
 from accord.client.connection import Call, Connection, step_of
 from accord.client.envelope import Payload, sender_of
 from accord.client.failure import setback_of_answer
-from accord.client.settings import Options, Settings
+from accord.client.settings import Options, settings_of
 from accord.client.stream import Stream
 from accord.errors import InvalidMessageError, Problem
 from accord.wire.adaptation import AdaptationReport
@@ -24,8 +24,8 @@ class AsyncClient:
     Use it by `async with`, or end it with `aclose`. The options are those of `Settings`.
     """
 
-    def __init__(self, base_url: str, *, user: Identity | str, **options: Unpack[Options]) -> None:
-        settings = Settings(**options)
+    def __init__(self, base_url: str, *, user: Identity | dict[str, Any] | str, **options: Unpack[Options]) -> None:
+        settings = settings_of("client", **options)
         self._settings: Final = settings
         self._connection: Final = Connection(base_url, settings)
         self._sender: Final = sender_of(user, settings.session_id, settings.capabilities)

@@ -13,9 +13,12 @@ from urllib.parse import quote, urlsplit
 
 from aiohttp import (
     ClientConnectorCertificateError,
+    ClientConnectorError,
     ClientError,
+    ClientProxyConnectionError,
     ClientResponse,
     ClientSession,
+    ClientSSLError,
     ClientTimeout,
     ServerFingerprintMismatch,
     TCPConnector,
@@ -23,7 +26,7 @@ from aiohttp import (
 from yarl import URL
 
 from accord.client.attempts import Attempts
-from accord.client.failure import Setback, setback_of_answer, setback_of_connection
+from accord.client.failure import Setback, setback_of_answer, setback_of_connection, setback_of_unreachable
 from accord.client.settings import Settings
 from accord.errors import InvalidMessageError, Problem, TimedOutError, UsageError
 from accord.http_body import read_piece
@@ -167,7 +170,19 @@ class Connection:
         except (ClientError, OSError) as error:
             if limit.expired():
                 return setback_of_connection("no answer began in time")
+            if isinstance(error, ClientConnectorError) and _is_unreachable(error):
+                return setback_of_unreachable(self._why_unreachable(error))
             return _setback_of_error(error)
+
+    def _why_unreachable(self, error: ClientConnectorError) -> str:
+        if isinstance(error, ClientProxyConnectionError):
+            place = f"the proxy at {error.host}:{error.port}, which the environment names,"
+        else:
+            place = _without_user(self._base)
+        inner = error.os_error
+        if isinstance(inner, ConnectionRefusedError):
+            return f"nothing listens at {place} (connection refused)"
+        return f"no connection to {place} ({inner.strerror or inner})"
 
     async def _whole(self, answer: ClientResponse) -> Answer | Setback:
         limit = self._settings.max_answer_bytes
@@ -236,6 +251,18 @@ def _setback_of_error(error: ClientError | OSError) -> Setback:
 
 def _not_valid(name: str, problem: Problem) -> Setback:
     return Setback(InvalidMessageError(name, [problem]), is_passing=False)
+
+
+def _is_unreachable(error: ClientConnectorError) -> bool:
+    """Whether no connection was made, as opposed to one that broke while TLS was set up."""
+    is_refused = isinstance(error.os_error, ConnectionRefusedError)
+    return is_refused or (not isinstance(error, ClientSSLError) and not isinstance(error.os_error, ConnectionError))
+
+
+def _without_user(address: str) -> str:
+    """The address without a user name and password: errors are logged."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _checked(base_url: str) -> str:

@@ -2,16 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 from uuid import UUID, uuid4
 
 from pydantic import ValidationError
 
+from accord.core.suggest import unknown_name
+from accord.errors import UsageError
 from accord.wire.acp.content import ContentBlock
 from accord.wire.client import ClientCapabilities
-from accord.wire.message import invalid_message
+from accord.wire.message import as_model, invalid_message
 from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
 from accord.wire.requirement import CapabilityRequirements
+
+USER: Final = """{"id": "ann", "name": "Ann"}"""
+CAPABILITIES: Final = """{"supported_events": [], "prefers_markdown": False}"""
 
 
 class Payload(TypedDict, total=False):
@@ -22,7 +27,7 @@ class Payload(TypedDict, total=False):
     meta: dict[str, Any]
     content: Sequence[ContentBlock | dict[str, Any]] | None
     requirements: CapabilityRequirements | dict[str, Any] | None
-    capabilities: ClientCapabilities | None
+    capabilities: ClientCapabilities | dict[str, Any] | None
     request_id: UUID | None
 
 
@@ -36,6 +41,8 @@ class Sender:
 
     def request(self, query: str, said: Payload) -> ServiceRequest:
         """This question as a request; capabilities said here go before the sender's. Raises `InvalidMessageError`."""
+        for name in said.keys() - Payload.__annotations__.keys():
+            raise UsageError(f"question: {unknown_name('keyword', name, Payload.__annotations__)}")
         fields: dict[str, Any] = {"capabilities": self.capabilities, **said}
         request_id = fields.pop("request_id", None) or uuid4()
         try:
@@ -48,7 +55,12 @@ class Sender:
         return SessionContext(session_id=self.session_id, user=self.user)
 
 
-def sender_of(user: Identity | str, session_id: str | None, capabilities: ClientCapabilities | None) -> Sender:
+def sender_of(
+    user: Identity | dict[str, Any] | str,
+    session_id: str | None,
+    capabilities: ClientCapabilities | dict[str, Any] | None,
+) -> Sender:
     """A sender; a plain text is the id and the name of a user."""
-    named = Identity(id=user, name=user) if isinstance(user, str) else user
-    return Sender(named, session_id or str(uuid4()), capabilities)
+    named = {"id": user, "name": user} if isinstance(user, str) else user
+    shows = None if capabilities is None else as_model(ClientCapabilities, capabilities, "capabilities", CAPABILITIES)
+    return Sender(as_model(Identity, named, "user", USER), session_id or str(uuid4()), shows)

@@ -42,11 +42,15 @@ _BARE_CODES: Final[Mapping[int, ErrorCode]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Setback:
-    """An attempt that did not work: what to raise in the end, whether to try again, how long one was told to wait."""
+    """A failed attempt: the error to raise in the end, whether to try again, how long the service asked to wait.
+
+    `is_unreachable` means that no connection could be made at all, for example because nothing listens there.
+    """
 
     error: AccordError
     is_passing: bool
     told_s: float | None = None
+    is_unreachable: bool = False
 
 
 def setback_of_answer(status: int, retry_after: str | None, body: bytes) -> Setback:
@@ -63,6 +67,15 @@ def setback_of_answer(status: int, retry_after: str | None, body: bytes) -> Setb
 def setback_of_connection(why: str, *, is_passing: bool = True) -> Setback:
     """What a connection means that could not be made, or broke."""
     return Setback(ConnectionFailedError(f"The service cannot be reached: {why}"), is_passing)
+
+
+def setback_of_unreachable(why: str) -> Setback:
+    """The setback of a connection that could not be made: the service may not run, or the address may be wrong."""
+    message = (
+        f"The service cannot be reached: {why}. Start it with `accord serve`, or correct the address; "
+        "with retry_connect=True the client keeps trying"
+    )
+    return Setback(ConnectionFailedError(message), is_passing=True, is_unreachable=True)
 
 
 def _bare_failure(status: int, told_s: float | None) -> AccordError:

@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from ssl import SSLContext
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict, Unpack
 
 from aiohttp import Fingerprint
 
 from accord.core.backoff import Dice
 from accord.core.sse import MAX_EVENT_BYTES
+from accord.core.suggest import unknown_name
 from accord.errors import UsageError
 from accord.wire.client import ClientCapabilities
 
@@ -24,13 +25,14 @@ class Options(TypedDict, total=False):
 
     token: str | None
     session_id: str | None
-    capabilities: ClientCapabilities | None
+    capabilities: ClientCapabilities | dict[str, Any] | None
     ssl: SSLContext | Fingerprint | bool
     timeout_s: float
     connect_s: float
     idle_s: float
     patience_s: float
     max_attempts: int | None
+    retry_connect: bool
     max_answer_bytes: int
     max_event_bytes: int
     wait: Wait
@@ -45,7 +47,7 @@ class Settings:
     """Sent as a bearer token."""
     session_id: str | None = None
     """The session of every request; a new one if none is named."""
-    capabilities: ClientCapabilities | None = None
+    capabilities: ClientCapabilities | dict[str, Any] | None = None
     """What this client can show; silence means the standard client."""
     ssl: SSLContext | Fingerprint | bool = True
     """How the service's certificate is checked, as aiohttp takes it."""
@@ -62,6 +64,11 @@ class Settings:
     """A service that asks for a longer wait than this is not waited for."""
     max_attempts: int | None = 8
     """How many attempts in a row may fail, which is about a minute; None for no end."""
+    retry_connect: bool = False
+    """Try again when no connection can be made (nothing listens, unknown host); otherwise that fails at once.
+
+    A call that has reached the service before is tried again in any case: the service is probably restarting.
+    """
     max_answer_bytes: int = MAX_ANSWER_BYTES
     max_event_bytes: int = MAX_EVENT_BYTES
     wait: Wait = asyncio.sleep
@@ -77,3 +84,10 @@ class Settings:
         for name in ("timeout_s", "connect_s", "idle_s", "max_answer_bytes", "max_event_bytes"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}: expected more than 0")
+
+
+def settings_of(client: str, **options: Unpack[Options]) -> Settings:
+    """The settings for these keywords of a client; raises `UsageError` for one that does not exist."""
+    for name in options.keys() - Options.__annotations__.keys():
+        raise UsageError(f"{client}: {unknown_name('option', name, ('user', *Options.__annotations__))}")
+    return Settings(**options)

@@ -141,7 +141,7 @@ class SyncStream:
 class Client:
     """Asks one service, as one user in one session, blocking; see `AsyncClient`. May be used by several threads."""
 
-    def __init__(self, base_url: str, *, user: Identity | str, **options: Unpack[Options]) -> None:
+    def __init__(self, base_url: str, *, user: Identity | dict[str, Any] | str, **options: Unpack[Options]) -> None:
         self._client: Final = AsyncClient(base_url, user=user, **options)
         self._thread: Final = _LoopThread(self._client.aclose)
 

@@ -9,12 +9,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from math import isfinite
-from typing import Annotated, Any, ClassVar, Final, Self, Union, cast, get_origin
+from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, Union, cast, get_origin
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, PydanticSerializationError, core_schema
 
-from accord.errors import InvalidMessageError, NotSerialisableError, Problem
+from accord.errors import InvalidMessageError, NotSerialisableError, Problem, UsageError
 
 MAX_PROBLEMS_TOLD: Final = 20
 MAX_FIELD_CHARS: Final = 120
@@ -154,6 +154,26 @@ def _empty_kind(base: type[Tagged], **fields: object) -> Tagged:
     """An empty instance of the kind that the tag names, for its `__init__` to fill; of the base, to refuse, if none."""
     named = fields.get(base.tag)
     return object.__new__(base.kinds.get(named, base.other or base) if isinstance(named, str) else base)
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def as_model(kind: type[ModelT], given: object, argument: str, example: str) -> ModelT:
+    """The value itself if it is of this kind, else the one that this dict describes.
+
+    Raises `UsageError` for what is no dict, naming the argument and the expected form, and `InvalidMessageError` for
+    a dict of another shape.
+    """
+    if isinstance(given, kind):
+        return given
+    if not isinstance(given, Mapping):
+        kinds = f"{kind.__name__} or a dict such as {example}"
+        raise UsageError(f"{argument}: expected {kinds}, not {type(given).__name__}")
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        raise invalid_message(kind.__name__, error) from None
 
 
 def invalid_message(name: str, error: ValidationError) -> InvalidMessageError:
