@@ -7,11 +7,13 @@ the two labels, emulated by the backend and emulated by Accord, never mix.
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from accord.core.recall import Recall
-from accord.wire.capability import ALIASES, pascal_case
+from accord.errors import UsageError
+from accord.wire.capability import ALIASES, pascal_case, snake_case
 from accord.wire.manifest import CapabilityManifest
+from accord.wire.message import as_model
 from accord.wire.negotiation import CompatibilityReport, NegotiationResult
 from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
 from accord.wire.support import (
@@ -30,6 +32,11 @@ BELOW_NATIVE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Why a declared level does not do."""
 
+MANIFEST: Final = """{"streaming": "native"}"""
+REQUIREMENTS: Final = """{"required": [{"capability": "streaming", "min_support": "native"}]}"""
+RESULT: Final = """{"native": ["streaming"], "emulatable": [], "unsupported": []}"""
+"""What a dict for each argument looks like, for the message of a wrong call."""
+
 _NATIVE: Final = ReportedNative()
 _UNSUPPORTED: Final = ReportedUnsupported()
 
@@ -42,9 +49,11 @@ def declared_level(manifest: CapabilityManifest, capability: str) -> SupportLeve
     return level
 
 
-def check_capability(manifest: CapabilityManifest, capability: str) -> ReportedSupport:
+def check_capability(manifest: CapabilityManifest | Mapping[str, Any], capability: str) -> ReportedSupport:
     """How one capability is supported, as a report tells it."""
-    level = declared_level(manifest, capability)
+    if not isinstance(capability, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
+        raise UsageError(f'capability: expected a name such as "streaming", not {type(capability).__name__}')
+    level = declared_level(as_model(CapabilityManifest, manifest, "manifest", MANIFEST), snake_case(capability))
     if level is None or level.root == "unsupported":
         return _UNSUPPORTED
     if level.root == "native":
@@ -52,8 +61,12 @@ def check_capability(manifest: CapabilityManifest, capability: str) -> ReportedS
     return _emulated(None if level.reason is None else f"restricted: {level.reason}")
 
 
-def negotiate(manifest: CapabilityManifest, requirements: CapabilityRequirements) -> NegotiationResult:
+def negotiate(
+    manifest: CapabilityManifest | Mapping[str, Any], requirements: CapabilityRequirements | Mapping[str, Any]
+) -> NegotiationResult:
     """Every required capability in the list that the manifest earns it. Asking again with the same pair is quick."""
+    manifest = as_model(CapabilityManifest, manifest, "manifest", MANIFEST)
+    requirements = as_model(CapabilityRequirements, requirements, "requirements", REQUIREMENTS)
     return _NEGOTIATED.answer(
         (manifest, requirements),
         (manifest.root, requirements.required),
@@ -61,8 +74,9 @@ def negotiate(manifest: CapabilityManifest, requirements: CapabilityRequirements
     )
 
 
-def generate_report(result: NegotiationResult) -> CompatibilityReport:
+def generate_report(result: NegotiationResult | Mapping[str, Any]) -> CompatibilityReport:
     """The result as counts, one sentence and details. Asking again with the same result is quick."""
+    result = as_model(NegotiationResult, result, "result", RESULT)
     return _REPORTED.answer(
         (result,), (result.native, result.emulatable, result.unsupported, result.strategies), lambda: _report(result)
     )

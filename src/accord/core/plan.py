@@ -7,7 +7,7 @@ if the work accepts that and the operator has a strategy for it that Accord real
 a backend that this refuses is never chosen. Pure: it knows no backend, only what was declared.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,10 +19,11 @@ from accord.core.recall import Recall
 from accord.core.remedy import find_remedies
 from accord.core.validate import ContentValidator
 from accord.core.validate.declaration import Declared
-from accord.errors import ErrorCode
+from accord.errors import ErrorCode, UsageError
 from accord.wire.capability import ALIASES
 from accord.wire.emulation import EmulationConfig
 from accord.wire.manifest import CapabilityManifest
+from accord.wire.message import as_model
 from accord.wire.negotiation import NegotiationResult
 from accord.wire.plan import Defeat, Need, Offer, Plan, Refusal, Rescue, Shortfall, UnknownPolicy, WorkPolicy
 from accord.wire.requirement import CapabilityRequirement
@@ -30,6 +31,7 @@ from accord.wire.support import MinSupport
 from accord.wire.work import WorkOrder
 
 REFUSED_BEFORE: Final = "refused by the endpoint before"
+ORDER: Final = """{"conversation": {"messages": []}}"""
 CONTRADICTED: Final = "contradicted by its answers before"
 
 MAX_RECALLED: Final = 64
@@ -64,12 +66,22 @@ class PlanConfig:
 
 
 def plan(
-    order: WorkOrder, declared: Declared | ContentValidator, candidates: Sequence[Candidate], config: PlanConfig
+    order: WorkOrder | Mapping[str, Any],
+    declared: Declared | ContentValidator,
+    candidates: Sequence[Candidate],
+    config: PlanConfig,
 ) -> Plan | Refusal:
     """Who should do this work, and how; or why nobody can. `candidates` are in the operator's order.
 
     Asking again for work with the same needs is quick, whatever it says, and may give the very same outcome.
     """
+    order = as_model(WorkOrder, order, "order", ORDER)
+    for candidate in candidates:
+        if not isinstance(candidate, Candidate):  # pyright: ignore[reportUnnecessaryIsInstance] - see below
+            given = type(candidate).__name__
+            raise UsageError(f"candidates: expected Candidate(name, manifest) for each backend, not {given}")
+    if not isinstance(config, PlanConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
+        raise UsageError(f"config: expected a PlanConfig such as PlanConfig(), not {type(config).__name__}")
     if order.prompt and (refusal := _refuse_content(order, declared)):
         return refusal
     stated = order.requirements

@@ -1,5 +1,6 @@
 """The vocabulary of capabilities (ABP, decision 15): known names with their meaning, open to unknown ones."""
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
@@ -112,6 +113,14 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Two names for one thing, in both directions: declaring one declares the other."""
+
+
+def snake_case(name: str) -> str:
+    """The name as everything but reports spells it: `ToolRead` is `tool_read`, and so is `tool_read`."""
+    return name if name.islower() else _CAPITAL.sub(r"_\1", name).lower()
+
+
+_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def pascal_case(name: str) -> str:

@@ -11,7 +11,7 @@ from accord.core.validate import ContentValidator, Context, Declaration, Limits,
 from accord.core.validate.rules import check_block
 from accord.core.validate.sweep import all_in_order, json_in_order
 from accord.core.validate.verdict import MAX_LISTED
-from accord.errors import ErrorCode
+from accord.errors import ErrorCode, UsageError
 from accord.wire.acp.capabilities import DraftPromptCapabilities, PromptCapabilities
 from accord.wire.acp.content import ContentBlock
 from tests.vectors import read_vectors
@@ -84,7 +84,7 @@ def test_decision_18_a_context_that_is_off_is_not_looked_at():
 
 
 def test_an_unknown_context_is_a_mistake_of_the_caller():
-    with pytest.raises(ValueError, match="weather"):
+    with pytest.raises(UsageError, match="weather"):
         ContentValidator().validate([], context="weather")
 
 

@@ -34,6 +34,7 @@ from accord.wire.adaptation import AdaptationReason as Reason
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.client import ClientCapabilities, SpeechFormat
 from accord.wire.event import PresentationEventType, ProgressUpdate
+from accord.wire.message import as_model
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamError, StreamPacket
 
 REPORT_EVENT: Final = "adaptation_report"
@@ -41,6 +42,11 @@ REPORT_EVENT: Final = "adaptation_report"
 
 USUAL: Final = AdaptLimits()
 DELIVERED: Final = Outcome(Rung.NATIVE, Reason.ALWAYS_DELIVERED)
+
+PACKETS: Final = frozenset(StreamPacket.kinds.values())
+PACKET: Final = """{"op": "delta", "p": "Hello"}"""
+CAPABILITIES: Final = """{"supported_events": [], "prefers_markdown": False}"""
+"""What a dict for each argument looks like, for the message of a wrong call."""
 
 OVERTAKING: Final = frozenset({PresentationEventType.PROGRESS_INDICATOR, PresentationEventType.USER_ERROR})
 
@@ -50,12 +56,14 @@ class ClientAdapter:
 
     def __init__(
         self,
-        declared: ClientCapabilities | None = None,
+        declared: ClientCapabilities | Mapping[str, Any] | None = None,
         *,
         messages: Mapping[str, str] | None = None,
         images: Shrinks | None = None,
         limits: AdaptLimits | None = None,
     ) -> None:
+        if declared is not None:
+            declared = as_model(ClientCapabilities, declared, "declared", CAPABILITIES)
         self._limits: Final = limits or USUAL
         self._declared: Final = declared
         self._profile: Final = profile_client(declared)
@@ -95,7 +103,7 @@ class ClientAdapter:
         """Whether feeding this packet may re-encode pictures: work for a thread, where others wait for this one."""
         return isinstance(packet, EventPacket) and not self._is_ended and is_heavy(packet.p, self._client)
 
-    def feed(self, packet: StreamPacket) -> list[StreamPacket]:
+    def feed(self, packet: StreamPacket | Mapping[str, Any]) -> list[StreamPacket]:
         """The packets that go out for this one."""
         if self._flows and type(packet) is DeltaPacket:
             text = packet.p
@@ -105,6 +113,9 @@ class ClientAdapter:
             return [packet]
         if self._is_closed:
             raise UsageError("The stream is closed: nothing can be fed after it")
+        # By class, not by isinstance: pydantic's instance check costs more than adapting a delta does.
+        if packet.__class__ not in PACKETS:
+            packet = as_model(StreamPacket, packet, "packet", PACKET)
         self._take(cast("AnyPacket", packet))
         return self._sent()
 

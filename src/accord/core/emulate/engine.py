@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self, assert_never, cast
 
-from pydantic import ValidationError
-
 from accord.core.emulate.inject import with_prompt
-from accord.wire.capability import ALIASES, Capability, pascal_case
+from accord.errors import UsageError
+from accord.wire.capability import ALIASES, Capability, pascal_case, snake_case
 from accord.wire.conversation import Conversation
 from accord.wire.emulation import (
     AnyStrategy,
@@ -23,7 +22,7 @@ from accord.wire.emulation import (
     PostProcessing,
     SystemPromptInjection,
 )
-from accord.wire.message import invalid_message
+from accord.wire.message import as_model
 
 DEFAULTS: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
     {
@@ -34,9 +33,14 @@ DEFAULTS: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
 )
 """The specification's own table; every other capability is disabled."""
 
+CONFIG: Final = """{"strategies": {"extended_thinking": {"type": "disabled", "reason": "too slow"}}}"""
+CONVERSATION: Final = """{"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]}"""
+"""What a dict for each argument looks like, for the message of a wrong call."""
+
 
 def default_strategy(capability: str) -> EmulationStrategy:
     """How this capability is stood in for unless the operator says otherwise."""
+    capability = snake_case(capability)
     return DEFAULTS.get(capability) or Disabled(reason=f"No emulation available for {pascal_case(capability)}")
 
 
@@ -54,7 +58,7 @@ class EmulationEngine:
     """The operator's strategies, ready to be applied."""
 
     def __init__(self, config: EmulationConfig | Mapping[str, Any]) -> None:
-        self.config: Final = _config(config)
+        self.config: Final = as_model(EmulationConfig, config, "config", CONFIG)
 
     @classmethod
     def with_defaults(cls) -> Self:
@@ -63,13 +67,21 @@ class EmulationEngine:
 
     def resolve(self, capability: str) -> EmulationStrategy:
         """The strategy for this capability: the operator's, under its own name or its alias, else the default."""
+        capability = snake_case(capability)
         chosen = self.config.strategies
         return chosen.get(capability) or chosen.get(ALIASES.get(capability, "")) or default_strategy(capability)
 
-    def apply(self, capabilities: Iterable[str], conversation: Conversation) -> EmulationReport:
+    def apply(self, capabilities: Iterable[str], conversation: Conversation | dict[str, Any]) -> EmulationReport:
         """The account of each capability in turn; prompts are injected into the conversation that is given."""
+        if isinstance(capabilities, str):
+            raise UsageError(f'capabilities: expected a list of names such as ["{capabilities}"], not a single name')
+        if not isinstance(conversation, Conversation):
+            parsed = as_model(Conversation, conversation, "conversation", CONVERSATION)
+            report = self.apply(capabilities, parsed)
+            conversation["messages"] = parsed.dump()["messages"]
+            return report
         report = EmulationReport()
-        for name in map(str, capabilities):
+        for name in map(snake_case, map(str, capabilities)):
             strategy = cast("AnyStrategy", self.resolve(name))
             match strategy:
                 case SystemPromptInjection():
@@ -85,16 +97,9 @@ class EmulationEngine:
 
 
 def apply_emulation(
-    config: EmulationConfig | Mapping[str, Any], capabilities: Iterable[str], conversation: Conversation
+    config: EmulationConfig | Mapping[str, Any],
+    capabilities: Iterable[str],
+    conversation: Conversation | dict[str, Any],
 ) -> EmulationReport:
     """What `EmulationEngine(config).apply` does, in one call."""
     return EmulationEngine(config).apply(capabilities, conversation)
-
-
-def _config(given: EmulationConfig | Mapping[str, Any]) -> EmulationConfig:
-    if isinstance(given, EmulationConfig):
-        return given
-    try:
-        return EmulationConfig.model_validate(given)
-    except ValidationError as error:
-        raise invalid_message("EmulationConfig", error) from None

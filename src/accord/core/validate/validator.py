@@ -11,10 +11,12 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
+from accord.core.suggest import unknown_name
 from accord.core.validate.declaration import Declaration, Declared, read_declaration
 from accord.core.validate.rules import Limits, check_block, size_fault, structure_fault
 from accord.core.validate.sweep import all_in_order, json_in_order
 from accord.core.validate.verdict import Verdict, Violation
+from accord.errors import UsageError
 from accord.wire.message import Message
 
 
@@ -68,19 +70,19 @@ class ContentValidator:
         self.policies: Final[Mapping[Context, Policy]] = (
             ENFORCE_ALL
             if policies is None
-            else {**ENFORCE_ALL, **{Context(context): Policy(policy) for context, policy in policies.items()}}
+            else {**ENFORCE_ALL, **{_context(context): _policy(policy) for context, policy in policies.items()}}
         )
 
     def validate(self, blocks: Iterable[Any], context: Context | str = Context.PROMPT) -> Verdict:
         """The verdict on these blocks, each a mapping as received or a `ContentBlock`."""
-        policy = self.policies[Context(context)]
-        if not isinstance(blocks, Sequence) or isinstance(blocks, str | bytes):
+        policy = self.policies[_context(context)]
+        if isinstance(blocks, str | bytes | Mapping) or not isinstance(blocks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             return self._refuse_whole("content must be an array", policy)
         return self._check([block.dump() if isinstance(block, Message) else block for block in blocks], policy)
 
     def validate_json(self, raw: bytes | str, context: Context | str = Context.PROMPT) -> Verdict:
         """The verdict on an array of blocks as it came over the wire."""
-        policy = self.policies[Context(context)]
+        policy = self.policies[_context(context)]
         if (count := json_in_order(raw, self.declaration, self.limits)) is not None:
             return Verdict([True] * count, enforced=policy is Policy.ENFORCE)
         try:
@@ -91,9 +93,9 @@ class ContentValidator:
             return self._refuse_whole("content must be an array", policy)
         return self._check(blocks, policy)  # pyright: ignore[reportUnknownArgumentType]
 
-    def explain(self, blocks: Sequence[Any], context: Context | str = Context.PROMPT) -> list[Decision]:
+    def explain(self, blocks: Iterable[Any], context: Context | str = Context.PROMPT) -> list[Decision]:
         """Why each block may come in or not."""
-        context = Context(context)
+        context, blocks = _context(context), list(blocks)
         verdict = self.validate(blocks, context)
         found = {violation.index: violation.message for violation in verdict.violations}
         return [
@@ -132,6 +134,20 @@ class ContentValidator:
     @staticmethod
     def _refuse_whole(details: str, policy: Policy) -> Verdict:
         return Verdict(results=[], violations=[structure_fault(0, details)], enforced=policy is Policy.ENFORCE)
+
+
+def _context(named: Context | str) -> Context:
+    try:
+        return Context(named)
+    except ValueError:
+        raise UsageError(f"context: {unknown_name('context', str(named), Context)}") from None
+
+
+def _policy(named: Policy | str) -> Policy:
+    try:
+        return Policy(named)
+    except ValueError:
+        raise UsageError(f"policies: {unknown_name('policy', str(named), Policy)}") from None
 
 
 def _type_of(block: Any) -> str:
