@@ -1,6 +1,9 @@
 """How Accord fails: one tree, one table."""
 
+import copy
+import pickle
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -91,6 +94,31 @@ def test_every_error_says_its_sentence(error: AccordError, sentence: str):
 @pytest.mark.parametrize("error", TREE, ids=lambda error: error.__name__)
 def test_every_error_has_a_row_in_the_table(error: type[AccordError]):
     assert error.code in FACTS
+
+
+EVERY_ERROR = [*(error for error, _ in SENTENCES), AccordError("Something failed", details={"at": ["a", 1]})]
+COPIES: list[Callable[[AccordError], AccordError]] = [
+    lambda error: pickle.loads(pickle.dumps(error)),  # noqa: S301 - our own
+    copy.copy,
+    copy.deepcopy,
+]
+
+
+def test_every_kind_of_error_is_in_the_table_of_copies():
+    assert {type(error) for error in EVERY_ERROR} == set(TREE)
+
+
+@pytest.mark.parametrize("again", COPIES, ids=["pickle", "copy", "deepcopy"])
+@pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda error: f"{type(error).__name__}: {error}"[:40])
+def test_every_error_can_be_pickled_and_copied(error: AccordError, again: Callable[[AccordError], AccordError]):
+    error.add_note("seen in a worker")
+    copied = again(error)
+    assert type(copied) is type(error)
+    assert (str(copied), copied.args, copied.code) == (str(error), error.args, error.code)
+    assert copied.severity is error.severity
+    assert vars(copied) == vars(error)
+    with pytest.raises(TypeError):
+        copied.details["more"] = 1  # pyright: ignore[reportIndexIssue] - details stay read-only
 
 
 def test_a_bad_message_is_also_a_value_error():

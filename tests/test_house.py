@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,10 @@ def test_type_checkers_see_the_same_public_names():
         alias.name: node.module for node in imports for alias in node.names if (node.module or "").startswith("accord")
     }
     assert seen == vars(accord)["_HOMES"]
+
+
+def test_the_version_is_that_of_the_installed_package():
+    assert accord.__version__ == version("accord-agents")
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    __version__: str
     from accord.agent import Agent
     from accord.core.adapt import ClientAdapter
     from accord.core.emulate.engine import EmulationEngine, apply_emulation, can_emulate, default_strategy
@@ -211,6 +212,8 @@ def __getattr__(name: str) -> Any:
     """The public name, from the module where it lives."""
     if home := _HOMES.get(name):
         return getattr(import_module(home), name)
+    if name == "__version__":
+        return import_module("importlib.metadata").version("accord-agents")
     raise AttributeError(f"module 'accord' has no attribute {name!r}")
 
 

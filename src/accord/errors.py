@@ -117,6 +117,10 @@ class AccordError(Exception):
         self.message: Final = message
         self.details: Final[Mapping[str, Any]] = MappingProxyType(dict(details or {}))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let every error be pickled and copied, whatever its constructor takes."""
+        return _restore, (type(self), self.args, {**vars(self), "details": dict(self.details)})
+
     @property
     def facts(self) -> Facts:
         """The row of the one table that belongs to this error."""
@@ -126,6 +130,12 @@ class AccordError(Exception):
     def severity(self) -> ErrorSeverity:
         """Whether trying the same thing again can help."""
         return self.facts.severity
+
+
+def _restore(kind: type[AccordError], args: tuple[Any, ...], state: dict[str, Any]) -> AccordError:
+    error = kind.__new__(kind, *args)
+    vars(error).update(state, details=MappingProxyType(state["details"]))
+    return error
 
 
 @dataclass(frozen=True, slots=True)
