@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -62,11 +63,41 @@ def test_make_run_serves_and_the_line_it_prints_works(tmp_path: Path):
     ) as serving:
         assert serving.stdout is not None
         line = next(line for line in serving.stdout if line.startswith("curl "))
-        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
-        os.killpg(serving.pid, signal.SIGINT)
-        serving.wait(60)
-    assert done.returncode == 0, done.stderr
-    assert '"op":"close"' in done.stdout
+        # As it is, again, with another text, and on a machine that has no uuidgen.
+        commands = [
+            (line, None),
+            (line, None),
+            (line.replace("Hello", "Another text"), None),
+            (line.replace("Hello", "A third text"), {"PATH": str(only(tmp_path, "cat", "curl"))}),
+        ]
+        try:
+            done = [
+                subprocess.run(
+                    ["/bin/sh", "-c", command], env=env, capture_output=True, text=True, timeout=10, check=False
+                )
+                for command, env in commands
+            ]
+        finally:
+            os.killpg(serving.pid, signal.SIGINT)
+            serving.wait(60)
+    for each in done:
+        assert each.returncode == 0, each.stderr
+        assert '"op":"close"' in each.stdout
+    assert "Another text" in "".join(json.loads(data)["p"] for data in deltas(done[2].stdout))
+    assert "A third text" in "".join(json.loads(data)["p"] for data in deltas(done[3].stdout))
+
+
+def deltas(stream: str) -> list[str]:
+    return re.findall(r'^data: (\{"op":"delta".*)$', stream, flags=re.MULTILINE)
+
+
+def only(folder: Path, *programs: str) -> Path:
+    """A folder for PATH that has these programs and no others."""
+    path = folder / "bin"
+    path.mkdir()
+    for program in programs:
+        (path / program).symlink_to(str(shutil.which(program)))
+    return path
 
 
 def test_the_commands_of_the_readme_are_what_ci_runs():

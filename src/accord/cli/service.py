@@ -8,7 +8,6 @@ from functools import partial
 from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Final
-from uuid import uuid4
 
 from accord.cli.assemble import build_engine, session_rules
 from accord.cli.loop import event_loop_runner
@@ -38,6 +37,8 @@ NO_TOKENS: Final = (
     "Every request will be refused: this service requires tokens, and none is left. Add one with "
     "`accord tokens add USER`, or allow access without tokens with `accord tokens open`"
 )
+NEW_ID: Final = "$(uuidgen 2>/dev/null || cat /proc/sys/kernel/random/uuid)"
+"""Makes a request id in a POSIX shell: macOS and BSD have the program, Linux has at least the file."""
 FOR_CALLERS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 """What only callers who are let in are told; whether the service is well, and its contract, anybody may know."""
 
@@ -108,9 +109,9 @@ def is_loopback(host: str) -> bool:
 
 
 def announce(agent: str, address: str, *, is_open: bool) -> None:
-    """Say where it is, and print a line that asks it something."""
+    """Print where the service is, and a command that sends a request; run again, it sends a new one."""
     asked = {
-        "request_id": str(uuid4()),
+        "request_id": "NEW_ID",
         "context": {"session_id": "first", "user": {"id": "me" if is_open else "USER", "name": "Me"}},
         "payload": {"query": "Hello"},
     }
@@ -120,8 +121,10 @@ def announce(agent: str, address: str, *, is_open: bool) -> None:
         f"Accord serves {agent} at {address} (Ctrl-C stops it, {address}/docs tells more). Try{known}:\n",
         file=sys.stderr,
     )
+    # The id stands between double quotes of the shell inside of the single quotes around the body.
+    body = json.dumps(asked).replace("NEW_ID", f"'\"{NEW_ID}\"'")
     print(
         f"curl -N {address}/v1/assist -H 'content-type: application/json' -H 'accept: text/event-stream'{token}"
-        f" -d '{json.dumps(asked)}'",
+        f" -d '{body}'",
         flush=True,
     )

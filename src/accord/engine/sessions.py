@@ -7,7 +7,7 @@ through any process. It knows the store only as a Protocol.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +21,7 @@ from pydantic_core import from_json
 
 from accord.core.record import record_request
 from accord.core.seal import Sealed, Sign, seal_members
+from accord.core.summarise import response_metrics
 from accord.engine.account import STATES, interrupted_members, negotiated_by, outcome_of, receipt_members
 from accord.engine.engine import Engine
 from accord.engine.heartbeat import HeartbeatThread
@@ -48,6 +49,10 @@ Telling = Callable[[str | None], dict[str, Any]]
 INTERRUPTED: Final = "The service was stopped in the middle of this turn"
 TOO_MANY: Final = "Too many turns are running"
 NO_REQUEST: Final = "There is no such request here"
+USED_BEFORE: Final = (
+    "This request id was used before, for another request: use a new request_id (a random UUID) for every new request, "
+    "and the same one only to send the same request again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,12 +363,6 @@ class Sessions:
                 turn.cancel()
 
 
-def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """What a `ServiceResponse` says of how it came about; the same whenever it is asked for."""
-    adapted: Mapping[str, Any] = receipt.get("adaptation") or {"totals": {}}
-    return {"duration_ms": receipt["timings"]["total_ms"], "adaptation": adapted["totals"]}
-
-
 def _with_capabilities(request: ServiceRequest, capabilities: Any) -> ServiceRequest:
     if request.payload.capabilities == capabilities:
         return request
@@ -383,8 +382,7 @@ def _same_request(known: TurnRecord, record: TurnRecord) -> None:
     if known.owner != record.owner:
         raise RefusedError(NO_REQUEST, ErrorCode.NOT_FOUND, {})  # as for every other look at another one's request
     if (known.session_id, known.request_digest) != (record.session_id, record.request_digest):
-        told = "This request id was used before, for another request"
-        raise RefusedError(told, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
+        raise RefusedError(USED_BEFORE, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
 
 
 def _receipt_record(sealed: Sealed) -> ReceiptRecord:

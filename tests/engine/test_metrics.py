@@ -1,0 +1,143 @@
+"""What a whole answer says of how it came about: who answered, who failed before, what was emulated or lost."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from accord.agent import Agent, Turn, Yielded
+from accord.backends.scripted import Fault, ScriptedBackend
+from accord.core.emulate.choose import preset_config
+from accord.core.plan import PlanConfig
+from accord.engine import Dispatcher, Engine, Sessions
+from accord.errors import BackendError, RefusedError
+from accord.ports import Backend
+from accord.stores.sqlite import SqliteStore
+from accord.wire.plan import UnknownPolicy
+from accord.wire.request import ServiceRequest
+from accord.wire.response import ServiceResponse
+
+STREAMS = {"streaming": "native"}
+SANDBOX = {"restricted": {"reason": "sandbox"}}
+
+
+def request(**payload: Any) -> ServiceRequest:
+    return ServiceRequest.model_validate(
+        {
+            "request_id": str(UUID(int=1)),
+            "context": {"session_id": "s", "user": {"id": "u", "name": "U"}},
+            "payload": {"query": "hi", **payload},
+        }
+    )
+
+
+def requiring(*names: str) -> dict[str, Any]:
+    return {"requirements": {"required": [{"capability": name, "min_support": "emulated"} for name in names]}}
+
+
+async def relay(turn: Turn) -> AsyncIterator[Yielded]:
+    async for text in turn.ask():
+        yield text
+
+
+async def careful(turn: Turn) -> AsyncIterator[Yielded]:
+    """Asks twice; a question that fails is not the end of its turn."""
+    for question in ("first", "second"):
+        try:
+            async for text in turn.ask(question):
+                yield text
+        except (BackendError, RefusedError):
+            yield "failed. "
+
+
+def work_of(tmp_path: Path, asked: ServiceRequest, *backends: Backend, run: Any = relay, **config: Any) -> Any:
+    """`metrics.work` of this request: live, from the store of the same process, and from another process's."""
+
+    async def ask() -> list[ServiceResponse]:
+        answers: list[ServiceResponse] = []
+        for _ in range(2):
+            store = SqliteStore(tmp_path / "accord.db")
+            await store.open()
+            sessions = Sessions(Engine(Agent(run), Dispatcher(backends, config=PlanConfig(**config))), store)
+            answers += [await sessions.respond(asked), await sessions.respond(asked)]
+            await sessions.drain(1)
+            await store.close()
+        return answers
+
+    first, *others = asyncio.run(asyncio.wait_for(ask(), 30))
+    assert [other.dump() for other in others] == [first.dump()] * 3
+    assert ServiceResponse.parse(first.to_json()).to_json() == first.to_json()
+    assert first.metrics is not None
+    assert set(first.metrics) == {"duration_ms", "adaptation", "work"}
+    return first.metrics["work"]
+
+
+def test_the_backend_that_answered_is_named(tmp_path: Path):
+    assert work_of(tmp_path, request(), ScriptedBackend("a", [["Hello"]], STREAMS)) == [{"backend": "a"}]
+
+
+def test_backends_that_failed_before_are_named_in_order(tmp_path: Path):
+    backends = [
+        ScriptedBackend("a", [[Fault("gone")]], STREAMS),
+        ScriptedBackend("b", [[Fault("gone, too")]], STREAMS),
+        ScriptedBackend("c", [["Hello"]], STREAMS),
+    ]
+    failed = [{"backend": "a", "code": "backend_failed"}, {"backend": "b", "code": "backend_failed"}]
+    assert work_of(tmp_path, request(), *backends) == [{"backend": "c", "fallbacks": failed}]
+
+
+def test_emulations_say_who_performs_them_and_are_those_of_the_backend_that_answered(tmp_path: Path):
+    able = {**STREAMS, "extended_thinking": "native", "tool_bash": "native"}
+    backends = [
+        ScriptedBackend("able", [[Fault("gone")]], able),
+        ScriptedBackend("limited", [["Hello"]], {**STREAMS, "tool_bash": SANDBOX}),
+    ]
+    (work,) = work_of(tmp_path, request(**requiring("extended_thinking", "tool_bash")), *backends)
+    assert work["backend"] == "limited"
+    assert work["emulated"] == [
+        {
+            "capability": "extended_thinking",
+            "by": "accord",
+            "strategy": "system_prompt_injection",
+            "reason": "not declared",
+        },
+        {"capability": "tool_bash", "by": "backend", "strategy": "restricted: sandbox"},
+    ]
+
+
+def test_what_was_lost_or_only_tried_is_named(tmp_path: Path):
+    async def stops(turn: Turn) -> AsyncIterator[Yielded]:
+        async for text in turn.ask(stop=["END"], parameters={"temperature": 0.1}):
+            yield text
+
+    backend = ScriptedBackend("a", [["one END two"]], {**STREAMS, "temperature": "unsupported"})
+    asked, emulation = request(), preset_config()
+    (work,) = work_of(tmp_path, asked, backend, run=stops, emulation=emulation)
+    assert work["lost"] == [
+        {"capability": "temperature", "reason": "declared unsupported"},
+        {"capability": "stop_sequences", "reason": "text_after_stop", "count": 4},
+    ]
+
+
+def test_what_a_manifest_is_silent_about_is_named_as_tried(tmp_path: Path):
+    backend = ScriptedBackend("a", [["Hello"]], STREAMS)
+    (work,) = work_of(tmp_path, request(**requiring("logprobs")), backend, unknown=UnknownPolicy.TRY)
+    assert work == {"backend": "a", "tried": ["logprobs"]}
+
+
+@pytest.mark.parametrize("script", [[Fault("gone")], ["so far", Fault("gone")]], ids=["at once", "in the middle"])
+def test_a_question_that_nobody_answered_names_no_backend(tmp_path: Path, script: list[Any]):
+    backend = ScriptedBackend("a", [script, ["Hello"]], STREAMS)
+    first, second = work_of(tmp_path, request(), backend, run=careful)
+    assert first == {"fallbacks": [{"backend": "a", "code": "backend_failed"}]}
+    assert second == {"backend": "a"}
+
+
+def test_an_agent_that_asks_nobody_has_no_work(tmp_path: Path):
+    async def alone(turn: Turn) -> AsyncIterator[Yielded]:
+        yield turn.text
+
+    assert work_of(tmp_path, request(), run=alone) == []
