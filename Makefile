@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-mutants check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-wire clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models draw inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready ## Run the whole tes
 
 test-peers: $(VENV)/heavy/.ready ## Run ours against real agents and clients that take a while to install
 	ACCORD_PEERS=$(VENV)/heavy $(BIN)/python -m pytest -n 0 --timeout 600 tests/peers/heavy
+
+test-roles: $(READY) ## Install the wheel into a fresh environment and walk the paths of its five kinds of users
+	ACCORD_ROLES=1 $(BIN)/python -m pytest --timeout 180 tests/roles $(ARGS)
 
 test-faults: $(READY) ## Run turns under kill -9, pauses, full disks, wrong clocks and blocking agents (minutes; prints figures)
 	ACCORD_FAULTS=1 $(BIN)/python -m pytest -n 0 -s tests/faults $(ARGS)

@@ -1,0 +1,69 @@
+"""The agent author: writes an agent, serves it, asks it, breaks it, finds out why, and goes on after a restart."""
+
+from typing import Any
+
+from tests.roles.user import User
+
+MY_AGENT = """\
+from accord import Agent
+
+agent = Agent(name="greeter")
+
+
+@agent
+async def answer(turn):
+    if "drawer" in turn.text:
+        raise LookupError("the drawer is empty")
+    yield turn.progress("Thinking", 0.5)
+    yield f"You said {turn.text}. "
+    yield f"We have exchanged {len(turn.history)} messages before."
+"""
+
+VOICE: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}
+
+
+def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
+    user.write("my_agent.py", MY_AGENT)
+    with user.serve("my_agent:agent") as served:
+        # The line that was printed can be pasted as it is, and asks for JSON as well as for events.
+        streamed = user.shell(served.curl)
+        assert '"op":"delta"' in streamed
+        assert "You said Hello." in streamed
+        assert streamed.rstrip().endswith('{"op":"close"}')
+        whole = user.shell(served.curl.replace("text/event-stream", "application/json"))
+        assert '"You said Hello. We have exchanged 0 messages before."' in whole
+
+        # The same over HTTP from a program, in another session.
+        first = served.ask("good morning")
+        assert first.status == 200
+        assert first.body["output"]["text"] == "You said good morning. We have exchanged 0 messages before."
+        packets = served.ask("good evening", accept="text/event-stream").packets
+        assert [packet["op"] for packet in packets] == ["event", "delta", "delta", "close"]
+        assert "2 messages before" in packets[2]["p"]
+
+        # A client that shows nothing but text gets nothing but text.
+        packets = served.ask("hi", "by voice", accept="text/event-stream", capabilities=VOICE).packets
+        assert {packet["op"] for packet in packets} == {"delta", "close"}
+
+        # The agent raises: the client learns that it failed and nothing else.
+        failed = served.ask("look into the drawer")
+        assert failed.status == 500
+        assert failed.body["code"] == "agent_failed"
+        assert "drawer is empty" not in failed.text
+        assert served.ask("still there?").status == 200
+        assert served.press_ctrl_c() == 0
+
+    # The state of a user is in their home, and nowhere else.
+    assert (user.home / ".local/state/accord/accord.db").is_file()
+    assert {path.name for path in user.folder.iterdir()} <= {"my_agent.py", "serve.log", "__pycache__"}
+
+    # A second run remembers both the session and the answers that it gave.
+    with user.serve("my_agent:agent") as served:
+        told = served.ask("good night").body["output"]["text"]
+        assert told.startswith("You said good night. We have exchanged ")
+        assert not told.startswith("You said good night. We have exchanged 0 ")
+        again = served.fetch(f"/v1/requests/{first.body['request_id']}")
+        assert again.body["output"] == first.body["output"]
+        assert served.press_ctrl_c() == 0
+    listed = user.accord("sessions", "list", "me").stdout
+    assert "mine  greeter" in listed

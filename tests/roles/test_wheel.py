@@ -1,0 +1,92 @@
+"""What `pip install accord-agents` gives: the wheel's files, its version, and a service without any extra."""
+
+from dataclasses import replace
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.roles.install import Installation
+from tests.roles.user import User
+
+IMPORT_ALL = """\
+from importlib import import_module
+from pkgutil import walk_packages
+
+import accord
+
+for module in walk_packages(accord.__path__, "accord."):
+    if ".__main__" in module.name or ".migrations." in module.name:
+        continue
+    try:
+        import_module(module.name)
+    except Exception:
+        print(module.name)
+"""
+EXTRAS = ("asyncpg", "PIL", "jwt", "opentelemetry", "cryptography")
+
+
+def test_the_wheel_has_everything_that_runs_and_nothing_that_does_not(installed: Installation):
+    names = set(ZipFile(installed.wheel).namelist())
+    [folder] = {name.split("/")[0] for name in names if ".dist-info/" in name}
+    assert {
+        "accord/py.typed",
+        "accord/backends/facts/snapshot.json",
+        "accord/stores/migrations/env.py",
+        f"{folder}/licenses/LICENSE",
+        f"{folder}/entry_points.txt",
+    } <= names
+    assert any(name.startswith("accord/stores/migrations/versions/") for name in names)
+    assert {name.split("/")[0] for name in names} == {"accord", folder}
+    assert [name for name in names if "test" in Path(name).name or "__pycache__" in name] == []
+
+
+def test_the_environment_runs_the_wheel_and_not_this_checkout(user: User, installed: Installation):
+    place = user.run("python", "-c", "import accord; print(accord.__file__)").stdout.strip()
+    assert Path(place) == installed.packages / "accord" / "__init__.py"
+
+
+def test_the_command_and_the_wheel_agree_on_the_version(user: User, installed: Installation):
+    version = installed.wheel.name.split("-")[1]
+    assert user.accord("--version").stdout == f"accord {version}\n"
+    metadata = "from importlib.metadata import version; print(version('accord-agents'))"
+    assert user.run("python", "-c", metadata).stdout == f"{version}\n"
+
+
+@pytest.mark.parametrize("package", EXTRAS)
+def test_no_extra_is_installed(user: User, package: str):
+    looked = f"from importlib.util import find_spec; print(find_spec({package!r}))"
+    assert user.run("python", "-c", looked).stdout == "None\n"
+
+
+def test_only_what_an_extra_is_for_needs_it(user: User):
+    user.write("import_all.py", IMPORT_ALL)
+    failed = user.run("python", "-W", "error", "import_all.py").stdout.split()
+    assert failed == ["accord.servers.keys", "accord.servers.oidc", "accord.stores.postgres"]
+
+
+def test_the_demo_is_served_without_any_extra(user: User):
+    with user.serve() as served:
+        assert served.ask("Hello").status == 200
+        assert served.fetch("/health").body["status"] == "ok"
+        assert "accord_turns_total" in served.fetch("/metrics").text
+        assert served.fetch("/docs", accept="text/html").status == 200
+        assert served.press_ctrl_c() == 0
+    assert "Traceback" not in served.log
+
+
+@pytest.mark.parametrize(
+    ("config", "extra"),
+    [
+        ('[store]\nkind = "postgres"\n', "accord-agents[postgres]"),
+        ('[server.oidc]\nissuer = "https://id.example"\naudience = "accord"\n', "accord-agents[oidc]"),
+        ('signing_key = "key.pem"\n', "accord-agents[signing]"),
+    ],
+)
+def test_a_configuration_that_takes_an_extra_names_it(user: User, config: str, extra: str):
+    user = replace(user, variables={"ACCORD_STORE_URL": "postgresql://localhost/accord"})
+    user.write("mine.toml", config)
+    user.write("key.pem", "")
+    told = user.accord("serve", "--port", "0", "--config", "mine.toml", status=2).stderr
+    assert extra in told
+    assert told.count("\n") == 1
