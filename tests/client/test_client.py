@@ -78,7 +78,7 @@ def test_capabilities_said_with_a_question_go_before_the_clients(drive: Drive):
 
 
 def test_users_and_capabilities_may_be_dicts(drive: Drive):
-    voice = {"supported_events": [], "prefers_markdown": False}
+    voice: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}
     with (
         FaultyServer(answer) as server,
         drive(server.url, user={"id": "a", "name": "Ann"}, capabilities=voice) as driver,
@@ -182,23 +182,22 @@ def free_port() -> int:
         return listening.getsockname()[1]
 
 
+CALLS: dict[str, Callable[[Driver], Any]] = {
+    "ask": lambda driver: driver.run("ask", "hi"),
+    "stream": lambda driver: driver.read(driver.client.stream("hi"), []),
+    "resume": lambda driver: driver.read(driver.client.resume(REQUEST_ID), []),
+    "capabilities": lambda driver: driver.run("capabilities"),
+    "health": lambda driver: driver.run("health"),
+}
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda driver: driver.run("ask", "hi"),
-        lambda driver: driver.read(driver.client.stream("hi"), []),
-        lambda driver: driver.read(driver.client.resume(REQUEST_ID), []),
-        lambda driver: driver.run("capabilities"),
-        lambda driver: driver.run("health"),
-    ],
-    ids=["ask", "stream", "resume", "capabilities", "health"],
-)
-def test_a_service_that_does_not_run_is_an_error_at_once(drive: Drive, call: Callable[[Driver], Any], host: str):
+@pytest.mark.parametrize("call", CALLS)
+def test_a_service_that_does_not_run_is_an_error_at_once(drive: Drive, call: str, host: str):
     waits = Waits()
     address = f"http://{host}:{free_port()}"
     with drive(address, wait=waits) as driver, pytest.raises(ConnectionFailedError) as caught:
-        call(driver)
+        CALLS[call](driver)
     assert f"nothing listens at {address} (connection refused)" in caught.value.message
     assert "Start it with `accord serve`, or correct the address" in caught.value.message
     assert waits.asked == []

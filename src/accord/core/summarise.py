@@ -60,7 +60,7 @@ def _offered(candidates: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 def _compromises(offer: Mapping[str, Any]) -> dict[str, Any]:
     negotiated = offer["negotiation"]
-    strategies = negotiated.get("strategies") or {}
+    strategies: Mapping[str, Any] = negotiated.get("strategies") or {}
     by_accord = [
         {
             "capability": rescue["capability"],
