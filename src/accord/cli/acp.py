@@ -10,7 +10,9 @@ from accord.config import Loaded
 
 
 def acp_command(  # noqa: PLR0913 - one flag each
-    agent: Annotated[str | None, typer.Argument(help="module:name, or an agent of the configuration.")] = None,
+    agent: Annotated[
+        str | None, typer.Argument(help="module:name, file.py:name, or an agent of the configuration.")
+    ] = None,
     *,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write logs for a program.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
@@ -37,6 +39,7 @@ def _run(loaded: Loaded, agent: str | None) -> None:
     from accord.cli.signing import signer  # noqa: PLC0415
     from accord.engine import Sessions  # noqa: PLC0415
     from accord.servers.acp import serve_acp  # noqa: PLC0415
+    from accord.servers.watch import Log, Watch  # noqa: PLC0415
 
     engine = build_engine(loaded, agent=agent)
 
@@ -44,7 +47,7 @@ def _run(loaded: Loaded, agent: str | None) -> None:
         async with opened(loaded, engine) as store:
             # Nobody reads a turn whose editor is gone, so it stops.
             rules = session_rules(loaded.config, at_once=loaded.config.limits.concurrent_turns, stop_unread_after_s=0)
-            sessions = Sessions(engine, store, rules, sign=signer(loaded))
+            sessions = Sessions(engine, store, rules, ended=Watch(Log()).turn_ended, sign=signer(loaded))
             await serve_acp(sessions, owner=_user(), version=version("accord-agents"))
 
     event_loop_runner()(serve())

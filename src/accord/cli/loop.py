@@ -1,14 +1,22 @@
-"""The event loop that commands run on: the quickest that this machine has, and one that no agent's task can stop."""
+"""The event loop that commands run on: uvloop where there is one, never stopped by a task of an agent.
+
+What an agent's task or callback raises and nothing awaits is logged as an exception of the agent.
+"""
 
 import asyncio
 import logging
 import signal
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, Final, TypeVar
+
+import accord
+from accord.engine.agent_log import log_agent_error
 
 ResultT = TypeVar("ResultT")
 
 LOG: Final = logging.getLogger("accord.loop")
+OUR_CODE: Final = str(Path(accord.__file__).parent)
 
 
 def event_loop_runner() -> Callable[[Coroutine[Any, Any, ResultT]], ResultT]:
@@ -28,6 +36,7 @@ def _run(
     main: Coroutine[Any, Any, ResultT], make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
 ) -> ResultT:
     with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.get_loop().set_exception_handler(report_lost_error)
         task = runner.get_loop().create_task(main)
         while True:
             try:
@@ -38,7 +47,28 @@ def _run(
                     raise
                 if not _is_contained(error):
                     raise
-                LOG.error("A task of an agent tried to stop the process (%s)", type(error).__name__)
+                log_agent_error("A task of an agent tried to stop the process", error)
+
+
+def report_lost_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception that nothing awaits, as the agent's if it comes from a task or callback that is not ours."""
+    error: BaseException | None = context.get("exception")
+    task: Any = context.get("task") or context.get("future")
+    coroutine = task.get_coro() if hasattr(task, "get_coro") else None
+    code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return  # it went through the loop, and was logged there
+    if error is None or (code is not None and code.co_filename.startswith(OUR_CODE)):
+        loop.default_exception_handler(context)
+        return
+    stack = context.get("source_traceback") or ()  # known only if asyncio runs in debug mode
+    created = next((frame for frame in reversed(stack) if "asyncio" not in Path(frame.filename).parts), None)
+    fields = {
+        "task": None if code is None else f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}",
+        "created_at": None if created is None else f"{created.filename}:{created.lineno}",
+    }
+    what = "A task failed and nothing awaited it" if task is not None else "A callback failed"
+    log_agent_error(what, error, fields={name: value for name, value in fields.items() if value is not None})
 
 
 async def _result(task: asyncio.Task[ResultT]) -> ResultT:

@@ -5,7 +5,7 @@ slows its own agent and backend, nothing is queued, and other turns do not notic
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
@@ -16,13 +16,22 @@ from accord.core.order import PacketOrder, Stage
 from accord.core.sizes import SizeLimits, TurnSize, divided
 from accord.core.validate import ContentValidator, Limits
 from accord.core.validate.declaration import read_declaration
+from accord.engine.agent_log import log_agent_error
 from accord.engine.clock import SystemClock
 from accord.engine.contain import Contained
 from accord.engine.dispatch import Account, Dispatcher
-from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits, agent_failed
+from accord.engine.limits import NOTHING_MORE, AgentRaisedError, Patience, TimeLimits, agent_failed
 from accord.engine.permissions import Permissions
 from accord.engine.questions import Questions
-from accord.errors import AccordError, AgentError, RefusedError
+from accord.errors import (
+    AccordError,
+    AgentError,
+    BackendError,
+    EmulationError,
+    RefusedError,
+    TimedOutError,
+    TurnCancelledError,
+)
 from accord.ports import Clock, Permits
 from accord.wire.chat import ChatMessage
 from accord.wire.event import PresentationEvent
@@ -37,6 +46,10 @@ from accord.wire.response import ServiceResponse
 CLOSE: Final = ClosePacket()
 PART_BYTES: Final = 32 * 1024
 """A longer text is adapted in parts, so that other turns go on between them: 24 MB of short lines take a minute."""
+
+TURN_ERRORS: Final = (AgentError, BackendError, EmulationError, RefusedError, TimedOutError, TurnCancelledError)
+"""Errors that end a turn under their own code. Any other one that comes out of an agent is a defect of the agent, also
+one of ours: a malformed tool that it passed to `ask` is not the client's invalid message."""
 
 
 class Engine:
@@ -179,12 +192,18 @@ class RunningTurn:
         self.is_complete = True
 
     def _ended_by(self, error: Exception) -> list[StreamPacket]:
-        """What is told of an error that ends the turn; nothing if the agent has told of one itself."""
+        """The packets for an error that ends the turn; none if the agent has sent an error packet itself."""
         if isinstance(error, UserFacingError):
             told = self._turn.user_error(str(error), retryable=error.retryable, domain="tool")
             return [EventPacket(p=told.dump())]
-        self.failure = failure = error if isinstance(error, AccordError) else agent_failed(error)
+        self.failure = failure = error if isinstance(error, TURN_ERRORS) else agent_failed(error)
+        if isinstance(failure, AgentError):
+            self._log("The agent failed", failure)
         return [ErrorPacket(p=stream_error(failure))] if self._order.stage is Stage.OPEN else []
+
+    def _log(self, message: str, error: BaseException) -> None:
+        raised = error.__cause__ or error if isinstance(error, AgentRaisedError) else error
+        log_agent_error(message, raised, request_id=self.request_id, fields={"agent": self._engine.agent.name})
 
     def _is_heavy(self, packet: StreamPacket) -> bool:
         return type(packet) is not DeltaPacket and self.adapter.is_heavy(packet)
@@ -221,7 +240,7 @@ class RunningTurn:
 
     def _agent(self) -> "_Closing":
         with Contained(agent_failed):
-            return _Closing(self._engine.agent.run(self._turn))
+            return _Closing(self._engine.agent.run(self._turn), self._log)
 
     async def _in_image_thread(self, packet: StreamPacket) -> Sequence[StreamPacket]:
         return await asyncio.get_running_loop().run_in_executor(self._engine.image_threads, self._adapted, packet)
@@ -268,10 +287,11 @@ class _ImagesInTime:
 
 
 class _Closing:
-    """An agent's items; what closing them raises ends the turn, unless it has ended in another error before."""
+    """An agent's items; what closing them raises ends the turn, or is logged if another error has ended it before."""
 
-    def __init__(self, items: Any) -> None:
+    def __init__(self, items: Any, log: Callable[[str, BaseException], None]) -> None:
         self._items: Final = items
+        self._log: Final = log
 
     async def __aenter__(self) -> Any:
         return self._items
@@ -280,9 +300,10 @@ class _Closing:
         try:
             with Contained(agent_failed):
                 await self._items.aclose()
-        except Exception:
+        except Exception as error:
             if kind is None:
                 raise
+            self._log("The agent failed while it was stopped", error)
 
 
 def _party(agent: Agent, protocol_version: int) -> AgentParty:

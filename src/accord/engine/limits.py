@@ -214,8 +214,12 @@ class Wait:
             self._task.cancel()
 
 
-def agent_failed(error: BaseException) -> AgentError:
+class AgentRaisedError(AgentError):
+    """Agent code raised something that is not ours; `__cause__` is what it raised."""
+
+
+def agent_failed(error: BaseException) -> AgentRaisedError:
     """What a client may know of an agent's own exception: its type, never its text."""
-    failure = AgentError(f"The agent failed ({type(error).__name__})")
+    failure = AgentRaisedError(f"The agent failed ({type(error).__name__})")
     failure.__cause__ = error
     return failure

@@ -1,16 +1,20 @@
 """Log lines: one a turn, one an HTTP request, as JSON for machines or as text for terminals.
 
 They hold names, counts and times, never what a user or a model said, never a token or the value of a header. For that
-reason an exception is told by its kind and its place: its text may quote anybody. Warnings of the libraries that serve
-and trace go through the same format, with the first line of their message; no other logger is touched.
+reason an exception is written as its type and its stack: its message may quote anybody. There are two exceptions to
+this, without which an operator could not find a defect: what agent code raises is written with its message, and so is
+the error message of a backend (see `backend_fields`). Warnings of the libraries that serve and trace go through the
+same format, with the first line of their message; no other logger is touched.
 """
 
 import json
 import logging
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
+from types import TracebackType
 from typing import Any, Final, cast
 
 from pydantic_core import to_json
@@ -21,8 +25,15 @@ from accord.wire.adaptation import Rung
 from accord.wire.receipt import OutcomeStatus, ReceiptBody
 
 LOGGER: Final = "accord"
+AGENT_LOGGER: Final = "accord.agent"
+"""The logger of exceptions of agent code, which are written with their message; `engine/agent_log.py` writes to it."""
 LIBRARIES: Final = ("aiohttp", "asyncio", "opentelemetry", "sqlalchemy", "uvicorn", "websockets")
 LEVELS: Final = ("debug", "info", "warning", "error")
+MAX_FRAMES: Final = 40
+MAX_CAUSES: Final = 5
+MAX_MESSAGE_CHARS: Final = 4_000
+MAX_TRACEBACK_LINES: Final = 400
+"""How much is written of one exception. An endless recursion has a thousand frames."""
 
 REQUEST_ID: Final[ContextVar[str | None]] = ContextVar("accord_request_id", default=None)
 """The request that is being served, for every line that is written meanwhile."""
@@ -57,7 +68,7 @@ def told(record: logging.LogRecord) -> dict[str, Any]:
         "request_id": getattr(record, "request_id", None) or REQUEST_ID.get(),
         "user": USER.get(),
         "fields": cast("dict[str, Any] | None", getattr(record, "fields", None)),
-        "error": _failure(record.exc_info[1]) if record.exc_info else None,
+        "exception": _exception(record),
     }
     return {name: value for name, value in line.items() if value is not None}
 
@@ -68,15 +79,43 @@ def _message(record: logging.LogRecord) -> str:
     return message if record.name.partition(".")[0] == LOGGER else message.partition("\n")[0]
 
 
-def _failure(error: BaseException | None) -> dict[str, Any] | None:
-    if error is None:
+def _exception(record: logging.LogRecord) -> dict[str, Any] | None:
+    if not record.exc_info or record.exc_info[1] is None:
         return None
-    frames = traceback.extract_tb(error.__traceback__)
-    kind = type(error)
-    return {
-        "kind": f"{kind.__module__}.{kind.__qualname__}",
-        "at": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
+    _, error, trace = record.exc_info
+    return _described(error, trace, with_message=record.name == AGENT_LOGGER)
+
+
+def _described(
+    error: BaseException, trace: TracebackType | None, *, with_message: bool, depth: int = 0
+) -> dict[str, Any]:
+    """The exception as JSON values, with what caused it."""
+    frames = traceback.extract_tb(trace, limit=-MAX_FRAMES)
+    described: dict[str, Any] = {
+        "type": _type_name(error),
+        "message": _message_of(error) if with_message else None,
+        "stack": [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames],
     }
+    inner = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    is_group = isinstance(error, BaseExceptionGroup)
+    group = cast("BaseExceptionGroup[BaseException]", error).exceptions if is_group else ()
+    if depth < MAX_CAUSES:
+        more = partial(_described, with_message=with_message, depth=depth + 1)
+        described["cause"] = None if inner is None else more(inner, inner.__traceback__)
+        described["exceptions"] = [more(each, each.__traceback__) for each in group[:MAX_CAUSES]] or None
+    return {name: value for name, value in described.items() if value is not None}
+
+
+def _type_name(error: BaseException) -> str:
+    kind = type(error)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message_of(error: BaseException) -> str:
+    try:
+        return str(error)[:MAX_MESSAGE_CHARS]
+    except Exception:  # noqa: BLE001 - `__str__` is agent code, too
+        return "(its message cannot be read)"
 
 
 class JsonLines(logging.Formatter):
@@ -92,16 +131,33 @@ class TextLines(logging.Formatter):
     """One line for a reader: time, level, message, then the fields as `name=value`.
 
     Values are written as JSON in ASCII and the message as one line without control characters: what a peer chose can
-    neither begin a line of its own nor move a cursor.
+    neither begin a line of its own nor move a cursor. An exception of agent code adds its traceback, each line of it
+    escaped and indented.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line = told(record)
         head = f"{line.pop('time')} {line.pop('level'):<7} {make_line(line.pop('message'))}"
-        del line["logger"]
+        is_agent = line.pop("logger") == AGENT_LOGGER
+        exception = line.pop("exception", None) if is_agent else None
+        if exception is not None:
+            head += make_line(f": {exception['type']}: {exception['message']}")
         fields = line.pop("fields", {})
-        return " ".join([head, *(f"{name}={_shown(value)}" for name, value in (line | fields).items())])
+        text = " ".join([head, *(f"{name}={_shown(value)}" for name, value in (line | fields).items())])
+        return text if exception is None else "\n".join([text, *_traceback_lines(record)])
+
+
+def _traceback_lines(record: logging.LogRecord) -> Iterator[str]:
+    """The traceback as Python prints it, escaped and indented, so that no line of it looks like the log's own."""
+    kind, error, trace = cast("tuple[type[BaseException], BaseException, TracebackType | None]", record.exc_info)
+    try:
+        formatted = traceback.TracebackException(kind, error, trace, limit=-MAX_FRAMES, compact=True).format()
+        lines = "".join(formatted).splitlines()
+    except Exception:  # noqa: BLE001 - a log line must not fail, whatever the exception is made of
+        return
+    for line in lines[:MAX_TRACEBACK_LINES]:
+        yield f"    {make_line(line[:MAX_MESSAGE_CHARS])}"
 
 
 def _kind(value: Any) -> str:
