@@ -9,11 +9,16 @@ from accord.cli.terminal import unfiltered_streams
 
 
 def serve_command(  # noqa: PLR0913 - one flag each
-    agent: Annotated[str | None, typer.Argument(help="module:name, or an agent of the configuration.")] = None,
+    agent: Annotated[
+        str | None, typer.Argument(help="module:name, file.py:name, or an agent of the configuration.")
+    ] = None,
     *,
     host: Annotated[str | None, typer.Option(help="Where to listen.")] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one.")] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Allow access without authentication.")] = False,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Restart when a Python file or the configuration changes; for development.")
+    ] = False,
     log_json: Annotated[bool, typer.Option("--log-json", help="Write logs for a program.")] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
     config: ConfigOption = None,
@@ -28,6 +33,10 @@ def serve_command(  # noqa: PLR0913 - one flag each
     loaded = load(config, trusts=trust, store=store)
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = loaded.config.server.model_copy(update=given)
+    if reload:
+        from accord.cli.reload import run_reloading  # noqa: PLC0415 - needed by nobody else
+
+        raise typer.Exit(run_reloading(loaded, settings, agent))
     set_up_logging(log_level, as_json=log_json)
     with unfiltered_streams():
         run_service(loaded, settings, agent, insecure=insecure)
