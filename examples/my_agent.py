@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncIterator
 
-from accord import Agent
-from accord.agent import Turn, Yielded
+from accord import Agent, Turn
+from accord.agent import Yielded
 
-agent = Agent(accepts={"embeddedContext": True}, system="Answer in one sentence.")
+agent = Agent(accepts=["embeddedContext"], system="Answer in one sentence.")
 
 
 @agent

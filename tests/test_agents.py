@@ -1,10 +1,13 @@
 """The agents that come with Accord, and how agents are found."""
 
+import re
 from collections.abc import AsyncIterator
+from functools import partial, wraps
+from typing import Any
 
 import pytest
 
-from accord.agent import Agent, Turn, Yielded, load_agent
+from accord.agent import Agent, Turn, Yielded
 from accord.agents import demo, relay
 from accord.backends.scripted import ScriptedBackend
 from accord.core.show import show_plan, show_tool_call
@@ -75,31 +78,150 @@ def test_the_relay_shows_a_backends_own_work_to_whoever_can_see_it(shows: list[s
     assert said(packets).endswith("Done.")
 
 
-def test_an_agent_is_found_by_module_and_name():
-    assert load_agent("accord.agents:demo") is demo
-
-
-@pytest.mark.parametrize(
-    ("place", "sentence"),
-    [
-        ("accord.agents", "accord.agents: expected module:name, such as my_agent:agent"),
-        ("no_such_module:agent", "no_such_module:agent: there is no module no_such_module"),
-        ("accord.agents:nobody", "accord.agents:nobody: the module has no nobody"),
-        ("accord.errors:FACTS", "accord.errors:FACTS: expected an accord.Agent, found mappingproxy"),
-    ],
-)
-def test_an_agent_that_cannot_be_found_is_told_in_one_sentence(place: str, sentence: str):
-    with pytest.raises(UsageError) as caught:
-        load_agent(place)
-    assert str(caught.value) == sentence
-
-
 def test_an_agent_has_its_functions_name_unless_it_has_its_own():
     async def helper(_: Turn) -> AsyncIterator[Yielded]:
         yield ""
 
     assert Agent(helper).name == "helper"
     assert Agent(helper, name="other").name == "other"
+
+
+def returns_text(turn: Turn):
+    return turn.text
+
+
+async def is_a_coroutine(turn: Turn) -> str:
+    return turn.text
+
+
+def is_a_plain_generator(turn: Turn):
+    yield turn.text
+
+
+async def takes_nothing():
+    yield "a"
+
+
+@pytest.mark.parametrize(
+    ("run", "cure"),
+    [
+        (returns_text, "returns_text cannot be an agent, which is an async generator function; write `async def`"),
+        (is_a_coroutine, "it is a coroutine function: use `yield` instead of `return`"),
+        (is_a_plain_generator, "it is a plain generator: write `async def` instead of `def`"),
+        (takes_nothing, "takes_nothing cannot be an agent: it should take one argument, the turn"),
+        ("demo", "str cannot be an agent, which is an async generator function"),
+    ],
+)
+@pytest.mark.parametrize("is_decorator", [True, False])
+def test_a_function_that_is_no_async_generator_is_refused_at_once(run: Any, cure: str, is_decorator: bool):
+    with pytest.raises(UsageError, match=re.escape(cure)) as caught:
+        Agent()(run) if is_decorator else Agent(run)
+    assert isinstance(run, str) or str(caught.value).startswith(f"{__file__}:{run.__code__.co_firstlineno}: ")
+
+
+class Answering:
+    """An object that is an agent's function."""
+
+    async def __call__(self, turn: Turn) -> AsyncIterator[Yielded]:
+        yield turn.text
+
+    async def answer(self, prefix: str, turn: Turn) -> AsyncIterator[Yielded]:
+        yield prefix + turn.text
+
+
+def passing_on(turn: Turn) -> AsyncIterator[Yielded]:
+    return Answering()(turn)
+
+
+@wraps(Answering().__call__)
+def decorated(*arguments: Any) -> Any:
+    return Answering()(*arguments)
+
+
+@pytest.mark.parametrize(
+    "run", [Answering(), Answering().__call__, partial(Answering().answer, ""), passing_on, decorated]
+)
+def test_whatever_gives_an_async_generator_can_be_an_agent(run: Any):
+    assert said(played(running(Agent(run)).begin(asking("hello")))) == "hello"
+
+
+@pytest.mark.parametrize(
+    ("accepts", "declared"),
+    [
+        (["image"], {"image": True}),
+        (("audio", "embeddedContext", "text"), {"audio": True, "embeddedContext": True}),
+        (["resource"], {"embeddedContext": True}),
+        ([], {}),
+        ({"image": True, "_meta": {"x": 1}}, {"image": True, "_meta": {"x": 1}}),
+        (None, None),
+    ],
+)
+def test_what_an_agent_accepts_is_a_list_of_names_or_a_declaration(accepts: Any, declared: Any):
+    assert Agent(accepts=accepts).accepts == declared
+
+
+@pytest.mark.parametrize(
+    ("accepts", "sentence"),
+    [
+        (["imgae"], 'accepts: unknown content "imgae"; did you mean image?'),
+        ({"Audio": True}, 'accepts: unknown content "Audio"; did you mean audio?'),
+        (["embedded_context"], 'accepts: unknown content "embedded_context"; did you mean embeddedContext?'),
+        (["video"], 'accepts: unknown content "video"; known are image, audio, embeddedContext'),
+        ("image", 'accepts: expected names such as ["image"], or {"image": True}, not \'image\''),
+        ({"image": "yes"}, "accepts: image should be True or False, not 'yes'"),
+    ],
+)
+def test_what_an_agent_cannot_accept_is_refused_in_one_sentence(accepts: Any, sentence: str):
+    with pytest.raises(UsageError) as caught:
+        Agent(accepts=accepts)
+    assert str(caught.value) == sentence
+
+
+def test_a_question_takes_dicts_for_tools_content_and_requirements():
+    async def asking_with_dicts(turn: Turn) -> AsyncIterator[Yielded]:
+        answer = turn.ask(
+            "What is this?",
+            content=[{"type": "image", "data": "aGk=", "mimeType": "image/png"}],
+            tools=[{"name": "add", "input_schema": {"type": "object"}}],
+            requirements={"required": [{"capability": "tool_use", "min_support": "native"}]},
+            stop="END",
+        )
+        yield await answer.text()
+
+    manifest = {**STREAMS, "tool_use": "native", "image_input": "native", "stop_sequences": "native"}
+    backend = ScriptedBackend("a", [["A cat."]], manifest)
+    assert said(played(running(Agent(asking_with_dicts), backend).begin(asking()))) == "A cat."
+    (order,) = backend.orders
+    assert order.tools == [ToolSpec(name="add", input_schema={"type": "object"})]
+    assert order.stop_sequences == ["END"]
+    assert [part.type for part in order.conversation.messages[-1].content] == ["text", "image"]
+    assert order.requirements.required[0].capability == "tool_use"
+
+
+MISTAKES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"tools": [{"name": "add", "inputSchema": {}}]},
+        'ToolSpec: unknown key "inputSchema"; did you mean input_schema?',
+    ),
+    ({"tools": [{"description": "x"}]}, "Not a valid ToolSpec: name: Field required"),
+    ({"schema": ToolSpec}, "schema: expected a JSON Schema as a dict, such as MyModel.model_json_schema()"),
+    ({"requirements": {"require": []}}, 'CapabilityRequirements: unknown key "require"; did you mean required?'),
+]
+
+
+@pytest.mark.parametrize(("question", "sentence"), MISTAKES)
+def test_a_mistake_in_a_question_is_the_agents_failure_and_names_the_cure(
+    question: dict[str, Any], sentence: str, caplog: pytest.LogCaptureFixture
+):
+    async def asks(turn: Turn) -> AsyncIterator[Yielded]:
+        yield await turn.ask(**question).text()
+
+    packets = played(running(Agent(asks), ScriptedBackend("a", [["a"]], STREAMS)).begin(asking()))
+    (error,) = [packet.p for packet in packets if isinstance(packet, ErrorPacket)]
+    assert error.code == "agent_failed"
+    (record,) = [record for record in caplog.records if record.name == "accord.agent"]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == sentence
 
 
 def test_an_agent_goes_on_with_what_its_tools_gave():

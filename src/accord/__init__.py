@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     __version__: str
-    from accord.agent import Agent
+    from accord.agent import Agent, Turn
     from accord.core.adapt import ClientAdapter
     from accord.core.emulate.engine import EmulationEngine, apply_emulation, can_emulate, default_strategy
     from accord.core.negotiate import check_capability, generate_report, negotiate
@@ -123,6 +123,7 @@ __all__ = [
     "StreamPacket",
     "SupportLevel",
     "TimedOutError",
+    "Turn",
     "TurnCancelledError",
     "UsageError",
     "WorkOrder",
@@ -195,6 +196,7 @@ _HOMES: Final = {
     "StreamPacket": "accord.wire.packet",
     "SupportLevel": "accord.wire.support",
     "TimedOutError": "accord.errors",
+    "Turn": "accord.agent",
     "TurnCancelledError": "accord.errors",
     "UsageError": "accord.errors",
     "WorkOrder": "accord.wire.work",

@@ -1,9 +1,9 @@
-"""What users write: an agent is an async generator over a turn.
+"""The API for agent authors: an agent is an async generator over a turn.
 
-    agent = Agent(accepts={"image": True})
+    agent = Agent(accepts=["image"])
 
     @agent
-    async def answer(turn):
+    async def answer(turn: Turn) -> AsyncIterator[Yielded]:
         yield turn.progress("Looking", 0.5)
         async for text in turn.ask(f"Answer briefly: {turn.text}"):
             yield text
@@ -12,19 +12,21 @@ It yields strings, presentation events and, if it must, packets. How they reach 
 file knows no backend, no server and no store.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar, cast
 from uuid import UUID, uuid5
 
+from pydantic import ValidationError
 from pydantic_core import from_json
 
+from accord.core.agent_function import check_agent_function
 from accord.core.answered import message_of, result_of
 from accord.core.permit import ALLOW_OR_REJECT, Offered, permission_question
 from accord.core.profile import ClientProfile, profile_client
 from accord.core.show import show_plan, show_tool_call
-from accord.core.validate.declaration import Declared
+from accord.core.suggest import unknown_name
+from accord.core.validate.declaration import Declared, declare
 from accord.errors import AgentError, UsageError
 from accord.ports import Clock
 from accord.wire.acp.content import ContentBlock
@@ -32,6 +34,7 @@ from accord.wire.answer import AnyPiece, TextPiece, ToolCallPiece, WorkPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.conversation import ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
+from accord.wire.message import Message, invalid_message
 from accord.wire.packet import EventPacket, StreamPacket
 from accord.wire.permission import Permission, PermissionQuestion, PermissionStatus
 from accord.wire.request import ServiceRequest
@@ -42,6 +45,7 @@ _Kind = PresentationEventType
 
 Yielded = str | PresentationEvent | StreamPacket
 Run = Callable[["Turn"], AsyncIterator[Yielded]]
+MessageT = TypeVar("MessageT", bound=Message)
 
 
 class UserFacingError(Exception):
@@ -54,9 +58,10 @@ class UserFacingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What an agent asks the negotiated backend."""
+    """What an agent asks the negotiated backend; `Turn.ask` says what each field means."""
 
     prompt: str | None = None
+    content: Sequence[ContentBlock] | None = None
     system: str | None = None
     schema: Mapping[str, Any] | None = None
     tools: Sequence[ToolSpec] = ()
@@ -162,12 +167,51 @@ class Turn:
         """What came with it; all of it is what the agent accepts."""
         return self.request.payload.content or ()
 
-    def ask(self, prompt: str | None = None, **question: Any) -> Answer:
-        """The negotiated backend's answer. Without a prompt it is given what the user sent.
+    def ask(  # noqa: PLR0913 - one parameter for each thing that a question may have
+        self,
+        prompt: str | None = None,
+        *,
+        content: Sequence[ContentBlock | Mapping[str, Any]] | None = None,
+        system: str | None = None,
+        schema: Mapping[str, Any] | None = None,
+        tools: Sequence[ToolSpec | Mapping[str, Any]] = (),
+        stop: str | Sequence[str] = (),
+        thinking: bool = False,
+        requirements: CapabilityRequirements | Mapping[str, Any] | None = None,
+        parameters: Mapping[str, Any] | None = None,
+        follow: Sequence[ConversationMessage] = (),
+    ) -> Answer:
+        """Ask the negotiated backend: `await turn.ask("…").text()`, or iterate over the text as it comes.
 
-        To go on after calls of tools, ask the same again with `follow=[answer.message, turn.result(call, "…"), …]`.
+        prompt: the question; without one it is what the user wrote.
+        content: images, audio and resources that go with it, as content blocks or the same as dicts. Without it, what
+            the user sent goes with the user's own words, and nothing with a prompt of the agent's.
+        system: the system message, instead of the agent's own.
+        schema: a JSON Schema that the answer must fit; `await turn.ask(schema=…).value()` is then the object.
+        tools: the tools that the model may call: `{"name": …, "description": …, "input_schema": …}` or `ToolSpec`.
+            `await answer.calls()` gives its calls.
+        stop: where the answer ends, one text or several.
+        thinking: whether the model should think before it answers.
+        requirements: what the backend must be able to do, `{"required": [{"capability": …, "min_support": …}]}`,
+            instead of what the client's request requires.
+        parameters: sampling parameters such as `{"temperature": 0.2, "max_tokens": 500}`.
+        follow: to go on after calls of tools, `[answer.message, turn.result(call, "…"), …]`, with all else as before.
         """
-        return Answer(self._asks(self, Question(prompt, **question)))
+        if schema is not None and not isinstance(schema, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise UsageError("schema: expected a JSON Schema as a dict, such as MyModel.model_json_schema()")
+        question = Question(
+            prompt=prompt,
+            content=None if content is None else [_as_message(ContentBlock, block) for block in content],
+            system=system,
+            schema=schema,
+            tools=[_as_message(ToolSpec, tool) for tool in tools],
+            stop=[stop] if isinstance(stop, str) else stop,
+            thinking=thinking,
+            requirements=None if requirements is None else _as_message(CapabilityRequirements, requirements),
+            parameters=parameters or {},
+            follow=follow,
+        )
+        return Answer(self._asks(self, question))
 
     def result(
         self, call: ToolCallPiece, content: str | Sequence[MessagePart], *, is_error: bool = False
@@ -258,18 +302,31 @@ class Turn:
 
 
 class Agent:
-    """An agent: what it accepts in a prompt, and what it does with it."""
+    """An agent: what it accepts in a prompt, and what it does with it.
+
+    `accepts` names what a prompt may carry beside text and links: `["image", "audio", "embeddedContext"]`, or the same
+    as ACP declares it, `{"image": True}`. `system` is the system message of its questions. A function that is not an
+    async generator, or a name that is not known, raises `UsageError` at once.
+    """
 
     def __init__(
-        self, run: Run | None = None, *, name: str | None = None, accepts: Declared = None, system: str | None = None
+        self,
+        run: Run | None = None,
+        *,
+        name: str | None = None,
+        accepts: Declared | Sequence[str] = None,
+        system: str | None = None,
     ) -> None:
-        self.accepts: Final[Declared] = accepts
+        self.accepts: Final[Declared] = declare(accepts)
         self.system: Final = system
         self._name = name
         self._run = run
+        if run is not None:
+            check_agent_function(run)
 
     def __call__(self, run: Run) -> "Agent":
         """Use as a decorator: this is what the agent does."""
+        check_agent_function(run)
         self._run = run
         return self
 
@@ -277,6 +334,11 @@ class Agent:
     def name(self) -> str:
         """What it is called; its function's name unless it has one of its own."""
         return self._name or getattr(self._run, "__name__", "agent")
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether it has a function."""
+        return self._run is not None
 
     @property
     def source_file(self) -> str | None:
@@ -287,26 +349,25 @@ class Agent:
     def run(self, turn: Turn) -> AsyncIterator[Yielded]:
         """Its answer to this turn."""
         if self._run is None:
-            raise AgentError(f"The agent {self.name} does nothing yet: decorate an async generator with it")
+            raise AgentError(f"The agent {self.name} does nothing yet: decorate an async generator function with it")
         found = self._run(turn)
-        if not hasattr(found, "__anext__"):
-            if isinstance(found, Coroutine):
-                found.close()
+        if not hasattr(found, "__anext__"):  # a function whose annotation promises one
             raise AgentError(f"The agent {self.name} should be an async generator: let it yield what it says")
         return found
 
 
-def load_agent(place: str) -> Agent:
-    """The agent at `module:name`."""
-    module, colon, name = place.partition(":")
-    if not colon or not module or not name:
-        raise UsageError(f"{place}: expected module:name, such as my_agent:agent")
+def _as_message(kind: type[MessageT], given: MessageT | Mapping[str, Any]) -> MessageT:
+    """The message that this is, or that this dict describes; raises our error, naming the field, if it is neither."""
+    if isinstance(given, kind):
+        return given
     try:
-        found = getattr(import_module(module), name)
-    except ModuleNotFoundError as error:
-        raise UsageError(f"{place}: there is no module {error.name}") from error
-    except AttributeError as error:
-        raise UsageError(f"{place}: the module has no {name}") from error
-    if not isinstance(found, Agent):
-        raise UsageError(f"{place}: expected an accord.Agent, found {type(found).__name__}")
-    return found
+        made = kind.model_validate(given)
+    except ValidationError as error:
+        raise invalid_message(kind.__name__, error) from None
+    # Messages ignore what they do not know, as the wire wants it; here it is a slip of the author.
+    fields = type(made).model_fields.items()
+    known = list(dict.fromkeys(spelled for name, field in fields for spelled in (name, field.alias or name)))
+    for key in cast("Mapping[str, Any]", given):
+        if key not in known:
+            raise UsageError(f"{kind.__name__}: {unknown_name('key', key, known)}")
+    return made

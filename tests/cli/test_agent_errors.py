@@ -91,7 +91,7 @@ CASES: list[tuple[str, str, str, str, str | None]] = [
     ("task", "A task failed and nothing awaited it", "ValueError", "no entry for pear", "look_up"),
     ("task exit", "A task of an agent tried to stop the process", "SystemExit", "left", None),
     ("callback", "A callback failed", "ValueError", "no entry for plum", "look_up"),
-    ("tool", "The agent failed", "accord.errors.UsageError", "ToolSpec: unknown key 'parameters'", "_as_message"),
+    ("tool", "The agent failed", "accord.errors.UsageError", 'ToolSpec: unknown key "parameters"', "_as_message"),
     ("wrong type", "The agent failed", "accord.errors.AgentError", "The agent yielded a int", None),
     ("stopped", "The agent failed while it was stopped", "ValueError", "no entry for fig", "look_up"),
 ]

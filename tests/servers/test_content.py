@@ -7,6 +7,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.app import Application
+from accord.wire.acp.capabilities import PromptCapabilities
 from accord.wire.receipt import Receipt
 from tests.servers.doors import DOORS, Told, body, make_service, within
 from tests.vectors import read_vectors
@@ -18,8 +19,13 @@ async def run(turn: Turn) -> AsyncIterator[Yielded]:
     yield f"{len(turn.content)} blocks"
 
 
+def declared(row: dict[str, Any]) -> PromptCapabilities | None:
+    """The declaration as it is read off the wire, malformed flags included."""
+    return None if row["capabilities"] is None else PromptCapabilities.model_validate(row["capabilities"])
+
+
 async def told(door: str, row: dict[str, Any]) -> Told | None:
-    async with DOORS[door](Application(make_service(Agent(run, accepts=row["capabilities"])))) as ask:
+    async with DOORS[door](Application(make_service(Agent(run, accepts=declared(row))))) as ask:
         try:
             await ask(body(content=row["content"]))
         except Told as error:

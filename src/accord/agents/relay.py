@@ -1,17 +1,17 @@
 """Passes the conversation to the negotiated backend, and its answer to the client."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, assert_never
 
 from accord.agent import Agent, Turn, Yielded
 from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 
 
-def relay_with(**question: Any) -> Agent:
-    """A relay that adds this to every question: a schema, a system message and the like."""
+def relay_with(*, schema: Mapping[str, Any] | None = None, system: str | None = None) -> Agent:
+    """A relay that adds a schema or a system message to every question."""
 
     async def relays(turn: Turn) -> AsyncIterator[Yielded]:
-        async for piece in turn.ask(**question).pieces():
+        async for piece in turn.ask(schema=schema, system=system).pieces():
             if (shown := _shown(turn, piece)) is not None:
                 yield shown
 

@@ -67,10 +67,12 @@ def answer(loaded: Loaded, asked: Asked, *, streams: bool, as_json: bool, with_r
     """Run the turn and show it; gives whether it was answered."""
     if not asked.prompt.strip() and not asked.content:
         raise UsageError("There is nothing to ask: the prompt is empty")
-    if asked.schema is not None and not isinstance(asked.schema, dict):
+    schema = asked.schema
+    if schema is not None and not isinstance(schema, dict):
         raise UsageError("--schema: expected a JSON Schema, which is an object")
     request = asked.request()
-    engine = build_engine(_only(loaded, asked.backend), agent=relay_with(**_more(asked)))
+    agent = relay_with(schema=cast("dict[str, Any] | None", schema), system=asked.system)
+    engine = build_engine(_only(loaded, asked.backend), agent=agent)
     text, receipt = event_loop_runner()(_run(loaded, engine, request, streams=streams))
     if as_json:
         print(json.dumps(_told(text, receipt, with_receipt=with_receipt), indent=2, ensure_ascii=False))
@@ -166,11 +168,6 @@ class _Display:
         ended = "" if thought or not self._is_thinking else "\n"
         self._is_thinking = bool(thought)
         print(thought, end=ended, file=sys.stderr, flush=True)
-
-
-def _more(asked: Asked) -> dict[str, Any]:
-    more = {"schema": asked.schema, "system": asked.system}
-    return {name: value for name, value in more.items() if value is not None}
 
 
 def _only(loaded: Loaded, name: str | None) -> Loaded:

@@ -2,16 +2,14 @@
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, cast
 
-from accord.agent import Agent, load_agent
-from accord.agents import demo, relay
+from accord.agent import Agent
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.cli.acp_backend import acp_backend
+from accord.cli.find_agent import find_agent
 from accord.cli.known import Known, known_of
 from accord.cli.model_apis import APIS
 from accord.cli.store_file import prepare_store_file
@@ -33,7 +31,6 @@ from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 
 LOG: Final = logging.getLogger("accord.backends")
-BUILT_IN: Final[Mapping[str, Agent]] = {"demo": demo, "relay": relay}
 
 
 def _scripted(config: BackendConfig, known: Known) -> Backend:
@@ -109,17 +106,6 @@ def session_rules(config: Config, **more: Any) -> SessionRules:
     """The rules of remembered turns that this configuration has, and those that a command adds."""
     limits = config.limits
     return SessionRules(history_bytes=limits.max_history_bytes, quota_bytes=limits.max_user_bytes, **more)
-
-
-def find_agent(name: str, config: Config) -> Agent:
-    """The agent of this name: the operator's, a built-in one, or the one at `module:name`."""
-    if name not in config.agents and name in BUILT_IN:
-        return BUILT_IN[name]
-    # People keep their agents in the folder where they start them. It comes after everything that is installed, and
-    # only once our own parts are loaded: a file `json.py` or `PIL.py` in a folder must not become a part of Accord.
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)
-    return load_agent(config.agents.get(name, name))
 
 
 def open_store(loaded: Loaded, *, create: bool = True) -> Store:

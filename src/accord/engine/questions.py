@@ -4,13 +4,14 @@ An agent's turn holds this object and this object holds no turn: a turn that is 
 anybody having to look for circles.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Final
 
 from accord.agent import Question, Turn
 from accord.core.converse import converse
 from accord.engine.dispatch import Account, Dispatcher
 from accord.engine.limits import Patience
+from accord.wire.acp.content import ContentBlock
 from accord.wire.answer import AnyPiece
 
 
@@ -32,7 +33,7 @@ class Questions:
         self.accounts.append(account)
         order = converse(
             prompt=question.prompt if question.prompt is not None else turn.text,
-            content=turn.content if question.prompt is None else (),
+            content=_content(turn, question),
             history=turn.history,
             system=question.system or self._system,
             tools=question.tools,
@@ -52,3 +53,10 @@ class Questions:
         """Close every question that the agent left open, and with it the backend's work."""
         for answer in self._answers:
             await answer.aclose()
+
+
+def _content(turn: Turn, question: Question) -> Sequence[ContentBlock]:
+    """What goes with the question: what the agent gave, else what the user sent if the words are the user's own."""
+    if question.content is not None:
+        return question.content
+    return turn.content if question.prompt is None else ()

@@ -16,16 +16,17 @@ VERSIONS = (1, 2)
 
 
 def declared(row: dict[str, Any]) -> str:
-    """The declaration as an agent's author writes it: a plain object, or the draft's model for what is said as such."""
-    if row["protocolVersion"] == 1:
-        return repr(row["capabilities"])
-    return f"DraftPromptCapabilities.model_validate({row['capabilities']!r})"
+    """The declaration as it is read off the wire, malformed flags included."""
+    if row["capabilities"] is None:
+        return "None"
+    kind = "PromptCapabilities" if row["protocolVersion"] == 1 else "DraftPromptCapabilities"
+    return f"{kind}.model_validate({row['capabilities']!r})"
 
 
 DECLARATIONS = list(dict.fromkeys(declared(row) for row in PROMPTS))
 MODULE = f"""
 from accord import Agent
-from {DraftPromptCapabilities.__module__} import DraftPromptCapabilities
+from {DraftPromptCapabilities.__module__} import DraftPromptCapabilities, PromptCapabilities
 
 
 async def run(turn):

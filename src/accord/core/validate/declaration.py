@@ -1,14 +1,16 @@
-"""Reads what an agent declares about prompts, as it was received.
+"""What an agent declares about prompts: `read_declaration` as it was received, `declare` as an author writes it.
 
 Decision 16: omitted means unsupported, and so does everything malformed. Version 1 says yes with `true`, the version 2
 draft with an object. There are eight possible declarations and one object for each, so that reading one is cheap.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from accord.core.suggest import unknown_name
+from accord.errors import UsageError
 from accord.wire.acp.capabilities import DraftPromptCapabilities, PromptCapabilities
 from accord.wire.acp.content import ContentType
 
@@ -58,3 +60,36 @@ def _draft_yes(flag: Any) -> bool:
 def _accepting(image: bool, audio: bool, embedded: bool) -> Declaration:
     wanted = {ContentType.IMAGE: image, ContentType.AUDIO: audio, ContentType.RESOURCE: embedded}
     return Declaration(tuple(str(kind) for kind in ContentType if kind in ALWAYS_ACCEPTED or wanted[kind]))
+
+
+_NAMES: Final = {**{flag: flag for flag in FLAGS.values()}, **{str(kind): flag for kind, flag in FLAGS.items()}}
+
+
+def declare(accepts: Declared | Sequence[str]) -> Declared:
+    """What an author wrote, as a declaration; raises `UsageError` for a name or a value that means nothing.
+
+    A list of names is the same as an object that says True for each: `["image"]` is `{"image": True}`.
+    """
+    if accepts is None or isinstance(accepts, PromptCapabilities | DraftPromptCapabilities):
+        return accepts
+    if isinstance(accepts, Mapping):
+        _check_flags(cast("Mapping[Any, Any]", accepts))
+        return accepts
+    if isinstance(accepts, str) or not isinstance(accepts, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f'accepts: expected names such as ["image"], or {{"image": True}}, not {accepts!r}')
+    wanted = [each for each in accepts if each not in ALWAYS_ACCEPTED]
+    if unknown := [each for each in wanted if each not in _NAMES]:
+        raise _unknown(unknown[0])
+    return {_NAMES[each]: True for each in wanted}
+
+
+def _check_flags(flags: Mapping[Any, Any]) -> None:
+    for flag, value in flags.items():
+        if flag not in (*FLAGS.values(), "_meta"):
+            raise _unknown(flag)
+        if flag != "_meta" and not isinstance(value, bool | None):
+            raise UsageError(f"accepts: {flag} should be True or False, not {value!r}")
+
+
+def _unknown(name: Any) -> UsageError:
+    return UsageError(f"accepts: {unknown_name('content', str(name), FLAGS.values())}")
