@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar, cast
 from uuid import UUID, uuid5
 
-from pydantic import ValidationError
 from pydantic_core import from_json
 
 from accord.core.agent_function import check_agent_function
@@ -34,7 +33,7 @@ from accord.wire.answer import AnyPiece, TextPiece, ToolCallPiece, WorkPiece
 from accord.wire.chat import ChatMessage
 from accord.wire.conversation import ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
-from accord.wire.message import Message, invalid_message
+from accord.wire.message import Message, as_model
 from accord.wire.packet import EventPacket, StreamPacket
 from accord.wire.permission import Permission, PermissionQuestion, PermissionStatus
 from accord.wire.request import ServiceRequest
@@ -46,6 +45,10 @@ _Kind = PresentationEventType
 Yielded = str | PresentationEvent | StreamPacket
 Run = Callable[["Turn"], AsyncIterator[Yielded]]
 MessageT = TypeVar("MessageT", bound=Message)
+
+A_BLOCK: Final = '{"type": "text", "text": "…"}'
+A_TOOL: Final = '{"name": "add", "description": "Add two numbers", "input_schema": {"type": "object"}}'
+SOME_REQUIREMENTS: Final = '{"required": [{"capability": "tool_use", "min_support": "native"}]}'
 
 
 class UserFacingError(Exception):
@@ -201,13 +204,17 @@ class Turn:
             raise UsageError("schema: expected a JSON Schema as a dict, such as MyModel.model_json_schema()")
         question = Question(
             prompt=prompt,
-            content=None if content is None else [_as_message(ContentBlock, block) for block in content],
+            content=None
+            if content is None
+            else [_as_message(ContentBlock, each, "content", A_BLOCK) for each in content],
             system=system,
             schema=schema,
-            tools=[_as_message(ToolSpec, tool) for tool in tools],
+            tools=[_as_message(ToolSpec, each, "tools", A_TOOL) for each in tools],
             stop=[stop] if isinstance(stop, str) else stop,
             thinking=thinking,
-            requirements=None if requirements is None else _as_message(CapabilityRequirements, requirements),
+            requirements=None
+            if requirements is None
+            else _as_message(CapabilityRequirements, requirements, "requirements", SOME_REQUIREMENTS),
             parameters=parameters or {},
             follow=follow,
         )
@@ -356,14 +363,11 @@ class Agent:
         return found
 
 
-def _as_message(kind: type[MessageT], given: MessageT | Mapping[str, Any]) -> MessageT:
-    """The message that this is, or that this dict describes; raises our error, naming the field, if it is neither."""
-    if isinstance(given, kind):
-        return given
-    try:
-        made = kind.model_validate(given)
-    except ValidationError as error:
-        raise invalid_message(kind.__name__, error) from None
+def _as_message(kind: type[MessageT], given: MessageT | Mapping[str, Any], argument: str, example: str) -> MessageT:
+    """The message that this is, or that this dict describes; raises our error, naming the cure, if it is neither."""
+    made = as_model(kind, given, argument, example)
+    if made is given:
+        return made
     # Messages ignore what they do not know, as the wire wants it; here it is a slip of the author.
     fields = type(made).model_fields.items()
     known = list(dict.fromkeys(spelled for name, field in fields for spelled in (name, field.alias or name)))
