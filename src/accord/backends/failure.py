@@ -1,21 +1,32 @@
 """Every way in which a model endpoint fails, and what each means to us: one table for every API and every transport.
 
-What an endpoint says of its failure may hold keys, prompts and addresses. So a failure is told in our words, with the
-status and the endpoint's own short code; its sentence is a note on the exception, for the operator's eyes only.
+What an endpoint says of its failure may hold keys, prompts and addresses. So the error that a client gets is in our
+words, with the status and the endpoint's own short code. The endpoint's message, without keys, is a note on the
+exception: it goes to the operator's log, the receipt and `accord ask`.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
+from accord.core.terminal import make_line
 from accord.errors import BackendError, ErrorCode
 
 MAX_NOTE_CHARS: Final = 2_000
+MAX_BODY_BYTES: Final = 8_000
+MASK: Final = "…"
+_TAG: Final = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]{0,500}>")
 _SHORT_CODE: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.\-]{0,63}")
-_SECRET: Final = re.compile(r"(?i)\b(?:sk|pk|key|api|bearer|aiza|gsk|xox)[-_ ]?[\w*.\-]{6,}")
+_SECRET: Final = re.compile(
+    r"\b(?:sk|pk|gsk|xox[a-z])[-_][\w*.\-]{6,}"
+    r"|\b(?:key|api|org|proj|acct)[-_](?=[\w*.\-]*[\d*])[\w*.\-]{6,}"
+    r"|\bAIza[\w\-]{10,}|\bbearer\s+(?=\S*[\d*])\S{6,}",
+    re.IGNORECASE,
+)
+"""What keys and account names of providers look like; the configured key itself is masked whatever it looks like."""
 
 
 class Failure(StrEnum):
@@ -122,9 +133,12 @@ class Explained:
 
 
 class EndpointError(BackendError):
-    """A model endpoint failed. `again` says whether the same request may be sent once more, at once."""
+    """A model endpoint failed. `again` says whether the same request may be sent once more, at once.
 
-    def __init__(self, backend: str, explained: Explained) -> None:
+    `secrets` are masked in the endpoint's message.
+    """
+
+    def __init__(self, backend: str, explained: Explained, secrets: Iterable[str] = ()) -> None:
         meaning = MEANINGS[explained.failure]
         self.explained: Final = explained
         self.again: Final = meaning.again
@@ -138,7 +152,7 @@ class EndpointError(BackendError):
             code=meaning.code,
         )
         if explained.said:
-            self.add_note(without_secrets(explained.said))
+            self.add_note(without_secrets(explained.said, secrets))
 
 
 def _details(backend: str, explained: Explained) -> dict[str, Any]:
@@ -153,6 +167,14 @@ def _details(backend: str, explained: Explained) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value is not None}
 
 
-def without_secrets(said: str) -> str:
-    """An endpoint's sentence, shortened, and without what looks like a key."""
-    return _SECRET.sub("…", said[:MAX_NOTE_CHARS])
+def without_secrets(message: str, secrets: Iterable[str] = ()) -> str:
+    """An endpoint's message on one line, shortened, without these secrets and without what looks like a key."""
+    for secret in secrets:
+        message = message.replace(secret, MASK)
+    return make_line(" ".join(_SECRET.sub(MASK, message).split())[:MAX_NOTE_CHARS])
+
+
+def text_of(body: bytes) -> str | None:
+    """The message in the body of an error that is not the API's own, such as a proxy's page; None if there is none."""
+    text = _TAG.sub(" ", body[:MAX_BODY_BYTES].decode(errors="replace")).strip()
+    return text or None

@@ -95,6 +95,8 @@ def account(receipt: Receipt) -> Iterator[str]:
         for failed in work.fallbacks:
             if failed.message != outcome.message:  # the last one is how it ended
                 yield f"failed: {failed.message or failed.code}"
+            if failed.endpoint_message:
+                yield f"{failed.backend} says: {failed.endpoint_message}"
         if work.backend is not None:
             yield from _compromises(work)
     if outcome.status is not OutcomeStatus.DONE:

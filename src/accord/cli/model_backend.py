@@ -116,7 +116,7 @@ class _Options:
             raise UsageError(
                 f"backends.{config.name}: {variables} should hold a key of one line, without spaces around"
             )
-        return Endpoint(base_url, config.model, key)
+        return Endpoint(base_url, config.model, key, list(self._secret_headers().values()))
 
     def upstream(self) -> Upstream:
         """The way there."""

@@ -257,7 +257,9 @@ def _work(work: Work) -> list[RenderableType]:
         for candidate in work.candidates:
             table.add_row(styled(candidate.backend), "yes" if candidate.chosen else "no", styled(candidate.why))
         parts.append(table)
-    parts += [styled(f"fell back from {fallback.backend}: {fallback.code}") for fallback in work.fallbacks]
+    for fallback in work.fallbacks:
+        said = f" ({fallback.endpoint_message})" if fallback.endpoint_message else ""
+        parts.append(styled_line(f"fell back from {fallback.backend}: {fallback.code}{said}"))
     return parts + _free(
         {
             "Negotiation": work.negotiation,

@@ -16,7 +16,7 @@ from accord.core.recall import Recall
 from accord.core.record import record_candidates
 from accord.engine.dispatch import Account
 from accord.engine.engine import Engine, RunningTurn
-from accord.errors import ErrorCode, RefusedError, TurnCancelledError
+from accord.errors import AccordError, ErrorCode, RefusedError, TurnCancelledError
 from accord.ports import Testimony
 from accord.wire.client import ClientCapabilities
 from accord.wire.permission import PermissionRecord
@@ -38,6 +38,9 @@ from accord.wire.receipt import (
     whole_if_it_is,
 )
 from accord.wire.session import SessionRecord, TurnRecord, TurnState
+
+MAX_ENDPOINT_CHARS: Final = 500
+"""How much of an endpoint's own error message is kept."""
 
 
 def receipt_members(
@@ -138,7 +141,7 @@ def _told(outcome: Outcome) -> dict[str, Any]:
 
 def _work(account: Account, engine: Engine) -> dict[str, Any]:
     outcome = account.outcome
-    fallbacks = [Fallback(backend=name, code=error.code, message=error.message) for name, error in account.failures]
+    fallbacks = [_fallback(name, error) for name, error in account.failures]
     if outcome is None:
         return Work(fallbacks=fallbacks).dump()
     # The same needs give the very same plan, so what a receipt says of it is taken down once.
@@ -147,6 +150,12 @@ def _work(account: Account, engine: Engine) -> dict[str, Any]:
         return Work.trusted(fallbacks=fallbacks).dump() | decided
     happened = Work.trusted(fallbacks=fallbacks, emulations=account.emulation, usage=account.usage).dump()
     return happened | decided | _backend(account.backend, engine)
+
+
+def _fallback(backend: str, error: AccordError) -> Fallback:
+    # What an endpoint itself said is a note on the error: see backends/failure.py.
+    said = " ".join(getattr(error, "__notes__", ()))[:MAX_ENDPOINT_CHARS]
+    return Fallback(backend=backend, code=error.code, message=error.message, endpoint_message=said or None)
 
 
 def _decided(outcome: Plan | Refusal) -> dict[str, msgspec.Raw]:

@@ -105,11 +105,14 @@ class Candidacy(Message, frozen=True):
 
 
 class Fallback(Message, frozen=True):
-    """A backend that was given the work and failed before its first packet."""
+    """A backend that was given the work and failed: before its first packet another one was asked, later none."""
 
     backend: str
     code: ErrorCode
     message: str | None = None
+    endpoint_message: str | None = Field(
+        default=None, description="What the endpoint itself said, shortened and without keys."
+    )
 
 
 class Work(Message, frozen=True):

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from accord.errors import UsageError
+from accord.errors import ErrorCode, UsageError
 from accord.servers.watch.logs import LIBRARIES, LOGGER, REQUEST_ID, USER, Log, set_up_logging
+from accord.wire.receipt import Fallback, Work
 from tests.receipts import a_body
 from tests.servers.watch.turns import FAILED, SAID, an_eventful_turn
 
@@ -39,7 +40,7 @@ def line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 def test_a_turn_is_one_line_that_says_what_its_receipt_says(capsys: pytest.CaptureFixture[str]):
     set_up_logging()
     Log().turn_ended(an_eventful_turn())
-    told = line(capsys)
+    told = json.loads(written(capsys)[-1])
     assert told.pop("time").endswith("+00:00")
     assert told == {
         "level": "info",
@@ -62,10 +63,19 @@ def test_a_turn_is_one_line_that_says_what_its_receipt_says(capsys: pytest.Captu
 def test_no_words_of_a_failure_reach_the_log(capsys: pytest.CaptureFixture[str], as_json: bool):
     set_up_logging(as_json=as_json)
     Log().turn_ended(an_eventful_turn(outcome=FAILED))
-    (only,) = written(capsys)
+    only = written(capsys)[-1]
     assert "warning" in only
     assert "backend_failed" in only
     assert SAID not in only
+
+
+def test_a_backend_that_failed_is_a_line_of_its_own_with_what_its_endpoint_said(capsys: pytest.CaptureFixture[str]):
+    failed = Fallback(backend="far", code=ErrorCode.TOO_LARGE, message="far: too long (400)", endpoint_message=NASTY)
+    set_up_logging("warning")
+    Log().turn_ended(a_body(work=[Work(fallbacks=[failed])]))
+    told = line(capsys)
+    assert (told["level"], told["logger"], told["message"]) == ("warning", "accord.backends", "backend failed")
+    assert told["fields"] == failed.dump()
 
 
 @pytest.mark.parametrize(("status", "level"), [(200, "info"), (404, "info"), (503, "warning")])

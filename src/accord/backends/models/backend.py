@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from accord.backends.evidence import Layer, gather, manifest_of
-from accord.backends.failure import EndpointError, Explained, Failure
+from accord.backends.failure import EndpointError, Explained, Failure, text_of
 from accord.backends.models.api import Asking, Broken, CannotCarry, ModelApi, Reading, Told
 from accord.backends.models.manifest import layers
 from accord.backends.upstream import Reply, Upstream, UpstreamError, UpstreamRequest
@@ -52,11 +52,17 @@ class Retrying:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is, which one is asked, and with which key."""
+    """Where a model is, which one is asked, with which key, and which headers' values are secret."""
 
     base_url: str
     model: str
     key: str | None = None
+    secret_headers: Sequence[str] = ()
+
+    @property
+    def secrets(self) -> Sequence[str]:
+        """What no message may repeat."""
+        return [secret for secret in (self.key, *self.secret_headers) if secret]
 
     def __repr__(self) -> str:
         return f"Endpoint({self.base_url!r}, {self.model!r})"
@@ -124,7 +130,7 @@ class ModelBackend:
         except CannotCarry as error:
             refused = error.capability if error.always else None
             failed = Explained(Failure.UNSUPPORTED, refused=refused, why=error.what)
-            raise EndpointError(self.name, failed) from None
+            raise self._error(failed) from None
         request, tries = self._request(asking), 0
         while True:
             has_begun = False
@@ -155,12 +161,12 @@ class ModelBackend:
                 else:
                     raise Broken("it is neither JSON nor a stream of events")
             except UpstreamError as error:
-                raise EndpointError(self.name, Explained(error.failure, why=error.why)) from None
+                raise self._error(Explained(error.failure, why=error.why)) from None
             except Told as error:
-                raise EndpointError(self.name, error.explained) from None
+                raise self._error(error.explained) from None
             except (Broken, InvalidMessageError) as error:
                 told = str(error) if isinstance(error, Broken) else "an event is too long"
-                raise EndpointError(self.name, Explained(Failure.NOT_UNDERSTOOD, why=told)) from None
+                raise self._error(Explained(Failure.NOT_UNDERSTOOD, why=told)) from None
 
     async def _streamed(self, reply: Reply, reading: Reading) -> AsyncGenerator[Sequence[AnyPiece], None]:
         decoder, left = EventDecoder(), MAX_STREAM_BYTES
@@ -198,10 +204,10 @@ class ModelBackend:
         try:
             reply = await self._upstream.send(sent)
         except UpstreamError as error:
-            raise EndpointError(self.name, Explained(error.failure, why=error.why)) from None
+            raise self._error(Explained(error.failure, why=error.why)) from None
         try:
             if reply.status != OK:
-                raise EndpointError(self.name, await self._explained(reply))
+                raise self._error(await self._explained(reply))
             yield reply
         finally:
             if not self._ending.has(reply):
@@ -214,7 +220,10 @@ class ModelBackend:
             body = b""
         told = self.api.explain(reply.status, body)
         wait_s = told.retry_after_s or seconds_of(reply.headers.get("retry-after"), self._clock)
-        return replace(told, status=reply.status, retry_after_s=wait_s)
+        return replace(told, status=reply.status, retry_after_s=wait_s, said=told.said or text_of(body))
+
+    def _error(self, explained: Explained) -> EndpointError:
+        return EndpointError(self.name, explained, self._endpoint.secrets)
 
     async def _wait_after(self, error: EndpointError, tries: int) -> None:
         """Wait until the request may be sent again; raises the error if it is not worth it."""
@@ -228,9 +237,9 @@ class ModelBackend:
             try:
                 return await self._whole(reply, MAX_WHOLE_BYTES)
             except UpstreamError as error:
-                raise EndpointError(self.name, Explained(error.failure, why=error.why)) from None
+                raise self._error(Explained(error.failure, why=error.why)) from None
             except Broken as error:
-                raise EndpointError(self.name, Explained(Failure.NOT_UNDERSTOOD, why=str(error))) from None
+                raise self._error(Explained(Failure.NOT_UNDERSTOOD, why=str(error))) from None
 
     def _request(self, asking: Asking) -> UpstreamRequest:
         body = None if asking.body is None else _encode(asking.body)

@@ -3,8 +3,8 @@
 They hold names, counts and times, never what a user or a model said, never a token or the value of a header. For that
 reason an exception is written as its type and its stack: its message may quote anybody. There are two exceptions to
 this, without which an operator could not find a defect: what agent code raises is written with its message, and so is
-the error message of a backend (see `backend_fields`). Warnings of the libraries that serve and trace go through the
-same format, with the first line of their message; no other logger is touched.
+the error message of a backend's endpoint, from which keys are masked. Warnings of the libraries that serve and trace go
+through the same format, with the first line of their message; no other logger is touched.
 """
 
 import json
@@ -172,11 +172,15 @@ class Log:
     """Writes a line for every turn and every request."""
 
     def __init__(self) -> None:
+        self._backends: Final = logging.getLogger(f"{LOGGER}.backends")
         self._turns: Final = logging.getLogger(f"{LOGGER}.turn")
         self._requests: Final = logging.getLogger(f"{LOGGER}.http")
 
     def turn_ended(self, body: ReceiptBody) -> None:
-        """One line of what the receipt says."""
+        """One line of what the receipt says, after one for each backend that failed, with what it said."""
+        for failed in (failed for work in body.work for failed in work.fallbacks):
+            extra = {"request_id": body.request_id, "fields": failed.dump()}
+            _write(self._backends, logging.WARNING, "backend failed", extra)
         level = logging.WARNING if body.outcome.status is OutcomeStatus.FAILED else logging.INFO
         if self._turns.isEnabledFor(level):
             extra = {"request_id": body.request_id, "fields": turn_fields(body)}
