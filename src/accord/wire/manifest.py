@@ -5,13 +5,14 @@ from collections.abc import ItemsView, Iterator
 from pydantic import ConfigDict, RootModel
 
 from accord.wire.capability import CapabilityName
+from accord.wire.message import DeferredBuild
 from accord.wire.support import SupportLevel
 
 
-class CapabilityManifest(RootModel[dict[CapabilityName, SupportLevel]]):
+class CapabilityManifest(DeferredBuild, RootModel[dict[CapabilityName, SupportLevel]]):
     """Capability names and how well each is supported; reads like a mapping."""
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True)
 
     def __getitem__(self, name: str) -> SupportLevel:
         return self.root[name]

@@ -51,10 +51,30 @@ FreeValue = Annotated[Any, AfterValidator(only_json)]
 """Any JSON value."""
 
 
-class Message(BaseModel, frozen=True):
+class DeferredBuild:
+    """Makes a model whose validator is built on first use, so that importing stays cheap.
+
+    pydantic's `defer_build` is set only while the class is made. If it stayed, every `TypeAdapter` of the class would
+    be deferred as well, and FastAPI, which silences pydantic's warnings while it makes one, would let them through.
+    """
+
+    model_config: ClassVar[ConfigDict]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # pydantic reads the setting from this very dict, after this call and before the next one.
+        if "model_config" in cls.__dict__:
+            cls.model_config["defer_build"] = True
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        cls.model_config["defer_build"] = False
+
+
+class Message(DeferredBuild, BaseModel, frozen=True):
     """A frozen message that ignores what it does not know and is built on first use (imports stay cheap)."""
 
-    model_config = ConfigDict(extra="ignore", defer_build=True)
+    model_config = ConfigDict(extra="ignore")
 
     @classmethod
     def parse(cls, raw: bytes | str) -> Self:

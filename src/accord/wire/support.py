@@ -7,7 +7,7 @@ from typing import ClassVar, Final, Literal
 
 from pydantic import ConfigDict, RootModel
 
-from accord.wire.message import Message, Tagged, seal
+from accord.wire.message import DeferredBuild, Message, Tagged, seal
 
 
 class MinSupport(StrEnum):
@@ -39,10 +39,10 @@ class Restricted(Message, frozen=True):
     restricted: Limits
 
 
-class SupportLevel(RootModel[Literal["native", "emulated", "unsupported"] | Restricted]):
+class SupportLevel(DeferredBuild, RootModel[Literal["native", "emulated", "unsupported"] | Restricted]):
     """How well a backend supports a capability: `"native"`, `{"restricted": {"reason": …}}` and so on."""
 
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True)
 
     NATIVE: ClassVar["SupportLevel"]
     EMULATED: ClassVar["SupportLevel"]
