@@ -24,11 +24,11 @@ def assist(service: Service) -> Address:
         wanted = exchange.wanted_format()
         after = last_event_id(exchange.headers.get(b"last-event-id"))
         body = await read_body(exchange.receive, exchange.headers, service.settings)
-        request = await read_request(body, service.settings)
+        request, warnings = await read_request(body, service.settings)
         exchange.request_id = str(request.request_id)
         REQUEST_ID.set(exchange.request_id)
         with continuing_trace(exchange.scope["headers"]):
             turn = await begin_turn(service, exchange.caller, client_address(exchange.scope), request)
-        return await answer_turn(service, exchange, turn, after if wanted == EVENT_STREAM else None)
+        return await answer_turn(service, exchange, turn, after if wanted == EVENT_STREAM else None, warnings)
 
     return Address(service, ROUTE, {"POST": post})

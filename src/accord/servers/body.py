@@ -1,10 +1,13 @@
 """Reads a request from bytes, with limits on size, time, depth, number of values and format."""
 
 import asyncio
+import logging
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from accord.config import ServerConfig
+from accord.core.ignored_members import warn_of_ignored
 from accord.core.json_size import find_excess
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.failing import ClientGoneError, Receive
@@ -12,6 +15,7 @@ from accord.servers.patience import within
 from accord.servers.service import Headers
 from accord.wire.request import ServiceRequest
 
+LOG: Final = logging.getLogger("accord.servers")
 MAX_DIGITS: Final = 20
 LONG_BYTES: Final = 256 * 1024
 _LONG_BODIES: Final = ThreadPoolExecutor(1, thread_name_prefix="accord-body")
@@ -60,15 +64,21 @@ def _check_format(headers: Headers) -> None:
         raise RefusedError("The body should not be compressed", ErrorCode.UNSUPPORTED_MEDIA_TYPE, {})
 
 
-async def read_request(body: bytes, settings: ServerConfig) -> ServiceRequest:
-    """The request in these bytes; raises our error for what is no request, too deep or of too many values.
+async def read_request(body: bytes, settings: ServerConfig) -> tuple[ServiceRequest, Sequence[str]]:
+    """The request in these bytes and warnings of members that were ignored, which are logged.
 
+    Raises our error for what is no request, too deep or of too many values.
     A long body is read in a thread, so that others are served between the steps. There is one such thread: each step
     holds the interpreter's lock, so a second one would only take more memory.
     """
     if len(body) <= LONG_BYTES:
-        return _parse(body, settings)
-    return await asyncio.get_running_loop().run_in_executor(_LONG_BODIES, _parse, body, settings)
+        request, warnings = _parse(body, settings)
+    else:
+        request, warnings = await asyncio.get_running_loop().run_in_executor(_LONG_BODIES, _parse, body, settings)
+    if warnings:
+        extra = {"request_id": str(request.request_id), "fields": {"warnings": warnings}}
+        LOG.warning("The request has members that are ignored", extra=extra)
+    return request, warnings
 
 
 def check_size(body: bytes, settings: ServerConfig) -> None:
@@ -83,6 +93,6 @@ def check_size(body: bytes, settings: ServerConfig) -> None:
     raise RefusedError(sentence, ErrorCode.TOO_LARGE, {"max_values": excess.limit})
 
 
-def _parse(body: bytes, settings: ServerConfig) -> ServiceRequest:
+def _parse(body: bytes, settings: ServerConfig) -> tuple[ServiceRequest, list[str]]:
     check_size(body, settings)
-    return ServiceRequest.parse(body)
+    return ServiceRequest.parse(body), warn_of_ignored(body)

@@ -17,6 +17,11 @@ def as_events(packets: Iterable[PacketRecord]) -> bytes:
     return "".join([f"id: {kept.seq}\ndata: {kept.body}\n\n" for kept in packets]).encode()
 
 
+def as_comments(lines: Iterable[str]) -> bytes:
+    """These lines as comments, which people see and clients skip."""
+    return "".join([f": {line}\n\n" for line in lines]).encode()
+
+
 def last_event_id(header: bytes | None) -> int:
     """The number of the last packet that the client has; 0 if it has none."""
     if header is None or not header.strip():

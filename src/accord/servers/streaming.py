@@ -5,14 +5,14 @@ does not read is cut off, and costs no more memory than its connection's buffer 
 """
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 from accord.engine import KeptTurn, LiveTurn
 from accord.errors import StoreError
 from accord.servers.address import Exchange
-from accord.servers.events import HEARTBEAT, as_events
+from accord.servers.events import HEARTBEAT, as_comments, as_events
 from accord.servers.failing import ClientGoneError, Receive, Send, as_ours
 from accord.servers.patience import within
 from accord.servers.service import Service
@@ -34,13 +34,21 @@ STREAM_HEADERS: Final = [
 ]
 
 
-async def answer_turn(service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn, after: int | None) -> int:
-    """Answer with the packets after this number, as they come; or, without a number, with all of it at once."""
+async def answer_turn(
+    service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn, after: int | None, warnings: Sequence[str] = ()
+) -> int:
+    """Answer with the packets after this number, as they come; or, without a number, with all of it at once.
+
+    Warnings about the request go into the metrics of a whole answer, and into comments at the start of a stream.
+    """
     if after is None:
-        return await exchange.answer(await _whole(service, exchange, turn))
+        response = await _whole(service, exchange, turn)
+        if warnings and response.metrics is not None:
+            response.metrics["warnings"] = list(warnings)
+        return await exchange.answer(response)
     service.observer.stream_opened("sse")
     try:
-        await while_connected(exchange.receive, _Stream(service, turn, exchange.send).run(after))
+        await while_connected(exchange.receive, _Stream(service, turn, exchange.send).run(after, warnings))
     except (ClientGoneError, OSError):
         raise ClientGoneError from None
     except Exception as error:  # noqa: BLE001
@@ -69,10 +77,12 @@ class _Stream:
         self._timer: asyncio.TimerHandle | None = None
         self._beating: asyncio.Task[None] | None = None
 
-    async def run(self, after: int) -> None:
+    async def run(self, after: int, warnings: Sequence[str]) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         self._beat_later(self._settings.heartbeat_s)
         try:
+            if warnings:
+                await self._write(as_comments(f"warning: {warning}" for warning in warnings))
             try:
                 async with aclosing(self._turn.batches(after)) as batches:
                     async for batch in batches:

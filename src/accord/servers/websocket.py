@@ -139,7 +139,7 @@ class _Connection:
                 request_id = control.cancel or control.resume
                 await self._obey(control)
             else:
-                request = await read_request(frame, self._service.settings)
+                request, _ = await read_request(frame, self._service.settings)
                 request_id = str(request.request_id)
                 await self._begin(request)
         except ClientGoneError:

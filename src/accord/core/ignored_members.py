@@ -1,0 +1,86 @@
+"""Warns of members of a request that are ignored but look as if they were meant to be read.
+
+Envelopes ignore unknown members (decision 2), so a member in the wrong place or with a misspelled name would change
+nothing and nobody would notice. Members that resemble nothing known stay without a warning.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from accord.core.suggest import closest
+from accord.wire.capability import snake_case
+from accord.wire.client import ClientCapabilities
+from accord.wire.request import AgentRequest, ServiceRequest, SessionContext
+
+MAX_EXAMINED: Final = 8
+"""How many unknown members of a request are looked at: finding the closest name takes a fraction of a millisecond."""
+
+_MEMBERS: Final[Mapping[str, frozenset[str]]] = {
+    "": frozenset(ServiceRequest.model_fields),
+    "context": frozenset(SessionContext.model_fields),
+    "payload": frozenset(AgentRequest.model_fields),
+    "payload.capabilities": frozenset(ClientCapabilities.model_fields),
+}
+"""The members that are read at each place of a request."""
+
+_OLDER: Final[Mapping[str, frozenset[str]]] = {"payload": frozenset({"payload"})}
+"""Members of older shapes that are read as well, and are not suggested."""
+
+
+def _path(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+_HOMES: Final[Mapping[str, str]] = {
+    # A name that stands at two places, such as session_id, is read from the outer one.
+    **{name: _path(place, name) for place in reversed(_MEMBERS) for name in _MEMBERS[place]},
+    "client_capabilities": "payload.capabilities",
+}
+"""Where each name belongs."""
+
+_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,47}")
+_NULL: Final = msgspec.Raw(b"null")
+_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def warn_of_ignored(body: bytes) -> list[str]:
+    """A sentence for each ignored member of this request that was probably meant to be read.
+
+    The body has been parsed as a request before. A request without unknown members costs a look at its members only.
+    """
+    try:
+        unknown = list(islice(_unknown_members(body), MAX_EXAMINED))
+    except msgspec.DecodeError:
+        return []
+    return [warning for place, name in unknown if (warning := _warning(place, name)) is not None]
+
+
+def _unknown_members(body: bytes) -> Iterator[tuple[str, str]]:
+    request = _OBJECT.decode(body)
+    context, payload = _OBJECT.decode(request["context"]), _OBJECT.decode(request["payload"])
+    declared = payload.get("capabilities", _NULL)
+    capabilities = {} if bytes(declared) == b"null" else _OBJECT.decode(declared)
+    for (place, members), given in zip(_MEMBERS.items(), (request, context, payload, capabilities), strict=True):
+        if not given.keys() <= members:
+            yield from ((place, name) for name in given if name not in members and name not in _OLDER.get(place, ()))
+
+
+@lru_cache(maxsize=1024)
+def _warning(place: str, name: str) -> str | None:
+    if not _NAME.fullmatch(name):
+        return None
+    members, spelled = _MEMBERS[place], snake_case(name).replace("-", "_")
+    if spelled in members:
+        home = _path(place, spelled)
+    elif spelled in _HOMES:
+        home = _HOMES[spelled]
+    elif near := closest(spelled, members):
+        home = _path(place, near)
+    else:
+        home = _HOMES.get(closest(spelled, _HOMES) or "")
+    return None if home is None else f"{_path(place, name)} is ignored; did you mean {home}?"
