@@ -180,4 +180,4 @@ def test_a_refused_turn_says_why(tmp_path: Path):
     told = accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout
     assert "refused: CAPABILITY_UNSUPPORTED, No backend" in told
     assert "vision ([bold]not declared)" in told
-    assert "fell back from far: timed_out" in told
+    assert "far failed: timed_out" in told

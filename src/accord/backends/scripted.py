@@ -82,7 +82,8 @@ async def _perform(step: Step) -> AnyPiece | None:
             return step
 
 
-ECHO_MANIFEST: Final = {"streaming": "native", "system_message": "native"}
+ECHO_MANIFEST: Final = {"streaming": "native", "system_message": "native", "file_input": "unsupported"}
+"""It repeats text only. Without a word on files, plans would take it for able to read them, and it would drop them."""
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from accord.cli.reading import as_message
 from accord.cli.signing import signer
 from accord.cli.terminal import Console
 from accord.config import Loaded
+from accord.core.summarise import summarise_work
 from accord.core.terminal import make_line
 from accord.engine import Engine, Sessions
 from accord.errors import UsageError
@@ -23,7 +24,7 @@ from accord.wire.acp.content import ContentBlock
 from accord.wire.client import ClientCapabilities
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
-from accord.wire.receipt import OutcomeStatus, Receipt, Work
+from accord.wire.receipt import OutcomeStatus, Receipt
 from accord.wire.request import ServiceRequest
 from accord.wire.requirement import CapabilityRequirements
 
@@ -89,7 +90,7 @@ def answer(loaded: Loaded, asked: Asked, *, streams: bool, as_json: bool, with_r
 
 
 def account(receipt: Receipt) -> Iterator[str]:
-    """What became of the question, a line each: who failed, what was stood in for, what was lost, how it ended."""
+    """What became of the question, a line each: who failed, what was emulated, what was lost, how it ended."""
     outcome = receipt.outcome
     for work in receipt.work:
         for failed in work.fallbacks:
@@ -97,23 +98,20 @@ def account(receipt: Receipt) -> Iterator[str]:
                 yield f"failed: {failed.message or failed.code}"
             if failed.endpoint_message:
                 yield f"{failed.backend} says: {failed.endpoint_message}"
-        if work.backend is not None:
-            yield from _compromises(work)
+        yield from _compromises(summarise_work(work.dump()))
     if outcome.status is not OutcomeStatus.DONE:
         yield f"{outcome.status}: {outcome.message or outcome.code}"
 
 
-def _compromises(work: Work) -> Iterator[str]:
-    offer = next(candidate.offer for candidate in work.candidates if candidate.chosen)
-    for rescue in offer.rescues:
-        yield f"emulated: {rescue.capability} ({rescue.instead_of})"
-    for tried in offer.tried:
-        yield f"tried: {tried} (nobody says whether {offer.backend} has it)"
-    for short in (*offer.losses, *offer.unmet):
-        yield f"lost: {short.capability} ({short.reason})"
-    for effect in work.emulations.effects if work.emulations else ():
-        if effect.lost:
-            yield f"lost: {effect.capability} ({effect.kind}, {effect.count})"
+def _compromises(summary: Mapping[str, Any]) -> Iterator[str]:
+    for each in summary.get("emulated", ()):
+        why = each["reason"] if each["by"] == "accord" else f"by {summary['backend']}: {each['strategy']}"
+        yield f"emulated: {each['capability']} ({why})"
+    for tried in summary.get("tried", ()):
+        yield f"tried: {tried} (nobody says whether {summary['backend']} has it)"
+    for lost in summary.get("lost", ()):
+        count = f", {lost['count']}" if "count" in lost else ""
+        yield f"lost: {lost['capability']} ({lost['reason']}{count})"
 
 
 async def _run(loaded: Loaded, engine: Engine, request: ServiceRequest, *, streams: bool) -> tuple[str, Receipt]:
@@ -183,14 +181,17 @@ def _only(loaded: Loaded, name: str | None) -> Loaded:
 
 
 def _told(text: str, receipt: Receipt, *, with_receipt: bool) -> dict[str, Any]:
-    work = receipt.work[-1] if receipt.work else None
-    party = work.backend if work else None
+    work = [summarise_work(each.dump()) for each in receipt.work]
+    last = work[-1] if work else {}
+    outcome = receipt.outcome
     told: dict[str, Any] = {
-        "status": receipt.outcome.status.value,
+        "status": outcome.status.value,
         "text": text,
-        "backend": party.name if party else None,
-        "model": party.model if party else None,
-        "usage": work.usage if work else None,
+        "backend": last.get("backend"),
+        "model": last.get("model"),
+        "usage": last.get("usage"),
+        "error": None if outcome.code is None else {"code": outcome.code.value, "message": outcome.message},
+        "work": work,
         "account": list(account(receipt)),
     }
     return told | ({"receipt": receipt.dump()} if with_receipt else {})

@@ -19,6 +19,7 @@ from accord.cli.reading import as_message, read_text
 from accord.cli.signing import make_key, signature_check
 from accord.cli.terminal import Console, styled, styled_line
 from accord.core.seal import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
+from accord.core.summarise import summarise_work
 from accord.core.terminal import make_line
 from accord.errors import StoreError, UsageError
 from accord.ports import Store
@@ -246,20 +247,23 @@ def _details(receipt: Receipt) -> list[RenderableType]:
 
 
 def _work(work: Work) -> list[RenderableType]:
-    backend = work.backend
-    told = backend.name + (f" ({backend.model})" if backend.model else "") if backend else "nobody"
+    summary = summarise_work(work.dump())
+    told = summary.get("backend", "nobody") + (f" ({summary['model']})" if "model" in summary else "")
     needs = ", ".join(f"{need.capability} ({need.because})" for need in work.needs) or "nothing in particular"
     parts: list[RenderableType] = [styled(f"answered by {told}; needed {needs}")]
     if work.candidates:
         table = Table(title="Candidates", title_justify="left")
-        for column in ("backend", "chosen", "why"):
+        for column in ("backend", "chosen", "outcome", "why"):
             table.add_column(column)
+        outcomes = {failed.backend: f"failed: {failed.code}" for failed in work.fallbacks}
+        outcomes |= {summary["backend"]: "answered"} if "backend" in summary else {}
         for candidate in work.candidates:
-            table.add_row(styled(candidate.backend), "yes" if candidate.chosen else "no", styled(candidate.why))
+            chosen, outcome = "yes" if candidate.chosen else "no", outcomes.get(candidate.backend, "not asked")
+            table.add_row(styled(candidate.backend), chosen, styled(outcome), styled(candidate.why))
         parts.append(table)
-    for fallback in work.fallbacks:
-        said = f" ({fallback.endpoint_message})" if fallback.endpoint_message else ""
-        parts.append(styled_line(f"fell back from {fallback.backend}: {fallback.code}{said}"))
+    for failed in work.fallbacks:
+        said = f" ({failed.endpoint_message})" if failed.endpoint_message else ""
+        parts.append(styled_line(f"{failed.backend} failed: {failed.message or failed.code}{said}"))
     return parts + _free(
         {
             "Negotiation": work.negotiation,

@@ -35,7 +35,7 @@ def summarise_work(work: Mapping[str, Any]) -> dict[str, Any]:
     named = _read(party, _NAMED, _named) if (party := work.get("backend")) is not None else {}
     told: dict[str, Any] = {"fallbacks": failed}
     if named and named["backend"] not in [each["backend"] for each in failed]:
-        offers = _read(work["candidates"], _OFFERED, _offered)
+        offers = _read(work.get("candidates") or [], _OFFERED, _offered)
         told = {**named, **told, **offers.get(named["backend"], {})}
     lost = _lost_by_emulation(work.get("emulations"))
     told |= {"lost": [*told.get("lost", ()), *lost], "usage": work.get("usage")}
