@@ -11,7 +11,7 @@ from accord.core.ignored_members import MAX_EXAMINED, warn_of_ignored
 from accord.core.suggest import closest, unknown_name
 from accord.wire.request import ServiceRequest
 
-VOICE = {"supported_events": [], "prefers_markdown": False}
+VOICE: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}
 
 
 def request(*, context: Any = None, payload: Any = None, **more: Any) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """A request with members in the wrong place is served, and warned of: in the answer, in the stream and in the log."""
 
-import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
@@ -12,6 +11,7 @@ from accord.agent import Agent, Turn, Yielded
 from accord.servers.app import Application
 from tests.servers.doors import Answered, body, make_service, packets_of, served, within
 
+VOICE: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}
 WARNING = "client_capabilities is ignored; did you mean payload.capabilities?"
 
 
@@ -39,7 +39,7 @@ def posted(accept: str, content: dict[str, Any], *, again: bool = False) -> list
 
 
 def test_a_whole_answer_has_the_warning_in_its_metrics_and_one_line_is_logged(caplog: pytest.LogCaptureFixture):
-    content = body() | {"client_capabilities": {"supported_events": [], "prefers_markdown": False}}
+    content = body() | {"client_capabilities": VOICE}
     with caplog.at_level(logging.WARNING, "accord.servers"):
         answered, again = posted("application/json", content, again=True)
     assert answered.json()["metrics"]["warnings"] == [WARNING]
@@ -63,7 +63,7 @@ def test_a_long_body_is_looked_at_too():
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
 def test_a_request_in_order_has_no_warning(accept: str, caplog: pytest.LogCaptureFixture):
-    (answered,) = posted(accept, body(capabilities={"supported_events": [], "prefers_markdown": False}))
+    (answered,) = posted(accept, body(capabilities=VOICE))
     assert b"warning" not in answered.content
     assert packets_of(answered)[0] == {"op": "delta", "p": "hi"}
     assert caplog.records == []

@@ -1,0 +1,79 @@
+"""docs/http.md tells the truth: every request on it is sent to a real service, and answered as the page says."""
+
+import asyncio
+import json
+import re
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from accord.wire.client import ClientCapabilities
+from accord.wire.request import AgentRequest, ServiceRequest, SessionContext
+from accord.wire.response import ServiceResponse
+from tests.servers.process import accord_serve
+
+PAGE = (Path(__file__).parent.parent / "docs/http.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+ADDRESS = "http://127.0.0.1:8000"
+PAIRS = [(command, answer) for (language, command), (_, answer) in pairwise(BLOCKS) if language == "sh"]
+CHANGES = ("request_id", "created_at", "duration_ms")
+"""Members whose values are different each time."""
+
+
+def settled(value: Any) -> Any:
+    """The same without what changes from one run to the next; an id that the request chose stays."""
+    if isinstance(value, list):
+        return [settled(each) for each in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: "…" if name in CHANGES and not str(inner).startswith("00000000-") else settled(inner)
+        for name, inner in cast("dict[str, Any]", value).items()
+    }
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What each command of the page prints, run one after the other against one service."""
+
+    def run(command: str, address: str) -> str:
+        script = command.replace(ADDRESS, address)
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=20, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    async def run_all() -> list[str]:
+        async with accord_serve(tmp_path_factory.mktemp("page"), "accord.agents:relay") as served:
+            return [await asyncio.to_thread(run, command, served.address) for command, _ in PAIRS]
+
+    return asyncio.run(asyncio.wait_for(run_all(), 60))
+
+
+def test_the_page_shows_requests_and_their_answers_in_pairs():
+    assert [language for language, _ in BLOCKS] == ["sh", "json", "sh", "text", "sh", "json", "sh", "json"]
+    assert all(ADDRESS in command for command, _ in PAIRS)
+
+
+@pytest.mark.parametrize("number", range(len(PAIRS)))
+def test_every_request_is_answered_as_the_page_says(answers: list[str], number: int):
+    expected = PAIRS[number][1]
+    if expected.startswith("{"):
+        assert settled(json.loads(answers[number])) == settled(json.loads(expected))
+    else:
+        assert answers[number] == expected
+
+
+def test_whole_answers_on_the_page_are_responses():
+    whole = [answer for _, answer in PAIRS if '"output"' in answer]
+    assert len(whole) == 2
+    assert all(ServiceResponse.parse(answer).metrics for answer in whole)
+
+
+@pytest.mark.parametrize("model", [ServiceRequest, SessionContext, AgentRequest, ClientCapabilities])
+def test_every_member_of_a_request_is_listed(model: Any):
+    listed = set(re.findall(r"`(?:context\.|payload\.)?(\w+)`", PAGE))
+    older = {"session_id"} if model is AgentRequest else set[str]()
+    assert set(model.model_fields) - older - {"context", "payload"} <= listed
