@@ -4,15 +4,13 @@ Made of the receipt alone, so that it is the same while a turn is live and when 
 `ServiceResponse`, `accord ask` and `accord receipts show` use it. Members that would be empty are left out.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from accord.core.recall import Recall
 from accord.wire.attempt import LOSSES
-
-ReadT = TypeVar("ReadT")
 
 
 def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:
@@ -32,30 +30,35 @@ def summarise_work(work: Mapping[str, Any]) -> dict[str, Any]:
     whether Accord or the backend itself stands in for it.
     """
     failed = [{"backend": each["backend"], "code": str(each["code"])} for each in work.get("fallbacks") or ()]
-    named = _read(party, _NAMED, _named) if (party := work.get("backend")) is not None else {}
-    told: dict[str, Any] = {"fallbacks": failed}
-    if named and named["backend"] not in [each["backend"] for each in failed]:
-        offers = _read(work.get("candidates") or [], _OFFERED, _offered)
-        told = {**named, **told, **offers.get(named["backend"], {})}
     lost = _lost_by_emulation(work.get("emulations"))
-    told |= {"lost": [*told.get("lost", ()), *lost], "usage": work.get("usage")}
-    return {name: value for name, value in told.items() if value}
+    answered: Mapping[str, Any] = _answered(work.get("backend"), work.get("candidates"))
+    if answered.get("backend") in [each["backend"] for each in failed]:
+        answered = _NOBODY
+    summary: dict[str, Any] = {
+        **answered,
+        "fallbacks": failed,
+        "lost": [*answered.get("lost", ()), *lost],
+        "usage": work.get("usage"),
+    }
+    return {name: value for name, value in summary.items() if value}
 
 
-def _read(value: Any, known: Recall[ReadT], read: Callable[[Any], ReadT]) -> ReadT:
-    # The same text is in the receipts of many turns: it is decoded once.
-    if isinstance(value, msgspec.Raw):
-        return known.answer((value,), (), lambda: read(msgspec.json.decode(value)))
-    return read(value)
+def _answered(party: Any, candidates: Any) -> Mapping[str, Any]:
+    """Who was given the work in the end, and with which compromises."""
+    if isinstance(party, msgspec.Raw):
+        # The same texts are in the receipts of many turns: they are decoded once.
+        decode = msgspec.json.decode
+        return _ANSWERED.answer((party, candidates), (), lambda: _described(decode(party), decode(candidates)))
+    return _NOBODY if party is None else _described(party, candidates or ())
 
 
-def _named(party: Mapping[str, Any]) -> dict[str, Any]:
-    return {"backend": party["name"], "model": party.get("model")}
-
-
-def _offered(candidates: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What the work had to do without or in another way, by the backend that would do it."""
-    return {each["backend"]: _compromises(each["offer"]) for each in candidates}
+def _described(party: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    name = party["name"]
+    described: dict[str, Any] = {"backend": name, "model": party.get("model")}
+    for candidate in candidates:
+        if candidate["backend"] == name:
+            described |= _compromises(candidate["offer"])
+    return described
 
 
 def _compromises(offer: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,5 +94,5 @@ def _lost_by_emulation(record: Mapping[str, Any] | None) -> list[dict[str, Any]]
     ]
 
 
-_NAMED: Final = Recall[dict[str, Any]]()
-_OFFERED: Final = Recall[dict[str, dict[str, Any]]]()
+_NOBODY: Final[Mapping[str, Any]] = {}
+_ANSWERED: Final = Recall[Mapping[str, Any]]()
