@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -18,7 +19,10 @@ from tests.servers.process import accord_serve
 PAGE = (Path(__file__).parent.parent / "docs/http.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
 ADDRESS = "http://127.0.0.1:8000"
-PAIRS = [(command, answer) for (language, command), (_, answer) in pairwise(BLOCKS) if language == "sh"]
+PAIRS = [
+    (language, command, answer) for (language, command), (_, answer) in pairwise(BLOCKS) if language in ("sh", "python")
+]
+INTERPRETERS = {"sh": ["sh", "-c"], "python": [sys.executable, "-c"]}
 CHANGES = ("request_id", "created_at", "duration_ms")
 """Members whose values are different each time."""
 
@@ -39,35 +43,36 @@ def settled(value: Any) -> Any:
 def answers(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What each command of the page prints, run one after the other against one service."""
 
-    def run(command: str, address: str) -> str:
-        script = command.replace(ADDRESS, address)
-        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=20, check=False)
+    def run(language: str, command: str, address: str) -> str:
+        program = [*INTERPRETERS[language], command.replace(ADDRESS, address)]
+        done = subprocess.run(program, capture_output=True, text=True, timeout=20, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     async def run_all() -> list[str]:
         async with accord_serve(tmp_path_factory.mktemp("page"), "accord.agents:relay") as served:
-            return [await asyncio.to_thread(run, command, served.address) for command, _ in PAIRS]
+            return [await asyncio.to_thread(run, language, command, served.address) for language, command, _ in PAIRS]
 
     return asyncio.run(asyncio.wait_for(run_all(), 60))
 
 
 def test_the_page_shows_requests_and_their_answers_in_pairs():
-    assert [language for language, _ in BLOCKS] == ["sh", "json", "sh", "text", "sh", "json", "sh", "json"]
-    assert all(ADDRESS in command for command, _ in PAIRS)
+    languages = [language for language, _ in BLOCKS]
+    assert languages == ["sh", "json", "sh", "text", "sh", "json", "sh", "json", "python", "text"]
+    assert all(ADDRESS in command for _, command, _ in PAIRS)
 
 
 @pytest.mark.parametrize("number", range(len(PAIRS)))
 def test_every_request_is_answered_as_the_page_says(answers: list[str], number: int):
-    expected = PAIRS[number][1]
+    expected = PAIRS[number][2]
     if expected.startswith("{"):
         assert settled(json.loads(answers[number])) == settled(json.loads(expected))
     else:
-        assert answers[number] == expected
+        assert answers[number].rstrip() == expected.rstrip()
 
 
 def test_whole_answers_on_the_page_are_responses():
-    whole = [answer for _, answer in PAIRS if '"output"' in answer]
+    whole = [answer for _, _, answer in PAIRS if '"output"' in answer]
     assert len(whole) == 2
     assert all(ServiceResponse.parse(answer).metrics for answer in whole)
 
