@@ -1,9 +1,11 @@
 """Runs the application on uvicorn until a signal stops it. What signals do is decided in `stopping.py`."""
 
 import asyncio
+import errno
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, nullcontext
+from typing import Final
 
 import uvicorn
 
@@ -12,6 +14,15 @@ from accord.servers.app import Application
 from accord.servers.collector import spare_the_collector
 from accord.servers.connection import limited
 from accord.servers.stopping import CLOSE_S, Deadline, Stopping
+
+CURES: Final[Mapping[int | None, str]] = {
+    errno.EADDRINUSE: "stop the program that listens there, or give another --port (0 takes any free one)",
+    errno.EACCES: "give a --port above 1023",
+    errno.EADDRNOTAVAIL: "give a --host that is an address of this machine",
+    socket.EAI_NONAME: "give a --host that is an address of this machine",
+    socket.EAI_AGAIN: "give a --host that is an address of this machine",
+}
+"""What to do about an address that cannot be listened at, by the error's number."""
 
 
 class _Server(uvicorn.Server):
@@ -66,12 +77,15 @@ def make_server(application: Application) -> uvicorn.Server:
 
 
 def listen_at(host: str, port: int) -> socket.socket:
-    """A socket that listens there; a port that is taken is the operator's to know, in one line."""
+    """A socket that listens there. Raises `UsageError` with the reason and what to do about it."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise UsageError(f"Cannot listen at {host} port {port}: {error.strerror or error}; try --port 0") from error
+        # `create_server` adds the address to the system's sentence, as a Python tuple.
+        reason = str(error.strerror or error).partition(" (while attempting")[0]
+        cure = CURES.get(error.errno, "give another --host or --port")
+        raise UsageError(f"Cannot listen at {host} port {port}: {reason}; {cure}") from error
 
 
 async def address_of(server: uvicorn.Server) -> str:
