@@ -25,13 +25,13 @@ VOICE: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}
 def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
     user.write("my_agent.py", MY_AGENT)
     with user.serve("my_agent:agent") as served:
-        # The line that was printed can be pasted as it is, and asks for JSON as well as for events.
+        # The line that was printed can be pasted as it is, and again with another text and for JSON.
         streamed = user.shell(served.curl)
         assert '"op":"delta"' in streamed
         assert "You said Hello." in streamed
         assert streamed.rstrip().endswith('{"op":"close"}')
-        whole = user.shell(served.curl.replace("text/event-stream", "application/json"))
-        assert '"You said Hello. We have exchanged 0 messages before."' in whole
+        whole = user.shell(served.curl.replace("text/event-stream", "application/json").replace("Hello", "Hi"))
+        assert '"You said Hi. We have exchanged 2 messages before."' in whole
 
         # The same over HTTP from a program, in another session.
         first = served.ask("good morning")
@@ -51,6 +51,11 @@ def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
         assert failed.body["code"] == "agent_failed"
         assert "drawer is empty" not in failed.text
         assert served.ask("still there?").status == 200
+
+        # A second one cannot listen at the same port, and says what to do.
+        port = served.address.rpartition(":")[2]
+        refused = user.accord("serve", "my_agent:agent", "--port", port, status=2).stderr
+        assert "give another --port" in refused
         assert served.press_ctrl_c() == 0
 
     # The state of a user is in their home, and nowhere else.

@@ -25,6 +25,7 @@ manifest = CapabilityManifest.model_validate({"streaming": "native", "tool_use":
 needs = CapabilityRequirements.model_validate({"required": [{"capability": "tool_use", "min_support": "native"}]})
 result = negotiate(manifest, needs)
 assert not result.is_compatible()
+assert result == negotiate({"tool_use": "emulated"}, {"required": [{"capability": "tool_use", "min_support": "native"}]})
 assert result.reasons == {"tool_use": "emulated is below native"}
 assert generate_report(result).summary == "0 native, 0 emulatable, 1 unsupported — incompatible"
 
@@ -48,9 +49,15 @@ CLIENTS = """\
 import asyncio
 import sys
 
+from accord import ConnectionFailedError
 from accord.client import AsyncClient, Client
 
 address = sys.argv[1]
+
+
+async def ask_nobody() -> None:
+    async with AsyncClient("http://127.0.0.1:9", user="me") as client:
+        await client.ask("Hello")
 
 
 async def ask_twice() -> str:
@@ -63,6 +70,10 @@ async def ask_twice() -> str:
     return str(first.output["text"])
 
 
+try:
+    asyncio.run(asyncio.wait_for(ask_nobody(), 10))
+except ConnectionFailedError as error:
+    assert "127.0.0.1" in str(error)
 assert "Hello" in asyncio.run(ask_twice())
 with Client(address, user="me") as client:
     assert client.health().status == "ok"
