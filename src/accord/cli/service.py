@@ -110,9 +110,11 @@ def is_loopback(host: str) -> bool:
 
 def announce(agent: str, address: str, *, is_open: bool) -> None:
     """Print where the service is, and a command that sends a request; run again, it sends a new one."""
+    user = "me" if is_open else "USER"
     asked = {
         "request_id": "NEW_ID",
-        "context": {"session_id": "first", "user": {"id": "me" if is_open else "USER", "name": "Me"}},
+        # A session belongs to one user: the line must not name one that was begun before there were tokens.
+        "context": {"session_id": f"first-{user}", "user": {"id": user, "name": "Me"}},
         "payload": {"query": "Hello"},
     }
     token = "" if is_open else ' -H "authorization: Bearer $TOKEN"'

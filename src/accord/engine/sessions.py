@@ -257,7 +257,9 @@ class Sessions:
                 quota_bytes=rules.quota_bytes,
             )
         except StoreConflictError:
-            raise RefusedError("This session belongs to somebody else", ErrorCode.FORBIDDEN, {}) from None
+            raise RefusedError(
+                "This session belongs to another user; use another session_id", ErrorCode.FORBIDDEN, {}
+            ) from None
 
     def _run(
         self,
