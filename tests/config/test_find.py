@@ -39,8 +39,12 @@ def test_without_a_file_there_are_the_defaults(tmp_path: Path):
 
 
 MISTAKES: list[tuple[str | None, dict[str, str], str]] = [
-    ("none.toml", {}, "{}/none.toml: No such file"),
-    (None, {"ACCORD_CONFIG": "{}/none.toml"}, "env ACCORD_CONFIG: {}/none.toml: No such file"),
+    ("none.toml", {}, "{}/none.toml: No such file; `accord config init {}/none.toml` writes one"),
+    (
+        None,
+        {"ACCORD_CONFIG": "{}/none.toml"},
+        "env ACCORD_CONFIG: {}/none.toml: No such file; `accord config init {}/none.toml` writes one",
+    ),
     ("latin.toml", {}, "{}/latin.toml: byte 2: expected UTF-8 text"),
 ]
 

@@ -176,7 +176,9 @@ MISTAKES = [
     ),
     ("[[backends]]\nname='a'\nkind='x'\noverrides={streaming='yes'}", [f"a.toml:4:12: backends[0].overrides.streaming: {LEVELS}"]),
     ("[[backends]]\nname='a'\nkind='x'\noverrides={streaming={restricted={}}}", [f"a.toml:4:12: backends[0].overrides.streaming: {LEVELS}"]),
-    ("[[backends]]\nname='a'\nkind='x'\noverrides={Streaming='native'}", [f"a.toml:4:12: backends[0].overrides.Streaming: {LEVELS}"]),
+    ("[[backends]]\nname='a'\nkind='x'\noverrides={Streaming='native'}", ['a.toml:4:12: backends[0].overrides.Streaming: unknown capability "Streaming"; did you mean streaming?']),
+    ("[[backends]]\nname='a'\nkind='x'\noverrides={vison='native'}", ['a.toml:4:12: backends[0].overrides.vison: unknown capability "vison"; did you mean vision?']),
+    ("[emulation.strategies.tool_us]\ntype='disabled'\nreason='x'", ['a.toml:1:1: emulation.strategies.tool_us: unknown capability "tool_us"; did you mean tool_use?']),
     (
         "[[backends]]\nname='a'\nkind='x'\noptions={x=[{y=2026-01-01}]}",
         ["a.toml:4:1: backends[0].options: expected no date or time, unless in quotes: options are sent on as JSON"],

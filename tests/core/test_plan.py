@@ -254,18 +254,19 @@ def test_a_refusal_says_what_was_asked_what_is_offered_who_is_nearest_and_what_w
     assert [need.because for need in refusal.needs] == ["required", "required"]
     assert [offer.backend for offer in refusal.offers] == ["far", "near"]
     assert [remedy.change for remedy in refusal.remedies] == [
-        "accept emulated support of logprobs",
-        "use a backend that has logprobs",
-        "use the permissive policy, which records what is missing and goes on",
+        "require logprobs with min_support emulated instead of native",
+        "use a backend that has it; `accord models --require logprobs` lists models",
+        'set policy = "permissive" at the top of accord.toml: work goes on, and what is missing is recorded',
     ]
 
 
 REMEDIES: list[tuple[WorkOrder, dict[str, Any], WorkPolicy, str]] = [
-    (needing("stop_sequences"), {}, STANDARD, "declare stop_sequences in the manifest of a, if it has it"),
-    (needing("stop_sequences"), {}, STANDARD, "let what a manifest is silent about be tried"),
-    (needing("stop_sequences"), {}, STANDARD, "turn on Accord's own emulation of stop_sequences"),
-    (needing("stop_sequences", level="native"), {}, STANDARD, "turn on Accord's own emulation of stop_sequences and accept emulated support"),
-    (needing("logprobs"), {"logprobs": "emulated"}, STRICT, "use the standard policy, which accepts emulated support of logprobs"),
+    (needing("stop_sequences"), {}, STANDARD, 'if a has it, set stop_sequences = "native" in its [backends.overrides] in accord.toml'),
+    (needing("stop_sequences"), {}, STANDARD, 'set unknown = "try" at the top of accord.toml to try what is not declared'),
+    (needing("stop_sequences"), {}, STANDARD, "run `accord backends probe a --write` to find out whether it has stop_sequences"),
+    (needing("stop_sequences"), {}, STANDARD, "set stop_sequences = true under [emulation.preset] in accord.toml to have Accord emulate it"),
+    (needing("stop_sequences", level="native"), {}, STANDARD, "set stop_sequences = true under [emulation.preset] in accord.toml to have Accord emulate it, and require stop_sequences with min_support emulated instead of native"),
+    (needing("logprobs"), {"logprobs": "emulated"}, STRICT, 'set policy = "standard" in accord.toml, which accepts emulated support of logprobs'),
 ]  # fmt: skip
 
 
@@ -278,7 +279,9 @@ def test_each_shortfall_has_its_remedy(order: WorkOrder, levels: dict[str, Any],
 def test_without_any_backend_the_refusal_says_so():
     refusal = refused(needing())
     assert refusal.message == "No backend can do this work: none is configured"
-    assert [remedy.change for remedy in refusal.remedies] == ["configure a backend"]
+    assert [remedy.change for remedy in refusal.remedies] == [
+        "add a backend to accord.toml; `accord backends` shows how"
+    ]
 
 
 def test_a_refusal_travels_as_json_rpc():

@@ -20,6 +20,7 @@ from accord.config.model import (
     ServerConfig,
     StoreConfig,
 )
+from accord.core.vocabulary import check_name
 from accord.wire.emulation import EmulationStrategy
 
 ANY: Final = "*"
@@ -37,6 +38,8 @@ TABLES: Final[Mapping[Path, type[BaseModel]]] = {
 
 STRATEGIES: Final[Path] = ("emulation", "strategies", ANY)
 OVERRIDES: Final[Path] = ("backends", ANY, "overrides", ANY)
+CAPABILITIES: Final[tuple[Path, ...]] = (OVERRIDES, STRATEGIES)
+"""Keys that are names of capabilities."""
 LEVELS: Final = 'expected "native", "emulated", "unsupported" or { restricted = { reason = "…" } }'
 
 SECRET_WORDS: Final = frozenset(
@@ -90,6 +93,8 @@ def _strays(table: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
             yield place, advice
         elif known is not None and key not in known:
             yield place, _unknown(key, known)
+        elif misspelled := _misspelled(place):
+            yield place, misspelled
         else:
             for inner_place, inner in _tables(place, value):
                 yield from _strays(inner, inner_place)
@@ -114,6 +119,14 @@ def _known(path: Path, table: Mapping[str, Any]) -> list[str] | None:
 
 def _fits(path: Path, pattern: Path) -> bool:
     return len(path) == len(pattern) and all(wanted in (ANY, part) for part, wanted in zip(path, pattern, strict=True))
+
+
+def _misspelled(place: Path) -> str | None:
+    """What capability was meant, if this key should be one and nearly is."""
+    if not any(_fits(place, pattern) for pattern in CAPABILITIES):
+        return None
+    unknown = check_name(str(place[-1]))
+    return str(unknown) if unknown and unknown.is_misspelling else None
 
 
 def _unknown(key: str, known: list[str]) -> str:

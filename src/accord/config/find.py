@@ -40,8 +40,10 @@ def load_config(
 
 
 def _there(name: str, told: str) -> str:
+    if Path(name).is_dir():
+        raise UsageError(f"{told}: is a directory; name the file in it, such as {Path(name) / FILE_NAME}")
     if not Path(name).is_file():
-        raise UsageError(f"{told}: No such file")
+        raise UsageError(f"{told}: No such file; `accord config init {name}` writes one")
     return name
 
 

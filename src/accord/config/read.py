@@ -44,6 +44,8 @@ def read_config(
         origins[override.path] = override.origin
         places[override.path] = str(override.origin)
     config, found = _validate(data)
+    stray_places = {path for path, _ in strays}
+    found = [(path, told) for path, told in found if path not in stray_places]  # one sentence for each key
     mistakes += [Mistake(_place(path, places, name), written(path), told) for path, told in [*strays, *found]]
     if config is None or mistakes:
         raise ConfigError(sorted(mistakes, key=lambda mistake: _order(mistake.place)))

@@ -8,7 +8,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from accord.wire.capability import ALIASES, Capability
+from accord.wire.capability import (
+    ALIASES,
+    FILE_INPUT,
+    OWN_MEANINGS,
+    REASONING_HISTORY,
+    TOOL_RESULT_MEDIA,
+    Capability,
+)
 from accord.wire.conversation import (
     AudioPart,
     ImagePart,
@@ -24,12 +31,6 @@ from accord.wire.support import MinSupport
 from accord.wire.work import WorkOrder
 
 PDF: Final = "application/pdf"
-FILE_INPUT: Final = "file_input"
-TOOL_RESULT_MEDIA: Final = "tool_result_media"
-REASONING_HISTORY: Final = "reasoning_history"
-OWN_NAMES: Final = frozenset({FILE_INPUT, TOOL_RESULT_MEDIA, REASONING_HISTORY})
-"""Names of our own beside ABP's: files other than PDF, what a tool gives that is not text, and earlier reasoning.
-"""
 
 CARRIED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -87,7 +88,7 @@ def derive_needs(order: WorkOrder) -> list[Need]:
     ]
     named = {name for need in stated if need.required for name in (need.capability, ALIASES.get(need.capability))}
     wished = {need.capability for need in stated}
-    derived = [_derived(name) for name in follows_from(order) if name not in named and name not in OWN_NAMES]
+    derived = [_derived(name) for name in follows_from(order) if name not in named and name not in OWN_MEANINGS]
     set_up = [
         Need(capability=capability, min_support=MinSupport.EMULATED, required=False, because=f"{parameter} is set")
         for parameter, capability in PARAMETERS.items()
@@ -98,7 +99,7 @@ def derive_needs(order: WorkOrder) -> list[Need]:
 
 def own_needs(order: WorkOrder) -> list[Need]:
     """What this work needs of a backend whose manifest speaks of it; the manifests of others do not."""
-    return [_derived(name) for name in follows_from(order) if name in OWN_NAMES]
+    return [_derived(name) for name in follows_from(order) if name in OWN_MEANINGS]
 
 
 def _derived(name: str) -> Need:

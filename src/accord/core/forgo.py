@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from accord.core.derive import CARRIED, FILE_INPUT, PARAMETERS, TOOL_RESULT_MEDIA, needed_for
+from accord.core.derive import CARRIED, PARAMETERS, needed_for
 from accord.core.emulate.inject import saying, withheld
-from accord.wire.capability import ALIASES, Capability
+from accord.wire.capability import ALIASES, FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import ConversationMessage, MessagePart, TextPart, ToolResultPart
 from accord.wire.work import WorkOrder
 

@@ -104,13 +104,31 @@ MEANINGS: Final[Mapping[Capability, str]] = MappingProxyType(
     }
 )
 
-ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+FILE_INPUT: Final = "file_input"
+TOOL_RESULT_MEDIA: Final = "tool_result_media"
+REASONING_HISTORY: Final = "reasoning_history"
+
+OWN_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        Capability.VISION: Capability.IMAGE_INPUT,
-        Capability.IMAGE_INPUT: Capability.VISION,
-        Capability.FUNCTION_CALLING: Capability.TOOL_USE,
-        Capability.TOOL_USE: Capability.FUNCTION_CALLING,
+        FILE_INPUT: "Reads files that are neither images, audio, text nor PDF",
+        TOOL_RESULT_MEDIA: "Takes images and files in the results of tools",
+        REASONING_HISTORY: "Takes its earlier reasoning back in later messages",
     }
+)
+"""Accord's additions to ABP's capabilities."""
+
+KNOWN_CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
+    {str(name): meaning for name, meaning in (MEANINGS | OWN_MEANINGS).items()}
+)
+"""Every known name with its meaning."""
+
+CANONICAL: Final[Mapping[str, str]] = MappingProxyType(
+    {Capability.VISION: Capability.IMAGE_INPUT, Capability.FUNCTION_CALLING: Capability.TOOL_USE}
+)
+"""The names that are another spelling of a capability, and the name under which that capability is kept."""
+
+ALIASES: Final[Mapping[str, str]] = MappingProxyType(
+    {**CANONICAL, **{name: alias for alias, name in CANONICAL.items()}}
 )
 """Two names for one thing, in both directions: declaring one declares the other."""
 
@@ -121,6 +139,11 @@ def snake_case(name: str) -> str:
 
 
 _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+
+
+def canonical_name(name: str) -> str:
+    """The name under which this capability is kept: `image_input` for `vision`, any other name for itself."""
+    return str(CANONICAL.get(name, name))
 
 
 def pascal_case(name: str) -> str:

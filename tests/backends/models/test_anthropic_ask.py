@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from accord.backends.models.anthropic import AnthropicMessages
 from accord.backends.models.api import CannotCarry
-from accord.core.derive import FILE_INPUT, PARAMETERS
-from accord.wire.capability import Capability
+from accord.core.derive import PARAMETERS
+from accord.wire.capability import FILE_INPUT, Capability
 from accord.wire.conversation import Conversation
 from accord.wire.work import ToolSpec, WorkOrder
 from tests.backends.models.anthropic_back import order_of

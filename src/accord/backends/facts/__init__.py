@@ -4,7 +4,7 @@ The face of the room. `find` and `all_models` look things up, `snapshot` tells w
 `Catalogue` reads somebody's own snapshot. The file is read at the first look-up, not at import.
 """
 
-from accord.backends.facts.catalogue import Catalogue, SnapshotError, all_models, find, snapshot
+from accord.backends.facts.catalogue import Catalogue, SnapshotError, all_models, find, shipped, snapshot
 from accord.backends.facts.fact import Dispute, Fact, Level, ModelFacts, Snapshot, Source, Unfound
 
 __all__ = [
@@ -19,5 +19,6 @@ __all__ = [
     "Unfound",
     "all_models",
     "find",
+    "shipped",
     "snapshot",
 ]

@@ -65,7 +65,7 @@ def read(content: bytes | str) -> Document:
         sources = tuple(Source(**source) for source in outline["sources"])
         models = {provider: dict(models) for provider, models in outline["models"].items()}
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        problem = f"not a snapshot of model facts: {error!r}"
+        problem = f"not a snapshot of model facts; expected JSON as `make models` writes it: {error}"
         raise SnapshotError(problem) from error
     if version != FORMAT:
         problem = f"the snapshot has format {version!r}, expected {FORMAT}"

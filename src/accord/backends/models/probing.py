@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any, Final, cast
 
 from accord.backends.failure import EndpointError, Failure
+from accord.core.vocabulary import PROBED
 from accord.errors import AccordError
 from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 from accord.wire.capability import Capability
@@ -85,7 +86,7 @@ WORKS: Final = Verdict(Finding.WORKS)
 
 
 def questions(cannot: Mapping[str, str]) -> tuple[Question, ...]:
-    """Every question, the plainest first; not those about what the API cannot carry, nor limits that it lacks."""
+    """A question for each capability that a probe finds out, except for those that the API cannot carry."""
     limits = _limits(cannot)
     made = (
         _question(Capability.STREAMING, _streams, limits, "Count from 1 to 20, with spaces.", stream=True),
@@ -159,7 +160,8 @@ def questions(cannot: Mapping[str, str]) -> tuple[Question, ...]:
             thinking=True,
         ),
     )
-    return tuple(question for question in made if question.capability not in cannot)
+    by_name = {question.capability: question for question in made}
+    return tuple(by_name[name] for name in PROBED if name not in cannot)
 
 
 def plain_question(lacks: Mapping[str, str]) -> WorkOrder:

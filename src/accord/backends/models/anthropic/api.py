@@ -17,9 +17,8 @@ from accord.backends.models.anthropic.ask import LEAST_THINKING, Manner, body_of
 from accord.backends.models.anthropic.failure import explain
 from accord.backends.models.anthropic.read import MessageReading, read_message
 from accord.backends.models.api import Asking, Broken
-from accord.core.derive import FILE_INPUT, TOOL_RESULT_MEDIA
 from accord.wire.answer import AnyPiece
-from accord.wire.capability import Capability
+from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.support import SupportLevel
 from accord.wire.work import WorkOrder
 

@@ -10,8 +10,8 @@ from typing import Any, Final, assert_never, cast
 
 from accord.backends.models.api import CannotCarry
 from accord.backends.models.words import document_text, link_text
-from accord.core.derive import FILE_INPUT, PDF, TOOL_RESULT_MEDIA, needed_for
-from accord.wire.capability import Capability
+from accord.core.derive import PDF, needed_for
+from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.chat import Role
 from accord.wire.conversation import (
     AnyPart,

@@ -20,9 +20,8 @@ from accord.backends.models.api import Asking, Broken
 from accord.backends.models.gemini.ask import body_of
 from accord.backends.models.gemini.failure import explain
 from accord.backends.models.gemini.read import GeminiReading, read_whole
-from accord.core.derive import FILE_INPUT, TOOL_RESULT_MEDIA
 from accord.wire.answer import AnyPiece
-from accord.wire.capability import Capability
+from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.support import SupportLevel
 from accord.wire.work import WorkOrder
 

@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 
 from accord.backends.failure import Explained, Failure, failure_by_status
-from accord.core.derive import TOOL_RESULT_MEDIA
-from accord.wire.capability import Capability
+from accord.wire.capability import TOOL_RESULT_MEDIA, Capability
 
 BY_GOOGLE_STATUS: Final[Mapping[str, Failure]] = MappingProxyType(
     {

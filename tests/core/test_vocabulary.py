@@ -1,0 +1,57 @@
+"""Which capability names are known, misspelled or merely unknown (decision 15)."""
+
+import pytest
+
+from accord.backends.models.probing import questions
+from accord.core.vocabulary import PROBED, check_name, unknown_names
+from accord.wire.capability import KNOWN_CAPABILITIES, canonical_name
+
+MISSPELLED = {
+    "vison": "vision",
+    "visoin": "vision",
+    "tool_us": "tool_use",
+    "ToolUse": "tool_use",
+    "tool-use": "tool_use",
+    "function_call": "function_calling",
+    "StructuredOutputJsonSchema": "structured_output_json_schema",
+}
+"""Near misses, and what was meant."""
+OPEN = {"time_travel": None, "audio_input": None, "stream": "streaming"}
+"""Names of their own, and what is suggested all the same."""
+
+
+@pytest.mark.parametrize("name", KNOWN_CAPABILITIES)
+def test_a_known_name_is_in_order(name: str):
+    assert check_name(name) is None
+
+
+@pytest.mark.parametrize(("name", "meant"), MISSPELLED.items())
+def test_a_near_miss_is_a_misspelling_of_what_was_meant(name: str, meant: str):
+    unknown = check_name(name)
+    assert unknown is not None
+    assert (unknown.is_misspelling, unknown.meant) == (True, meant)
+    assert str(unknown) == f'unknown capability "{name}"; did you mean {meant}?'
+
+
+@pytest.mark.parametrize(("name", "meant"), OPEN.items())
+def test_any_other_name_is_unknown_and_no_misspelling(name: str, meant: str | None):
+    unknown = check_name(name)
+    assert unknown is not None
+    assert (unknown.is_misspelling, unknown.meant) == (False, meant)
+
+
+def test_each_unknown_name_is_reported_once():
+    assert [unknown.name for unknown in unknown_names(["vision", "x_y", "x_y"])] == ["x_y"]
+
+
+def test_aliases_have_one_canonical_name():
+    assert [canonical_name(name) for name in ("vision", "image_input", "function_calling", "x_y")] == [
+        "image_input",
+        "image_input",
+        "tool_use",
+        "x_y",
+    ]
+
+
+def test_a_probe_asks_what_remedies_say_that_it_asks():
+    assert [question.capability for question in questions({})] == [*PROBED]
