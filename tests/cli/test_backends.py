@@ -221,9 +221,9 @@ def test_files_go_with_the_question(accord: Run, folder: Path, server: ModelServ
         (("--file", "empty"), "empty: is empty"),
         (("--file", "large.pdf"), "large.pdf: is too large; limits.max_block_bytes is 700 bytes"),
         (("--schema", "accord.toml"), "accord.toml: expected JSON"),
-        (("--backend", "remote"), "--backend remote: there is no such backend; there are: local"),
-        (("--require", "Vision"), "--require Vision: expected CapabilityRequirements"),
-        (("--require", "tool_use:much"), "--require tool_use:much: expected CapabilityRequirements"),
+        (("--backend", "remote"), "There is no backend remote; there are: local"),
+        (("--require", "Vision"), '--require Vision: unknown capability "Vision"; did you mean vision?'),
+        (("--require", "tool_use:much"), '--require tool_use:much: unknown level "much"; use native or emulated'),
     ],
 )
 def test_each_mistake_of_the_call_has_its_sentence(
@@ -251,6 +251,37 @@ def test_an_endpoint_that_is_down_at_the_start_is_no_mistake_of_the_call(accord:
     code, out, err = accord("ask", "hi")
     assert (code, out) == (1, "")
     assert err.count("failed: local: the endpoint cannot be reached") == 1
+
+
+def test_what_a_probe_found_is_judged(accord: Run, folder: Path):
+    code, out, _ = accord("backends", "probe", "local", "--json", "--require", "system_message,stop_sequences=native")
+    told = json.loads(out)
+    assert code == 1
+    assert told["negotiation"]["result"]["unsupported"] == ["stop_sequences"]  # accepted but ignored
+    assert told["negotiation"]["evidence"]["system_message"]["source"] == "accord backends probe"
+    (folder / "probe.json").write_text(out)
+    again, out, _ = accord("negotiate", "--manifest", "probe.json", "--require", "system_message", "--json")
+    assert (again, json.loads(out)["evidence"]["system_message"]["date"]) == (0, told["date"])
+
+
+def test_a_probe_that_finds_a_requirement_unmet_ends_with_one(accord: Run):
+    code, out, err = accord("backends", "probe", "local", "--require", "system_message,time_travel")
+    assert code == 1
+    assert "1 unsupported — incompatible" in out
+    assert 'unknown capability "time_travel"' in err
+
+
+def test_a_configured_backend_is_judged_with_its_probed_facts(accord: Run):
+    before, out, _ = accord("negotiate", "--backend", "local", "--require", "image_input", "--json")
+    assert (before, json.loads(out)["requirements"][0]["how"]) == (1, "not declared")
+    assert accord("backends", "probe", "local", "--write")[0] == 0
+    _, out, _ = accord("negotiate", "--backend", "local", "--require", "image_input", "--json")
+    assert json.loads(out)["evidence"]["image_input"]["source"] == "accord backends probe"
+
+
+def test_a_backend_that_is_not_configured_is_told_with_those_that_are(accord: Run):
+    code, _, err = accord("negotiate", "--backend", "lcoal", "--require", "vision")
+    assert (code, err) == (2, "accord: There is no backend lcoal; did you mean local?\n")
 
 
 def test_ctrl_c_stops_the_endpoint_as_well(folder: Path, server: ModelServer):

@@ -65,7 +65,7 @@ def test_a_model_is_negotiated_by_its_name():
 def test_what_no_source_says_is_called_unknown():
     done = accord("negotiate", "--manifest", "openai/gpt-4o", "--require", "time_travel")
     assert done.returncode == 1
-    assert "nobody: unknown" in done.stdout
+    assert "none: unknown" in done.stdout
 
 
 MISTAKES = [
@@ -78,10 +78,11 @@ MISTAKES = [
         "wrong.json: expected CapabilityRequirements: required.0.min_support: ",
     ),
     (["--manifest", "{}/latin.json", "--require", "streaming"], "latin.json: byte 7: expected UTF-8 text"),
-    (["--manifest", "{}", "--require", "streaming"], "no facts about a model named"),
+    (["--manifest", "{}", "--require", "streaming"], "is a directory; give a file"),
+    (["--manifest", "gpt-none", "--require", "streaming"], "no facts about a model named"),
     (
         ["--manifest", "{}/m.json", "--require", "streaming=some"],
-        "--require streaming=some: expected CapabilityRequirements",
+        '--require streaming=some: unknown level "some"; use native or emulated',
     ),
     (["--manifest", "{}/m.json", "--require", "streaming", "--override", "x"], "--override x: expected name=level"),
     (["--manifest", "openai/gpt-4oo", "--require", "vision"], "did you mean"),
@@ -104,11 +105,11 @@ def test_a_snapshot_that_is_none_is_told(files: Path):
 
 
 def test_models_are_listed_by_what_they_have():
-    done = accord("models", "gpt-4o", "--require", "vision=native", "--json", "--limit", "3")
+    done = accord("models", "4o", "--require", "vision=native", "--json", "--limit", "3")
     told = json.loads(done.stdout)
     assert len(told) == 3
     assert all(model["facts"]["image_input"]["level"] == "native" for model in told)
-    assert all("gpt-4o" in f"{model['provider']}/{model['model']}" for model in told)
+    assert all("4o" in f"{model['provider']}/{model['model']}" for model in told)
 
 
 def test_the_matrix_says_how_many_more_there_are():
@@ -121,6 +122,91 @@ def test_no_model_at_all_costs_one():
     done = accord("models", "no-such-model-anywhere")
     assert done.returncode == 1
     assert "0 models" in done.stdout
+
+
+def test_a_program_gets_the_relation_of_all_spellings():
+    done = accord("negotiate", "--manifest", "openai/gpt-4o", "--require", "vision=native,time_travel", "--json")
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert told["compatible"] is False
+    vision, unknown = told["requirements"]
+    assert vision == {
+        "capability": "vision",
+        "canonical": "image_input",
+        "report_name": "Vision",
+        "evidence_name": "image_input",
+        "min_support": "native",
+        "support": "native",
+        "how": None,
+    }
+    assert (unknown["evidence_name"], unknown["how"]) == (None, "not declared")
+    for need in told["requirements"]:
+        assert need["capability"] in told["result"]["native"] + told["result"]["unsupported"]
+        assert need["report_name"] in [name for name, _ in told["report"]["details"]]
+    assert told["evidence"]["image_input"]["canonical"] == "image_input"
+    assert told["warnings"] == ['unknown capability "time_travel"; `accord capabilities` lists the known ones']
+    assert f"accord: warning: {told['warnings'][0]}\n" == done.stderr
+
+
+def test_a_capability_of_ones_own_that_the_manifest_declares_is_not_warned_about(tmp_path: Path):
+    (tmp_path / "m.json").write_text('{"time_travel": "native"}')
+    done = accord("negotiate", "--manifest", str(tmp_path / "m.json"), "--require", "time_travel")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+MISSPELLED = [
+    ("negotiate", "--manifest", "openai/gpt-4o", "--require", "vison"),
+    ("negotiate", "--manifest", "openai/gpt-4o", "--require", "vision", "--override", "vison=native"),
+    ("models", "--require", "vison"),
+    ("models", "--capability", "vison"),
+    ("ask", "hi", "--require", "vison"),
+]
+
+
+@pytest.mark.parametrize("arguments", MISSPELLED)
+def test_a_misspelled_capability_is_refused_with_the_one_that_was_meant(arguments: tuple[str, ...]):
+    done = accord(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert 'unknown capability "vison"; did you mean vision?' in done.stderr
+
+
+def test_a_misspelled_capability_in_a_requirements_file_is_refused(tmp_path: Path):
+    (tmp_path / "r.json").write_text('{"required": [{"capability": "vison", "min_support": "native"}]}')
+    done = accord("negotiate", "--manifest", "openai/gpt-4o", "--require", str(tmp_path / "r.json"))
+    assert done.returncode == 2
+    assert 'r.json: unknown capability "vison"; did you mean vision?' in done.stderr
+
+
+def test_a_misspelled_prompt_capability_is_refused(tmp_path: Path):
+    (tmp_path / "p.json").write_text("[]")
+    done = accord("validate", str(tmp_path / "p.json"), "--capabilities", "image,audoi")
+    assert done.returncode == 2
+    assert done.stderr == 'accord: --capabilities: unknown prompt capability "audoi"; did you mean audio?\n'
+
+
+def test_a_model_is_judged_by_its_exact_name():
+    done = accord("models", "gpt-4o", "--require", "vision,audio")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "accord: openai/gpt-4o lacks audio (declared unsupported)\n"
+    done = accord("models", "gpt-4o", "--require", "vision")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "openai/gpt-4o " in done.stdout
+    assert "\n1 model\n" in done.stdout
+
+
+def test_an_alias_is_a_column_as_well():
+    assert "yes" in accord("models", "gpt-4o", "--require", "vision", "--capability", "vision").stdout.splitlines()[1]
+
+
+def test_the_known_capabilities_are_listed_for_a_program():
+    told = {entry["name"]: entry for entry in json.loads(accord("capabilities", "--json").stdout)}
+    assert told["vision"] == {
+        "name": "vision",
+        "meaning": "Reads images (the same as image_input)",
+        "canonical": "image_input",
+        "aliases": ["image_input"],
+    }
+    assert {"streaming", "file_input"} <= told.keys()
 
 
 BLOCKS = [{"type": "text", "text": "hi"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}]

@@ -1,11 +1,16 @@
 """`accord config`, as a user types it."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
+import accord as accord_package
 from accord.config.environment import VARIABLES
 from tests.cli.test_app import accord
 
@@ -134,7 +139,7 @@ def test_a_starter_file_is_written_once(folder: Path):
 
 
 MISTAKES = [
-    (["check", "none.toml"], "accord: none.toml: No such file\n"),
+    (["check", "none.toml"], "accord: none.toml: No such file; `accord config init none.toml` writes one\n"),
     (["init", "no/folder/a.toml"], "accord: no/folder/a.toml: No such file or directory\n"),
 ]
 
@@ -143,3 +148,42 @@ MISTAKES = [
 def test_a_file_that_is_not_there_is_told_in_one_line(arguments: list[str], told: str):
     done = accord("config", *arguments)
     assert (done.returncode, done.stderr) == (2, told)
+
+
+EXTRAS = {
+    "postgres": ('[store]\nkind = "postgres"\n', "asyncpg", "store.kind"),
+    "oidc": ('[server.oidc]\nissuer = "https://example.com"\naudience = "a"\n', "jwt", "server.oidc"),
+    "signing": ('signing_key = "key.pem"\n', "cryptography", "signing_key"),
+    "images": ("[limits]\nconcurrent_images = 2\n", "PIL", "limits.concurrent_images"),
+}
+"""For each extra: what needs it, a module of it, and the key that is named."""
+
+
+@pytest.mark.parametrize("extra", EXTRAS)
+def test_an_extra_that_is_configured_and_not_installed_is_a_mistake(tmp_path: Path, extra: str):
+    text, module, key = EXTRAS[extra]
+    (tmp_path / "a.toml").write_text(text)
+    done = check_without(module, tmp_path)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"{key}: needs an extra that is not installed: pip install 'accord-agents[{extra}]'\n" in done.stdout
+    assert "1 mistake\n" in done.stdout
+
+
+def test_traces_that_nothing_will_write_are_noted(tmp_path: Path):
+    (tmp_path / "a.toml").touch()
+    done = check_without("opentelemetry", tmp_path, OTEL_TRACES_EXPORTER="otlp")
+    assert done.returncode == 0
+    assert "env OTEL_TRACES_EXPORTER is set, and traces need an extra that is not installed: pip install" in done.stdout
+
+
+def check_without(module: str, folder: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
+    """Run `config check` with an interpreter that has every installed package but this one."""
+    packages = folder / "packages"
+    packages.mkdir()
+    for installed in Path(typer.__file__).parent.parent.iterdir():
+        if installed.name != module:
+            (packages / installed.name).symlink_to(installed)
+    path = os.pathsep.join((str(packages), str(Path(accord_package.__file__).parent.parent)))
+    command = [sys.executable, "-S", "-m", "accord", "config", "check", "a.toml"]
+    environment = {**os.environ, "PYTHONPATH": path, **environ}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=folder, env=environment)

@@ -64,19 +64,19 @@ def test_without_a_file_the_demo_runs_on_an_echo():
 def test_sessions_can_be_listed_verified_and_forgotten(config: Path):
     run_one(config)
     flags = ("--config", str(config))
-    assert "1 sessions" in accord("sessions", "list", "u", *flags).stdout
+    assert "1 session\n" in accord("sessions", "list", "u", *flags).stdout
     receipts = accord("sessions", "receipts", "s", *flags).stdout
     (config.parent / "r.jsonl").write_text(receipts)
     assert accord("receipts", "verify", str(config.parent / "r.jsonl")).returncode == 0
     assert accord("sessions", "expire", "--days", "1", *flags).stdout == "Deleted nothing\n"
     assert (
-        "1 sessions, 1 turns, 3 packets, 2 messages, 1 receipts"
+        "1 session, 1 turn, 3 packets, 2 messages, 1 receipt"
         in accord("sessions", "delete-user", "u", "--yes", *flags).stdout
     )
-    assert "0 sessions" in accord("sessions", "list", "u", *flags).stdout
+    assert accord("sessions", "list", "u", *flags).stdout == "No sessions of u yet\n"
     gone = accord("sessions", "receipts", "s", *flags)
-    assert (gone.returncode, gone.stdout) == (1, "")
-    assert "there are no receipts of a session s" in gone.stderr
+    assert (gone.returncode, gone.stdout) == (0, "")
+    assert "No receipts of session s yet" in gone.stderr
 
 
 def test_expiring_needs_an_age(config: Path):
@@ -116,4 +116,4 @@ def test_a_deletion_shows_its_progress_on_a_terminal_and_removes_it(config: Path
     assert screen.status == 0
     first, *_, last = screen.received.split("\r\x1b[K")
     assert "so far" in screen.received
-    assert (first, last) == ("", "Deleted 1 sessions, 1 turns, 3 packets, 2 messages, 1 receipts\r\n")
+    assert (first, last) == ("", "Deleted 1 session, 1 turn, 3 packets, 2 messages, 1 receipt\r\n")

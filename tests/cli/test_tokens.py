@@ -72,7 +72,7 @@ def test_an_empty_list_is_told_as_one(config: Path):
     revoked = tokens(config, "revoke", str(token_id))
     assert revoked.stdout == f"Revoked {token_id}\n"
     assert "accord tokens open" in revoked.stderr
-    assert tokens(config, "list").stdout == "0 tokens\n"
+    assert tokens(config, "list").stdout == "No tokens yet; `accord tokens add USER` makes one\n"
 
 
 def test_revoking_what_is_not_there_is_a_no(config: Path):
@@ -85,7 +85,7 @@ def test_revoking_what_is_not_there_is_a_no(config: Path):
 def test_deleting_a_user_says_that_tokens_went_too(config: Path):
     tokens(config, "add", "ada")
     done = accord("sessions", "delete-user", "ada", "--yes", "--config", str(config))
-    assert done.stdout == "Deleted 1 tokens\n"
+    assert done.stdout == "Deleted 1 token\n"
     assert listed(config) == []
 
 
@@ -95,8 +95,8 @@ def test_deleting_a_user_says_that_tokens_went_too(config: Path):
         (["add", ""], "accord: tokens add: expected TokenRecord: user: "),
         (["add", "ada", "--label", "x" * 201], "accord: tokens add: expected TokenRecord: label: "),
         (["add", "ada", "--days", "0"], "Invalid value for '--days'"),
-        (["list"], "accord.db: there is no such file"),
-        (["revoke", "t"], "accord.db: there is no such file"),
+        (["list", "--store", "none.db"], "none.db: there is no such file"),
+        (["revoke", "t", "--store", "none.db"], "none.db: there is no such file"),
     ],
 )
 def test_a_mistake_is_told_and_no_token_is_made(config: Path, arguments: list[str], sentence: str):

@@ -9,13 +9,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 import typer
 
 from accord.cli.acp import acp_command
 from accord.cli.ask import ask_command
 from accord.cli.backends import backends_app
+from accord.cli.capabilities import capabilities_command
 from accord.cli.config import config_app
 from accord.cli.inspect import inspect_command
 from accord.cli.models import models_command
@@ -35,6 +36,8 @@ from accord.errors import AccordError
 EXIT_BUG: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
+EXIT_PIPE: Final = 141
+"""What a shell reports of a program that SIGPIPE ended, as `cat` or `grep` are when their reader has gone."""
 
 app = typer.Typer(
     name="accord",
@@ -49,6 +52,7 @@ app.command("acp")(acp_command)
 app.command("ask")(ask_command)
 app.command("proxy", context_settings={"allow_interspersed_args": False})(proxy_command)
 app.command("negotiate")(negotiate_command)
+app.command("capabilities")(capabilities_command)
 app.command("inspect")(inspect_command)
 app.command("models")(models_command)
 app.command("validate")(validate_command)
@@ -86,16 +90,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _run(arguments: Sequence[str] | None) -> None:
     try:
-        app(args=arguments)
+        try:
+            app(args=arguments, prog_name="accord")  # also as `python -m accord`
+        finally:
+            # Here, and not when the interpreter ends: there a reader that has gone makes Python complain.
+            sys.stdout.flush()
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer's own ending for it
+            _end_without_reader()
+        raise
     except AccordError as error:
         print(f"accord: {error.message}", file=sys.stderr)
         sys.exit(EXIT_USAGE)
     except KeyboardInterrupt:
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # The reader has seen enough. Point stdout away, so that Python's own last flush does not complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+        _end_without_reader()
     except Exception:  # noqa: BLE001 - the interpreter would print its message as it is, whoever wrote that
         sys.stderr.write(traceback.format_exc())
         sys.exit(EXIT_BUG)
+
+
+def _end_without_reader() -> NoReturn:
+    """End quietly because nobody reads standard output any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own last flush does not complain
+    sys.exit(EXIT_PIPE)

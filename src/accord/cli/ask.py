@@ -18,7 +18,7 @@ def ask_command(  # noqa: PLR0913 - the command's own flags
     image: Annotated[list[str] | None, typer.Option(help="A picture's file; may be repeated.")] = None,
     file: Annotated[list[str] | None, typer.Option(help="A document, sound or other file; may be repeated.")] = None,
     schema: Annotated[str | None, typer.Option(help="A JSON Schema's file: the answer must fit it.")] = None,
-    require: Annotated[list[str] | None, typer.Option(help="CAPABILITY or CAPABILITY:native; may be repeated.")] = None,
+    require: Annotated[list[str] | None, typer.Option(help="CAPABILITY or CAPABILITY=native; may be repeated.")] = None,
     system: Annotated[str | None, typer.Option(help="Instructions that stand apart from the question.")] = None,
     receipt: Annotated[bool, typer.Option("--receipt", help="Print the turn's receipt to standard error.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer and its account for a program.")] = False,

@@ -9,12 +9,12 @@ from typing import Any, Final, assert_never, cast
 from uuid import uuid4
 
 from accord.agents.relay import relay_with
-from accord.cli.assemble import build_engine, session_rules
+from accord.cli.assemble import build_engine, named_backend, session_rules
 from accord.cli.loop import event_loop_runner
 from accord.cli.opening import opened
-from accord.cli.reading import as_message
+from accord.cli.reading import parse_requirements, warnings_about
 from accord.cli.signing import signer
-from accord.cli.terminal import Console
+from accord.cli.terminal import Console, warn
 from accord.config import Loaded
 from accord.core.summarise import summarise_work
 from accord.core.terminal import make_line
@@ -26,7 +26,6 @@ from accord.wire.event import PresentationEventType
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.receipt import OutcomeStatus, Receipt
 from accord.wire.request import ServiceRequest
-from accord.wire.requirement import CapabilityRequirements
 
 SHOWN: Final = (PresentationEventType.THOUGHT_TRACE, PresentationEventType.USER_ERROR)
 """What goes to standard error as it is, so that standard output has the answer and nothing else."""
@@ -47,11 +46,8 @@ class Asked:
 
     def request(self) -> ServiceRequest:
         """The same as a request to the engine."""
-        required = [
-            {"capability": name, "min_support": level or "emulated"}
-            for name, _, level in (item.partition(":") for item in self.requirements)
-        ]
-        needs = as_message({"required": required}, CapabilityRequirements, f"--require {' '.join(self.requirements)}")
+        needs = parse_requirements(self.requirements)
+        warn(warnings_about(need.capability for need in needs.required))
         payload = {"query": self.prompt, "content": self.content or None, "requirements": needs}
         shows = ClientCapabilities(supported_events=list(SHOWN), prefers_markdown=True)
         user = {"id": "local", "name": "local"}
@@ -173,10 +169,7 @@ class _Display:
 def _only(loaded: Loaded, name: str | None) -> Loaded:
     if name is None:
         return loaded
-    chosen = loaded.config.backend(name)
-    if chosen is None:
-        known = ", ".join(backend.name for backend in loaded.config.backends)
-        raise UsageError(f"--backend {name}: there is no such backend; there are: {known or 'none'}")
+    chosen = named_backend(name, loaded).config
     return replace(loaded, config=loaded.config.model_copy(update={"backends": [chosen]}))
 
 

@@ -4,11 +4,14 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final, cast
 
 from accord.agent import Agent
+from accord.backends.evidence import Evidence, gather
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.cli.acp_backend import acp_backend
+from accord.cli.extras import install_command
 from accord.cli.find_agent import find_agent
 from accord.cli.known import Known, known_of
 from accord.cli.model_apis import APIS
@@ -26,7 +29,7 @@ from accord.core.sizes import SizeLimits
 from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
 from accord.errors import Mistake, UsageError
 from accord.images import PillowImages, has_pillow
-from accord.ports import Backend, Store
+from accord.ports import Backend, KnownBackend, Store
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 
@@ -75,6 +78,18 @@ class Assembled:
     known: Known
     backend: Backend
 
+    @property
+    def evidence(self) -> Mapping[str, Evidence]:
+        """What is known of it without asking it, each with its source."""
+        gathered = gather(self.known.declared, self.known.seen, self.known.facts)
+        sources = self.backend.evidence if isinstance(self.backend, KnownBackend) else gathered
+        return {
+            name: Evidence(level, said.source, said.date)
+            if (said := sources.get(name))
+            else Evidence(level, self.config.kind)
+            for name, level in self.backend.manifest.items()
+        }
+
 
 def build_engine(loaded: Loaded, *, agent: Agent | str | None = None) -> Engine:
     """The engine that this configuration describes; without any backend in it, one that echoes."""
@@ -121,7 +136,7 @@ def open_store(loaded: Loaded, *, create: bool = True) -> Store:
     try:
         from accord.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra, needed by nobody else
     except ImportError as error:
-        raise UsageError("The store is postgres: install accord-agents[postgres]") from error
+        raise UsageError(f"The store is postgres, which needs an extra: {install_command('postgres')}") from error
     return PostgresStore(address)
 
 
@@ -132,6 +147,19 @@ def build_backends(loaded: Loaded, *, warns: bool = True) -> list[Assembled]:
         for warning in each.known.warnings:
             LOG.warning(warning)
     return assembled
+
+
+def named_backend(name: str, loaded: Loaded) -> Assembled:
+    """The backend of this name; raises `UsageError` that says which ones there are."""
+    config = loaded.config.backend(name)
+    if config is None:
+        names = [backend.name for backend in loaded.config.backends]
+        near = get_close_matches(name, names, n=1)
+        known = f"did you mean {near[0]}?" if near else f"there are: {', '.join(names)}"
+        if not names:
+            known = "no backends are configured; `accord backends` shows how to add one"
+        raise UsageError(f"There is no backend {name}; {known}")
+    return _assembled(config, loaded)
 
 
 def backend_mistakes(loaded: Loaded) -> list[Mistake]:

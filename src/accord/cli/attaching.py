@@ -60,10 +60,12 @@ def _read(name: str, max_bytes: int) -> bytes:
         if path.is_file() and path.stat().st_size * 4 // 3 > max_bytes:
             raise UsageError(f"{name}: is too large; limits.max_block_bytes is {max_bytes} bytes, in base64")
         data = path.read_bytes()
+    except IsADirectoryError:
+        raise UsageError(f"{name}: is a directory; give a file") from None
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror}") from error
     if not data:
-        raise UsageError(f"{name}: is empty")
+        raise UsageError(f"{name}: is empty; give a file with content")
     return data
 
 

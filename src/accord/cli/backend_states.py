@@ -7,11 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.table import Table
-
 from accord.cli.assemble import Assembled, build_backends
 from accord.cli.loop import event_loop_runner
-from accord.cli.terminal import Console, styled
+from accord.cli.terminal import Cell, Console, styled
 from accord.config import Loaded
 from accord.core.derive import BECAUSE, PARAMETERS
 from accord.errors import BackendError
@@ -106,18 +104,16 @@ def _whose(name: str, said: Testimony, assembled: Assembled, api: str | None) ->
 
 
 def _print_table(states: Sequence[State]) -> None:
-    table = Table()
-    for column in ("name", "kind", "model", "state", "known from", "unknown"):
-        table.add_column(column, overflow="fold")
+    rows: list[tuple[Cell, ...]] = []
     for state in states:
         found = styled("ok", "green") if state.why_not is None else styled(state.why_not, "red")
         sources = ", ".join(f"{whose} {count}" for whose, count in state.sources.items()) or "nobody"
         unknown = styled(", ".join(state.unknown) or "nothing", "yellow" if state.unknown else "")
-        table.add_row(
-            styled(state.name), styled(state.kind), styled(state.model or "-"), found, styled(sources), unknown
+        rows.append(
+            (styled(state.name), styled(state.kind), styled(state.model or "-"), found, styled(sources), unknown)
         )
     console = Console()
-    console.print(table)
+    console.print_table(("name", "kind", "model", "state", "known from", "unknown"), rows)
     for state in states:
         for warning in state.warnings:
             console.print(warning, style="yellow", soft_wrap=True)

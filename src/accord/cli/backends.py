@@ -1,6 +1,6 @@
 """`accord backends`: the flags. Showing and asking backends takes parts that no other command should wait for.
 
-Exit status 1 when one of them cannot be reached.
+Exit status 1 when one of them cannot be reached, or when a probe finds that a requirement is not met.
 """
 
 from typing import Annotated, Final
@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 from accord.cli.loading import ConfigOption, TrustOption, load
+from accord.cli.reading import read_requirements
 
 LOOK_S: Final = 10.0
 ANSWER_S: Final = 60.0
@@ -38,13 +39,17 @@ def probe_command(  # noqa: PLR0913 - one flag each
     name: Annotated[str, typer.Argument(help="The backend, as the configuration calls it.")],
     *,
     write: Annotated[bool, typer.Option("--write", help="Keep what was found beside the configuration.")] = False,
+    require: Annotated[
+        str | None, typer.Option(help="A requirements file, or CAPABILITY=native,…: exit status 1 if one is not met.")
+    ] = None,
     timeout_s: Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for each.")] = ANSWER_S,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result for a program.")] = False,
     config: ConfigOption = None,
     trust: TrustOption = False,
 ) -> None:
-    """Ask a backend what it can do with a few small requests, and compare that with what is said of it."""
+    """Ask a backend what it can do with a few small requests, and compare that with what is declared."""
     from accord.cli.probe import show_probe  # noqa: PLC0415
 
-    if not show_probe(name, load(config, trusts=trust), timeout_s, write=write, as_json=as_json):
+    needs = None if require is None else read_requirements(require)
+    if not show_probe(name, load(config, trusts=trust), timeout_s, write=write, as_json=as_json, needs=needs):
         raise typer.Exit(1)

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
-from rich.table import Table
 
+from accord.cli.extras import missing_extras, tracing_note
 from accord.cli.loading import ConfigOption
-from accord.cli.terminal import Console, styled
+from accord.cli.reading import warnings_about
+from accord.cli.terminal import Cell, Console, count_of, styled
 from accord.config import Config, Loaded, StoreKind, load_config
 from accord.config.environment import unread_variables
 from accord.config.find import FILE_NAME
@@ -20,7 +21,7 @@ from accord.config.origin import written
 from accord.config.starter import STARTER
 from accord.config.trust import effects, is_trusted, trust
 from accord.core.terminal import make_line
-from accord.errors import ConfigError, UsageError
+from accord.errors import ConfigError, Mistake, UsageError
 
 COLOURS: Final = {"default": "bright_black", "file": "", "env": "yellow", "flag": "cyan"}
 
@@ -47,14 +48,12 @@ def check_command(
     given = config if file is None else file
     try:
         loaded = load_config(given, environ=os.environ)
-        _check_backends(loaded)
+        _check_parts(loaded)
     except ConfigError as error:
         _print_mistakes(error, as_json=as_json)
         raise typer.Exit(1) from None
     secrets = list(_secrets(loaded.config, os.environ))
-    notes = unread_variables(os.environ)
-    if not is_trusted(loaded, os.environ):
-        notes.append(f"{loaded.file} is not trusted yet: `accord config trust` shows what it does, and trusts it")
+    notes = list(_notes(loaded))
     if as_json:
         _print_json(loaded, secrets, notes)
     else:
@@ -91,14 +90,27 @@ def trust_command(
     print(f"Trusted {Path(file).resolve()} until it changes")
 
 
-def _check_backends(loaded: Loaded) -> None:
-    """Whether the commands that run on this configuration could build its backends."""
-    if not loaded.config.backends:
-        return
-    from accord.cli.assemble import backend_mistakes  # noqa: PLC0415 - who has none does not wait for the engine
+def _check_parts(loaded: Loaded) -> None:
+    """Raise `ConfigError` if a command could not build the backends and other parts of this configuration."""
+    mistakes = [Mistake(str(loaded.origin(tuple(key.split(".")))), key, told) for key, told in missing_extras(loaded)]
+    if loaded.config.backends:
+        from accord.cli.assemble import backend_mistakes  # noqa: PLC0415 - the engine takes a while to load
 
-    if mistakes := backend_mistakes(loaded):
+        mistakes += backend_mistakes(loaded)
+    if mistakes:
         raise ConfigError(mistakes)
+
+
+def _notes(loaded: Loaded) -> Iterator[str]:
+    """What an operator should know about a configuration that is in order."""
+    yield from unread_variables(os.environ)
+    if note := tracing_note(os.environ):
+        yield note
+    for backend in loaded.config.backends:
+        yield from (f"backends.{backend.name}: overrides: {unknown}" for unknown in warnings_about(backend.overrides))
+    yield from (f"emulation.strategies: {unknown}" for unknown in warnings_about(loaded.config.emulation.strategies))
+    if not is_trusted(loaded, os.environ):
+        yield f"{loaded.file} is not trusted yet: `accord config trust` shows what it does, and trusts it"
 
 
 def _print_mistakes(error: ConfigError, *, as_json: bool) -> None:
@@ -107,8 +119,7 @@ def _print_mistakes(error: ConfigError, *, as_json: bool) -> None:
         return
     for mistake in error.mistakes:
         print(mistake)
-    count = len(error.mistakes)
-    print(f"{count} mistake{'' if count == 1 else 's'}")
+    print(count_of(len(error.mistakes), "mistake"))
 
 
 def _print_json(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None:
@@ -124,17 +135,15 @@ def _print_json(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None
 
 
 def _print_table(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None:
-    table = Table()
-    for column in ("key", "value", "from"):
-        table.add_column(column, overflow="fold")
+    rows: list[tuple[Cell, ...]] = []
     for path, value in _leaves(loaded.config):
         origin = loaded.origin(path)
-        table.add_row(styled(written(path)), styled(_told(value)), styled(str(origin), COLOURS[origin.kind]))
+        rows.append((written(path), _told(value), styled(str(origin), COLOURS[origin.kind])))
     for secret in secrets:
         state = styled("is set", "green") if secret.is_set else styled("is not set", "yellow")
-        table.add_row(styled(secret.key), state, styled(f"env {secret.variable}"))
+        rows.append((secret.key, state, f"env {secret.variable}"))
     console = Console()
-    console.print(table)
+    console.print_table(("key", "value", "from"), rows)
     for note in notes:
         console.print(note, soft_wrap=True)
     name = loaded.file or "No file: the embedded defaults"

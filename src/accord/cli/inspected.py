@@ -12,9 +12,8 @@ from typing import Final
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
-from rich.table import Table
 
-from accord.cli.terminal import Console, styled
+from accord.cli.terminal import Cell, Console, count_of, styled
 from accord.core.inspect.judge import NO_RESULT
 from accord.core.inspect.junit import as_junit
 from accord.core.inspect.reply import ECHOES
@@ -128,44 +127,39 @@ def _print_tables(report: InspectionReport) -> None:
     shown = [found for found in report.findings if not found.sentence.startswith(NO_HANDSHAKE)]
     stranger = next((found for found in report.findings if found.sentence == NO_RESULT), None)
     if stranger is None:
-        console.print(_capabilities(report.capabilities))
-    console.print(_findings(shown, is_narrow=console.width < NARROW))
+        _print_capabilities(console, report.capabilities)
+    _print_findings(console, shown)
     if len(shown) < len(report.findings):
-        told = f"The other {len(report.findings) - len(shown)} checks were skipped: {NO_HANDSHAKE}"
+        skipped = count_of(len(report.findings) - len(shown), "other check")
+        told = f"Skipped {skipped}: {NO_HANDSHAKE}"
         console.print(told, soft_wrap=True)
     name = " ".join(part for part in (agent.name or report.program, agent.version) if part)
     told = _summary(report) if stranger is None else _stranger(stranger)
     console.print(f"{name}: {told}", soft_wrap=True)
 
 
-def _capabilities(rows: Sequence[DeclaredCapability]) -> Table:
-    table = Table(title="Declared capabilities", title_justify="left")
-    table.add_column("flag", no_wrap=True)
-    for column in ("received", "read as", "remark"):
-        table.add_column(column, overflow="fold")
-    for row in rows:
+def _print_capabilities(console: Console, declared: Sequence[DeclaredCapability]) -> None:
+    rows: list[tuple[Cell, ...]] = []
+    for row in declared:
         received = "" if row.remark == "omitted" else json.dumps(row.received)
         read = styled("supported", "green") if row.supported else styled("unsupported", "bright_black")
         odd = row.remark is not None and row.remark != "omitted"
-        table.add_row(
-            styled(row.flag), styled(received), read, styled(row.remark or "", MILD if odd else "bright_black")
-        )
-    return table
+        remark = styled(row.remark or "", MILD if odd else "bright_black")
+        rows.append((styled(row.flag), styled(received), read, remark))
+    console.print_table(("flag", "received", "read as", "remark"), rows, title="Declared capabilities")
 
 
-def _findings(findings: Sequence[Finding], *, is_narrow: bool) -> Table:
-    table = Table(title="Checks", title_justify="left")
-    for column in ("check", "level", "result"):
-        table.add_column(column, no_wrap=True)
-    for column in ("what was found, and the clause",) if is_narrow else ("what was found", "clause"):
-        table.add_column(column, overflow="fold")
+def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
+    is_narrow = console.width < NARROW
+    rows: list[tuple[Cell, ...]] = []
     for found in findings:
         is_mild = found.result is Result.FAIL and found.level is not Level.MUST
         result = styled(str(found.result), MILD if is_mild else COLOURS[found.result])
         text, clause = styled(_found(found)), styled(found.clause, "bright_black")
         cells = (text.append("\n").append_text(clause),) if is_narrow else (text, clause)
-        table.add_row(found.check, str(found.level), result, *cells)
-    return table
+        rows.append((found.check, str(found.level), result, *cells))
+    found_columns = ("what was found, and the clause",) if is_narrow else ("what was found", "clause")
+    console.print_table(("check", "level", "result", *found_columns), rows, title="Checks")
 
 
 def _found(finding: Finding) -> str:

@@ -6,17 +6,13 @@ Decides where each of them is read. Whose word counts first is `backends/evidenc
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
 
 from accord.backends.evidence import Evidence, Layer, from_facts, from_operator, gather, manifest_of
 from accord.backends.facts import Unfound, find
-from accord.cli.reading import read_message
+from accord.cli.reading import probed_evidence, read_message, warnings_about
 from accord.config import BackendConfig, Loaded
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.probed import Probed
-
-SEEN: Final = "accord backends probe"
-"""Who says what a probe found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ def known_of(config: BackendConfig, loaded: Loaded) -> Known:
     A model that no facts speak of is no mistake here: backends that know more of themselves go on without them, and
     what nobody speaks of stays unknown.
     """
-    warnings: list[str] = []
+    warnings = [f"overrides: {warning}" for warning in warnings_about(config.overrides)]
     declared = from_operator(config.overrides)
     if config.manifest_file is not None:
         written = read_message(str(loaded.path_of(config.manifest_file)), CapabilityManifest)
@@ -67,7 +63,7 @@ def _seen(config: BackendConfig, loaded: Loaded, warnings: list[str]) -> Mapping
         told = json.dumps(record.model, ensure_ascii=False)
         warnings.append(f"{config.probed} was found of {told}, so it is not used; probe this model")
         return {}
-    return {name: Evidence(level, SEEN, record.date) for name, level in record.found.items()}
+    return probed_evidence(record)
 
 
 def _facts(config: BackendConfig) -> Layer | Unfound:

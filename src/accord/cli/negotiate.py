@@ -1,17 +1,18 @@
-"""`accord negotiate`: can this backend do this work? Exit status 1 when it cannot."""
+"""`accord negotiate`: compare a backend with requirements. Exit status 1 when it lacks something that is required."""
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final
 
 import typer
-from rich.table import Table
 
-from accord.backends.evidence import Evidence, from_operator, manifest_of
-from accord.cli.reading import read_evidence, read_levels, read_requirements
-from accord.cli.terminal import Console, styled
+from accord.backends.evidence import Evidence, from_operator, gather, manifest_of
+from accord.cli.loading import ConfigOption, TrustOption, load
+from accord.cli.reading import read_evidence, read_levels, read_requirements, warnings_about
+from accord.cli.terminal import Console, styled, warn
 from accord.core.negotiate import generate_report, negotiate
 from accord.errors import UsageError
-from accord.wire.capability import ALIASES
+from accord.wire.capability import ALIASES, canonical_name, pascal_case
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.negotiation import NegotiationResult
 from accord.wire.requirement import CapabilityRequirements
@@ -26,60 +27,143 @@ EXAMPLE_NEEDS: Final = "streaming=native,tool_read,tool_bash"
 COLOURS: Final = {"native": "green", "emulated": "yellow", "unsupported": "red"}
 
 
-def negotiate_command(  # noqa: PLR0913 - the command's own flags
+def negotiate_command(  # noqa: PLR0913 - one flag each
     *,
-    manifest: Annotated[str | None, typer.Option(help="A manifest's file, or the name of a model.")] = None,
-    require: Annotated[str | None, typer.Option(help="A requirements file, or name=level,name …")] = None,
-    override: Annotated[list[str] | None, typer.Option(help="name=level, over what the manifest says.")] = None,
+    manifest: Annotated[
+        str | None, typer.Option(help="The file of a manifest or of a probe, or the name of a model.")
+    ] = None,
+    backend: Annotated[str | None, typer.Option(help="A backend of the configuration, with what was probed.")] = None,
+    require: Annotated[str | None, typer.Option(help="A requirements file, or CAPABILITY=native,CAPABILITY,…")] = None,
+    override: Annotated[
+        list[str] | None, typer.Option(help="CAPABILITY=LEVEL, over what is known; repeatable.")
+    ] = None,
     snapshot: Annotated[str | None, typer.Option(help="Model facts of your own instead of the shipped.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result for a program.")] = False,
     example: Annotated[bool, typer.Option("--example", help="Use the built-in manifest and requirements.")] = False,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
 ) -> None:
-    """Print the compatibility report of a manifest and requirements."""
+    """Compare what a backend supports with requirements, and print the compatibility report."""
     if example:
-        evidence = dict(from_operator(CapabilityManifest.model_validate(EXAMPLE_MANIFEST), source="example"))
+        known: Mapping[str, Evidence] = from_operator(
+            CapabilityManifest.model_validate(EXAMPLE_MANIFEST), source="example"
+        )
         needs = read_requirements(EXAMPLE_NEEDS)
-    elif manifest is None or require is None:
-        raise UsageError("Give --manifest FILE|MODEL and --require FILE|name=level,…; or --example")
+    elif require is None or (manifest is None) is (backend is None):
+        raise UsageError("Give --manifest FILE|MODEL or --backend NAME, and --require FILE|CAPABILITY,…; or --example")
     else:
-        evidence = read_evidence(manifest, read_levels(override or []), snapshot)
         needs = read_requirements(require)
-    result = negotiate(manifest_of(evidence), needs)
-    _print_json(result, evidence) if as_json else _print_table(result, needs, evidence)
-    if not result.is_compatible():
+        known = read_evidence(manifest, snapshot) if manifest else _configured(backend or "", config, trusts=trust)
+    evidence = gather(from_operator(read_levels(override or [])), known)
+    if not judge(needs, evidence, as_json=as_json, given=[item.partition("=")[0] for item in override or ()]):
         raise typer.Exit(1)
 
 
-def _print_json(result: NegotiationResult, evidence: dict[str, Evidence]) -> None:
-    told: dict[str, Any] = {
+def _configured(name: str, config: str | None, *, trusts: bool) -> Mapping[str, Evidence]:
+    from accord.cli.assemble import named_backend  # noqa: PLC0415 - backends take a while to load
+
+    return named_backend(name, load(config, trusts=trusts)).evidence
+
+
+def judge(
+    needs: CapabilityRequirements, evidence: Mapping[str, Evidence], *, as_json: bool, given: Iterable[str] = ()
+) -> bool:
+    """Print the report of these requirements; return whether the evidence meets them all.
+
+    `given` are names that the user typed beside the requirements.
+    """
+    result = negotiate(manifest_of(evidence), needs)
+    required = [need.capability for need in needs.required]
+    # A name that the backend itself declares is no mistake, but one that only an --override has may be.
+    warnings = warnings_about((*required, *given), evidence.keys() - set(given))
+    if as_json:
+        print(json.dumps(as_object(result, needs, evidence, warnings), indent=2, ensure_ascii=False))
+    else:
+        _print_table(result, needs, evidence)
+    warn(warnings)
+    return result.is_compatible()
+
+
+def as_object(
+    result: NegotiationResult,
+    needs: CapabilityRequirements,
+    evidence: Mapping[str, Evidence],
+    warnings: Iterable[str],
+) -> dict[str, Any]:
+    """The judgement for a program; docs/backends.md describes each member.
+
+    `result` and `report` are ABP's own documents, with the names as the caller wrote them. `requirements` relates the
+    spellings: the caller's, the canonical one, the one in `report.details`, and the one in `evidence`.
+    """
+    return {
+        "compatible": result.is_compatible(),
+        "requirements": [
+            {
+                "capability": need.capability,
+                "canonical": canonical_name(need.capability),
+                "report_name": pascal_case(need.capability),
+                "evidence_name": _declared_as(need.capability, evidence),
+                "min_support": str(need.min_support),
+                "support": _support(need.capability, result),
+                "how": _how(need.capability, result) or None,
+            }
+            for need in needs.required
+        ],
         "result": result.dump(),
         "report": generate_report(result).dump(),
         "evidence": {
-            name: {"level": said.level.model_dump(mode="json"), "source": said.source, "date": said.date}
-            for name, said in evidence.items()
+            name: {
+                "canonical": canonical_name(name),
+                "level": entry.level.model_dump(mode="json"),
+                "source": entry.source,
+                "date": entry.date,
+            }
+            for name, entry in evidence.items()
         },
+        "warnings": [*warnings],
     }
-    print(json.dumps(told, indent=2, ensure_ascii=False))
 
 
-def _print_table(result: NegotiationResult, needs: CapabilityRequirements, evidence: dict[str, Evidence]) -> None:
-    table = Table(title="Compatibility report", title_justify="left")
-    for column in ("capability", "needs", "result", "how, or why not", "says"):
-        table.add_column(column)
-    lists = (("native", result.native), ("emulated", result.emulatable), ("unsupported", result.unsupported))
-    minima = {need.capability: str(need.min_support) for need in needs.required}
-    for level, names in lists:
-        for name in names:
-            how = result.strategies.get(name, "adapter") if level == "emulated" else result.reasons.get(name, "")
-            told = "" if level == "native" else how
-            says = _says(evidence.get(name) or evidence.get(ALIASES.get(name, "")))
-            table.add_row(name, minima[name], styled(level, COLOURS[level]), styled(told), styled(says))
+def _support(name: str, result: NegotiationResult) -> str:
+    if name in result.unsupported:
+        return "unsupported"
+    return "native" if name in result.native else "emulated"
+
+
+def _how(name: str, result: NegotiationResult) -> str:
+    """How an emulated capability is provided, or why an unsupported one is not."""
+    match _support(name, result):
+        case "emulated":
+            return result.strategies.get(name, "adapter")
+        case "unsupported":
+            return result.reasons.get(name, "")
+        case _:
+            return ""
+
+
+def _declared_as(name: str, evidence: Mapping[str, Evidence]) -> str | None:
+    """The spelling under which the evidence has this capability."""
+    return next((spelling for spelling in (name, ALIASES.get(name)) if spelling in evidence), None)
+
+
+def _print_table(result: NegotiationResult, needs: CapabilityRequirements, evidence: Mapping[str, Evidence]) -> None:
+    rows = [
+        (
+            need.capability,
+            str(need.min_support),
+            styled(support := _support(need.capability, result), COLOURS[support]),
+            _how(need.capability, result),
+            _source(evidence.get(_declared_as(need.capability, evidence) or "")),
+        )
+        for need in needs.required
+    ]
     console = Console()
-    console.print(table)
+    columns = ("capability", "needs", "result", "how, or why not", "source")
+    console.print_table(columns, rows, title="Compatibility report")
     console.print(generate_report(result).summary)
 
 
-def _says(evidence: Evidence | None) -> str:
+def _source(evidence: Evidence | None) -> str:
     if evidence is None:
-        return "nobody: unknown"
+        return "none: unknown"
     return f"{evidence.source}, {evidence.date}" if evidence.date else evidence.source

@@ -10,8 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from rich.table import Table
-
+from accord.backends.evidence import Evidence, gather, manifest_of
 from accord.backends.models.probing import (
     Finding,
     Question,
@@ -22,16 +21,20 @@ from accord.backends.models.probing import (
     questions,
     refusal_of,
 )
-from accord.cli.assemble import Assembled, build_backends
+from accord.cli.assemble import Assembled, named_backend
 from accord.cli.keep_probed import keep_probed
 from accord.cli.loop import event_loop_runner
-from accord.cli.terminal import Console, styled
+from accord.cli.negotiate import as_object, judge
+from accord.cli.reading import probed_evidence, warnings_about
+from accord.cli.terminal import Cell, Console, count_of, styled, warn
 from accord.config import Loaded
+from accord.core.negotiate import negotiate
 from accord.engine.clock import SystemClock
 from accord.errors import BackendError, UsageError
-from accord.ports import Backend, KnownBackend, LivingBackend, Testimony
+from accord.ports import Backend, LivingBackend
 from accord.wire.answer import AnyPiece, EndPiece
 from accord.wire.probed import Probed
+from accord.wire.requirement import CapabilityRequirements
 from accord.wire.work import WorkOrder
 
 COLOURS: Final[Mapping[Finding, str]] = {
@@ -63,12 +66,25 @@ class Probe:
     def cost(self) -> str:
         """What it took, in a sentence."""
         tokens = f"{self.input_tokens} tokens in and {self.output_tokens} out"
-        return f"{self.requests} small requests, {tokens} by the endpoint's own count; it may charge for them"
+        return (
+            f"{count_of(self.requests, 'small request')}, {tokens} by the endpoint's own count; it may charge for them"
+        )
 
 
-def show_probe(name: str, loaded: Loaded, timeout_s: float, *, write: bool, as_json: bool) -> bool:
-    """Print what was found of this backend, and keep it if that is wanted; gives whether it answers at all."""
-    assembled = _named(name, loaded)
+def show_probe(  # noqa: PLR0913 - one flag each
+    name: str,
+    loaded: Loaded,
+    timeout_s: float,
+    *,
+    write: bool,
+    as_json: bool,
+    needs: CapabilityRequirements | None = None,
+) -> bool:
+    """Print what was found of this backend, and keep it if that is wanted.
+
+    Returns whether it answers at all and meets the requirements, if any are given.
+    """
+    assembled = named_backend(name, loaded)
     if write and loaded.file is None:
         raise UsageError("--write keeps what was found beside the configuration's file, and there is none")
     console = Console(stderr=True)
@@ -83,17 +99,14 @@ def show_probe(name: str, loaded: Loaded, timeout_s: float, *, write: bool, as_j
         date=SystemClock().now().date().isoformat(),
         found=found_by(probe.verdicts),
     )
-    _print_json(assembled, probe, record) if as_json else _print_table(assembled, probe)
     if write:
         console.print(keep_probed(loaded, assembled.config, record), soft_wrap=True)
-    return True
-
-
-def _named(name: str, loaded: Loaded) -> Assembled:
-    assembled = {each.config.name: each for each in build_backends(loaded, warns=False)}
-    if name not in assembled:
-        raise UsageError(f"There is no backend {name}; there are: {', '.join(assembled) or 'none'}")
-    return assembled[name]
+    # What was observed counts before everything that is declared, overrides included: a probe is there to check it.
+    evidence = gather(probed_evidence(record), assembled.evidence)
+    if as_json:
+        return _print_json(assembled, probe, record, needs, evidence)
+    _print_table(assembled, probe)
+    return needs is None or judge(needs, evidence, as_json=False)
 
 
 async def _probe(assembled: Assembled, timeout_s: float, console: Console) -> Probe:
@@ -134,13 +147,15 @@ async def _answer(backend: Backend, order: WorkOrder, timeout_s: float) -> list[
         raise BackendError(f"{backend.name}: no whole answer came within {timeout_s:g} s") from None
 
 
-def _said(assembled: Assembled) -> Mapping[str, Testimony]:
-    backend = assembled.backend
-    return backend.evidence if isinstance(backend, KnownBackend) else {}
-
-
-def _print_json(assembled: Assembled, probe: Probe, record: Probed) -> None:
-    manifest, said = assembled.backend.manifest, _said(assembled)
+def _print_json(
+    assembled: Assembled,
+    probe: Probe,
+    record: Probed,
+    needs: CapabilityRequirements | None,
+    evidence: Mapping[str, Evidence],
+) -> bool:
+    """Print all of it as one object; return whether the requirements are met."""
+    manifest, said = assembled.backend.manifest, assembled.evidence
     found: dict[str, Any] = {}
     for name, verdict in probe.verdicts.items():
         level = manifest.get(name)
@@ -152,28 +167,34 @@ def _print_json(assembled: Assembled, probe: Probe, record: Probed) -> None:
             "differs": is_news(level, verdict.finding),
         }
     spent = {"requests": probe.requests, "input_tokens": probe.input_tokens, "output_tokens": probe.output_tokens}
-    print(json.dumps({**record.dump(), "capabilities": found, "spent": spent}, indent=2, ensure_ascii=False))
+    told = {**record.dump(), "capabilities": found, "spent": spent}
+    result = negotiate(manifest_of(evidence), needs or CapabilityRequirements())
+    if needs is not None:
+        warnings = warnings_about((need.capability for need in needs.required), evidence)
+        told["negotiation"] = as_object(result, needs, evidence, warnings)
+        warn(warnings)
+    print(json.dumps(told, indent=2, ensure_ascii=False))
+    return result.is_compatible()
 
 
 def _print_table(assembled: Assembled, probe: Probe) -> None:
-    manifest, said = assembled.backend.manifest, _said(assembled)
-    table = Table(title=f"{assembled.config.name}: what is said, and what was seen", title_justify="left")
-    for column in ("capability", "declared", "by", "observed", "why"):
-        table.add_column(column, overflow="fold")
+    manifest, said = assembled.backend.manifest, assembled.evidence
+    rows: list[tuple[Cell, ...]] = []
     for name, verdict in probe.verdicts.items():
         level = manifest.get(name)
         differs = is_news(level, verdict.finding)
         seen = styled(verdict.finding, f"bold {COLOURS[verdict.finding]}" if differs else COLOURS[verdict.finding])
         declared = styled("unknown" if level is None else level.kind, "bold yellow" if differs else "")
-        table.add_row(styled(name), declared, styled(_by(said.get(name))), seen, styled(verdict.why))
+        rows.append((styled(name), declared, styled(_by(said.get(name))), seen, styled(verdict.why)))
     console = Console()
-    console.print(table)
+    columns = ("capability", "declared", "by", "observed", "why")
+    console.print_table(columns, rows, title=f"{assembled.config.name}: declared and observed")
     news = [name for name, verdict in probe.verdicts.items() if is_news(manifest.get(name), verdict.finding)]
     told = f"Differs from what is said, or is new: {', '.join(news)}" if news else "Nothing differs from what is said"
     console.print(f"{told}. {probe.cost}.", soft_wrap=True)
 
 
-def _by(said: Testimony | None) -> str:
+def _by(said: Evidence | None) -> str:
     if said is None:
         return "nobody"
     return f"{said.source}, {said.date}" if said.date else said.source

@@ -17,7 +17,7 @@ from rich.table import Table
 from accord.cli.loading import ConfigOption, StoreOption, load_if_trusted
 from accord.cli.reading import as_message, read_text
 from accord.cli.signing import make_key, signature_check
-from accord.cli.terminal import Console, styled, styled_line
+from accord.cli.terminal import Cell, Console, count_of, styled, styled_line
 from accord.core.seal import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
 from accord.core.summarise import summarise_work
 from accord.core.terminal import make_line
@@ -106,8 +106,11 @@ def show_command(
     """Print one receipt so that it can be read."""
     receipts = read_receipts(file)
     which = len(receipts) if number is None else number
-    if not receipts or which > len(receipts):
-        raise UsageError(f"{file}: there is no receipt {which}, it has {len(receipts)}")
+    if not receipts:
+        print(f"{make_line(file)}: no receipts yet; `accord sessions receipts SESSION` writes them")
+        return
+    if which > len(receipts):
+        raise UsageError(f"{file}: there is no receipt {which}; the file has {count_of(len(receipts), 'receipt')}")
     receipt = as_message(receipts[which - 1], Receipt, f"{file}: receipt {which}")
     Console().print(_page(receipt, genuine=is_genuine(receipts[which - 1])))
 
@@ -162,16 +165,11 @@ def _print_json(found: Verification, ends: Mapping[str, str]) -> None:
 def _print_findings(found: Verification) -> None:
     console = Console()
     if found.findings:
-        table = Table()
-        for column in ("#", "session", "hash", "state", "why"):
-            table.add_column(column)
-        for finding in found.findings:
-            table.add_row(*_row(finding))
-        console.print(table)
-    console.print(_summary(found))
+        console.print_table(("#", "session", "hash", "state", "why"), map(_row, found.findings))
+    console.print(_summary(found), soft_wrap=True)
 
 
-def _row(finding: Finding) -> tuple[RenderableType, ...]:
+def _row(finding: Finding) -> tuple[Cell, ...]:
     return (
         styled(str(finding.index + 1)),
         styled_line(finding.session_id or ""),
@@ -183,16 +181,18 @@ def _row(finding: Finding) -> tuple[RenderableType, ...]:
 
 def _summary(found: Verification) -> str:
     if not found.findings:
-        return "There are no receipts, so nothing was verified"
+        return "No receipts, so nothing was verified; `accord sessions receipts SESSION` writes them"
     if found.ok:
         end = f", ending with {found.last}" if found.last else ""
-        return f"{len(found.findings)} receipts, all in order{end}"
+        return f"{count_of(len(found.findings), 'receipt')}, all in order{end}"
     counts = {state: sum(finding.state is state for finding in found.findings) for state in State}
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count)
 
 
 def _page(receipt: Receipt, *, genuine: bool) -> Group:
     facts = Table.grid(padding=(0, 2))
+    for _ in range(2):
+        facts.add_column(overflow="fold")
     outcome = receipt.outcome
     why = f": {outcome.code}, {outcome.message or 'no message'}" if outcome.code else ""
     rows = {
@@ -218,7 +218,8 @@ def _page(receipt: Receipt, *, genuine: bool) -> Group:
 def _asked(receipt: Receipt) -> str:
     request = receipt.request
     blocks = "".join(f", {count} {kind}" for kind, count in request.blocks.items())
-    return f"{request.text_chars} characters{blocks}, {request.files} files; digest {request.digest[:SHOWN_CHARS]}…"
+    counts = f"{count_of(request.text_chars, 'character')}{blocks}, {count_of(request.files, 'file')}"
+    return f"{counts}; digest {request.digest[:SHOWN_CHARS]}…"
 
 
 def _permissions(receipt: Receipt) -> str:
@@ -254,7 +255,7 @@ def _work(work: Work) -> list[RenderableType]:
     if work.candidates:
         table = Table(title="Candidates", title_justify="left")
         for column in ("backend", "chosen", "outcome", "why"):
-            table.add_column(column)
+            table.add_column(column, overflow="fold")
         outcomes = {failed.backend: f"failed: {failed.code}" for failed in work.fallbacks}
         outcomes |= {summary["backend"]: "answered"} if "backend" in summary else {}
         for candidate in work.candidates:

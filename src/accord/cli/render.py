@@ -8,14 +8,12 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Annotated, Final, assert_never, cast
 
 import typer
-from rich.table import Table
 
-from accord.cli.reading import read_message
-from accord.cli.terminal import Console, styled, styled_line
+from accord.cli.reading import is_path, read_message
+from accord.cli.terminal import Console, count_of, styled, styled_line
 from accord.core.adapt import ClientAdapter
 from accord.core.strip import Profile, TextStripper
 from accord.core.terminal import make_line
@@ -77,7 +75,7 @@ def render_command(  # noqa: PLR0913 - the command's own flags
 def _client(name: str) -> ClientCapabilities | None:
     if name in CLIENTS:
         return CLIENTS[name]
-    if Path(name).is_file():
+    if is_path(name):
         return read_message(name, ClientCapabilities)
     raise UsageError(f"--client {name}: expected {', '.join(CLIENTS)}, or a file of ClientCapabilities")
 
@@ -131,20 +129,23 @@ def _print_report(report: AdaptationReport, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report.dump(), indent=2, ensure_ascii=False))
         return
-    table = Table(title="What became of each item", title_justify="left")
-    for column in ("at", "item", "packets", "rung", "reason", "lost"):
-        table.add_column(column)
-    for entry in report.entries:
-        rung = styled(str(entry.rung), COLOURS[entry.rung])
-        lost = ", ".join(entry.lost)
-        table.add_row(
-            str(entry.position), styled_line(entry.type), str(entry.count), rung, str(entry.reason), styled_line(lost)
+    rows = [
+        (
+            str(entry.position),
+            styled_line(entry.type),
+            str(entry.count),
+            styled(str(entry.rung), COLOURS[entry.rung]),
+            str(entry.reason),
+            styled_line(", ".join(entry.lost)),
         )
+        for entry in report.entries
+    ]
     console = Console()
-    console.print(table)
+    columns = ("at", "item", "packets", "rung", "reason", "lost")
+    console.print_table(columns, rows, title="What became of each item")
     totals = ", ".join(f"{count} {rung}" for rung, count in report.totals.items() if count)
     assumed = f"; assumed: {', '.join(report.assumed)}" if report.assumed else ""
-    console.print(f"{report.total()} packets: {totals or 'none'}{assumed}")
+    console.print(f"{count_of(report.total(), 'packet')}: {totals or 'none'}{assumed}")
 
 
 def _strip(profile: Profile) -> None:

@@ -13,8 +13,8 @@ from msgspec.structs import asdict
 from pydantic_core import to_jsonable_python
 
 from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
-from accord.cli.store import with_store
-from accord.cli.terminal import unfiltered
+from accord.cli.store import is_absent, with_store
+from accord.cli.terminal import count_of, unfiltered
 from accord.core.terminal import make_line
 from accord.errors import UsageError
 from accord.ports import Progress
@@ -23,6 +23,7 @@ from accord.wire.session import Erased, SessionRecord
 PAGE = 100
 PROGRESS_EVERY_S = 0.2
 CLEAR_LINE = "\r\x1b[K"
+NOTHING_STORED = "Deleted nothing: no sessions yet"
 
 sessions_app = typer.Typer(help="List, export and delete stored sessions.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -37,13 +38,14 @@ def list_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the records for a program.")] = False,
 ) -> None:
     """List the sessions of a user, the newest first."""
-    found = with_store(load(config, trusts=trust, store=store), lambda opened: opened.sessions(owner, limit=PAGE))
+    loaded = load(config, trusts=trust, store=store)
+    found = [] if is_absent(loaded) else with_store(loaded, lambda opened: opened.sessions(owner, limit=PAGE))
     if as_json:
         print(json.dumps([_plain(session) for session in found], indent=2, ensure_ascii=False))
         return
     for session in found:
         print(make_line(f"{session.session_id}  {session.agent}  {session.updated_at:%Y-%m-%d %H:%M}"))
-    print(f"{len(found)} sessions")
+    print(count_of(len(found), "session") if found else f"No sessions of {make_line(owner)} yet")
 
 
 @sessions_app.command("receipts")
@@ -55,12 +57,14 @@ def receipts_command(
     store: StoreOption = None,
 ) -> None:
     """Write the receipts of a session, one a line, as `accord receipts verify` reads them."""
-    found = with_store(load(config, trusts=trust, store=store), lambda opened: opened.receipts(session))
+    loaded = load(config, trusts=trust, store=store)
+    found = [] if is_absent(loaded) else with_store(loaded, lambda opened: opened.receipts(session))
     for record in found:
         print(record.body)
-    if not found:
-        print(f"accord: there are no receipts of a session {session}", file=sys.stderr)
-        raise typer.Exit(1)
+    if not found:  # on standard error: standard output is for receipts, and a program may read it
+        print(
+            f"No receipts of session {make_line(session)} yet; `accord sessions list USER` lists them", file=sys.stderr
+        )
 
 
 @sessions_app.command("delete-user")
@@ -76,6 +80,9 @@ def delete_user_command(
     if not yes:
         typer.confirm(f"Delete everything of {owner}?", abort=True)
     loaded = load(config, trusts=trust, store=store)
+    if is_absent(loaded):
+        print(NOTHING_STORED)
+        return
     with _shown_progress() as progress:
         erased = with_store(loaded, lambda opened: opened.delete_user(owner, progress=progress))
     print(_summary(erased))
@@ -95,6 +102,9 @@ def expire_command(
     if kept_days is None:
         raise UsageError("How old? Give --days, or set retention_days in the configuration")
     before = datetime.now(UTC) - timedelta(days=kept_days)
+    if is_absent(loaded):
+        print(NOTHING_STORED)
+        return
     with _shown_progress() as progress:
         erased = with_store(loaded, lambda opened: opened.expire(before, progress=progress))
     print(_summary(erased))
@@ -122,7 +132,7 @@ def _shown_progress() -> Generator[Progress | None]:
 
 
 def _summary(erased: Erased) -> str:
-    counts = ", ".join(f"{count} {name}" for name, count in erased.dump().items() if count)
+    counts = ", ".join(count_of(count, name.removesuffix("s")) for name, count in erased.dump().items() if count)
     return f"Deleted {counts or 'nothing'}"
 
 

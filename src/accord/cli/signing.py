@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from accord.cli.extras import install_command
 from accord.config import Loaded
 from accord.config.state import PRIVATE_FILE
 from accord.core.seal import IsSigned, Sign
@@ -18,7 +19,7 @@ from accord.errors import UsageError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-NOT_INSTALLED: Final = "Signing receipts takes accord-agents[signing]"
+NOT_INSTALLED: Final = f"signing receipts needs an extra: {install_command('signing')}"
 EXPECTED: Final = "expected an Ed25519 key as PEM, as `accord receipts keygen` writes it"
 
 

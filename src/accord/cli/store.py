@@ -1,14 +1,24 @@
-"""One question to the configuration's store, for a command: open it, ask, close it. Which store it is, is not known."""
+"""Run one operation on the configured store, for a command: open it, run, close it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from accord.cli.assemble import open_store
-from accord.config import Loaded
+from accord.cli.store_file import store_path
+from accord.config import Loaded, OriginKind, StoreKind
 from accord.ports import Store
 
 ResultT = TypeVar("ResultT")
+
+
+def is_absent(loaded: Loaded) -> bool:
+    """Whether nothing was stored yet: the SQLite file is not there, at a place that nobody named on the command line.
+
+    A file that --store names must exist; a name that does not is a mistake, and opening it says so.
+    """
+    is_named = loaded.origin(("store", "path")).kind is OriginKind.FLAG
+    return loaded.config.store.kind is StoreKind.SQLITE and not is_named and not store_path(loaded).exists()
 
 
 def with_store(loaded: Loaded, ask: Callable[[Store], Awaitable[ResultT]], *, create: bool = False) -> ResultT:

@@ -15,11 +15,15 @@ COMPANIONS: Final = ("", "-wal", "-shm")
 """What SQLite appends to the name of a file for its log and its index; they get the mode of the file itself."""
 
 
+def store_path(loaded: Loaded) -> Path:
+    """Where SQLite's file is: as configured, else in the user's state folder."""
+    written = loaded.config.store.path
+    return state_folder(os.environ) / FILE_NAME if written is None else loaded.path_of(written)
+
+
 def prepare_store_file(loaded: Loaded, *, create: bool) -> Path:
     """The path of the store's file, which is made for its owner alone if it is not there and may be."""
-    written = loaded.config.store.path
-    is_ours = written is None
-    path = state_folder(os.environ) / FILE_NAME if written is None else loaded.path_of(written)
+    is_ours, path = loaded.config.store.path is None, store_path(loaded)
     if is_ours:
         _tell_of_older(loaded.path_of(FILE_NAME), path)
         if create:

@@ -6,16 +6,27 @@ as rich's markup. The rule is the same whether the output is a terminal, a pipe 
 (`| less -R`, `| tee`). Programs use `--json`, whose meaning escaping does not change.
 """
 
+import os
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from typing import IO, Any, Final, cast
+from typing import IO, Any, Final, NoReturn, cast
 
 import rich.console
+from rich.cells import cell_len
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from accord.core.terminal import make_line, make_visible
+
+PIPE_WIDTH: Final = 100_000
+"""The width of what is no terminal: a program that reads a table should find each row on one line."""
+MIN_COLUMN: Final = 16
+"""How far a column of a table may be narrowed before the rows are listed instead."""
+
+Cell = Text | str
+"""A cell of a table; text that others wrote becomes one with `styled`."""
 
 
 class SafeStream:
@@ -58,7 +69,49 @@ class Console(rich.console.Console):
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         file = unfiltered(sys.stderr if stderr else sys.stdout)
-        super().__init__(file=file, highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap)
+        # Who sets COLUMNS has chosen a width; rich reads it.
+        width = None if file.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+        super().__init__(file=file, width=width, highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap)
+
+    def on_broken_pipe(self) -> NoReturn:
+        """Leave it to `main`, which ends every command in the same way; rich would end with status 1."""
+        raise BrokenPipeError
+
+    @property
+    def shows_colour(self) -> bool:
+        """Whether escape sequences for colours are wanted: on a terminal, unless NO_COLOR is set."""
+        return self.color_system is not None and not self.no_color
+
+    def print_table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: str | None = None) -> None:
+        """Print rows as a table; on a terminal too narrow for one, as a list with a line for each cell.
+
+        No cell is ever cut off: what is too long is folded.
+        """
+        cells = [[cell if isinstance(cell, Text) else styled(cell) for cell in row] for row in rows]
+        if self._fits(columns, cells):
+            table = Table(title=title, title_justify="left")
+            for column in columns:
+                table.add_column(column, overflow="fold")
+            for row in cells:
+                table.add_row(*row)
+            self.print(table)
+            return
+        if title:
+            self.print(styled(title, "italic"), overflow="fold")
+        for row in cells:
+            lines = zip(columns, row, strict=True)
+            self.print(
+                *(Text.assemble((f"{name}: ", "bold"), cell) for name, cell in lines if cell), sep="\n", overflow="fold"
+            )
+            self.print()
+
+    def _fits(self, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> bool:
+        """Whether a table of these rows can be read on this console."""
+        words = [
+            [name, *(word for row in rows for word in row[number].plain.split())] for number, name in enumerate(columns)
+        ]
+        needed = sum(min(max(map(cell_len, column)), MIN_COLUMN) for column in words)
+        return needed + 3 * len(columns) + 1 <= self.width
 
     def render(
         self, renderable: rich.console.RenderableType, options: rich.console.ConsoleOptions | None = None
@@ -81,3 +134,14 @@ def styled(content: str, style: str = "") -> Text:
 def styled_line(content: str, style: str = "") -> Text:
     """The same for what belongs on one line."""
     return Text(make_line(content), style)
+
+
+def count_of(count: int, noun: str) -> str:
+    """How many of a thing, with the noun in its right form: `1 session`, `2 sessions`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def warn(sentences: Iterable[str]) -> None:
+    """Print warnings, a line each, to standard error."""
+    for sentence in sentences:
+        print(f"accord: warning: {make_line(sentence)}", file=sys.stderr)

@@ -7,13 +7,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any
 
 import typer
-from rich.console import RenderableType
-from rich.table import Table
 
 from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
 from accord.cli.reading import as_message
-from accord.cli.store import with_store
-from accord.cli.terminal import Console, styled, styled_line
+from accord.cli.store import is_absent, with_store
+from accord.cli.terminal import Cell, Console, count_of, styled, styled_line
 from accord.config import StoreKind
 from accord.errors import StoreConflictError, UsageError
 from accord.wire.token import PREFIX, SECRET_BYTES, TokenRecord, digest_of
@@ -62,13 +60,14 @@ def list_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print the records for a program.")] = False,
 ) -> None:
     """List the tokens, the oldest first. None of them can be read from here."""
-    found, now = with_store(load(config, trusts=trust, store=store), lambda opened: opened.tokens()), datetime.now(UTC)
+    loaded, now = load(config, trusts=trust, store=store), datetime.now(UTC)
+    found = [] if is_absent(loaded) else with_store(loaded, lambda opened: opened.tokens())
     if as_json:
         print(json.dumps([_shown(token, now) for token in found], indent=2, ensure_ascii=False))
         return
     if found:
-        Console().print(_table(found, now))
-    print(f"{len(found)} tokens")
+        _print_table(found, now)
+    print(count_of(len(found), "token") if found else "No tokens yet; `accord tokens add USER` makes one")
 
 
 @tokens_app.command("revoke")
@@ -84,7 +83,7 @@ def revoke_command(
     A service whose last token is revoked refuses everybody until one is added, or until `accord tokens open`.
     """
     loaded = load(config, trusts=trust, store=store)
-    if not with_store(loaded, lambda opened: opened.revoke_token(token_id)):
+    if is_absent(loaded) or not with_store(loaded, lambda opened: opened.revoke_token(token_id)):
         print(f"accord: there is no token {token_id}; `accord tokens list` has them all", file=sys.stderr)
         raise typer.Exit(1)
     print(f"Revoked {token_id}")
@@ -98,8 +97,10 @@ def open_command(*, config: ConfigOption = None, trust: TrustOption = False, sto
 
     Once a token was added, a service requires tokens for good; only this command changes that.
     """
+    loaded = load(config, trusts=trust, store=store)
     try:
-        with_store(load(config, trusts=trust, store=store), lambda opened: opened.allow_open())
+        if not is_absent(loaded):  # a service on a new store is open
+            with_store(loaded, lambda opened: opened.allow_open())
     except StoreConflictError:
         print("accord: there are tokens; revoke each of them first (`accord tokens list`)", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -119,23 +120,21 @@ def _shown(token: TokenRecord, now: datetime) -> dict[str, Any]:
     return {**fields, "expired": token.is_expired(now)}
 
 
-def _table(tokens: list[TokenRecord], now: datetime) -> Table:
-    table = Table()
-    table.add_column("id", no_wrap=True)
-    for column in ("user", "label", "created", "expires"):
-        table.add_column(column, overflow="fold")
-    for token in tokens:
-        table.add_row(
+def _print_table(tokens: list[TokenRecord], now: datetime) -> None:
+    rows = [
+        (
             token.token_id,
             styled_line(token.user),
             styled_line(token.label),
             _day(token.created_at),
             _expiry(token, now),
         )
-    return table
+        for token in tokens
+    ]
+    Console().print_table(("id", "user", "label", "created", "expires"), rows)
 
 
-def _expiry(token: TokenRecord, now: datetime) -> RenderableType:
+def _expiry(token: TokenRecord, now: datetime) -> Cell:
     if token.expires_at is None:
         return styled("never")
     day = _day(token.expires_at)

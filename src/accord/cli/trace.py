@@ -55,7 +55,7 @@ def show_command(
     conversation = Conversation()
     for entry in _entries(file):
         _print(console, conversation.show(entry))
-    console.print(conversation.totals())
+    console.print(conversation.totals() or f"{file}: no messages yet; `accord proxy --trace {file}` records some")
 
 
 def _shown(file: Path) -> Iterator[Shown]:
@@ -67,6 +67,8 @@ def _shown(file: Path) -> Iterator[Shown]:
 def _entries(file: Path) -> Iterator[dict[str, Any]]:
     try:
         lines = file.open(encoding="utf-8", errors="replace", newline="\n")
+    except IsADirectoryError:
+        raise UsageError(f"{file}: is a directory; give a file that `accord proxy --trace` wrote") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
     with lines:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from accord.cli.terminal import count_of
 from accord.core.terminal import make_line
 
 ARROWS: Final = {"editor": "editor ──▶ agent", "agent": "editor ◀── agent"}
@@ -90,9 +91,11 @@ class Conversation:
         )
 
     def totals(self) -> str:
-        """How much there was."""
+        """How much there was; empty if nothing was."""
+        if not self._messages:
+            return ""
         found = ", ".join(f"{count} {severity}" for severity, count in sorted(self._findings.items()))
-        return f"{self._messages} messages; findings: {found or 'none'}"
+        return f"{count_of(self._messages, 'message')}; findings: {found or 'none'}"
 
     def _title(self, entry: Mapping[str, Any], side: str, kind: str) -> str:
         method, own = _word(entry.get("method")), json.dumps(entry.get("id"))[:80]
@@ -108,14 +111,14 @@ class Conversation:
 
 
 def _summary(kind: str, message: Any, size: int) -> str:
-    told = f"{size} bytes"
+    told = count_of(size, "byte")
     if isinstance(message, Mapping):
         fields = cast("Mapping[str, Any]", message)
         told = _content(fields.get("params") or fields.get("result") or fields.get("error")) or told
     elif isinstance(message, str):
         told = message
     elif kind == "batch":
-        told = f"{len(_list(message))} messages, {told}"
+        told = f"{count_of(len(_list(message)), 'message')}, {told}"
     clean = make_line(told)
     return clean if len(clean) <= MAX_SUMMARY else clean[:MAX_SUMMARY] + "…"
 

@@ -1,16 +1,17 @@
 """`accord validate`: may this prompt come in? Exit status 1 when it may not."""
 
 import json
-from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
-from rich.table import Table
 
-from accord.cli.reading import STDIN, read_json
-from accord.cli.terminal import Console, styled
+from accord.cli.reading import STDIN, is_path, one_of, read_json
+from accord.cli.terminal import Console, count_of, styled
 from accord.core.validate import ContentValidator, Context, Decision, Verdict
 from accord.errors import UsageError
+
+FLAGS: Final = ("image", "audio", "embeddedContext")
+"""The prompt capabilities that the Agent Client Protocol has."""
 
 
 def validate_command(
@@ -47,7 +48,7 @@ def _blocks(value: Any, file: str) -> list[Any]:
 
 
 def _declared(given: str, protocol_version: int) -> dict[str, Any] | None:
-    if given == STDIN or Path(given).is_file():
+    if given == STDIN or (given and is_path(given)):
         return _inside(read_json(given), given)
     if given.lstrip().startswith("{"):
         try:
@@ -55,7 +56,8 @@ def _declared(given: str, protocol_version: int) -> dict[str, Any] | None:
         except ValueError as error:
             raise UsageError(f"--capabilities: expected JSON: {error}") from error
     yes: Any = {} if protocol_version >= 2 else True
-    return {flag.strip(): yes for flag in given.split(",") if flag.strip()}
+    flags = [flag.strip() for flag in given.split(",") if flag.strip()]
+    return {one_of(flag, FLAGS, "--capabilities", "prompt capability"): yes for flag in flags}
 
 
 def _inside(value: Any, place: str) -> dict[str, Any] | None:
@@ -71,13 +73,16 @@ def _inside(value: Any, place: str) -> dict[str, Any] | None:
 def _print_decisions(decisions: list[Decision], validator: ContentValidator, verdict: Verdict) -> None:
     console = Console()
     if decisions:
-        table = Table()
-        for column in ("block", "type", "verdict", "why"):
-            table.add_column(column)
-        for decision in decisions:
-            word = styled("accepted", "green") if decision.accepted else styled("refused", "red")
-            table.add_row(str(decision.index), styled(decision.content_type), word, styled(decision.why))
-        console.print(table)
+        rows = [
+            (
+                str(decision.index),
+                styled(decision.content_type),
+                styled("accepted", "green") if decision.accepted else styled("refused", "red"),
+                styled(decision.why),
+            )
+            for decision in decisions
+        ]
+        console.print_table(("block", "type", "verdict", "why"), rows)
     refused = sum(not accepted for accepted in verdict.results)
-    console.print(f"{len(decisions)} blocks, {refused} refused; the agent accepts ", end="")
+    console.print(f"{count_of(len(decisions), 'block')}, {refused} refused; the agent accepts ", end="")
     console.print(", ".join(validator.declaration.accepted))
