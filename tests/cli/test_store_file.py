@@ -38,7 +38,7 @@ def test_without_a_setting_it_is_in_the_state_folder_and_closed_to_others(folder
     assert list(folder.iterdir()) == []
     assert mode(state()) == 0o700
     assert mode(state() / "accord.db") == 0o600
-    assert "1 tokens" in accord("tokens", "list").stdout
+    assert "1 token\n" in accord("tokens", "list").stdout
 
 
 def test_the_platforms_own_place_is_used_unless_a_variable_names_another(folder: Path, monkeypatch: pytest.MonkeyPatch):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
 
-from accord.wire.capability import KNOWN_CAPABILITIES, Capability
+from accord.wire.capability import KNOWN_CAPABILITIES, Capability, snake_case
 
 MISSPELLED: Final = 0.82
 """How alike (difflib's ratio) an unknown name must be to a known one to be refused as a typing error."""
@@ -31,7 +31,6 @@ PROBED: Final = (
 )
 """What `accord backends probe` finds out, in the order of its questions."""
 
-_WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NOT_SNAKE: Final = re.compile(r"[^a-z0-9]+")
 
 
@@ -54,9 +53,9 @@ def check_name(name: str) -> UnknownName | None:
     if name in KNOWN_CAPABILITIES:
         return None
     # `ToolUse` and `tool-use` are spelling mistakes of `tool_use`, however unlike they are letter by letter.
-    snake_case = _NOT_SNAKE.sub("_", _WORD_START.sub("_", name.strip()).lower()).strip("_")
-    near = get_close_matches(snake_case, KNOWN_CAPABILITIES, n=1, cutoff=SUGGESTED)
-    is_misspelling = bool(get_close_matches(snake_case, near, cutoff=MISSPELLED))
+    spelled = _NOT_SNAKE.sub("_", snake_case(name.strip())).strip("_")
+    near = get_close_matches(spelled, KNOWN_CAPABILITIES, n=1, cutoff=SUGGESTED)
+    is_misspelling = bool(get_close_matches(spelled, near, cutoff=MISSPELLED))
     return UnknownName(name, near[0] if near else None, is_misspelling)
 
 
