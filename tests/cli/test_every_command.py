@@ -171,7 +171,11 @@ def test_a_reader_that_goes_away_is_no_error(arguments: str):
     reader, writer = os.pipe()
     os.close(reader)  # before anything is written, so that even a short output meets it
     command = [sys.executable, "-m", "accord", *arguments.split()]
-    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    # Buffered, as for users: what is short is then written only when the command ends.
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(
+        command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, check=False, env=environ
+    )
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
 
