@@ -53,7 +53,7 @@ def config(*arguments: str, bare: Expected | None = None, empty: Expected = IGNO
 TABLE: dict[str, Row] = {
     "serve": config("demo", "--log-level", "error", "--port", "0", "--host", "192.0.2.1", empty=(2, "accord tokens add")),
     "acp": config("no.such:agent", empty=(2, "no.such")),
-    "ask": Row((2, "Missing argument 'prompt'"), ("hi", "--file", "FILE"), empty=(2, "is empty; give a file"), garbage=IGNORED),
+    "ask": Row((2, "Missing argument 'prompt'"), ("hi", "--file", "FILE"), empty=(2, "is empty; give a file"), garbage=(1, "would help: ")),
     "proxy": Row((2, "Give its command after --")),
     "negotiate": Row((2, "--manifest FILE|MODEL or --backend NAME"), ("--manifest", "openai/gpt-4o", "--require", "./FILE")),
     "capabilities": Row((0, "image_input")),
