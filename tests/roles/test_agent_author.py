@@ -1,8 +1,10 @@
 """The agent author: writes an agent, serves it, asks it, breaks it, finds out why, and goes on after a restart."""
 
+import re
+import time
 from typing import Any
 
-from tests.roles.user import User
+from tests.roles.user import WAIT_S, Served, User
 
 MY_AGENT = """\
 from accord import Agent
@@ -50,6 +52,10 @@ def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
         assert failed.status == 500
         assert failed.body["code"] == "agent_failed"
         assert "drawer is empty" not in failed.text
+
+        # The author learns why and where.
+        assert "LookupError: the drawer is empty" in served.log
+        assert re.search(r'my_agent\.py", line 9, in answer', served.log)
         assert served.ask("still there?").status == 200
 
         # A second one cannot listen at the same port, and says what to do.
@@ -72,6 +78,28 @@ def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
         assert served.press_ctrl_c() == 0
     listed = user.accord("sessions", "list", "me").stdout
     assert "mine  greeter" in listed
+
+
+def test_an_agent_is_mended_while_it_is_served(user: User):
+    user.write("my_agent.py", MY_AGENT)
+    user.write("typing.py", "raise SystemExit('a file of the user is no part of Accord')")
+    with user.serve("./my_agent.py:agent", "--reload") as served:
+        assert served.ask("look into the drawer").status == 500
+        user.write("my_agent.py", MY_AGENT.replace("drawer", "cellar"))
+        until = time.monotonic() + WAIT_S
+        while not answers(served, "look into the drawer"):
+            assert time.monotonic() < until, served.log
+            time.sleep(0.1)
+        assert served.press_ctrl_c() == 0
+    assert "waiting for a change" not in served.log
+
+
+def answers(served: Served, query: str) -> bool:
+    """Whether the service answers this now; while it restarts, nothing listens."""
+    try:
+        return served.ask(query).status == 200
+    except OSError:
+        return False
 
 
 def test_the_printed_line_works_before_and_after_the_first_token(user: User):

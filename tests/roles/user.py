@@ -149,7 +149,11 @@ class User:
                 assert curl, log.read_text(encoding="utf-8")
                 yield Served(process, curl, log)
             finally:
-                process.kill()
+                process.terminate()  # first, so that --reload ends the service that it has started
+                try:
+                    process.wait(WAIT_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
 
     @contextmanager
     def editor(self, *command: str) -> Generator[Editor]:

@@ -35,7 +35,8 @@ def run_reloading(loaded: Loaded, settings: ServerConfig, agent: str | None) -> 
         arguments += ["--port", str(_free_port(settings.host))]
     files = [] if loaded.file is None else [Path(loaded.file)]
     folders = [Path.cwd(), *_folder_of(loaded.config.agents.get(agent or "", agent or ""))]
-    supervisor = _Supervisor([sys.executable, "-m", "accord", *arguments], folders, files)
+    # -P: a file `typing.py` in the working directory must not become a part of Accord.
+    supervisor = _Supervisor([sys.executable, "-P", "-m", "accord", *arguments], folders, files)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, supervisor.stop)
     return supervisor.run()
@@ -91,7 +92,7 @@ class _Supervisor:
             now = self._snapshot()
             if changed := [file for file in {**before, **now} if before.get(file) != now.get(file)]:
                 return os.path.relpath(changed[0])
-            if not has_ended and self._child.poll() is not None:
+            if not has_ended and self._stopped_by is None and self._child.poll() is not None:
                 has_ended = True
                 print("accord: the service has ended; waiting for a change", file=sys.stderr, flush=True)
         return None
