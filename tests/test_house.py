@@ -109,6 +109,10 @@ def test_using_every_public_name_pulls_in_no_server_client_or_database():
     assert loaded_after("from accord import *") & HEAVY == set()
 
 
+def test_the_command_line_loads_no_server_client_or_database_before_a_command_needs_one():
+    assert loaded_after("import accord.cli.app") & HEAVY <= {"rich", "typer"}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=named)
 def test_every_law_follows_the_number_of_examples_that_is_asked_for(path: Path):
     fixed = [

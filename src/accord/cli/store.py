@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from accord.cli.assemble import open_store
 from accord.cli.store_file import store_path
 from accord.config import Loaded, OriginKind, StoreKind
 from accord.ports import Store
@@ -23,6 +22,8 @@ def is_absent(loaded: Loaded) -> bool:
 
 def with_store(loaded: Loaded, ask: Callable[[Store], Awaitable[ResultT]], *, create: bool = False) -> ResultT:
     """What the store answers; a file that is not there is made only if asked."""
+    # SQLAlchemy and the engine take half a second to load, which no other command should wait for.
+    from accord.cli.assemble import open_store  # noqa: PLC0415
 
     async def asked() -> ResultT:
         store = open_store(loaded, create=create)
