@@ -62,13 +62,15 @@ def test_two_models_are_configured_probed_asked_and_one_is_lost(user: User):
 
         # A service does the same, and its receipts show and prove it.
         with user.serve() as served:
-            assert served.ask("Thank you").body["output"]["text"].strip() == "You are welcome"
+            answer = served.ask("Thank you").body
+            assert answer["output"]["text"].strip() == "You are welcome"
+            assert "spare" in str(answer["metrics"])
             assert served.ask("Thank you again").status == 200
             assert served.press_ctrl_c() == 0
     kept = user.write("receipts.jsonl", user.accord("sessions", "receipts", "mine").stdout)
     shown = user.accord("receipts", "show", "receipts.jsonl", "1").stdout
     assert "answered by spare (tiny)" in shown
-    assert "fell back from main" in shown
+    assert "main failed: " in shown
     assert "2 receipts, all in order" in user.accord("receipts", "verify", "receipts.jsonl").stdout
     tamper_with(kept)
     assert "1 altered" in user.accord("receipts", "verify", "receipts.jsonl", status=1).stdout
