@@ -63,7 +63,8 @@ class Editor:
 
 def start(folder: Path, agent: str = "demo") -> Editor:
     """An editor with an agent of its own."""
-    environ = {**os.environ, "ACCORD_STORE_PATH": str(folder / "accord.db"), "PYTHONPATH": str(folder)}
+    paths = os.pathsep.join([str(folder), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environ = {**os.environ, "ACCORD_STORE_PATH": str(folder / "accord.db"), "PYTHONPATH": paths}
     command = [sys.executable, "-m", "accord", "acp", agent]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=environ)
     assert process.stdin is not None

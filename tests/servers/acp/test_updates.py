@@ -144,6 +144,15 @@ def test_what_cannot_be_read_is_said_to_be_there(kind: str):
     assert chunk["_meta"]["accord.event"]["type"] == kind
 
 
+@pytest.mark.parametrize(
+    ("share", "status", "title"),
+    [(0.5, "running", "Looking (50%)"), (None, "running", "Looking"), (1.0, "complete", "Looking")],
+)
+def test_progress_is_titled_with_its_share_while_it_runs(share: float | None, status: str, title: str):
+    (update,) = told(lambda turn: turn.progress("Looking", share, status=status), is_draft=False)[:1]
+    assert update["title"] == title
+
+
 PROGRESS = ClientCapabilities(supported_events=["progress_indicator"])
 SILENT = ClientCapabilities(supported_events=[])
 
