@@ -124,7 +124,9 @@ def test_the_file_is_found_by_flag_and_variable(folder: Path, monkeypatch: pytes
 
 def test_a_misspelt_variable_is_noted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ACCORD_POLICI", "strict")
-    assert "env ACCORD_POLICI: nobody reads this; did you mean ACCORD_POLICY?" in accord("config", "check").stdout
+    assert (
+        "env ACCORD_POLICI: this variable is not used; did you mean ACCORD_POLICY?" in accord("config", "check").stdout
+    )
 
 
 def test_a_starter_file_is_written_once(folder: Path):

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from accord.agents import demo
-from accord.cli.find_agent import load_agent
+from accord.cli.find_agent import find_agent, load_agent
+from accord.config import Config
 from accord.errors import UsageError
 from tests.cli.test_app import accord
 
@@ -92,6 +93,7 @@ def test_the_only_agent_of_a_file_needs_no_name(folder: Path):
         ),
         ("gone.py:agent", "gone.py:agent: there is no such file"),
         ("./:agent", "./:agent: ./ is a folder; name a file such as my_agent.py:agent"),
+        (".", ".: . is a folder; name a file such as my_agent.py:agent"),
         (
             "my agent",
             "my agent: expected module:name or file.py:name, such as my_agent:agent or ./my_agent.py:agent",
@@ -101,6 +103,13 @@ def test_the_only_agent_of_a_file_needs_no_name(folder: Path):
 def test_an_agent_that_cannot_be_found_is_told_in_one_sentence(folder: Path, place: str, sentence: str):
     modules = {name: sys.modules[f"accord.{name}"].__file__ for name in ("agents", "errors")}
     assert wrong(place) == sentence.format(folder=folder, **modules)
+
+
+def test_a_name_like_that_of_a_known_agent_is_suggested():
+    config = Config.model_validate({"agents": {"helper": "my_agents:helper"}})
+    for name, near in (("relai", "relay"), ("helpr", "helper")):
+        with pytest.raises(UsageError, match=f"there is no module {name}; did you mean {near}"):
+            find_agent(name, config)
 
 
 BROKEN = [

@@ -64,4 +64,4 @@ def test_paths_are_relative_to_the_file(folder: Path):
 
 def test_a_misspelt_variable_is_noticed():
     environ = {"ACCORD_POLCY": "x", "ACCORD_POLICY": "strict", "ACCORD_KEY_LOCAL": "k", "ACCORD_ELSE": "x", "PATH": "x"}
-    assert unread_variables(environ) == ["env ACCORD_POLCY: nobody reads this; did you mean ACCORD_POLICY?"]
+    assert unread_variables(environ) == ["env ACCORD_POLCY: this variable is not used; did you mean ACCORD_POLICY?"]

@@ -18,7 +18,7 @@ from typing import Final
 from accord.agent import Agent
 from accord.agents import demo, relay
 from accord.config import Config
-from accord.core.suggest import unknown_name
+from accord.core.suggest import closest, unknown_name
 from accord.errors import UsageError
 
 LOG: Final = logging.getLogger("accord.agent")
@@ -34,7 +34,13 @@ def find_agent(name: str, config: Config) -> Agent:
     # People keep their agents in the folder where they start them. It comes after everything that is installed, and
     # only once our own parts are loaded: a file `json.py` or `PIL.py` in a folder must not become a part of Accord.
     _search(Path.cwd())
-    return load_agent(config.agents.get(name, name))
+    try:
+        return load_agent(config.agents.get(name, name))
+    except UsageError as error:
+        near = closest(name, (*config.agents, *BUILT_IN))
+        if near is not None and isinstance(error.__cause__, ModuleNotFoundError):
+            raise UsageError(f"{error.message}; did you mean {near}?") from error
+        raise
 
 
 def load_agent(place: str) -> Agent:
@@ -76,10 +82,10 @@ def _named(module: ModuleType) -> str:
 
 
 def _import_module(place: str, name: str) -> ModuleType:
-    if Path(name).exists() and not re.fullmatch(r"[\w.]+", name):
-        what = "a folder" if Path(name).is_dir() else "not a Python file"
-        raise UsageError(f"{place}: {name} is {what}; name a file such as my_agent.py:agent")
     if not re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", name):
+        if name and Path(name).exists():
+            what = "a folder" if Path(name).is_dir() else "not a Python file"
+            raise UsageError(f"{place}: {name} is {what}; name a file such as my_agent.py:agent")
         raise UsageError(
             f"{place}: expected module:name or file.py:name, such as my_agent:agent or ./my_agent.py:agent"
         )

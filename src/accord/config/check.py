@@ -4,7 +4,6 @@ Finds keys and sentences; where they stand is not known here. No sentence repeat
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, ValidationError
@@ -20,6 +19,7 @@ from accord.config.model import (
     ServerConfig,
     StoreConfig,
 )
+from accord.core.suggest import closest
 from accord.core.vocabulary import check_name
 from accord.wire.emulation import EmulationStrategy
 
@@ -130,8 +130,8 @@ def _misspelled(place: Path) -> str | None:
 
 
 def _unknown(key: str, known: list[str]) -> str:
-    near = get_close_matches(key, known, n=1, cutoff=0.6)
-    return f"unknown key; did you mean {near[0]}?" if near else f"unknown key; known here are {', '.join(known)}"
+    near = closest(key, known)
+    return f"unknown key; did you mean {near}?" if near else f"unknown key; known here are {', '.join(known)}"
 
 
 def _secret(place: Path, value: Any) -> str | None:

@@ -6,12 +6,12 @@ names another).
 """
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, Final
 
 from accord.config.model import KEY_PREFIX
 from accord.config.origin import Origin, OriginKind, Override
 from accord.config.state import STATE_VARIABLE
+from accord.core.suggest import closest
 from accord.errors import Mistake
 
 CONFIG_VARIABLE: Final = "ACCORD_CONFIG"
@@ -75,6 +75,6 @@ def unread_variables(environ: Mapping[str, str]) -> list[str]:
         known = name in VARIABLES or name in OTHERS or name.startswith(KEY_PREFIX)
         if known or not name.startswith(PREFIX):
             continue
-        if near := get_close_matches(name, (*VARIABLES, *OTHERS), n=1, cutoff=0.8):
-            told.append(f"env {name}: nobody reads this; did you mean {near[0]}?")
+        if near := closest(name.removeprefix(PREFIX), (each.removeprefix(PREFIX) for each in (*VARIABLES, *OTHERS))):
+            told.append(f"env {name}: this variable is not used; did you mean {PREFIX}{near}?")
     return told
