@@ -61,6 +61,19 @@ def test_what_must_be_accepted_is_no_ones_fault_without_a_key(reply: Reply, resu
     assert judge_accepted(reply, DONE, "An image").result == result
 
 
+@pytest.mark.parametrize(
+    ("reply", "sentence"),
+    [
+        (Refused(-32000, ""), "needs authentication"),
+        (NO_KEY, "The agent answered with an error of its own"),
+        (INVALID, "An image was refused"),
+        (DONE, "An image was accepted"),
+    ],
+)
+def test_a_verdict_on_what_must_be_accepted_says_why(reply: Reply, sentence: str):
+    assert judge_accepted(reply, DONE, "An image").sentence.startswith(sentence)
+
+
 def test_what_plain_text_does_not_get_either_cannot_be_told():
     refusal = Answered({"stopReason": "refusal"})
     slow = f"Not even text is answered within {SILENT.seconds:g} s: a slow model needs a longer --timeout"
@@ -170,6 +183,10 @@ def test_an_error_without_an_id_is_a_reply_though_not_as_it_should_be():
 )
 def test_what_cannot_succeed_gets_an_error(reply: Reply, code: int | None, result: str):
     assert judge_error(reply, code, "It").result == result
+
+
+def test_an_error_of_another_code_is_named_with_the_expected_one():
+    assert judge_error(INVALID, -32601, "It").sentence == "It got error -32602 instead of -32601"
 
 
 @pytest.mark.parametrize(

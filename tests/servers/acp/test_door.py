@@ -128,6 +128,22 @@ def test_sessions_are_listed_and_loaded_with_what_was_said(editor: Editor):
     assert replayed[:2] == ["user_message_chunk", "agent_message_chunk"]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_session_of_an_earlier_process_is_resumed_and_goes_on(tmp_path: Path, version: int):
+    first = start(tmp_path)
+    session = first.new_session(version)
+    first.ask("session/prompt", sessionId=session, prompt=[TEXT])
+    assert first.end() == 0
+    second = start(tmp_path)
+    try:
+        second.new_session(version)
+        assert "result" in second.ask("session/resume", sessionId=session, cwd="/", mcpServers=[])[0]
+        assert "result" in second.ask("session/prompt", sessionId=session, prompt=[TEXT])[0]
+    finally:
+        first.close()
+        second.close()
+
+
 def test_a_cancelled_prompt_says_so(tmp_path: Path):
     (tmp_path / "slow.py").write_text(
         "import asyncio\nfrom accord import Agent\nagent = Agent(name='slow')\n\n\n@agent\nasync def run(turn):\n"
