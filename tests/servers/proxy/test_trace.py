@@ -56,7 +56,7 @@ def test_a_line_that_is_no_entry_costs_one_line(tmp_path: Path, capsys: pytest.C
     (tmp_path / "a.jsonl").write_text(json.dumps(_entry(1, "agent", _piece("hi"))) + '\nno\n{"number"')
     show_command(tmp_path / "a.jsonl")
     told = capsys.readouterr()
-    assert "1 messages" in told.out
+    assert "1 message;" in told.out
     assert [line.rpartition(": ")[2] for line in told.err.splitlines()] == [
         "line 2 is no entry of a trace",
         "line 3 was cut short",
