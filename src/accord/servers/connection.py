@@ -8,6 +8,7 @@ of a client that has stopped reading (`accord.abort`): closing it properly would
 
 import asyncio
 from collections.abc import Sized
+from time import monotonic
 from typing import Any, ClassVar, Final, cast
 from uuid import uuid4
 
@@ -23,8 +24,15 @@ MAX_HEADERS: Final = 128
 MAX_PIECES: Final = 1_000
 MIN_PIECE_BYTES: Final = 64
 """A body may come in so many pieces of any size; with more, they have to be of this size on average."""
-FED_BYTES: Final = 4 * 1024
-"""How much of a WebSocket is parsed before others have their turn: up to 700 frames, which take some 10 ms."""
+FED_BYTES: Final = 1024
+FED_S: Final = 0.001
+FED_PAUSE_S: Final = 0.003
+"""How much of a WebSocket is parsed at once, for how long, and the pause after it.
+
+A kilobyte can hold 170 pings, which take some 3 ms; of a large frame a millisecond takes hundreds of kilobytes. Without
+the pause, a client that only sends pings kept the event loop busy: the store's thread then waits up to 5 ms for the
+interpreter's lock at each of its steps, and everyone's turns took 100 ms longer.
+"""
 MAX_PIPELINED: Final = 8
 """How many requests may wait on one connection while another is answered."""
 HEADERS_TOO_LONG: Final = 431
@@ -280,19 +288,22 @@ class LimitedWebSocket(_Written, WebSocketsSansIOProtocol):
         self._feeding = None
         if self.read_paused or self.transport.is_closing():
             return  # `receive` goes on when the application has taken what is queued
-        if self._unfed:
+        until = monotonic() + FED_S  # uvloop reads its own clock once for each round of the loop
+        while self._unfed and not self.read_paused and not self.transport.is_closing():
             data = bytes(self._unfed[:FED_BYTES])
             del self._unfed[:FED_BYTES]
             super().data_received(data)
+            if monotonic() > until:
+                break
         if self._unfed:
             self.transport.pause_reading()
-            self._feed_later()
+            self._feed_later(FED_PAUSE_S)
         elif not self.read_paused and not self.transport.is_closing():
             self.transport.resume_reading()
 
-    def _feed_later(self) -> None:
+    def _feed_later(self, after_s: float = 0) -> None:
         if self._feeding is None:
-            self._feeding = self.loop.call_soon(self._feed)
+            self._feeding = self.loop.call_later(after_s, self._feed)
 
     async def receive(self) -> Any:
         """The next message; more is parsed, and then read, once all are taken."""
