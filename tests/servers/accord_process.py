@@ -5,10 +5,11 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -58,10 +59,36 @@ class Served:
                         return
                 await asyncio.sleep(0.02)
 
+    async def stand_still(self) -> None:
+        """Stop the process between two writes to SQLite; one that is stopped in a write holds up every other writer."""
+        file = self.log.parent / "accord.db"
+        while True:
+            self.process.send_signal(signal.SIGSTOP)
+            while not self._has_stopped():  # noqa: ASYNC110 - the caller bounds the wait
+                await asyncio.sleep(0.001)
+            if not file.exists() or _can_be_written(file):
+                return
+            self.process.send_signal(signal.SIGCONT)
+            await asyncio.sleep(0.005)
+
+    def _has_stopped(self) -> bool:
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/stat")
+        return all(stat.read_text().rpartition(")")[2].split()[0] == "T" for stat in threads)
+
     async def cancel(self, number: int) -> int:
         """The status of the answer to a cancellation."""
         async with self.client() as client, client.delete(address_of(number)) as response:
             return response.status
+
+
+def _can_be_written(file: Path) -> bool:
+    with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        connection.rollback()
+        return True
 
 
 def address_of(number: int) -> str:

@@ -94,7 +94,7 @@ def test_the_turns_of_a_process_that_stood_still_for_longer_than_its_lease_are_u
     async def run() -> None:
         running = asyncio.create_task(first.stream(number, "count 1000"))
         await second.knows(number)
-        first.process.send_signal(signal.SIGSTOP)
+        await first.stand_still()
         try:
             elsewhere = await second.again(number)
         finally:
