@@ -13,9 +13,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
 from tests.servers.doors import body, events_of
 
@@ -31,6 +32,7 @@ class Served:
     process: subprocess.Popen[str]
     address: str
     log: Path
+    store: str
 
     def client(self) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(self.address)
@@ -60,13 +62,13 @@ class Served:
                 await asyncio.sleep(0.02)
 
     async def stand_still(self) -> None:
-        """Stop the process between two writes to SQLite; one that is stopped in a write holds up every other writer."""
-        file = self.log.parent / "accord.db"
+        """Stop the process between two writes: one that is stopped in a transaction holds up whoever needs its locks."""
+        is_writing = _is_postgres_written if self.store.startswith("postgresql:") else _is_sqlite_written
         while True:
             self.process.send_signal(signal.SIGSTOP)
             while not self._has_stopped():  # noqa: ASYNC110 - the caller bounds the wait
                 await asyncio.sleep(0.001)
-            if not file.exists() or _can_be_written(file):
+            if not await is_writing(self.store):
                 return
             self.process.send_signal(signal.SIGCONT)
             await asyncio.sleep(0.005)
@@ -81,14 +83,24 @@ class Served:
             return response.status
 
 
-def _can_be_written(file: Path) -> bool:
+async def _is_sqlite_written(file: str) -> bool:
     with closing(sqlite3.connect(file, timeout=0, isolation_level=None)) as connection:
         try:
             connection.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError:
-            return False
+            return True
         connection.rollback()
-        return True
+        return False
+
+
+async def _is_postgres_written(address: str) -> bool:
+    connection = await cast("Any", asyncpg).connect(address)
+    try:
+        return await connection.fetchval(
+            "SELECT count(*) > 0 FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+        )
+    finally:
+        await connection.close()
 
 
 def address_of(number: int) -> str:
@@ -129,7 +141,7 @@ def accord_serve(folder: Path, store: str, name: str = "a", **settings: Any) -> 
             # A process that cannot start ends, and then there is no line; pytest's limit bounds the rest.
             found = re.search(r"http://\S+?(?=/v1)", process.stdout.readline())
             assert found, log.read_text(encoding="utf-8")
-            yield Served(process, found.group(), log)
+            yield Served(process, found.group(), log, store)
         finally:
             process.send_signal(signal.SIGCONT)
             process.kill()
