@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from accord.agent import Agent, Turn, Yielded
+from accord.core.prompt import ContentValidator
 from accord.core.rpc import Call
-from accord.core.validate import ContentValidator
 from accord.stdio import Connection, RpcError, own_pipes
 
 corridor = Agent(name="corridor")

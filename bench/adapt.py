@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Final
 
-from accord.core.adapt import ClientAdapter
-from accord.wire.client import ClientCapabilities
+from accord.core.output import ClientAdapter
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
+from accord.wire.request import ClientCapabilities
 
 ROUNDS: Final = 15
 GOAL_US: Final = 2.0

@@ -20,15 +20,14 @@ from aiohttp import ClientSession
 from openai import AsyncOpenAI
 
 from accord.agent import Agent, Turn, Yielded
-from accord.backends.models.backend import Endpoint, ModelBackend
-from accord.backends.models.openai.chat import OpenAiChat
-from accord.backends.upstream.over_aiohttp import AiohttpUpstream
+from accord.backends.model import Endpoint, ModelBackend
+from accord.backends.openai.chat import OpenAiChat
+from accord.backends.upstream_aiohttp import AiohttpUpstream
 from accord.engine import Dispatcher, Engine
-from accord.engine.clock import SystemClock
-from accord.wire.answer import TextPiece
+from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
 from accord.wire.request import ServiceRequest
-from accord.wire.work import WorkOrder
+from accord.wire.work import TextPiece, WorkOrder
 from prepared_server import CHUNKS
 
 ROUNDS: Final = 12

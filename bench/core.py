@@ -11,16 +11,14 @@ from typing import Any, Final
 import msgspec
 from acp.schema import PromptRequest
 
-from accord.core.converse import converse
-from accord.core.emulate.choose import choose
-from accord.core.emulate.drive import Emulated
-from accord.core.forgo import forgo
-from accord.core.negotiate import generate_report, negotiate
-from accord.core.plan import Candidate, PlanConfig, plan
-from accord.core.validate import ContentValidator
-from accord.wire.manifest import CapabilityManifest
+from accord.core.prompt import ContentValidator
+from accord.core.work.conversation import converse
+from accord.core.work.emulation.choose import choose
+from accord.core.work.emulation.run import Emulated
+from accord.core.work.negotiate import generate_report, negotiate
+from accord.core.work.plan import Candidate, PlanConfig, forgo, plan
+from accord.wire.manifest import CapabilityManifest, CapabilityRequirements
 from accord.wire.plan import Plan
-from accord.wire.requirement import CapabilityRequirements
 from accord.wire.work import WorkOrder
 
 ROUNDS: Final = 15

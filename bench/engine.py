@@ -15,10 +15,9 @@ from uuid import UUID
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause, ScriptedBackend, Step
-from accord.core.record import record_request
-from accord.core.seal import seal_members
+from accord.core.receipt import seal_members
 from accord.engine import Dispatcher, Engine, RunningTurn, Sessions
-from accord.engine.account import receipt_members
+from accord.engine.receipt import receipt_members, record_request
 from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore

@@ -21,7 +21,7 @@ from typing import Final
 from accord.ports import Append, Ending, SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
-from accord.wire.chat import ChatMessage, Role
+from accord.wire.conversation import ChatMessage, Role
 from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
 ROUNDS: Final = 30

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from markdown_it import MarkdownIt
 
-from accord.core.strip import Profile, TextStripper
+from accord.core.output.markdown import Profile, TextStripper
 
 CORPUS = Path(__file__).parent.parent / "tests" / "vectors" / "answers.jsonl"
 ROUNDS = 9

@@ -12,15 +12,13 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Final
 
-from accord.wire.client import ClientCapabilities
 from accord.wire.conversation import Conversation
 from accord.wire.event import PresentationEvent
-from accord.wire.health import HealthCheckResponse
+from accord.wire.manifest import CompatibilityReport
 from accord.wire.message import Message
-from accord.wire.negotiation import CompatibilityReport
 from accord.wire.packet import StreamPacket
-from accord.wire.request import ServiceRequest
-from accord.wire.response import ServiceResponse
+from accord.wire.request import ClientCapabilities, ServiceRequest, ServiceResponse
+from accord.wire.service import HealthCheckResponse
 
 ROUNDS: Final = 40
 ROUND_S: Final = 0.004

@@ -8,7 +8,7 @@ from typing import Any
 from accord.agents import demo
 from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
-from accord.servers.app import Application
+from accord.servers.http.app import Application
 from accord.servers.service import NobodyWatches, OpenGate, Service
 from accord.stores.memory import MemoryStore
 

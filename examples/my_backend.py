@@ -5,11 +5,10 @@ from collections.abc import AsyncIterator
 
 from accord.agents import relay
 from accord.engine import Dispatcher, Engine
-from accord.engine.clock import SystemClock
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece
+from accord.ports import SystemClock
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.request import ServiceRequest
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 
 class Shouting:

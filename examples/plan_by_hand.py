@@ -1,7 +1,7 @@
 """Plan a piece of work by hand: no server, no async, no model. A picture, and an answer that must be JSON."""
 
 from accord import CapabilityManifest, Plan, Refusal, WorkOrder, plan
-from accord.core.plan import Candidate, PlanConfig
+from accord.core.work.plan import Candidate, PlanConfig
 
 CANDIDATES = [
     Candidate("blind", CapabilityManifest.model_validate({"streaming": "native", "tool_use": "native"})),

@@ -10,9 +10,9 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final
 
-from accord.core.adapt import ClientAdapter
-from accord.wire.client import ClientCapabilities
+from accord.core.output import ClientAdapter
 from accord.wire.packet import StreamPacket
+from accord.wire.request import ClientCapabilities
 
 DOCS: Final = Path(__file__).parent.parent / "docs"
 CLIENTS: Final[tuple[tuple[str, str, ClientCapabilities | None], ...]] = (

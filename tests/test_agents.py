@@ -10,16 +10,15 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.agents import demo, relay
 from accord.backends.scripted import ScriptedBackend
-from accord.core.show import show_plan, show_tool_call
+from accord.core.output.agent_work import show_plan, show_tool_call
 from accord.engine import Dispatcher, Engine
-from accord.engine.clock import SystemClock
 from accord.errors import UsageError
-from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
+from accord.ports import SystemClock
+from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.conversation import TextPart, ToolResultPart, ToolUsePart
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import ErrorPacket, EventPacket
-from accord.wire.work import ToolSpec
-from accord.wire.working import PLAN, TOOL_CALL
+from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkPiece
 from tests.engine.test_engine import asking, played, said
 
 STREAMS = {"streaming": "native"}

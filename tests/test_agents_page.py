@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from accord.agent import Turn
+from accord.assembly.agents import load_agent
 from accord.backends.scripted import ScriptedBackend
-from accord.cli.find_agent import load_agent
 from accord.engine import Dispatcher, Engine
-from accord.wire.answer import EndPiece, ToolCallPiece
+from accord.wire.work import EndPiece, ToolCallPiece
 from tests.engine.test_engine import asking, played, said
 
 PAGE = (Path(__file__).parent.parent / "docs/agents.md").read_text(encoding="utf-8")

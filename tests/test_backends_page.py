@@ -9,16 +9,14 @@ from typing import Any
 
 import pytest
 
-from accord.backends.models.backend import Endpoint, ModelBackend
+from accord.assembly.parts import build_backends
+from accord.backends.model import Endpoint, ModelBackend
+from accord.backends.model_options import APIS, OPTIONS
 from accord.backends.upstream import Reply, UpstreamRequest
-from accord.cli.assemble import build_backends
-from accord.cli.model_apis import APIS
-from accord.cli.model_backend import OPTIONS
 from accord.config import read_config
-from accord.engine.clock import SystemClock
-from accord.wire.answer import EndPiece, TextPiece
+from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
-from accord.wire.work import WorkOrder
+from accord.wire.work import EndPiece, TextPiece, WorkOrder
 
 PAGE = (Path(__file__).parent.parent / "docs/backends.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)

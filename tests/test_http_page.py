@@ -11,9 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from accord.wire.client import ClientCapabilities
-from accord.wire.request import AgentRequest, ServiceRequest, SessionContext
-from accord.wire.response import ServiceResponse
+from accord.wire.request import AgentRequest, ClientCapabilities, ServiceRequest, ServiceResponse, SessionContext
 from tests.servers.process import accord_serve
 
 PAGE = (Path(__file__).parent.parent / "docs/http.md").read_text(encoding="utf-8")

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from PIL import Image, ImageOps
 
-from accord.core.adapt.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk
-from accord.core.profile import ImageResolution
+from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk
+from accord.core.output.profile import ImageResolution
 from accord.images import DECODERS, PillowImages, shrink
-from accord.wire.client import ClientCapabilities
-from tests.core.adapt import event, events_of, run
+from accord.wire.request import ClientCapabilities
+from tests.core.output import event, events_of, run
 
 SMALL = ImageLimits(max_side=64, max_bytes=10_000, keep_animation=True)
 FIRST_FRAME = ImageLimits(max_side=64, max_bytes=10_000, keep_animation=False)
@@ -153,8 +153,8 @@ def test_the_adapter_makes_inline_pictures_smaller_with_it():
 SHRINK = """
 import resource, sys
 from PIL import ImageOps, JpegImagePlugin, PngImagePlugin, WebPImagePlugin
-from accord.core.adapt.media import LIMITS
-from accord.core.profile import ImageResolution
+from accord.core.output.media import LIMITS
+from accord.core.output.profile import ImageResolution
 from accord.images import shrink
 data = sys.stdin.buffer.read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -43,7 +43,7 @@ STEP_S: Final = 0.01
 """What a test costs beside what it does itself."""
 SECOND_LOOK: Final = 8
 """A mutant that survives gets so many times the tests before it is called a survivor."""
-NEVER_RUN: Final = ("tests/peers/", "tests/test_house.py", "tests/servers/test_contract.py")
+NEVER_RUN: Final = ("tests/peers/", "tests/test_house.py", "tests/servers/http/test_contract.py")
 PLUGINS: Final = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:anyio")
 """Schemathesis, which only `test_contract.py` needs, takes as long to import as all the rest."""
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     __version__: str
     from accord.agent import Agent, Turn
-    from accord.core.adapt import ClientAdapter
-    from accord.core.emulate.engine import EmulationEngine, apply_emulation, can_emulate, default_strategy
-    from accord.core.negotiate import check_capability, generate_report, negotiate
-    from accord.core.plan import plan
-    from accord.core.validate.validator import ContentValidator
+    from accord.core.output import ClientAdapter
+    from accord.core.prompt.validator import ContentValidator
+    from accord.core.work.emulation.engine import EmulationEngine, apply_emulation, can_emulate, default_strategy
+    from accord.core.work.negotiate import check_capability, generate_report, negotiate
+    from accord.core.work.plan import plan
     from accord.errors import (
         AccordError,
         AgentError,
@@ -32,14 +32,12 @@ if TYPE_CHECKING:
         TurnCancelledError,
         UsageError,
     )
-    from accord.wire.acp.capabilities import PromptCapabilities
     from accord.wire.acp.content import ContentBlock
+    from accord.wire.acp.initialize import PromptCapabilities
     from accord.wire.adaptation import AdaptationReport
     from accord.wire.capability import Capability
-    from accord.wire.chat import ChatMessage, Role
-    from accord.wire.client import ClientCapabilities
     from accord.wire.contract import ServiceContract
-    from accord.wire.conversation import Conversation
+    from accord.wire.conversation import ChatMessage, Conversation, Role
     from accord.wire.emulation import EmulationConfig, EmulationEntry, EmulationReport, EmulationStrategy
     from accord.wire.event import (
         CitationBlock,
@@ -51,16 +49,27 @@ if TYPE_CHECKING:
         PresentationEventType,
         ProgressUpdate,
     )
-    from accord.wire.health import HealthCheckResponse, HealthCheckStatus
-    from accord.wire.manifest import CapabilityManifest
-    from accord.wire.negotiation import CompatibilityReport, NegotiationResult
+    from accord.wire.manifest import (
+        CapabilityManifest,
+        CapabilityRequirement,
+        CapabilityRequirements,
+        CompatibilityReport,
+        MinSupport,
+        NegotiationResult,
+        SupportLevel,
+    )
     from accord.wire.packet import StreamError, StreamOpCode, StreamPacket
     from accord.wire.plan import Plan, Refusal
     from accord.wire.receipt import Receipt
-    from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
-    from accord.wire.requirement import CapabilityRequirement, CapabilityRequirements
-    from accord.wire.response import ServiceResponse
-    from accord.wire.support import MinSupport, SupportLevel
+    from accord.wire.request import (
+        AgentRequest,
+        ClientCapabilities,
+        Identity,
+        ServiceRequest,
+        ServiceResponse,
+        SessionContext,
+    )
+    from accord.wire.service import HealthCheckResponse, HealthCheckStatus
     from accord.wire.work import WorkOrder
 
 __all__ = [
@@ -145,68 +154,68 @@ _HOMES: Final = {
     "BackendError": "accord.errors",
     "Capability": "accord.wire.capability",
     "CapabilityManifest": "accord.wire.manifest",
-    "CapabilityRequirement": "accord.wire.requirement",
-    "CapabilityRequirements": "accord.wire.requirement",
-    "ChatMessage": "accord.wire.chat",
+    "CapabilityRequirement": "accord.wire.manifest",
+    "CapabilityRequirements": "accord.wire.manifest",
+    "ChatMessage": "accord.wire.conversation",
     "CitationBlock": "accord.wire.event",
     "CitationItem": "accord.wire.event",
-    "ClientAdapter": "accord.core.adapt",
-    "ClientCapabilities": "accord.wire.client",
-    "CompatibilityReport": "accord.wire.negotiation",
+    "ClientAdapter": "accord.core.output",
+    "ClientCapabilities": "accord.wire.request",
+    "CompatibilityReport": "accord.wire.manifest",
     "ConfigError": "accord.errors",
     "ConnectionFailedError": "accord.errors",
     "ContentBlock": "accord.wire.acp.content",
-    "ContentValidator": "accord.core.validate.validator",
+    "ContentValidator": "accord.core.prompt.validator",
     "Conversation": "accord.wire.conversation",
     "EmulationConfig": "accord.wire.emulation",
-    "EmulationEngine": "accord.core.emulate.engine",
+    "EmulationEngine": "accord.core.work.emulation.engine",
     "EmulationEntry": "accord.wire.emulation",
     "EmulationError": "accord.errors",
     "EmulationReport": "accord.wire.emulation",
     "EmulationStrategy": "accord.wire.emulation",
     "ErrorCode": "accord.errors",
     "ErrorSeverity": "accord.errors",
-    "HealthCheckResponse": "accord.wire.health",
-    "HealthCheckStatus": "accord.wire.health",
+    "HealthCheckResponse": "accord.wire.service",
+    "HealthCheckStatus": "accord.wire.service",
     "Identity": "accord.wire.request",
     "InvalidMessageError": "accord.errors",
     "MarkdownBlock": "accord.wire.event",
     "MediaCarousel": "accord.wire.event",
     "MediaItem": "accord.wire.event",
-    "MinSupport": "accord.wire.support",
-    "NegotiationResult": "accord.wire.negotiation",
+    "MinSupport": "accord.wire.manifest",
+    "NegotiationResult": "accord.wire.manifest",
     "NotSerialisableError": "accord.errors",
     "Plan": "accord.wire.plan",
     "PresentationEvent": "accord.wire.event",
     "PresentationEventType": "accord.wire.event",
     "ProgressUpdate": "accord.wire.event",
-    "PromptCapabilities": "accord.wire.acp.capabilities",
+    "PromptCapabilities": "accord.wire.acp.initialize",
     "Receipt": "accord.wire.receipt",
     "Refusal": "accord.wire.plan",
     "RefusedError": "accord.errors",
-    "Role": "accord.wire.chat",
+    "Role": "accord.wire.conversation",
     "ServiceContract": "accord.wire.contract",
     "ServiceRequest": "accord.wire.request",
-    "ServiceResponse": "accord.wire.response",
+    "ServiceResponse": "accord.wire.request",
     "SessionContext": "accord.wire.request",
     "StoreConflictError": "accord.errors",
     "StoreError": "accord.errors",
     "StreamError": "accord.wire.packet",
     "StreamOpCode": "accord.wire.packet",
     "StreamPacket": "accord.wire.packet",
-    "SupportLevel": "accord.wire.support",
+    "SupportLevel": "accord.wire.manifest",
     "TimedOutError": "accord.errors",
     "Turn": "accord.agent",
     "TurnCancelledError": "accord.errors",
     "UsageError": "accord.errors",
     "WorkOrder": "accord.wire.work",
-    "apply_emulation": "accord.core.emulate.engine",
-    "can_emulate": "accord.core.emulate.engine",
-    "check_capability": "accord.core.negotiate",
-    "default_strategy": "accord.core.emulate.engine",
-    "generate_report": "accord.core.negotiate",
-    "negotiate": "accord.core.negotiate",
-    "plan": "accord.core.plan",
+    "apply_emulation": "accord.core.work.emulation.engine",
+    "can_emulate": "accord.core.work.emulation.engine",
+    "check_capability": "accord.core.work.negotiate",
+    "default_strategy": "accord.core.work.emulation.engine",
+    "generate_report": "accord.core.work.negotiate",
+    "negotiate": "accord.core.work.negotiate",
+    "plan": "accord.core.work.plan",
 }
 
 

@@ -1,44 +1,80 @@
-"""The API for agent authors: an agent is an async generator over a turn.
-
-    agent = Agent(accepts=["image"])
-
-    @agent
-    async def answer(turn: Turn) -> AsyncIterator[Yielded]:
-        yield turn.progress("Looking", 0.5)
-        async for text in turn.ask(f"Answer briefly: {turn.text}"):
-            yield text
-
-It yields strings, presentation events and, if it must, packets. How they reach a client is the engine's business; this
-file knows no backend, no server and no store.
-"""
+"""The API for agent authors: an agent is an async generator over a turn."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, isroutine, signature, unwrap
 from typing import Any, Final, Protocol, TypeVar, cast
 from uuid import UUID, uuid5
 
 from pydantic_core import from_json
 
-from accord.core.agent_function import check_agent_function
-from accord.core.answered import message_of, result_of
-from accord.core.permit import ALLOW_OR_REJECT, Offered, permission_question
-from accord.core.profile import ClientProfile, profile_client
-from accord.core.show import show_plan, show_tool_call
-from accord.core.suggest import unknown_name
-from accord.core.validate.declaration import Declared, declare
+from accord.core.output.agent_work import ALLOW_OR_REJECT, Offered, permission_question, show_plan, show_tool_call
+from accord.core.output.profile import ClientProfile, profile_client
+from accord.core.prompt.verdict import Declared, declare
+from accord.core.vocabulary import unknown_name
+from accord.core.work.conversation import message_of, result_of
 from accord.errors import AgentError, UsageError
 from accord.ports import Clock
 from accord.wire.acp.content import ContentBlock
-from accord.wire.answer import AnyPiece, TextPiece, ToolCallPiece, WorkPiece
-from accord.wire.chat import ChatMessage
-from accord.wire.conversation import ConversationMessage, MessagePart
+from accord.wire.agent_work import Permission, PermissionQuestion, PermissionStatus
+from accord.wire.conversation import ChatMessage, ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
+from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import Message, as_model
 from accord.wire.packet import EventPacket, StreamPacket
-from accord.wire.permission import Permission, PermissionQuestion, PermissionStatus
 from accord.wire.request import ServiceRequest
-from accord.wire.requirement import CapabilityRequirements
-from accord.wire.work import ToolSpec
+from accord.wire.work import AnyPiece, TextPiece, ToolCallPiece, ToolSpec, WorkPiece
+
+# Whether a function can be an agent: an async generator function that takes the turn.
+
+CURES: Final = (
+    (iscoroutinefunction, "it is a coroutine function: use `yield` instead of `return`"),
+    (isgeneratorfunction, "it is a plain generator: write `async def` instead of `def`"),
+)
+
+
+def check_agent_function(run: Any) -> None:
+    """Raise `UsageError`, naming the cure, for a function that cannot be an agent."""
+    function = _function_of(run)
+    code = getattr(function, "__code__", None)
+    place = "" if code is None else f"{code.co_filename}:{code.co_firstlineno}: "
+    name = getattr(run, "__name__", type(run).__name__)
+    # A plain function may also pass on an async generator that it makes; then its annotation says so.
+    if not isasyncgenfunction(function) and "Async" not in str(getattr(function, "__annotations__", {}).get("return")):
+        otherwise = "write `async def` and `yield` the answer"
+        cure = next((cure for is_kind, cure in CURES if is_kind(function)), otherwise)
+        raise UsageError(f"{place}{name} cannot be an agent, which is an async generator function; {cure}")
+    try:
+        signature(run).bind(None)
+    except TypeError:
+        raise UsageError(f"{place}{name} cannot be an agent: it should take one argument, the turn") from None
+
+
+def _function_of(run: Any) -> Any:
+    """The function itself: without decorators that name what they wrap; of an object that can be called, its method."""
+    found = unwrap(run)
+    is_object = not any(is_kind(found) for is_kind in (isroutine, _is_partial))
+    return getattr(found, "__call__", None) if is_object else found  # noqa: B004 - its method is wanted
+
+
+def _is_partial(found: Any) -> bool:
+    return isinstance(found, partial)
+
+
+# The API for agent authors: an agent is an async generator over a turn.
+#
+#     agent = Agent(accepts=["image"])
+#
+#     @agent
+#     async def answer(turn: Turn) -> AsyncIterator[Yielded]:
+#         yield turn.progress("Looking", 0.5)
+#         async for text in turn.ask(f"Answer briefly: {turn.text}"):
+#             yield text
+#
+# It yields strings, presentation events and, if it must, packets. How they reach a client is the engine's business;
+# this
+# file knows no backend, no server and no store.
 
 _Kind = PresentationEventType
 

@@ -14,7 +14,7 @@ from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from accord.core.adapt.media import MAX_PIXELS_IN, ImageLimits, ShrinkRefusal, Shrunk
+from accord.core.output.media import MAX_PIXELS_IN, ImageLimits, ShrinkRefusal, Shrunk
 from accord.errors import UsageError
 
 if TYPE_CHECKING:

@@ -1,17 +1,16 @@
 """What is plugged in: the shapes that the engine needs of its parts, and nothing about any of them."""
 
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final, Protocol, runtime_checkable
 
-from accord.wire.answer import AnyPiece
-from accord.wire.chat import ChatMessage
+from accord.wire.agent_work import Permission, PermissionQuestion
+from accord.wire.conversation import ChatMessage
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.permission import Permission, PermissionQuestion
-from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
-from accord.wire.token import TokenRecord
-from accord.wire.work import WorkOrder
+from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord, TurnState
+from accord.wire.work import AnyPiece, WorkOrder
 
 
 class Backend(Protocol):
@@ -95,6 +94,18 @@ class Clock(Protocol):
     def monotonic(self) -> float:
         """Seconds since some moment; never goes back."""
         ...
+
+
+class SystemClock:
+    """Tells the time of the machine."""
+
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds since some moment; never goes back."""
+        return time.monotonic()
 
 
 class Permits(Protocol):

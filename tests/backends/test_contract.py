@@ -10,10 +10,9 @@ import pytest
 from accord.backends.scripted import EchoBackend, Fault, Pause, ScriptedBackend
 from accord.errors import BackendError
 from accord.ports import Backend, LivingBackend
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece
 from accord.wire.conversation import Conversation
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 from tests.backends.acp.agents import agent
 from tests.backends.models.simulated import SPOKEN, TELLS_NOTHING_OF_MODELS, simulated, simulator
 

@@ -1,7 +1,7 @@
 """Who says what of a backend: the operator before the facts, and silence stays silence."""
 
 from accord.backends.evidence import from_facts, from_operator, gather, manifest_of
-from accord.backends.facts.fact import Fact, ModelFacts
+from accord.backends.facts.snapshot import Fact, ModelFacts
 from accord.wire.manifest import CapabilityManifest
 
 FACTS = ModelFacts(

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from accord.backends.facts import Catalogue, Level, Source
 from accord.backends.facts.claim import Claim, read_langchain, read_litellm, read_models_dev, settle
-from accord.backends.facts.document import write
 from accord.backends.facts.mapping import PROVIDERS, provider_name
+from accord.backends.facts.snapshot import write
 
 
 def source(name: str, date: str = "2026-01-01") -> Source:

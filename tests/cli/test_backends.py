@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from accord.backends.models.probing import red_png, small_pdf
+from accord.backends.probe import red_png, small_pdf
 from accord.cli import main
-from accord.core.seal import verify
+from accord.core.receipt import verify
 from tests.cli.model_server import KEY, PATIENCE_S, ModelServer
 
 CONFIG = """\

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 import accord as accord_package
-from accord.config.environment import VARIABLES
+from accord.config.read import VARIABLES
 from tests.cli.test_app import accord
 
 TEXT = """\

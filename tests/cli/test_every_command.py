@@ -86,8 +86,8 @@ def command_names(command: Any, *names: str) -> Iterator[str]:
     """Every command of the program; a group counts as one if it does something by itself."""
     if names and (not hasattr(command, "commands") or command.invoke_without_command):
         yield " ".join(names)
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from command_names(inner, *names, name)
+    for name in getattr(command, "commands", {}):
+        yield from command_names(command.get_command(None, name), *names, name)
 
 
 COMMANDS = list(command_names(typer.main.get_command(app)))

@@ -13,7 +13,7 @@ import pytest
 
 from accord.wire.inspection import InspectionReport
 
-SINNER = str(Path(__file__).parent.parent / "servers/inspect/sinner.py")
+SINNER = str(Path(__file__).parent.parent / "acp_tools/inspect/sinner.py")
 AGENT = ("--", sys.executable, SINNER)
 
 

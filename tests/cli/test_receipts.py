@@ -10,12 +10,12 @@ import pytest
 
 from accord.agents import relay
 from accord.backends.scripted import ScriptedBackend
-from accord.core.record import record_candidates
-from accord.core.seal import seal
+from accord.core.receipt import seal
 from accord.engine import Dispatcher, Engine, Sessions
+from accord.engine.receipt import record_candidates
 from accord.errors import ErrorCode
 from accord.stores.memory import MemoryStore
-from accord.wire.attempt import EmulationRecord
+from accord.wire.emulation import EmulationRecord
 from accord.wire.plan import Offer, Refusal
 from accord.wire.receipt import Fallback, Outcome, OutcomeStatus, Work
 from tests.cli.test_app import accord

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord.cli.assemble import build_engine, open_store
+from accord.assembly.parts import build_engine, open_store
 from accord.config import load_config
 from accord.engine import Sessions
 from accord.errors import UsageError

@@ -13,12 +13,12 @@ from uuid import UUID
 
 import pytest
 
-from accord.cli.assemble import build_engine, open_store
+from accord.assembly.parts import build_engine, open_store
 from accord.config import load_config
 from accord.engine import Sessions
-from accord.servers.watch.logs import JsonLines, TextLines
+from accord.servers.observability.logs import JsonLines, TextLines
 from accord.wire.request import ServiceRequest
-from accord.wire.token import TokenRecord
+from accord.wire.session import TokenRecord
 from tests.cli.on_terminal import run_on_terminal
 from tests.receipts import a_chain
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from accord.cli.store import with_store
+from accord.assembly.opening import with_store
 from accord.config import load_config
-from accord.wire.token import TokenRecord, digest_of, looks_like_token
+from accord.wire.session import TokenRecord, digest_of, looks_like_token
 from tests.cli.test_app import Done, accord
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from accord.client import AsyncClient
-from accord.core.seal import seal
+from accord.core.receipt import seal
 from accord.errors import (
     BackendError,
     ConnectionFailedError,
@@ -21,9 +21,8 @@ from accord.errors import (
     UsageError,
 )
 from accord.wire.adaptation import AdaptationReport
-from accord.wire.client import ClientCapabilities
-from accord.wire.health import HealthCheckStatus
-from accord.wire.request import Identity, ServiceRequest
+from accord.wire.request import ClientCapabilities, Identity, ServiceRequest
+from accord.wire.service import HealthCheckStatus
 from tests.client.conftest import Drive
 from tests.client.driving import EVENTS, Driver, Waits
 from tests.client.faulty_server import (

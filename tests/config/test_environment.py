@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord.config import Config, read_config
-from accord.config.environment import VARIABLES
+from accord.config.read import VARIABLES
 
 FILE = """
 policy = "strict"

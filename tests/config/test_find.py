@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from accord.config import find_config, load_config
-from accord.config.environment import unread_variables
+from accord.config.read import unread_variables
 from accord.errors import AccordError
 
 

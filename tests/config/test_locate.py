@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.config.locate import Path, locate
+from accord.config.locate import KeyPath, locate
 
 PLACES = [
     ("a = 1", ("a",), (1, 1)),
@@ -38,12 +38,12 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("text", "path", "place"), PLACES)
-def test_a_key_is_found_where_it_stands(text: str, path: Path, place: tuple[int, int]):
+def test_a_key_is_found_where_it_stands(text: str, path: KeyPath, place: tuple[int, int]):
     tomllib.loads(text)
     assert locate(text)[path] == place
 
 
-def paths(value: Any, path: Path = ()) -> Iterator[Path]:
+def paths(value: Any, path: KeyPath = ()) -> Iterator[KeyPath]:
     if path:
         yield path
     if isinstance(value, dict):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accord.config import Config, Loaded, Origin, OriginKind, read_config
 from accord.config.check import KEY_ADVICE, LEVELS, SENTENCES, URL_ADVICE
-from accord.config.environment import VARIABLES
+from accord.config.read import VARIABLES
 from accord.config.starter import STARTER
 from accord.errors import ConfigError
 

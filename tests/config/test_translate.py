@@ -2,11 +2,12 @@
 
 import pytest
 
-from accord.config import Config, content_limits, emulation_settings, plan_config, read_config
+from accord.assembly.parts import content_limits, emulation_settings, plan_config
+from accord.config import Config, read_config
 from accord.config.model import BackendConfig
-from accord.core.emulate.choose import PRESET, EmulationSettings
-from accord.core.plan import PlanConfig
-from accord.core.validate.rules import Limits
+from accord.core.prompt.rules import Limits
+from accord.core.work.emulation.choose import PRESET, EmulationSettings
+from accord.core.work.plan import PlanConfig
 from accord.wire.emulation import Disabled
 
 

@@ -10,7 +10,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.canonicalise import MAX_CANONICAL_DEPTH, MAX_EXACT, canonical, canonical_object
+from accord.core.receipt import MAX_CANONICAL_DEPTH, MAX_EXACT, canonical, canonical_object
 from accord.errors import NotSerialisableError
 
 exact = st.integers(-MAX_EXACT, MAX_EXACT)

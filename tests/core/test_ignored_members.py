@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.ignored_members import MAX_EXAMINED, warn_of_ignored
-from accord.core.suggest import closest, unknown_name
+from accord.core.vocabulary import closest, unknown_name
 from accord.wire.request import ServiceRequest
 
 VOICE: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}

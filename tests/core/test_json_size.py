@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core import json_size
-from accord.core.json_size import Excess, find_excess
+from accord.core import sizes as json_size
+from accord.core.sizes import Excess, find_excess
 
 MARKS = st.text(alphabet='{}[],:"\\ax\u00e9 ', max_size=30)
 JSON = st.recursive(

@@ -12,8 +12,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.canonicalise import canonical, digest
-from accord.core.seal import State, Verification, seal, seal_members, verify
+from accord.core.receipt import State, Verification, canonical, digest, seal, seal_members, verify
 from accord.wire.receipt import Receipt
 from tests.core.test_canonicalise import texts, values
 from tests.receipts import a_body, a_chain

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from accord.core.sizes import AnswerSize, SizeLimits, TurnSize, divided
 from accord.errors import AgentError, BackendError
-from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
+from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 
 TEXTS = st.text(st.sampled_from(["a", "é", "🏗", "\n", '"', "\x00", "\\"]), max_size=300)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accord.backends.models.probing import questions
+from accord.backends.probe import questions
 from accord.core.vocabulary import PROBED, check_name, unknown_names
 from accord.wire.capability import KNOWN_CAPABILITIES, canonical_name
 

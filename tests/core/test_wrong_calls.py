@@ -23,7 +23,7 @@ from accord import (
     negotiate,
     plan,
 )
-from accord.core.plan import Candidate, PlanConfig
+from accord.core.work.plan import Candidate, PlanConfig
 from accord.errors import InvalidMessageError, UsageError
 
 Call = Callable[[], Any]

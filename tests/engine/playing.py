@@ -6,10 +6,9 @@ from typing import Any
 from uuid import UUID
 
 from accord.agent import Agent, Turn, Yielded
-from accord.core.plan import PlanConfig
+from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, RunningTurn
-from accord.engine.clock import SystemClock
-from accord.ports import Backend
+from accord.ports import Backend, SystemClock
 from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.request import ServiceRequest
 

@@ -10,14 +10,13 @@ from pydantic_core import from_json
 from accord.agent import Turn, Yielded
 from accord.backends.evidence import Evidence, Layer, manifest_of
 from accord.backends.scripted import ScriptedBackend
-from accord.core.record import record_request
-from accord.core.seal import seal_members, verify
-from accord.engine.account import receipt_members
-from accord.engine.clock import SystemClock
+from accord.core.receipt import seal_members, verify
 from accord.engine.engine import Engine
-from accord.wire.answer import EndPiece
+from accord.engine.receipt import receipt_members, record_request
+from accord.ports import SystemClock
+from accord.wire.manifest import SupportLevel
 from accord.wire.receipt import Receipt, Said
-from accord.wire.support import SupportLevel
+from accord.wire.work import EndPiece
 from tests.engine.playing import asking, engine, played, relay
 
 STREAMS: Layer = {"streaming": Evidence(SupportLevel.NATIVE, "a test", "2026-01-02")}

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from accord.engine.at_once import Now, Rest, begin
-from accord.engine.limits import Patience
+from accord.engine.limits import Now, Patience, Rest, begin
 from accord.errors import TimedOutError, TurnCancelledError
-from accord.servers.patience import within
+from accord.servers.http.exchange import within
 
 
 def run(task: Callable[[], Awaitable[Any]]) -> Any:

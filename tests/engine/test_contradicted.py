@@ -10,20 +10,19 @@ import pytest
 from accord.agent import Turn, Yielded
 from accord.backends.scripted import ScriptedBackend, Step
 from accord.config import ServerConfig
-from accord.core.emulate.choose import EmulationSettings
-from accord.core.plan import CONTRADICTED, PlanConfig
+from accord.core.work.emulation.choose import EmulationSettings
+from accord.core.work.plan import CONTRADICTED, PlanConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.engine.dispatch import CONTRADICTIONS, Account
 from accord.engine.limits import Patience
-from accord.servers.information import service_capabilities
+from accord.servers.http.information import service_capabilities
 from accord.servers.service import NobodyWatches, OpenGate, Service
 from accord.stores.memory import MemoryStore
-from accord.wire.answer import EndPiece, TextPiece, ToolCallPiece
 from accord.wire.emulation import EmulationConfig
 from accord.wire.packet import ErrorPacket
 from accord.wire.plan import Plan, WorkPolicy
 from accord.wire.receipt import Receipt
-from accord.wire.work import WorkOrder
+from accord.wire.work import EndPiece, TextPiece, ToolCallPiece, WorkOrder
 from tests.engine.playing import STREAMS, asking, engine, played, said, within
 
 SCHEMA = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer"}}}

@@ -2,8 +2,8 @@
 
 from accord.agent import Agent
 from accord.backends.scripted import Fault, ScriptedBackend
-from accord.core.emulate.choose import EmulationSettings, preset_config
-from accord.core.plan import PlanConfig
+from accord.core.work.emulation.choose import EmulationSettings, preset_config
+from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, RunningTurn
 from tests.engine.playing import IMAGE, STREAMS, asking, played, relay, said
 

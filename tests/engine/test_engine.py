@@ -8,12 +8,12 @@ import pytest
 
 from accord.agent import Turn, UserFacingError, Yielded
 from accord.backends.scripted import Fault, Pause, ScriptedBackend
-from accord.core.emulate.choose import preset_config
+from accord.core.work.emulation.choose import preset_config
 from accord.engine import TimeLimits
 from accord.errors import AccordError, AgentError, BackendError, ErrorCode, RefusedError, TimedOutError
-from accord.wire.client import ClientCapabilities
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.plan import Plan, Refusal, WorkPolicy
+from accord.wire.request import ClientCapabilities
 from tests.engine.playing import IMAGE, SEES, STREAMS, asking, engine, played, relay, said, within
 
 # --- stories ---

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from accord.agent import Turn, Yielded
 from accord.backends.scripted import ScriptedBackend
-from accord.core.emulate.choose import preset_config
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ToolCallPiece
+from accord.core.work.emulation.choose import preset_config
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.packet import ErrorPacket
-from accord.wire.work import ToolSpec, WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ToolCallPiece, ToolSpec, WorkOrder
 from tests.engine.playing import STREAMS, asking, engine, played, said
 
 DELETE = ToolSpec(name="delete", input_schema={"type": "object"})

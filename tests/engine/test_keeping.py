@@ -5,8 +5,7 @@ from uuid import UUID
 import pytest
 
 from accord.backends.scripted import Pause
-from accord.core.canonicalise import canonical_object
-from accord.core.seal import seal
+from accord.core.receipt import canonical_object, seal
 from accord.engine.live import NOT_KEPT
 from accord.errors import AccordError, StoreError
 from accord.ports import Append

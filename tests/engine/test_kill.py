@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from accord.core.seal import verify
+from accord.core.receipt import verify
 from accord.stores.sqlite import SqliteStore
 from accord.wire.session import TurnState
 

@@ -10,15 +10,14 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Fault, ScriptedBackend
-from accord.core.emulate.choose import preset_config
-from accord.core.plan import PlanConfig
+from accord.core.work.emulation.choose import preset_config
+from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.errors import BackendError, RefusedError
 from accord.ports import Backend
 from accord.stores.sqlite import SqliteStore
 from accord.wire.plan import UnknownPolicy
-from accord.wire.request import ServiceRequest
-from accord.wire.response import ServiceResponse
+from accord.wire.request import ServiceRequest, ServiceResponse
 
 STREAMS = {"streaming": "native"}
 SANDBOX = {"restricted": {"reason": "sandbox"}}

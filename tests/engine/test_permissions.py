@@ -10,17 +10,15 @@ from pydantic_core import from_json
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause, ScriptedBackend
-from accord.core.permit import read_permission
-from accord.core.record import record_request
-from accord.core.seal import seal_members, verify
+from accord.core.output.agent_work import read_permission
+from accord.core.receipt import seal_members, verify
 from accord.engine import Dispatcher, Engine, RunningTurn, Sessions, TimeLimits
-from accord.engine.account import receipt_members
-from accord.engine.clock import SystemClock
+from accord.engine.receipt import receipt_members, record_request
 from accord.errors import TimedOutError, TurnCancelledError
-from accord.ports import Permits
+from accord.ports import Permits, SystemClock
 from accord.stores.memory import MemoryStore
+from accord.wire.agent_work import Permission, PermissionQuestion
 from accord.wire.packet import ClosePacket, StreamPacket
-from accord.wire.permission import Permission, PermissionQuestion
 from accord.wire.receipt import Receipt
 from tests.engine.playing import STREAMS, asking, collected, engine, said, within
 from tests.engine.test_forgotten import left_behind

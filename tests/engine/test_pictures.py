@@ -12,7 +12,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import EchoBackend
-from accord.core.adapt import ImageLimits, Shrunk
+from accord.core.output import ImageLimits, Shrunk
 from accord.engine import Dispatcher, Engine, RunningTurn, TimeLimits
 from accord.wire.packet import EventPacket, StreamPacket
 from accord.wire.request import ServiceRequest

@@ -12,10 +12,10 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Fault, Pause, ScriptedBackend
-from accord.core.record import record_request
-from accord.core.seal import verify
+from accord.core.receipt import verify
 from accord.engine import Dispatcher, Engine, LiveTurn, Sessions
 from accord.engine.live import AHEAD
+from accord.engine.receipt import record_request
 from accord.engine.sessions import INTERRUPTED, SessionRules
 from accord.errors import InvalidMessageError, RefusedError
 from accord.ports import Append, Ending, SessionStore

@@ -1,6 +1,6 @@
 """Several processes over one store: a turn is cancelled through any of them, and a reader in any of them counts.
 
-Each `Sessions` here stands for a process; tests/servers/test_shared.py does the same over real ones.
+Each `Sessions` here stands for a process; tests/servers/http/test_shared.py does the same over real ones.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from accord.backends.scripted import Pause
-from accord.core.seal import verify
+from accord.core.receipt import verify
 from accord.engine import KeptTurn, Sessions
 from accord.errors import StoreError
 from accord.ports import Append, Begun, Ending

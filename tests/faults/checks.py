@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import aiohttp
 
-from accord.core.seal import verify
+from accord.core.receipt import verify
 from accord.ports import SessionStore
 from accord.wire.session import TurnState
 from tests.faults.clients import Outcome

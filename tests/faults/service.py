@@ -17,7 +17,7 @@ START_S: Final = 30
 SKEWED: Final = """
 import os
 from datetime import timedelta
-from accord.engine.clock import SystemClock
+from accord.ports import SystemClock
 right = SystemClock.now
 SystemClock.now = lambda clock: right(clock) + timedelta(seconds=float(os.environ["ACCORD_TEST_SKEW_S"]))
 from accord.cli import main

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from accord.stores.sqlite import SqliteStore
-from accord.wire.token import PREFIX, SECRET_BYTES, TokenRecord, digest_of
+from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, digest_of
 from tests.hostile import served_agent
 from tests.hostile.attacks import ATTACKS, USER
 from tests.servers.process import ServedProcess, accord_serve

@@ -18,8 +18,8 @@ from accord.backends.scripted import ScriptedBackend
 from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, SessionRules, Sessions
 from accord.ports import SessionStore
-from accord.servers.app import Application
-from accord.servers.serve import address_of, make_server
+from accord.servers.http.app import Application
+from accord.servers.http.serve import address_of, make_server
 from accord.servers.service import Gate, NobodyWatches, OpenGate, Service
 from accord.stores.memory import MemoryStore
 

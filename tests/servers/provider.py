@@ -15,7 +15,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from accord.config import OidcConfig
 from accord.errors import ErrorCode, RefusedError
-from accord.servers.oidc import OidcKeys
+from accord.servers.http.oidc import OidcKeys
 from tests.servers.turned import START, TurnedClock
 
 AUDIENCE = "accord"

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from accord.servers.app import Application
+from accord.servers.http.app import Application
 from tests.servers.doors import Answered, body, served
 
 REQUEST = json.dumps(body()).encode()

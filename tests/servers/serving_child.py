@@ -9,8 +9,8 @@ from typing import Any
 
 from accord.agent import Agent, Turn, Yielded
 from accord.engine import Dispatcher, Engine, SessionRules, Sessions
-from accord.servers.app import Application
-from accord.servers.serve import serve
+from accord.servers.http.app import Application
+from accord.servers.http.serve import serve
 from accord.servers.service import NobodyWatches, OpenGate, Service
 from accord.stores.postgres import PostgresStore
 from accord.stores.sqlite import SqliteStore

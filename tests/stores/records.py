@@ -7,7 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from accord.ports import Append, Begun, Ending, SessionStore
-from accord.wire.chat import ChatMessage, Role
+from accord.wire.conversation import ChatMessage, Role
 from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
 START = datetime(2026, 1, 31, 12, 0, 0, 123457, tzinfo=UTC)

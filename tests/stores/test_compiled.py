@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import asdict
 from sqlalchemy import Connection, Executable, bindparam, case, create_engine, delete, func, insert, select, update
 
-from accord.stores.compiled import Prepared, by_engine, overwriting, values_of
+from accord.stores.prepared import Prepared, by_engine, overwriting, values_of
 from accord.stores.schema import IS_RUNNING, METADATA, runners, turns
 from accord.wire.session import TurnRecord
 from tests.stores.records import a_turn, at

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import Append, Begun, SessionStore
 from accord.stores.memory import MemoryStore
-from accord.wire.client import ClientCapabilities
+from accord.wire.request import ClientCapabilities
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord
 from tests.stores.records import a_receipt, a_session, a_turn, at, begun, ending, put, said
 

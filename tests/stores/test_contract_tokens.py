@@ -7,8 +7,7 @@ import pytest
 
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import Store
-from accord.wire.session import Erased
-from accord.wire.token import TokenRecord, digest_of
+from accord.wire.session import Erased, TokenRecord, digest_of
 from tests.stores.records import at, begun
 
 

@@ -1,7 +1,7 @@
 """The adaptation report on the wire."""
 
 from accord.wire.adaptation import AdaptationEntry, AdaptationReason, AdaptationReport, Rung
-from accord.wire.client import ClientCapabilities
+from accord.wire.request import ClientCapabilities
 
 ENTRY = AdaptationEntry(position=0, id="c1", type="poll", rung=Rung.DESCRIBED, reason=AdaptationReason.AUTHOR_TEXT)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from accord.wire.attempt import LOSSES, Attempt, Effect, EffectKind, EmulationRecord
+from accord.wire.emulation import LOSSES, Attempt, Effect, EffectKind, EmulationRecord
 
 
 @pytest.mark.parametrize("kind", EffectKind)

@@ -4,8 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from accord.wire.capability import ALIASES, MEANINGS, Capability, pascal_case
-from accord.wire.manifest import CapabilityManifest
-from accord.wire.requirement import CapabilityRequirement
+from accord.wire.manifest import CapabilityManifest, CapabilityRequirement
 
 THE_41 = """streaming tool_read tool_write tool_edit tool_bash tool_glob tool_grep tool_web_search tool_web_fetch
 tool_ask_user hooks_pre_tool_use hooks_post_tool_use session_resume session_fork checkpointing

@@ -5,8 +5,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from accord.wire.client import ClientCapabilities, TextProfile
-from accord.wire.request import AgentRequest
+from accord.wire.request import AgentRequest, ClientCapabilities, TextProfile
 
 
 def test_decision_7_silence_about_events_stays_silent_on_the_wire():

@@ -6,21 +6,23 @@ from pathlib import Path
 import pytest
 
 from accord.wire.adaptation import AdaptationReport
-from accord.wire.chat import ChatMessage
-from accord.wire.client import ClientCapabilities
-from accord.wire.conversation import Conversation
+from accord.wire.conversation import ChatMessage, Conversation
 from accord.wire.emulation import EmulationConfig, EmulationReport
 from accord.wire.event import PresentationEvent
-from accord.wire.health import HealthCheckResponse
 from accord.wire.inspection import InspectionReport
+from accord.wire.manifest import CapabilityRequirements, CompatibilityReport, NegotiationResult
 from accord.wire.message import Message
-from accord.wire.negotiation import CompatibilityReport, NegotiationResult
 from accord.wire.packet import StreamError, StreamPacket
 from accord.wire.problem import ProblemBody
-from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
-from accord.wire.requirement import CapabilityRequirements
-from accord.wire.response import ServiceResponse
-from accord.wire.service import ServiceCapabilities
+from accord.wire.request import (
+    AgentRequest,
+    ClientCapabilities,
+    Identity,
+    ServiceRequest,
+    ServiceResponse,
+    SessionContext,
+)
+from accord.wire.service import HealthCheckResponse, ServiceCapabilities
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -7,14 +7,13 @@ import pytest
 from pydantic import ValidationError
 
 from accord.errors import InvalidMessageError, NotSerialisableError
-from accord.wire.attempt import EmulationRecord
 from accord.wire.conversation import ResourcePart
+from accord.wire.emulation import EmulationRecord
 from accord.wire.event import PresentationEvent
+from accord.wire.manifest import NegotiationResult
 from accord.wire.message import MAX_FIELD_CHARS, MAX_PROBLEMS_TOLD, Message
-from accord.wire.negotiation import NegotiationResult
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
-from accord.wire.request import AgentRequest, ServiceRequest
-from accord.wire.response import ServiceResponse
+from accord.wire.request import AgentRequest, ServiceRequest, ServiceResponse
 from accord.wire.work import ToolSpec, WorkOrder
 
 SENTENCES = [

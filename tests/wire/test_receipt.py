@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.core.seal import seal
+from accord.core.receipt import seal
 from accord.wire.receipt import Outcome, Timings
 from tests.receipts import a_body
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.wire.manifest import CapabilityManifest
-from accord.wire.support import (
+from accord.wire.manifest import (
+    CapabilityManifest,
     MinSupport,
     ReportedEmulated,
     ReportedNative,

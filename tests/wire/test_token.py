@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.wire.token import TokenRecord, digest_of, looks_like_token
+from accord.wire.session import TokenRecord, digest_of, looks_like_token
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 GOOD: dict[str, Any] = {"token_id": "t", "user": "ada", "digest": "0" * 64, "created_at": NOW}

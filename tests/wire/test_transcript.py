@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accord.wire.chat import ChatMessage, Role, Transcript
+from accord.wire.conversation import ChatMessage, Role, Transcript
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 SAID = [

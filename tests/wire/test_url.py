@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from accord.wire.url import LINK_NAMES, LINK_PLACES, MediaUrl, SafeUrl, is_safe_address
+from accord.wire.event import LINK_NAMES, LINK_PLACES, MediaUrl, SafeUrl, is_safe_address
 
 ADDRESS: TypeAdapter[str] = TypeAdapter(SafeUrl)
 

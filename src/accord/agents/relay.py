@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, assert_never
 
 from accord.agent import Agent, Turn, Yielded
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 
 
 def relay_with(*, schema: Mapping[str, Any] | None = None, system: str | None = None) -> Agent:

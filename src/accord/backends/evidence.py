@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from accord.backends.facts.fact import ModelFacts
-from accord.wire.manifest import CapabilityManifest
-from accord.wire.support import SupportLevel
+from accord.backends.facts.snapshot import ModelFacts
+from accord.wire.manifest import CapabilityManifest, SupportLevel
 
 OPERATOR: Final = "operator"
 

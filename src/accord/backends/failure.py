@@ -12,8 +12,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
-from accord.core.terminal import make_line
 from accord.errors import BackendError, ErrorCode
+from accord.terminal import make_line
 
 MAX_NOTE_CHARS: Final = 2_000
 MAX_BODY_BYTES: Final = 8_000

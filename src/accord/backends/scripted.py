@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from accord.errors import BackendError
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece
 from accord.wire.conversation import TextPart
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
-from accord.cli.terminal import unfiltered_streams
+from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.config import Loaded
+from accord.terminal import unfiltered_streams
 
 
 def acp_command(  # noqa: PLR0913 - one flag each
@@ -21,7 +21,7 @@ def acp_command(  # noqa: PLR0913 - one flag each
     store: StoreOption = None,
 ) -> None:
     """Serve an agent to an editor: the Agent Client Protocol on standard input and output."""
-    from accord.servers.watch import set_up_logging  # noqa: PLC0415 - as below
+    from accord.servers.observability import set_up_logging  # noqa: PLC0415 - as below
 
     loaded = load(config, trusts=trust, store=store)
     set_up_logging(log_level, as_json=log_json)
@@ -33,13 +33,13 @@ def _run(loaded: Loaded, agent: str | None) -> None:
     # An engine takes a while to load, which no other command should wait for.
     from importlib.metadata import version  # noqa: PLC0415
 
-    from accord.cli.assemble import build_engine, session_rules  # noqa: PLC0415
-    from accord.cli.loop import event_loop_runner  # noqa: PLC0415
-    from accord.cli.opening import opened  # noqa: PLC0415
-    from accord.cli.signing import signer  # noqa: PLC0415
+    from accord.assembly.loop import event_loop_runner  # noqa: PLC0415
+    from accord.assembly.opening import opened  # noqa: PLC0415
+    from accord.assembly.parts import build_engine, session_rules  # noqa: PLC0415
+    from accord.assembly.signing import signer  # noqa: PLC0415
     from accord.engine import Sessions  # noqa: PLC0415
     from accord.servers.acp import serve_acp  # noqa: PLC0415
-    from accord.servers.watch import Log, Watch  # noqa: PLC0415
+    from accord.servers.observability import Log, Watch  # noqa: PLC0415
 
     engine = build_engine(loaded, agent=agent)
 

@@ -1,69 +1,121 @@
-"""The `accord` command itself: its list of commands, and how any of them ends.
+"""The `accord` command: the table of its commands, loaded when one is used, and its exit statuses.
 
-Exit status: 0 done, 1 the answer is no, 2 the call or a file has to be put right. No stack trace for a user's
-mistake, none for Ctrl-C, none when the reader of a pipe goes away.
+Exit status: 0 done, 1 the answer is no (incompatible, refused, invalid, failed), 2 the call or a file must be
+corrected, 130 interrupted with Ctrl-C. A user's mistake gives one sentence and no stack trace.
 """
 
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated, Final, NoReturn
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
+import typer.main
+from typer.core import TyperGroup
 
-from accord.cli.acp import acp_command
-from accord.cli.ask import ask_command
-from accord.cli.backends import backends_app
-from accord.cli.capabilities import capabilities_command
-from accord.cli.config import config_app
-from accord.cli.inspect import inspect_command
-from accord.cli.models import models_command
-from accord.cli.negotiate import negotiate_command
-from accord.cli.proxy import proxy_command
-from accord.cli.receipts import receipts_app
-from accord.cli.render import render_command
-from accord.cli.schemas import schemas_command
-from accord.cli.serve import serve_command
-from accord.cli.sessions import sessions_app
-from accord.cli.terminal import safe_streams
-from accord.cli.tokens import tokens_app
-from accord.cli.trace import trace_app
-from accord.cli.validate import validate_command
 from accord.errors import AccordError
+from accord.terminal import safe_streams
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context, HelpFormatter
 
 EXIT_BUG: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
 EXIT_PIPE: Final = 141
-"""What a shell reports of a program that SIGPIPE ended, as `cat` or `grep` are when their reader has gone."""
+"""What a shell reports of a program that SIGPIPE ended, such as `cat` when its reader has gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One command: its name, where it is defined, and its line in `accord --help`."""
+
+    section: str
+    name: str
+    function: str
+    summary: str
+    context_settings: dict[str, bool] | None = None
+
+
+# A summary fits on one line of 80 columns; a test measures it.
+COMMANDS: Final = {
+    row.name: row
+    for row in (
+        Row("Run an agent", "serve", "serve_command", "Serve an agent over HTTP, SSE and WebSocket."),
+        Row("Run an agent", "acp", "acp_command", "Serve an agent to an editor over ACP (stdio)."),
+        Row("Run an agent", "ask", "ask_command", "Run one turn and print the answer."),
+        Row("Check capabilities", "negotiate", "negotiate_command", "Compare a backend with requirements."),
+        Row("Check capabilities", "validate", "validate_command", "Check content blocks against a declaration."),
+        Row("Check capabilities", "render", "render_command", "Show what a client would get of a stream."),
+        Row("Check capabilities", "capabilities", "capabilities_command", "List the known capabilities."),
+        Row("Check capabilities", "models", "models_command", "Look up what models can do."),
+        Row("ACP tools", "inspect", "inspect_command", "Test whether an ACP agent honours its contract."),
+        Row(
+            "ACP tools",
+            "proxy",
+            "proxy_command",
+            "Enforce content rules between an editor and an agent.",
+            {"allow_interspersed_args": False},
+        ),
+        Row("ACP tools", "trace", "trace_app", "Show a recorded ACP conversation."),
+        Row("Operate a service", "config", "config_app", "Check, show, create and trust configurations."),
+        Row("Operate a service", "backends", "backends_app", "Show backends and probe what they can do."),
+        Row("Operate a service", "tokens", "tokens_app", "Manage API tokens."),
+        Row("Operate a service", "sessions", "sessions_app", "List, export and delete stored sessions."),
+        Row("Operate a service", "receipts", "receipts_app", "Verify and show receipts; make signing keys."),
+        Row("Operate a service", "schemas", "schemas_command", "Write JSON Schemas and the OpenAPI document."),
+    )
+}
+
+
+class LazyCommands(TyperGroup):
+    """A group whose commands are imported when they are used: no command waits for the parts of another."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = dict.fromkeys(COMMANDS, self)  # read for its keys only: "Did you mean 'proxy'?"
+
+    def list_commands(self, ctx: "Context") -> list[str]:  # noqa: ARG002 - the signature of typer
+        """The names of all commands, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":  # noqa: ARG002 - the signature of typer
+        """Import and return a command, or None if there is none of that name."""
+        return load_command(COMMANDS[cmd_name]) if cmd_name in COMMANDS else None
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:  # noqa: ARG002 - the signature of typer
+        """Write the commands by section, from the table alone."""
+        width = max(map(len, COMMANDS))
+        for section, rows in groupby(COMMANDS.values(), lambda row: row.section):
+            with formatter.section(section):
+                formatter.write_dl([(row.name.ljust(width), row.summary) for row in rows])
+
+
+def load_command(row: Row) -> "Command":
+    """Import the module of a command and make it runnable."""
+    found = getattr(import_module(f"accord.cli.{row.name}"), row.function)
+    if not isinstance(found, typer.Typer):
+        single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        single.command(row.name, context_settings=row.context_settings)(found)
+        found = single
+    command = typer.main.get_command(found)
+    command.name = row.name
+    return command
+
 
 app = typer.Typer(
     name="accord",
+    cls=LazyCommands,
     help="Capability negotiation for agents. Never silently degrade.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("serve")(serve_command)
-app.command("acp")(acp_command)
-app.command("ask")(ask_command)
-app.command("proxy", context_settings={"allow_interspersed_args": False})(proxy_command)
-app.command("negotiate")(negotiate_command)
-app.command("capabilities")(capabilities_command)
-app.command("inspect")(inspect_command)
-app.command("models")(models_command)
-app.command("validate")(validate_command)
-app.command("render")(render_command)
-app.command("schemas")(schemas_command)
-app.add_typer(backends_app, name="backends")
-app.add_typer(config_app, name="config")
-app.add_typer(receipts_app, name="receipts")
-app.add_typer(sessions_app, name="sessions")
-app.add_typer(tokens_app, name="tokens")
-app.add_typer(trace_app, name="trace")
 
 
 def _print_version(wanted: bool) -> None:
@@ -83,7 +135,7 @@ def _accord(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, the process's own unless another is given, and end as its answer says."""
+    """Run the command line, that of the process unless another is given, and exit with its status."""
     with safe_streams():
         _run(arguments)
 
@@ -106,12 +158,12 @@ def _run(arguments: Sequence[str] | None) -> None:
         sys.exit(EXIT_INTERRUPTED)
     except BrokenPipeError:
         _end_without_reader()
-    except Exception:  # noqa: BLE001 - the interpreter would print its message as it is, whoever wrote that
+    except Exception:  # noqa: BLE001 - the interpreter would print its message unescaped, whoever wrote it
         sys.stderr.write(traceback.format_exc())
         sys.exit(EXIT_BUG)
 
 
 def _end_without_reader() -> NoReturn:
-    """End quietly because nobody reads standard output any more."""
+    """Exit quietly because standard output has no reader any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's own last flush does not complain
     sys.exit(EXIT_PIPE)

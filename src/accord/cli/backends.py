@@ -1,19 +1,320 @@
-"""`accord backends`: the flags. Showing and asking backends takes parts that no other command should wait for.
+"""`accord backends`: show the configured backends, and probe what they can do."""
 
-Exit status 1 when one of them cannot be reached, or when a probe finds that a requirement is not met.
-"""
-
-from typing import Annotated, Final
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, cast
 
 import typer
 
-from accord.cli.loading import ConfigOption, TrustOption, load
-from accord.cli.reading import read_requirements
+from accord.assembly.loop import event_loop_runner
+from accord.assembly.parts import Assembled, build_backends, named_backend
+from accord.backends.evidence import Evidence, gather, manifest_of
+from accord.backends.known import probed_evidence, read_requirements, warnings_about
+from accord.backends.probe import Finding, Question, Verdict, found_by, is_news, plain_question, questions, refusal_of
+from accord.cli.negotiate import as_object, judge
+from accord.cli.options import ConfigOption, TrustOption, load
+from accord.config import Loaded
+from accord.config.probed import keep_probed
+from accord.core.work.derive import BECAUSE, PARAMETERS
+from accord.core.work.negotiate import negotiate
+from accord.errors import BackendError, UsageError
+from accord.ports import Backend, KnownBackend, LivingBackend, SystemClock, Testimony
+from accord.terminal import Cell, Console, count_of, styled, warn
+from accord.wire.capability import ALIASES, Capability
+from accord.wire.manifest import CapabilityRequirements
+from accord.wire.service import Probed
+from accord.wire.work import AnyPiece, EndPiece, WorkOrder
+
+# Looks at every backend at once: whether it can be reached, whose word its manifest is, what nobody knows of it.
+
+ASKED_FOR: Final = tuple(dict.fromkeys(map(str, (*BECAUSE, Capability.SYSTEM_MESSAGE, *PARAMETERS.values()))))
+"""What work can need of a backend; what nobody says of these is unknown."""
+WHOSE: Final = ("operator", "probe", "endpoint", "facts", "API")
+NONE: Final = (
+    "No backend is configured, so the built-in echo answers: it repeats what it is told. Add one to accord.toml "
+    "(`accord config init` writes a file to begin with), such as:\n\n"
+    '[[backends]]\nname = "local"\nkind = "openai"\nmodel = "llama3.2"\nbase_url = "http://localhost:11434/v1"'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One backend as it was found."""
+
+    name: str
+    kind: str
+    model: str | None
+    why_not: str | None
+    sources: dict[str, int]
+    unknown: list[str]
+    warnings: tuple[str, ...]
+
+    def told(self) -> dict[str, Any]:
+        """The same for a program."""
+        found = {"ok": self.why_not is None, "why_not": self.why_not, "sources": self.sources, "unknown": self.unknown}
+        return {"name": self.name, "kind": self.kind, "model": self.model, **found, "warnings": list(self.warnings)}
+
+
+def show_backends(loaded: Loaded, timeout_s: float, *, as_json: bool) -> bool:
+    """Print how each backend was found; gives whether all of them can be reached."""
+    assembled = build_backends(loaded, warns=False)
+    states: list[State] = event_loop_runner()(_look_at_all(assembled, timeout_s))
+    if as_json:
+        print(json.dumps({"backends": [state.told() for state in states]}, indent=2, ensure_ascii=False))
+    elif states:
+        _print_states(states)
+    else:
+        print(NONE)
+    return not any(state.why_not for state in states)
+
+
+async def _look_at_all(assembled: Sequence[Assembled], timeout_s: float) -> list[State]:
+    return list(await asyncio.gather(*(_look_at(each, timeout_s) for each in assembled)))
+
+
+async def _look_at(assembled: Assembled, timeout_s: float) -> State:
+    backend, why_not = assembled.backend, None
+    try:
+        async with asyncio.timeout(timeout_s):
+            await backend.probe()
+            if isinstance(backend, LivingBackend):
+                await backend.discover()
+    except BackendError as error:
+        why_not = error.message.removeprefix(f"{backend.name}: ")
+    except TimeoutError:
+        why_not = f"no answer within {timeout_s:g} s"
+    finally:
+        if isinstance(backend, LivingBackend):
+            await backend.aclose()
+    config, spoken_of = assembled.config, set(backend.manifest)
+    unknown = [name for name in ASKED_FOR if not {name, ALIASES.get(name, name)} & spoken_of]
+    return State(
+        config.name, config.kind, config.model, why_not, _sources(assembled), unknown, assembled.known.warnings
+    )
+
+
+def _sources(assembled: Assembled) -> dict[str, int]:
+    backend = assembled.backend
+    if not isinstance(backend, KnownBackend):
+        counted = {name: name in assembled.known.declared for name in backend.manifest}
+        words = ["operator" if is_declared else "endpoint" for is_declared in counted.values()]
+    else:
+        api = getattr(getattr(backend, "api", None), "name", None)
+        words = [_whose(name, said, assembled, api) for name, said in backend.evidence.items()]
+    count = Counter(words)
+    return {whose: count[whose] for whose in WHOSE if count[whose]}
+
+
+def _whose(name: str, said: Testimony, assembled: Assembled, api: str | None) -> str:
+    known = assembled.known
+    layers = {"operator": known.declared, "probe": known.seen, "facts": known.facts}
+    return next(
+        (whose for whose, layer in layers.items() if layer.get(name) == said),
+        "API" if said.source == api else "endpoint",
+    )
+
+
+def _print_states(states: Sequence[State]) -> None:
+    rows: list[tuple[Cell, ...]] = []
+    for state in states:
+        found = styled("ok", "green") if state.why_not is None else styled(state.why_not, "red")
+        sources = ", ".join(f"{whose} {count}" for whose, count in state.sources.items()) or "nobody"
+        unknown = styled(", ".join(state.unknown) or "nothing", "yellow" if state.unknown else "")
+        rows.append(
+            (styled(state.name), styled(state.kind), styled(state.model or "-"), found, styled(sources), unknown)
+        )
+    console = Console()
+    console.print_table(("name", "kind", "model", "state", "known from", "unknown"), rows)
+    for state in states:
+        for warning in state.warnings:
+            console.print(warning, style="yellow", soft_wrap=True)
+
+
+# Asks a model what it can do, compares that with what is said of it, and keeps it if that is wanted.
+#
+# What is asked and what an answer shows is `backends/probe.py`'s business.
+
+COLOURS: Final[Mapping[Finding, str]] = {
+    Finding.WORKS: "green",
+    Finding.REFUSED: "red",
+    Finding.IGNORED: "red",
+    Finding.UNTOLD: "bright_black",
+}
+
+
+@dataclass(slots=True)
+class Probe:
+    """What was asked and seen so far."""
+
+    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    def count(self, pieces: Iterable[AnyPiece]) -> None:
+        """Take down what an answer cost."""
+        self.requests += 1
+        for piece in pieces:
+            if isinstance(piece, EndPiece) and piece.usage:
+                self.input_tokens += _number(piece.usage.get("input_tokens"))
+                self.output_tokens += _number(piece.usage.get("output_tokens"))
+
+    @property
+    def cost(self) -> str:
+        """What it took, in a sentence."""
+        tokens = f"{self.input_tokens} tokens in and {self.output_tokens} out"
+        return (
+            f"{count_of(self.requests, 'small request')}, {tokens} by the endpoint's own count; it may charge for them"
+        )
+
+
+def show_probe(  # noqa: PLR0913 - one flag each
+    name: str,
+    loaded: Loaded,
+    timeout_s: float,
+    *,
+    write: bool,
+    as_json: bool,
+    needs: CapabilityRequirements | None = None,
+) -> bool:
+    """Print what was found of this backend, and keep it if that is wanted.
+
+    Returns whether it answers at all and meets the requirements, if any are given.
+    """
+    assembled = named_backend(name, loaded)
+    if write and loaded.file is None:
+        raise UsageError("--write keeps what was found beside the configuration's file, and there is none")
+    console = Console(stderr=True)
+    try:
+        probe: Probe = event_loop_runner()(_probe(assembled, timeout_s, console))
+    except BackendError as error:
+        print(json.dumps({"backend": name, "error": error.message}) if as_json else error.message)
+        return False
+    record = Probed(
+        backend=name,
+        model=assembled.config.model,
+        date=SystemClock().now().date().isoformat(),
+        found=found_by(probe.verdicts),
+    )
+    if write:
+        console.print(keep_probed(loaded, assembled.config, record), soft_wrap=True)
+    # What was observed counts before everything that is declared, overrides included: a probe is there to check it.
+    evidence = gather(probed_evidence(record), assembled.evidence)
+    if as_json:
+        return _print_json(assembled, probe, record, needs, evidence)
+    _print_probe(assembled, probe)
+    return needs is None or judge(needs, evidence, as_json=False)
+
+
+async def _probe(assembled: Assembled, timeout_s: float, console: Console) -> Probe:
+    backend, probe = assembled.backend, Probe()
+    lacks: Mapping[str, str] = getattr(getattr(backend, "api", None), "lacks", {})
+    try:
+        if isinstance(backend, LivingBackend):
+            await backend.discover()
+        with console.status(f"Asking {backend.name} …") as status:
+            probe.count(await _answer(backend, plain_question(lacks), timeout_s))
+            for question in questions(lacks):
+                status.update(f"Asking {backend.name}: {question.capability} …")
+                probe.verdicts[question.capability] = await _verdict(backend, question, probe, timeout_s)
+                if not console.is_terminal:
+                    told = probe.verdicts[question.capability].finding
+                    console.print(f"{question.capability}: {told}")
+    finally:
+        if isinstance(backend, LivingBackend):
+            await backend.aclose()
+    return probe
+
+
+async def _verdict(backend: Backend, question: Question, probe: Probe, timeout_s: float) -> Verdict:
+    try:
+        pieces = await _answer(backend, question.order, timeout_s)
+    except BackendError as error:
+        probe.requests += 1
+        return refusal_of(error)
+    probe.count(pieces)
+    return question.judged(pieces)
+
+
+async def _answer(backend: Backend, order: WorkOrder, timeout_s: float) -> list[AnyPiece]:
+    try:
+        async with asyncio.timeout(timeout_s), aclosing(cast("Any", backend.answer(order))) as pieces:
+            return [piece async for piece in pieces]
+    except TimeoutError:
+        raise BackendError(f"{backend.name}: no whole answer came within {timeout_s:g} s") from None
+
+
+def _print_json(
+    assembled: Assembled,
+    probe: Probe,
+    record: Probed,
+    needs: CapabilityRequirements | None,
+    evidence: Mapping[str, Evidence],
+) -> bool:
+    """Print all of it as one object; return whether the requirements are met."""
+    manifest, said = assembled.backend.manifest, assembled.evidence
+    found: dict[str, Any] = {}
+    for name, verdict in probe.verdicts.items():
+        level = manifest.get(name)
+        found[name] = {
+            "declared": None if level is None else level.model_dump(mode="json"),
+            "source": said[name].source if name in said else None,
+            "observed": verdict.finding.value,
+            "why": verdict.why or None,
+            "differs": is_news(level, verdict.finding),
+        }
+    spent = {"requests": probe.requests, "input_tokens": probe.input_tokens, "output_tokens": probe.output_tokens}
+    told = {**record.dump(), "capabilities": found, "spent": spent}
+    result = negotiate(manifest_of(evidence), needs or CapabilityRequirements())
+    if needs is not None:
+        warnings = warnings_about((need.capability for need in needs.required), evidence)
+        told["negotiation"] = as_object(result, needs, evidence, warnings)
+        warn(warnings)
+    print(json.dumps(told, indent=2, ensure_ascii=False))
+    return result.is_compatible()
+
+
+def _print_probe(assembled: Assembled, probe: Probe) -> None:
+    manifest, said = assembled.backend.manifest, assembled.evidence
+    rows: list[tuple[Cell, ...]] = []
+    for name, verdict in probe.verdicts.items():
+        level = manifest.get(name)
+        differs = is_news(level, verdict.finding)
+        seen = styled(verdict.finding, f"bold {COLOURS[verdict.finding]}" if differs else COLOURS[verdict.finding])
+        declared = styled("unknown" if level is None else level.kind, "bold yellow" if differs else "")
+        rows.append((styled(name), declared, styled(_by(said.get(name))), seen, styled(verdict.why)))
+    console = Console()
+    columns = ("capability", "declared", "by", "observed", "why")
+    console.print_table(columns, rows, title=f"{assembled.config.name}: declared and observed")
+    news = [name for name, verdict in probe.verdicts.items() if is_news(manifest.get(name), verdict.finding)]
+    told = f"Differs from what is said, or is new: {', '.join(news)}" if news else "Nothing differs from what is said"
+    console.print(f"{told}. {probe.cost}.", soft_wrap=True)
+
+
+def _by(said: Evidence | None) -> str:
+    if said is None:
+        return "nobody"
+    return f"{said.source}, {said.date}" if said.date else said.source
+
+
+def _number(told: Any) -> int:
+    return told if isinstance(told, int) else 0
+
+
+# `accord backends`: the flags. Showing and asking backends takes parts that no other command should wait for.
+#
+# Exit status 1 when one of them cannot be reached, or when a probe finds that a requirement is not met.
 
 LOOK_S: Final = 10.0
 ANSWER_S: Final = 60.0
 
-backends_app = typer.Typer(help="Show backends, and find out what they can do.", rich_markup_mode=None)
+backends_app = typer.Typer(
+    help="Show backends, and find out what they can do.", rich_markup_mode=None, add_completion=False
+)
 
 
 @backends_app.callback(invoke_without_command=True)
@@ -28,7 +329,6 @@ def backends_command(
     """Show each backend: whether it can be reached, whose word its manifest is, and what nobody knows of it."""
     if context.invoked_subcommand is not None:
         return
-    from accord.cli.backend_states import show_backends  # noqa: PLC0415
 
     if not show_backends(load(config, trusts=trust), timeout_s, as_json=as_json):
         raise typer.Exit(1)
@@ -48,8 +348,6 @@ def probe_command(  # noqa: PLR0913 - one flag each
     trust: TrustOption = False,
 ) -> None:
     """Ask a backend what it can do with a few small requests, and compare that with what is declared."""
-    from accord.cli.probe import show_probe  # noqa: PLC0415
-
     needs = None if require is None else read_requirements(require)
     if not show_probe(name, load(config, trusts=trust), timeout_s, write=write, as_json=as_json, needs=needs):
         raise typer.Exit(1)

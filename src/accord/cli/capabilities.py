@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 import typer
 
-from accord.cli.terminal import Console
+from accord.terminal import Console
 from accord.wire.capability import ALIASES, KNOWN_CAPABILITIES, canonical_name
 
 OPEN: Final = "Any other snake_case name can be required and declared as well; see docs/backends.md"

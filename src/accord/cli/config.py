@@ -10,22 +10,22 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from accord.cli.extras import missing_extras, tracing_note
-from accord.cli.loading import ConfigOption
-from accord.cli.reading import warnings_about
-from accord.cli.terminal import Cell, Console, count_of, styled
+from accord.assembly.extras import missing_extras, tracing_note
+from accord.backends.known import warnings_about
+from accord.cli.options import ConfigOption
 from accord.config import Config, Loaded, StoreKind, load_config
-from accord.config.environment import unread_variables
-from accord.config.find import FILE_NAME
 from accord.config.origin import written
+from accord.config.read import FILE_NAME, unread_variables
 from accord.config.starter import STARTER
 from accord.config.trust import effects, is_trusted, trust
-from accord.core.terminal import make_line
 from accord.errors import ConfigError, Mistake, UsageError
+from accord.terminal import Cell, Console, count_of, make_line, styled
 
 COLOURS: Final = {"default": "bright_black", "file": "", "env": "yellow", "flag": "cyan"}
 
-config_app = typer.Typer(help="Check, show and begin a configuration.", no_args_is_help=True, rich_markup_mode=None)
+config_app = typer.Typer(
+    help="Check, show and begin a configuration.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _check_parts(loaded: Loaded) -> None:
     """Raise `ConfigError` if a command could not build the backends and other parts of this configuration."""
     mistakes = [Mistake(str(loaded.origin(tuple(key.split(".")))), key, told) for key, told in missing_extras(loaded)]
     if loaded.config.backends:
-        from accord.cli.assemble import backend_mistakes  # noqa: PLC0415 - the engine takes a while to load
+        from accord.assembly.parts import backend_mistakes  # noqa: PLC0415 - the engine takes a while to load
 
         mistakes += backend_mistakes(loaded)
     if mistakes:

@@ -22,8 +22,8 @@ def inspect_command(  # noqa: PLR0913 - one flag each
 ) -> None:
     """Start an ACP agent and report whether it keeps its contract: accord inspect -- some-agent --acp."""
     # Tables, pipes and checks take their time to load, which no other command should wait for.
-    from accord.cli import inspected  # noqa: PLC0415
-    from accord.servers.inspect import Settings  # noqa: PLC0415
+    from accord.acp_tools.inspect import Settings  # noqa: PLC0415
+    from accord.acp_tools.inspect import report as inspected  # noqa: PLC0415
 
     checks, environ, secrets = inspected.chosen(only or []), *inspected.given_environ(env or [])
     with inspected.folder(cwd) as session_cwd:

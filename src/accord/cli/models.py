@@ -9,12 +9,11 @@ import typer
 
 from accord.backends.evidence import from_facts, manifest_of
 from accord.backends.facts import Catalogue, Fact, ModelFacts, shipped
-from accord.cli.reading import catalogue, read_requirements, refuse_misspelled, warnings_about
-from accord.cli.terminal import Console, count_of, unfiltered, warn
-from accord.core.negotiate import NOT_DECLARED, negotiate
-from accord.core.terminal import make_line
+from accord.backends.known import catalogue, read_requirements, refuse_misspelled, warnings_about
+from accord.core.work.negotiate import NOT_DECLARED, negotiate
+from accord.terminal import Console, count_of, make_line, unfiltered, warn
 from accord.wire.capability import ALIASES
-from accord.wire.requirement import CapabilityRequirements
+from accord.wire.manifest import CapabilityRequirements
 
 SHORT: Final = {
     "tool_use": "tools",

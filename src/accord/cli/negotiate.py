@@ -7,15 +7,13 @@ from typing import Annotated, Any, Final
 import typer
 
 from accord.backends.evidence import Evidence, from_operator, gather, manifest_of
-from accord.cli.loading import ConfigOption, TrustOption, load
-from accord.cli.reading import read_evidence, read_levels, read_requirements, warnings_about
-from accord.cli.terminal import Console, styled, warn
-from accord.core.negotiate import generate_report, negotiate
+from accord.backends.known import read_evidence, read_levels, read_requirements, warnings_about
+from accord.cli.options import ConfigOption, TrustOption, load
+from accord.core.work.negotiate import generate_report, negotiate
 from accord.errors import UsageError
+from accord.terminal import Console, styled, warn
 from accord.wire.capability import ALIASES, canonical_name, pascal_case
-from accord.wire.manifest import CapabilityManifest
-from accord.wire.negotiation import NegotiationResult
-from accord.wire.requirement import CapabilityRequirements
+from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, NegotiationResult
 
 EXAMPLE_MANIFEST: Final = {
     "streaming": "native",
@@ -60,7 +58,7 @@ def negotiate_command(  # noqa: PLR0913 - one flag each
 
 
 def _configured(name: str, config: str | None, *, trusts: bool) -> Mapping[str, Evidence]:
-    from accord.cli.assemble import named_backend  # noqa: PLC0415 - backends take a while to load
+    from accord.assembly.parts import named_backend  # noqa: PLC0415 - backends take a while to load
 
     return named_backend(name, load(config, trusts=trusts)).evidence
 

@@ -1,4 +1,4 @@
-"""`accord proxy`: stand between an editor and an agent. What is done with each line is decided in `core/guard`."""
+"""`accord proxy`: stand between an editor and an agent. What is done with each line is decided in `acp_tools/proxy`."""
 
 import errno
 import sys
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from accord.cli.loop import event_loop_runner
-from accord.core.terminal import make_line
+from accord.assembly.loop import event_loop_runner
 from accord.errors import UsageError
+from accord.terminal import make_line
 
 if TYPE_CHECKING:
-    from accord.core.guard import Finding, Mode
+    from accord.acp_tools.proxy.guard import Mode
+    from accord.acp_tools.trace.writer import Finding
 
 MAX_TOLD: Final = 100
 NOT_FOUND: Final = 127
@@ -44,7 +45,7 @@ def proxy_command(
     if full and trace is None and mode != "observe":
         raise UsageError("--full goes with --trace FILE")
     # The wire models take a moment to load, which no other command should wait for.
-    from accord.core.guard import Mode  # noqa: PLC0415
+    from accord.acp_tools.proxy.guard import Mode  # noqa: PLC0415
 
     raise typer.Exit(event_loop_runner()(_run(command, Mode(mode), _trace_path(trace, mode), full=full)))
 
@@ -55,8 +56,8 @@ def _trace_path(trace: Path | None, mode: str) -> Path | None:
 
 
 async def _run(command: list[str], mode: "Mode", trace: Path | None, *, full: bool) -> int:
-    from accord.core.guard import Guard, Mode  # noqa: PLC0415
-    from accord.servers.proxy import NoTrace, Proxy, TraceFile  # noqa: PLC0415
+    from accord.acp_tools.proxy import NoTrace, Proxy, TraceFile  # noqa: PLC0415
+    from accord.acp_tools.proxy.guard import Guard, Mode  # noqa: PLC0415
     from accord.stdio import PeerFailedError, own_pipes, start_peer  # noqa: PLC0415
 
     try:

@@ -14,22 +14,23 @@ from rich.console import Group, RenderableType
 from rich.json import JSON
 from rich.table import Table
 
-from accord.cli.loading import ConfigOption, StoreOption, load_if_trusted
-from accord.cli.reading import as_message, read_text
-from accord.cli.signing import make_key, signature_check
-from accord.cli.terminal import Cell, Console, count_of, styled, styled_line
-from accord.core.seal import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
+from accord.assembly.signing import make_key, signature_check
+from accord.backends.known import as_message, read_text
+from accord.cli.options import ConfigOption, StoreOption, load_if_trusted
+from accord.core.receipt import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
 from accord.core.summarise import summarise_work
-from accord.core.terminal import make_line
 from accord.errors import StoreError, UsageError
 from accord.ports import Store
+from accord.terminal import Cell, Console, count_of, make_line, styled, styled_line
+from accord.wire.agent_work import PermissionRecord
 from accord.wire.message import Message
-from accord.wire.permission import PermissionRecord
 from accord.wire.receipt import Receipt, Work
 
 COLOURS: Final = {State.OK: "green", State.MISSING: "yellow", State.OUT_OF_ORDER: "yellow"}
 
-receipts_app = typer.Typer(help="Check and show receipts.", no_args_is_help=True, rich_markup_mode=None)
+receipts_app = typer.Typer(
+    help="Check and show receipts.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+)
 
 
 EXIT_WRONG: Final = 1
@@ -66,7 +67,7 @@ def verify_command(  # noqa: PLR0913 - one flag each
 
 def _ends_in_store(receipts: list[Any], config: str | None, store: str | None) -> tuple[dict[str, str], str]:
     """The hash with which each of these sessions ends in the store, and what could not be compared."""
-    from accord.cli.store import with_store  # noqa: PLC0415 - a store takes a while to load
+    from accord.assembly.opening import with_store  # noqa: PLC0415 - a store takes a while to load
 
     items = (cast("Mapping[str, Any]", receipt) for receipt in receipts if isinstance(receipt, Mapping))
     sessions = dict.fromkeys(session for item in items if isinstance(session := item.get("session_id"), str))

@@ -12,16 +12,15 @@ from typing import Annotated, Final, assert_never, cast
 
 import typer
 
-from accord.cli.reading import is_path, read_message
-from accord.cli.terminal import Console, count_of, styled, styled_line
-from accord.core.adapt import ClientAdapter
-from accord.core.strip import Profile, TextStripper
-from accord.core.terminal import make_line
+from accord.backends.known import is_path, read_message
+from accord.core.output import ClientAdapter
+from accord.core.output.markdown import Profile, TextStripper
 from accord.errors import InvalidMessageError, UsageError
 from accord.images import PillowImages, has_pillow
+from accord.terminal import Console, count_of, make_line, styled, styled_line
 from accord.wire.adaptation import AdaptationReport, Rung
-from accord.wire.client import ClientCapabilities
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
+from accord.wire.request import ClientCapabilities
 
 CLIENTS: Final[dict[str, ClientCapabilities | None]] = {
     "web": None,

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from accord.cli.terminal import count_of
 from accord.errors import UsageError
+from accord.terminal import count_of
 from accord.wire.acp.messages import ACP_MESSAGES
 from accord.wire.contract import MESSAGES, ServiceContract, schemas_of
 

@@ -12,12 +12,11 @@ import typer
 from msgspec.structs import asdict
 from pydantic_core import to_jsonable_python
 
-from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
-from accord.cli.store import is_absent, with_store
-from accord.cli.terminal import count_of, unfiltered
-from accord.core.terminal import make_line
+from accord.assembly.opening import is_absent, with_store
+from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.errors import UsageError
 from accord.ports import Progress
+from accord.terminal import count_of, make_line, unfiltered
 from accord.wire.session import Erased, SessionRecord
 
 PAGE = 100
@@ -25,7 +24,9 @@ PROGRESS_EVERY_S = 0.2
 CLEAR_LINE = "\r\x1b[K"
 NOTHING_STORED = "Deleted nothing: no sessions yet"
 
-sessions_app = typer.Typer(help="List, export and delete stored sessions.", no_args_is_help=True, rich_markup_mode=None)
+sessions_app = typer.Typer(
+    help="List, export and delete stored sessions.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+)
 
 
 @sessions_app.command("list")

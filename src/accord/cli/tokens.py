@@ -8,17 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from accord.cli.loading import ConfigOption, StoreOption, TrustOption, load
-from accord.cli.reading import as_message
-from accord.cli.store import is_absent, with_store
-from accord.cli.terminal import Cell, Console, count_of, styled, styled_line
+from accord.assembly.opening import is_absent, with_store
+from accord.backends.known import as_message
+from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.config import StoreKind
 from accord.errors import StoreConflictError, UsageError
-from accord.wire.token import PREFIX, SECRET_BYTES, TokenRecord, digest_of
+from accord.terminal import Cell, Console, count_of, styled, styled_line
+from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, digest_of
 
 NONE_LEFT = "No token is left, so every request is refused. To allow access without tokens: accord tokens open"
 
-tokens_app = typer.Typer(help="Manage API tokens.", no_args_is_help=True, rich_markup_mode=None)
+tokens_app = typer.Typer(help="Manage API tokens.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
 
 @tokens_app.command("add")

@@ -13,12 +13,15 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from accord.cli.terminal import Console, styled
-from accord.cli.trace_summary import Conversation, Shown
+from accord.acp_tools.trace.summary import Conversation, Shown
 from accord.errors import UsageError
+from accord.terminal import Console, styled
 
 trace_app = typer.Typer(
-    help="Show conversations that accord proxy recorded.", no_args_is_help=True, rich_markup_mode=None
+    help="Show conversations that accord proxy recorded.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
 )
 
 COLOURS: Final = {"info": "cyan", "warning": "yellow", "error": "red"}
@@ -40,7 +43,7 @@ def show_command(
 ) -> None:
     """Show who said what, in order, and what was noticed about it."""
     if html is not None:
-        from accord.cli.trace_page import write_page  # noqa: PLC0415 - only for a page
+        from accord.acp_tools.trace.page import write_page  # noqa: PLC0415 - only for a page
 
         shown = _shown(file)
         first = [*islice(shown, 1)]  # before the page is opened: what is no trace should not cost a page that is there

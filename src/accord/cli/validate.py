@@ -5,10 +5,10 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from accord.cli.reading import STDIN, is_path, one_of, read_json
-from accord.cli.terminal import Console, count_of, styled
-from accord.core.validate import ContentValidator, Context, Decision, Verdict
+from accord.backends.known import STDIN, is_path, one_of, read_json
+from accord.core.prompt import ContentValidator, Context, Decision, Verdict
 from accord.errors import UsageError
+from accord.terminal import Console, count_of, styled
 
 FLAGS: Final = ("image", "audio", "embeddedContext")
 """The prompt capabilities that the Agent Client Protocol has."""

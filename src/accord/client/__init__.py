@@ -1,8 +1,7 @@
 """How Python programs call a service: `AsyncClient`, and `Client` for those that block. Knows no server."""
 
 from accord.client.client import AsyncClient
-from accord.client.envelope import Payload
-from accord.client.settings import Options, Settings
+from accord.client.settings import Options, Payload, Settings
 from accord.client.stream import Stream
 from accord.client.sync import Client, SyncStream
 

@@ -6,16 +6,14 @@ from uuid import UUID
 from pydantic_core import from_json
 
 from accord.client.connection import Call, Connection, step_of
-from accord.client.envelope import Payload, sender_of
 from accord.client.failure import setback_of_answer
-from accord.client.settings import Options, settings_of
+from accord.client.settings import Options, Payload, sender_of, settings_of
 from accord.client.stream import Stream
 from accord.errors import InvalidMessageError, Problem
 from accord.wire.adaptation import AdaptationReport
-from accord.wire.health import HealthCheckResponse
 from accord.wire.receipt import Receipt
-from accord.wire.request import Identity
-from accord.wire.response import ServiceResponse
+from accord.wire.request import Identity, ServiceResponse
+from accord.wire.service import HealthCheckResponse
 
 
 class AsyncClient:

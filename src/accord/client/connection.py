@@ -25,12 +25,10 @@ from aiohttp import (
 )
 from yarl import URL
 
-from accord.client.attempts import Attempts
-from accord.client.failure import Setback, setback_of_answer, setback_of_connection, setback_of_unreachable
+from accord.client.failure import Attempts, Setback, setback_of_answer, setback_of_connection, setback_of_unreachable
 from accord.client.settings import Settings
 from accord.errors import InvalidMessageError, Problem, TimedOutError, UsageError
-from accord.http_body import read_piece
-from accord.proxies import environment_proxy
+from accord.http_client import environment_proxy, read_piece
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"

@@ -12,9 +12,8 @@ from typing import Final, NoReturn, Self, cast
 
 from aiohttp import ClientResponse
 
-from accord.client.attempts import Attempts
 from accord.client.connection import EVENT_STREAM, Call, Connection, next_piece, step_of
-from accord.client.failure import Setback, setback_of_connection
+from accord.client.failure import Attempts, Setback, setback_of_connection
 from accord.client.settings import Settings
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import ErrorSeverity, InvalidMessageError, Problem, UsageError

@@ -9,16 +9,14 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from uuid import UUID
 
 from accord.client.client import AsyncClient
-from accord.client.envelope import Payload
-from accord.client.settings import Options
+from accord.client.settings import Options, Payload
 from accord.client.stream import Stream
 from accord.errors import UsageError
 from accord.wire.adaptation import AdaptationReport
-from accord.wire.health import HealthCheckResponse
 from accord.wire.packet import AnyPacket, DeltaPacket, ErrorPacket
 from accord.wire.receipt import Receipt
-from accord.wire.request import Identity
-from accord.wire.response import ServiceResponse
+from accord.wire.request import Identity, ServiceResponse
+from accord.wire.service import HealthCheckResponse
 
 CLOSED: Final = "This client is closed"
 

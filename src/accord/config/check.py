@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from accord.config.locate import Path
+from accord.config.locate import KeyPath
 from accord.config.model import (
     BackendConfig,
     Config,
@@ -19,13 +19,12 @@ from accord.config.model import (
     ServerConfig,
     StoreConfig,
 )
-from accord.core.suggest import closest
-from accord.core.vocabulary import check_name
+from accord.core.vocabulary import check_name, closest
 from accord.wire.emulation import EmulationStrategy
 
 ANY: Final = "*"
 
-TABLES: Final[Mapping[Path, type[BaseModel]]] = {
+TABLES: Final[Mapping[KeyPath, type[BaseModel]]] = {
     (): Config,
     ("backends", ANY): BackendConfig,
     ("emulation",): EmulationChoices,
@@ -36,9 +35,9 @@ TABLES: Final[Mapping[Path, type[BaseModel]]] = {
 }
 """Which keys are known in which table."""
 
-STRATEGIES: Final[Path] = ("emulation", "strategies", ANY)
-OVERRIDES: Final[Path] = ("backends", ANY, "overrides", ANY)
-CAPABILITIES: Final[tuple[Path, ...]] = (OVERRIDES, STRATEGIES)
+STRATEGIES: Final[KeyPath] = ("emulation", "strategies", ANY)
+OVERRIDES: Final[KeyPath] = ("backends", ANY, "overrides", ANY)
+CAPABILITIES: Final[tuple[KeyPath, ...]] = (OVERRIDES, STRATEGIES)
 """Keys that are names of capabilities."""
 LEVELS: Final = 'expected "native", "emulated", "unsupported" or { restricted = { reason = "…" } }'
 
@@ -80,12 +79,12 @@ SENTENCES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
 """pydantic's findings in the operator's words; a validator of ours brings its own."""
 
 
-def stray_keys(data: Mapping[str, Any]) -> list[tuple[Path, str]]:
+def stray_keys(data: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
     """Every key that nobody reads, with the one that was probably meant, and every secret."""
     return list(_strays(data, ()))
 
 
-def _strays(table: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
+def _strays(table: Mapping[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     known = _known(path, table)
     for key, value in table.items():
         place = (*path, key)
@@ -100,7 +99,7 @@ def _strays(table: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
                 yield from _strays(inner, inner_place)
 
 
-def _tables(place: Path, value: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+def _tables(place: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
     if isinstance(value, dict):
         yield place, cast("dict[str, Any]", value)
     elif isinstance(value, list):
@@ -108,7 +107,7 @@ def _tables(place: Path, value: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]
             yield from _tables((*place, index), item)
 
 
-def _known(path: Path, table: Mapping[str, Any]) -> list[str] | None:
+def _known(path: KeyPath, table: Mapping[str, Any]) -> list[str] | None:
     """The keys of a table, or None where any will do."""
     if _fits(path, STRATEGIES):
         kind = EmulationStrategy.kinds.get(str(table.get("type")))
@@ -117,11 +116,11 @@ def _known(path: Path, table: Mapping[str, Any]) -> list[str] | None:
     return None if model is None else list(model.model_fields)
 
 
-def _fits(path: Path, pattern: Path) -> bool:
+def _fits(path: KeyPath, pattern: KeyPath) -> bool:
     return len(path) == len(pattern) and all(wanted in (ANY, part) for part, wanted in zip(path, pattern, strict=True))
 
 
-def _misspelled(place: Path) -> str | None:
+def _misspelled(place: KeyPath) -> str | None:
     """What capability was meant, if this key should be one and nearly is."""
     if not any(_fits(place, pattern) for pattern in CAPABILITIES):
         return None
@@ -134,7 +133,7 @@ def _unknown(key: str, known: list[str]) -> str:
     return f"unknown key; did you mean {near}?" if near else f"unknown key; known here are {', '.join(known)}"
 
 
-def _secret(place: Path, value: Any) -> str | None:
+def _secret(place: KeyPath, value: Any) -> str | None:
     """Why this may not stand in the file, if it holds a secret."""
     word = str(place[-1]).lower()
     by_variable = NAMES_VARIABLES in place
@@ -145,9 +144,9 @@ def _secret(place: Path, value: Any) -> str | None:
     return None
 
 
-def mistakes_of(error: ValidationError, data: Mapping[str, Any]) -> list[tuple[Path, str]]:
+def mistakes_of(error: ValidationError, data: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
     """What pydantic found, as keys of the file and sentences, one for each key."""
-    told: dict[Path, str] = {}
+    told: dict[KeyPath, str] = {}
     for details in error.errors(include_url=False, include_input=False):
         if details["type"] == "extra_forbidden":
             continue  # told by `stray_keys`, with what was meant
@@ -159,10 +158,10 @@ def mistakes_of(error: ValidationError, data: Mapping[str, Any]) -> list[tuple[P
     return list(told.items())
 
 
-def _path(details: ErrorDetails, data: Any) -> Path:
+def _path(details: ErrorDetails, data: Any) -> KeyPath:
     """The key as it stands in the file: without the names of union members that pydantic puts in between."""
     parts = [*details["loc"], *_named(details)]
-    path: Path = ()
+    path: KeyPath = ()
     for number, part in enumerate(parts, 1):
         inside: Any = data
         if isinstance(inside, dict) and part in inside:

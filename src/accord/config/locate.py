@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-Path = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 
 class Position(NamedTuple):
@@ -32,7 +32,7 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 _BARE_VALUE: Final = re.compile(r"[^,\]}#\n]+|.")
 
 
-def locate(text: str) -> Mapping[Path, Position]:
+def locate(text: str) -> Mapping[KeyPath, Position]:
     """Where every key, table and array item of this valid TOML text stands; the first place if there are several."""
     return _Scan(text.replace("\r\n", "\n")).run()
 
@@ -42,11 +42,11 @@ class _Scan:
         self._text = text
         self._at = 0
         self._lines = [0, *(found.end() for found in re.finditer("\n", text))]
-        self._found: dict[Path, Position] = {}
-        self._lengths: dict[Path, int] = {}  # of the arrays of tables, [[…]]
+        self._found: dict[KeyPath, Position] = {}
+        self._lengths: dict[KeyPath, int] = {}  # of the arrays of tables, [[…]]
 
-    def run(self) -> Mapping[Path, Position]:
-        table: Path = ()
+    def run(self) -> Mapping[KeyPath, Position]:
+        table: KeyPath = ()
         self._skip(_BLANK)
         while self._at < len(self._text):
             if self._text[self._at] == "[":
@@ -56,13 +56,13 @@ class _Scan:
             self._skip(_BLANK)
         return self._found
 
-    def _header(self) -> Path:
+    def _header(self) -> KeyPath:
         start = self._at
         array = self._text.startswith("[[", start)
         self._at += 2 if array else 1
         keys = self._keys()
         self._at += 2 if array else 1
-        path: Path = ()
+        path: KeyPath = ()
         for number, (key, _) in enumerate(keys, 1):
             path = (*path, key)
             self._note(path, start)
@@ -73,7 +73,7 @@ class _Scan:
                 self._note(path, start)
         return path
 
-    def _member(self, table: Path) -> None:
+    def _member(self, table: KeyPath) -> None:
         """One `key = value`, dotted or not."""
         path = table
         for key, start in self._keys():
@@ -103,7 +103,7 @@ class _Scan:
         self._skip(_BARE_KEY)
         return self._text[start : self._at]
 
-    def _value(self, path: Path) -> None:
+    def _value(self, path: KeyPath) -> None:
         if self._text.startswith("[", self._at):
             self._array(path)
         elif self._text.startswith("{", self._at):
@@ -113,7 +113,7 @@ class _Scan:
         else:
             self._skip(_BARE_VALUE)
 
-    def _array(self, path: Path) -> None:
+    def _array(self, path: KeyPath) -> None:
         self._at += 1
         index = 0
         while not self._closes("]"):
@@ -121,7 +121,7 @@ class _Scan:
             self._value((*path, index))
             index += 1
 
-    def _inline_table(self, path: Path) -> None:
+    def _inline_table(self, path: KeyPath) -> None:
         self._at += 1
         while not self._closes("}"):
             self._member(path)
@@ -137,7 +137,7 @@ class _Scan:
         if found := pattern.match(self._text, self._at):
             self._at = found.end()
 
-    def _note(self, path: Path, at: int) -> None:
+    def _note(self, path: KeyPath, at: int) -> None:
         if path not in self._found:
             line = bisect_right(self._lines, at)
             self._found[path] = Position(line, at - self._lines[line - 1] + 1)

@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from accord.config.locate import Path
+from accord.config.locate import KeyPath
 from accord.config.model import Config
 
 
@@ -37,7 +37,7 @@ DEFAULT: Final = Origin(OriginKind.DEFAULT)
 class Override:
     """A value from outside of the file, put over it."""
 
-    path: Path
+    path: KeyPath
     value: Any
     origin: Origin
 
@@ -47,7 +47,7 @@ class Loaded:
     """The effective configuration, and where it came from; `file` is None where there is none."""
 
     config: Config
-    origins: Mapping[Path, Origin]
+    origins: Mapping[KeyPath, Origin]
     file: str | None = None
     is_named: bool = True
     """Whether somebody named the file; otherwise it was found in the working directory."""
@@ -61,7 +61,7 @@ class Loaded:
             return DEFAULT
         return self.origins.get(place) or (self.origin(place[:-1]) if self._is_inside(place) else DEFAULT)
 
-    def _is_inside(self, place: Path) -> bool:
+    def _is_inside(self, place: KeyPath) -> bool:
         """Whether this is a part of one value, such as an item of a preset: tables of settings have their own."""
         return place[:2] == ("emulation", "preset")
 
@@ -71,7 +71,7 @@ class Loaded:
         return folder / FilePath(written).expanduser()
 
 
-def written(path: Path) -> str:
+def written(path: KeyPath) -> str:
     """A path as people read it: `backends[0].model`."""
     told = ""
     for part in path:

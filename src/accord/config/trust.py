@@ -1,10 +1,4 @@
-"""Decides whether a configuration may be used, and remembers which ones were trusted.
-
-A file that was named, with `--config` or `ACCORD_CONFIG`, is trusted. One that merely lies in the working directory may
-come from anybody (a cloned repository, an archive), and a configuration can run programs, send keys to an address and
-write files; so it is used only after the user agreed to its exact content. Files that it names, such as an agent's
-module, are not covered by that.
-"""
+"""Which configurations are trusted, and the user's own state folder in which that is remembered."""
 
 import json
 import os
@@ -13,10 +7,44 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
+import platformdirs
+
 from accord.config.model import BackendConfig
 from accord.config.origin import Loaded, OriginKind
-from accord.config.state import PRIVATE_FILE, make_state_folder, state_folder
 from accord.errors import UsageError
+
+# The folder in which Accord keeps what belongs to this user: sessions, and which configurations are trusted.
+
+STATE_VARIABLE: Final = "ACCORD_STATE_DIR"
+PRIVATE_FOLDER: Final = 0o700
+PRIVATE_FILE: Final = 0o600
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """The folder that the environment names, else the platform's own place for a user's state."""
+    if named := environ.get(STATE_VARIABLE):
+        return Path(named).expanduser().absolute()
+    return platformdirs.user_state_path("accord", appauthor=False)
+
+
+def make_state_folder(environ: Mapping[str, str]) -> Path:
+    """The same folder, there and closed to other users."""
+    folder = state_folder(environ)
+    try:
+        folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        if folder.stat().st_mode & 0o077:
+            folder.chmod(PRIVATE_FOLDER)
+    except OSError as error:
+        raise UsageError(f"{folder}: {error.strerror}; set {STATE_VARIABLE} to a folder of your own") from error
+    return folder
+
+
+# Decides whether a configuration may be used, and remembers which ones were trusted.
+#
+# A file that was named, with `--config` or `ACCORD_CONFIG`, is trusted. One that merely lies in the working directory
+# may come from anybody (a cloned repository, an archive), and a configuration can run programs, send keys to an
+# address and write files; so it is used only after the user agreed to its exact content. Files that it names, such as
+# an agent's module, are not covered by that.
 
 FILE_NAME: Final = "trusted-configurations.json"
 MAX_SHOWN_CHARS: Final = 1_000

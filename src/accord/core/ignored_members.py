@@ -12,10 +12,9 @@ from typing import Final
 
 import msgspec
 
-from accord.core.suggest import closest
+from accord.core.vocabulary import closest
 from accord.wire.capability import snake_case
-from accord.wire.client import ClientCapabilities
-from accord.wire.request import AgentRequest, ServiceRequest, SessionContext
+from accord.wire.request import AgentRequest, ClientCapabilities, ServiceRequest, SessionContext
 
 MAX_EXAMINED: Final = 8
 """How many unknown members of a request are looked at: finding the closest name takes a fraction of a millisecond."""

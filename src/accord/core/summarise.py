@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from accord.core.recall import Recall
-from accord.wire.attempt import LOSSES
+from accord.core.work.negotiate import Recall
+from accord.wire.emulation import LOSSES
 
 
 def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:

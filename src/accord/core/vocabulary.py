@@ -1,9 +1,4 @@
-"""Check capability names against the known ones.
-
-The vocabulary is open (decision 15): an unknown name is negotiated like any other, so it is only warned about. A name
-that is nearly a known one is a typing error and refused: `vison` would otherwise pass for a capability that no model
-has, or be declared where nothing reads it. This is the only place that decides which of the two a name is.
-"""
+"""Check names against the known ones: "did you mean", and which capability names are misspelled."""
 
 import re
 from collections.abc import Iterable
@@ -12,6 +7,32 @@ from difflib import get_close_matches
 from typing import Final
 
 from accord.wire.capability import KNOWN_CAPABILITIES, Capability, snake_case
+
+# Which known name a misspelled one was probably meant to be, for every "did you mean" in a message.
+
+CUTOFF: Final = 0.7
+"""How alike two names must be, from 0 to 1. Lower ones suggest names that have little to do with what was written."""
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that looks most like this one, whatever its letter case; None if none does."""
+    by_folded = {each.casefold(): each for each in known}
+    found = get_close_matches(name.casefold(), by_folded, n=1, cutoff=CUTOFF)
+    return by_folded[found[0]] if found else None
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """The sentence for a name that is not known: the closest one that is, or else all of them."""
+    names = list(known)
+    near = closest(name, names)
+    return f'unknown {what} "{name}"; ' + (f"did you mean {near}?" if near else f"known are {', '.join(names)}")
+
+
+# Check capability names against the known ones.
+#
+# The vocabulary is open (decision 15): an unknown name is negotiated like any other, so it is only warned about. A
+# name that is nearly a known one is a typing error and refused: `vison` would otherwise pass for a capability that no
+# model has, or be declared where nothing reads it. This is the only place that decides which of the two a name is.
 
 MISSPELLED: Final = 0.82
 """How alike (difflib's ratio) an unknown name must be to a known one to be refused as a typing error."""

@@ -2,9 +2,9 @@
 
 from accord.engine.dispatch import Dispatcher
 from accord.engine.engine import Engine, RunningTurn
-from accord.engine.kept import KeptTurn
 from accord.engine.limits import TimeLimits
 from accord.engine.live import LiveTurn
 from accord.engine.sessions import SessionRules, Sessions
+from accord.engine.stored import KeptTurn
 
 __all__ = ["Dispatcher", "Engine", "KeptTurn", "LiveTurn", "RunningTurn", "SessionRules", "Sessions", "TimeLimits"]

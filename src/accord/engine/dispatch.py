@@ -1,8 +1,4 @@
-"""Puts work to backends: plan, emulate, send, and fall back while nothing has gone out yet.
-
-A failure before the first piece goes to the next backend that the plan accepts; after it, the answer cannot be taken
-back and the failure is the caller's. What an endpoint refuses is remembered, so that it is not planned with again.
-"""
+"""Send work to backends: plan, emulate, send, and fall back while nothing has been sent to the client."""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -11,21 +7,27 @@ from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any, Final, cast
 
-from accord.core.emulate.checked_output import check_for
-from accord.core.emulate.choose import EmulationSettings, choose, performed_name
-from accord.core.emulate.describe_images import Describing
-from accord.core.emulate.drive import Emulated, Failed, Stage
-from accord.core.forgo import forgo
-from accord.core.plan import Candidate, PlanConfig, plan
+from accord.agent import Question, Turn
 from accord.core.sizes import AnswerSize, SizeLimits
-from accord.engine.clock import SystemClock
+from accord.core.work.conversation import converse
+from accord.core.work.emulation.choose import EmulationSettings, choose, performed_name
+from accord.core.work.emulation.describe_images import Describing
+from accord.core.work.emulation.run import Emulated, Failed, Stage
+from accord.core.work.emulation.structured_output import check_for
+from accord.core.work.plan import Candidate, PlanConfig, forgo, plan
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
-from accord.ports import Backend, Clock, KnownBackend
-from accord.wire.answer import AnyPiece
-from accord.wire.attempt import EmulationRecord
+from accord.ports import Backend, Clock, KnownBackend, SystemClock
+from accord.wire.acp.content import ContentBlock
+from accord.wire.emulation import EmulationRecord
 from accord.wire.plan import Offer, Plan, Refusal
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, WorkOrder
+
+# Puts work to backends: plan, emulate, send, and fall back while nothing has gone out yet.
+#
+# A failure before the first piece goes to the next backend that the plan accepts; after it, the answer cannot be
+# taken back and the failure is the caller's. What an endpoint refuses is remembered, so that it is not planned with
+# again.
 
 CONTRADICTIONS: Final = 3
 """After so many answers in a row that contradict its manifest, a backend is not asked for the capability again."""
@@ -202,3 +204,56 @@ def _raised(turn: Emulated, failure: Failed) -> AccordError:
     if failure.code is ErrorCode.BACKEND_FAILED:
         return BackendError(failure.message, retryable=not turn.contradicted, details=details)
     return EmulationError(failure.message, details=details)
+
+
+# What one turn asks of backends: each question is put with what the user sent, counted, and closed with the turn.
+#
+# An agent's turn holds this object and this object holds no turn: a turn that is over is forgotten at once, without
+# anybody having to look for circles.
+
+
+class Questions:
+    """The questions of one turn, and what became of them."""
+
+    __slots__ = ("_answers", "_dispatcher", "_patience", "_system", "accounts")
+
+    def __init__(self, dispatcher: Dispatcher, system: str | None, patience: Patience) -> None:
+        self.accounts: Final[list[Account]] = []
+        self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []
+        self._dispatcher: Final = dispatcher
+        self._system: Final = system
+        self._patience: Final = patience
+
+    def __call__(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
+        """The answer to this question of this turn, piece by piece."""
+        account = Account()
+        self.accounts.append(account)
+        order = converse(
+            prompt=question.prompt if question.prompt is not None else turn.text,
+            content=_content(turn, question),
+            history=turn.history,
+            system=question.system or self._system,
+            tools=question.tools,
+            response_schema=question.schema,
+            stop_sequences=question.stop,
+            thinking=question.thinking,
+            stream=True,
+            parameters=question.parameters,
+            follow=question.follow,
+            requirements=question.requirements or turn.request.payload.requirements,
+        )
+        answer = self._dispatcher.answer(order, account, self._patience)
+        self._answers.append(answer)
+        return answer
+
+    async def close(self) -> None:
+        """Close every question that the agent left open, and with it the backend's work."""
+        for answer in self._answers:
+            await answer.aclose()
+
+
+def _content(turn: Turn, question: Question) -> Sequence[ContentBlock]:
+    """What goes with the question: what the agent gave, else what the user sent if the words are the user's own."""
+    if question.content is not None:
+        return question.content
+    return turn.content if question.prompt is None else ()

@@ -10,19 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from accord.agent import Agent, Turn, UserFacingError
-from accord.core.adapt import ClientAdapter, ImageLimits, ShrinkRefusal, Shrinks, Shrunk
-from accord.core.collect import Collected
-from accord.core.order import PacketOrder, Stage
+from accord.core.output import ClientAdapter, ImageLimits, ShrinkRefusal, Shrinks, Shrunk
+from accord.core.output.packets import Collected, PacketOrder, Stage
+from accord.core.prompt import ContentValidator, Limits
+from accord.core.prompt.verdict import read_declaration
 from accord.core.sizes import SizeLimits, TurnSize, divided
-from accord.core.validate import ContentValidator, Limits
-from accord.core.validate.declaration import read_declaration
-from accord.engine.agent_log import log_agent_error
-from accord.engine.clock import SystemClock
-from accord.engine.contain import Contained
-from accord.engine.dispatch import Account, Dispatcher
+from accord.engine.agent_errors import Contained, log_agent_error
+from accord.engine.dispatch import Account, Dispatcher, Questions
 from accord.engine.limits import NOTHING_MORE, AgentRaisedError, Patience, TimeLimits, agent_failed
 from accord.engine.permissions import Permissions
-from accord.engine.questions import Questions
 from accord.errors import (
     AccordError,
     AgentError,
@@ -32,16 +28,15 @@ from accord.errors import (
     TimedOutError,
     TurnCancelledError,
 )
-from accord.ports import Clock, Permits
-from accord.wire.chat import ChatMessage
+from accord.ports import Clock, Permits, SystemClock
+from accord.wire.agent_work import PermissionRecord
+from accord.wire.conversation import ChatMessage
 from accord.wire.event import PresentationEvent
 from accord.wire.message import Message
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamOpCode, StreamPacket
-from accord.wire.permission import PermissionRecord
 from accord.wire.problem import failure_of, stream_error
 from accord.wire.receipt import AgentParty
-from accord.wire.request import ServiceRequest
-from accord.wire.response import ServiceResponse
+from accord.wire.request import ServiceRequest, ServiceResponse
 
 CLOSE: Final = ClosePacket()
 PART_BYTES: Final = 32 * 1024

@@ -1,24 +1,69 @@
-"""Waits for so long and no longer, and not at all once the turn is cancelled.
-
-A limit is held only while something is awaited, never across a `yield`: a slow reader costs its own turn no time. One
-timer serves all waits of a turn, since most of them are over long before it would ring. While a user is asked, the
-agent's time stands still; a backend's goes on.
-"""
+"""Time limits: wait so long and no longer, and stop waiting when the turn is cancelled."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from accord.engine.at_once import Now, begin
-from accord.engine.contain import Contained
+from accord.engine.agent_errors import Contained
 from accord.errors import AccordError, AgentError, BackendError, TimedOutError, TurnCancelledError
 
-NOTHING_MORE: Final = object()
+# Takes the first step of something awaited: most of what is waited for is there at once, and then no timer is needed.
+#
+# Knows generators only; what waits, and for how long, is the business of whoever asks.
 
 ResultT = TypeVar("ResultT")
+
+
+class Rest(Generic[ResultT]):
+    """The rest of something that was begun and has to be waited for; to be awaited by the task that began it."""
+
+    __slots__ = ("_blocker", "_steps")
+
+    def __init__(self, blocker: Any, steps: Generator[Any, Any, ResultT]) -> None:
+        self._blocker: Final = blocker
+        self._steps: Final = steps
+
+    def __await__(self) -> Generator[Any, Any, ResultT]:
+        try:
+            yield self._blocker
+        except BaseException as thrown:  # noqa: BLE001 - it is meant for whoever waits inside
+            try:
+                blocker = self._steps.throw(thrown)
+            except StopIteration as done:
+                return done.value
+            return (yield from Rest(blocker, self._steps).__await__())
+        return (yield from self._steps)
+
+
+class Now(Generic[ResultT]):
+    """It was there at once."""
+
+    __slots__ = ("result",)
+
+    def __init__(self, result: ResultT) -> None:
+        self.result: Final = result
+
+
+def begin(awaited: Awaitable[ResultT]) -> Now[ResultT] | Rest[ResultT]:
+    """What is awaited, if it is there at once; else the rest of it."""
+    steps: Generator[Any, Any, ResultT] = awaited.__await__()
+    try:
+        blocker = next(steps)
+    except StopIteration as done:
+        return Now(done.value)
+    return Rest(blocker, steps)
+
+
+# Waits for so long and no longer, and not at all once the turn is cancelled.
+#
+# A limit is held only while something is awaited, never across a `yield`: a slow reader costs its own turn no time.
+# One timer serves all waits of a turn, since most of them are over long before it would ring. While a user is asked,
+# the agent's time stands still; a backend's goes on.
+
+NOTHING_MORE: Final = object()
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,10 @@ from itertools import count
 from math import inf
 from typing import Final
 
-from accord.core.canonicalise import canonical_object
-from accord.core.collect import Collected
-from accord.core.seal import Sealed
-from accord.engine.at_once import Now, begin
+from accord.core.output.packets import Collected
+from accord.core.receipt import Sealed, canonical_object
 from accord.engine.engine import RunningTurn
+from accord.engine.limits import Now, begin
 from accord.errors import FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
 from accord.ports import Append, SessionStore
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket

@@ -10,7 +10,7 @@ from typing import Final
 from accord.agent import NOBODY
 from accord.engine.limits import Patience
 from accord.ports import Clock, Permits
-from accord.wire.permission import Permission, PermissionQuestion, PermissionRecord, PermissionStatus
+from accord.wire.agent_work import Permission, PermissionQuestion, PermissionRecord, PermissionStatus
 
 ENDED: Final = Permission.trusted(status=PermissionStatus.CANCELLED, why="It was given up before there was an answer")
 

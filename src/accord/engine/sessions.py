@@ -19,23 +19,27 @@ from weakref import WeakMethod
 
 from pydantic_core import from_json
 
-from accord.core.record import record_request
-from accord.core.seal import Sealed, Sign, seal_members
+from accord.core.receipt import Sealed, Sign, seal_members
 from accord.core.summarise import response_metrics
-from accord.engine.account import STATES, interrupted_members, negotiated_by, outcome_of, receipt_members
 from accord.engine.engine import Engine
-from accord.engine.heartbeat import HeartbeatThread
-from accord.engine.kept import KeptTurn
 from accord.engine.live import PAGE, LiveTurn
-from accord.engine.unended import UnendedTurns
+from accord.engine.receipt import (
+    STATES,
+    interrupted_members,
+    negotiated_by,
+    outcome_of,
+    receipt_members,
+    record_request,
+)
+from accord.engine.recovery import HeartbeatThread, UnendedTurns
+from accord.engine.stored import KeptTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
 from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Permits, SessionStore
-from accord.wire.chat import ChatMessage, Role
+from accord.wire.conversation import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import failure_of, stream_error
 from accord.wire.receipt import Receipt, ReceiptBody
-from accord.wire.request import ServiceRequest
-from accord.wire.response import ServiceResponse
+from accord.wire.request import ServiceRequest, ServiceResponse
 from accord.wire.session import MAX_ID_CHARS, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
 
 SEALINGS: Final = 100

@@ -11,10 +11,12 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from accord.core.rpc import (
+    INVALID_REQUEST,
     Answer,
     Broken,
     Call,
     Failure,
+    Id,
     Incoming,
     LineSplitter,
     Notice,
@@ -25,7 +27,6 @@ from accord.core.rpc import (
     notice_line,
     read_frames,
 )
-from accord.core.rpc.frames import INVALID_REQUEST, Id
 
 CHUNK: Final = 256 * 1024
 INTERNAL_ERROR: Final = -32603

@@ -18,20 +18,10 @@ from typing import Any, Final
 from sqlalchemy import Column, Connection, Integer, Select, Table, bindparam, delete, func, literal, or_, select, update
 
 from accord.errors import ErrorCode, RefusedError
-from accord.stores.compiled import Prepared
-from accord.stores.schema import (
-    IS_DELETING,
-    IS_RUNNING,
-    items,
-    messages,
-    packets,
-    receipts,
-    sessions,
-    tokens,
-    turns,
-)
-from accord.stores.told import BEING_DELETED
-from accord.stores.usage import add_stored_bytes
+from accord.stores.prepared import Prepared
+from accord.stores.rules import BEING_DELETED
+from accord.stores.schema import IS_DELETING, IS_RUNNING, items, messages, packets, receipts, sessions, tokens, turns
+from accord.stores.transcripts import add_stored_bytes
 from accord.wire.session import Erased, TurnState
 
 HIDE_SESSIONS: Final = 200

@@ -1,17 +1,19 @@
-"""What a database's complaint means, in one line that an operator can act on. Never the statement, never its values.
+"""What a database error means, in one line for the operator; and writes that outlive their caller's cancellation."""
 
-Two tables, one for each engine's own codes; everything else that SQLAlchemy or a socket raises is "cannot be used".
-"""
-
+import asyncio
 import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Awaitable, Generator, Mapping
 from contextlib import contextmanager
 from time import monotonic
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 
 from accord.errors import StoreError
+
+# What a database's complaint means, in one line that an operator can act on. Never the statement, never its values.
+#
+# Two tables, one for each engine's own codes; everything else that SQLAlchemy or a socket raises is "cannot be used".
 
 SQLITE: Final[Mapping[str, str]] = {
     "SQLITE_BUSY": "another process has held it for too long",
@@ -94,3 +96,34 @@ class FailureLog:
         if self._why is not None:
             self._why = None
             LOGGER.warning("The session store works again")
+
+
+# Writing that is finished when its caller is cancelled, who is told so afterwards. Knows nothing of what is written.
+#
+# Otherwise a cancelled turn could not know how many of its packets are kept, and so not close its stream.
+
+T = TypeVar("T")
+
+
+class Certain(asyncio.Future[Any]):
+    """A future that cannot be cancelled: a task that waits for it, and is, finds out when it is done.
+
+    Cheaper than shielding a plain one, and a second cancellation changes nothing.
+    """
+
+    def cancel(self, msg: Any | None = None) -> bool:  # noqa: ARG002
+        """Not this one: a task takes the False to mean "later"."""
+        return False
+
+
+async def finished(work: Awaitable[T]) -> T:
+    """What the work gives, which goes on to its end whatever happens to the caller."""
+    going_on, over = asyncio.ensure_future(work), Certain()
+
+    def tell(done: asyncio.Future[T]) -> None:
+        _ = done.cancelled() or done.exception()  # looked at, so that asyncio does not call it forgotten
+        over.set_result(None)
+
+    going_on.add_done_callback(tell)
+    await over
+    return going_on.result()

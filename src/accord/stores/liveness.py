@@ -1,8 +1,4 @@
-"""What processes that share a database tell each other: heartbeats, abandoned turns, cancellations, readers.
-
-Plain functions over a connection, like `statements.py`. Every time here is the database's own, so that hosts whose
-clocks differ agree on what is too long ago.
-"""
+"""What processes that share a database tell each other: heartbeats, abandoned turns, cancellations, readers, probes."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -16,17 +12,40 @@ from sqlalchemy import (
     bindparam,
     delete,
     exists,
+    literal_column,
     or_,
     select,
     type_coerce,
     update,
 )
 
-from accord.stores.compiled import Prepared, by_engine
-from accord.stores.database_clock import database_now
-from accord.stores.schema import IS_RUNNING, runners, turns
+from accord.stores.prepared import Prepared, by_engine, database_now
+from accord.stores.schema import IS_RUNNING, probes, runners, turns
 from accord.stores.statements import TURN_COLUMNS, turn_record
 from accord.wire.session import TurnRecord
+
+# Whether a database can be written: a health check writes one row that nobody reads.
+#
+# Reading would not do: a full disk, a file without permission or a database in standby can all be read.
+
+
+def _count(new: Any) -> Any:
+    row = new(probes).values(probe=literal_column("1"), count=literal_column("1"))
+    return row.on_conflict_do_update(index_elements=["probe"], set_={"count": probes.c.count + literal_column("1")})
+
+
+_PROBE: Final = by_engine(_count)
+
+
+def probe(connection: Connection) -> None:
+    """Write the row."""
+    _PROBE.met(connection, {})
+
+
+# What processes that share a database tell each other: heartbeats, abandoned turns, cancellations, readers.
+#
+# Plain functions over a connection, like `statements.py`. Every time here is the database's own, so that hosts whose
+# clocks differ agree on what is too long ago.
 
 # A process that sent no heartbeat for so long, and left nothing running, is deleted from the table.
 FORGOTTEN_AFTER: Final = timedelta(days=1)

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Heartbeat, Progress
-from accord.stores.quota import check_quota, stored_size
-from accord.stores.told import (
+from accord.stores.rules import (
     CLOSED,
     HAS_TOKENS,
     NOT_ITS_RECEIPT,
@@ -25,10 +24,11 @@ from accord.stores.told import (
     NOT_NEXT,
     NOT_RUNNING,
     NOT_YOURS,
+    check_quota,
+    stored_size,
 )
-from accord.wire.chat import ChatMessage
-from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState
-from accord.wire.token import TokenRecord
+from accord.wire.conversation import ChatMessage
+from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord, TurnState
 
 
 @dataclass(slots=True)

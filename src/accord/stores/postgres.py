@@ -15,11 +15,10 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from accord.errors import StoreConflictError, StoreError, UsageError
 from accord.ports import Heartbeat
 from accord.stores import liveness
-from accord.stores.failure import FailureLog, told_as_ours
-from accord.stores.finished import finished
+from accord.stores.failure import FailureLog, finished, told_as_ours
 from accord.stores.migrate import migrate
+from accord.stores.rules import CLOSED
 from accord.stores.sql import P, SqlStore, Statement, T
-from accord.stores.told import CLOSED
 
 DRIVER: Final = "postgresql+asyncpg"
 POOL_SIZE: Final = 10

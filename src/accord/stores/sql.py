@@ -13,10 +13,9 @@ from sqlalchemy import Connection
 
 from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Heartbeat, Progress
 from accord.stores import erase, liveness, statements, tokens, transcripts
-from accord.stores.probe import probe
-from accord.wire.chat import ChatMessage
-from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord
-from accord.wire.token import TokenRecord
+from accord.stores.liveness import probe
+from accord.wire.conversation import ChatMessage
+from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord
 
 # Between two steps of a deletion. Other processes that wait for SQLite's file look every 25 ms, later more seldom.
 ERASE_PAUSE_S: Final = 0.03

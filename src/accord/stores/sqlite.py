@@ -29,12 +29,12 @@ from sqlalchemy import Connection, NullPool, create_engine
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import Heartbeat, Progress
 from accord.stores import liveness, statements
-from accord.stores.compiled import driver_of
 from accord.stores.failure import SQLITE, FailureLog, meaning_of, told_as_ours
+from accord.stores.liveness import probe
 from accord.stores.migrate import migrate
-from accord.stores.probe import probe
+from accord.stores.prepared import driver_of
+from accord.stores.rules import CLOSED
 from accord.stores.sql import P, SqlStore, Statement, T
-from accord.stores.told import CLOSED
 from accord.stores.writer import Writer
 from accord.wire.session import Erased
 

@@ -31,31 +31,21 @@ from sqlalchemy import (
 
 from accord.errors import StoreConflictError
 from accord.ports import Append, Begun, Ending
-from accord.stores.compiled import Prepared, Row, by_engine, overwriting, values_of
-from accord.stores.database_clock import database_now
 from accord.stores.erase import check_not_deleting
-from accord.stores.quota import check_quota, stored_size
-from accord.stores.schema import (
-    IS_DELETING,
-    IS_RUNNING,
-    items,
-    messages,
-    packets,
-    receipts,
-    sessions,
-    turns,
-)
-from accord.stores.told import (
+from accord.stores.prepared import Prepared, Row, by_engine, database_now, overwriting, values_of
+from accord.stores.rules import (
     NO_SESSION,
     NOT_ITS_RECEIPT,
     NOT_ITS_SESSION,
     NOT_NEXT,
     NOT_RUNNING,
     NOT_YOURS,
+    check_quota,
+    stored_size,
 )
-from accord.stores.transcripts import history_of
-from accord.stores.usage import add_stored_bytes, stored_bytes_of
-from accord.wire.client import ClientCapabilities
+from accord.stores.schema import IS_DELETING, IS_RUNNING, items, messages, packets, receipts, sessions, turns
+from accord.stores.transcripts import add_stored_bytes, history_of, stored_bytes_of
+from accord.wire.request import ClientCapabilities
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
 
 _SESSION: Final = [sessions.c[name] for name in SessionRecord.__struct_fields__]

@@ -8,10 +8,10 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, delete, literal, select
 
 from accord.errors import StoreConflictError
-from accord.stores.compiled import Prepared, Row, by_engine, values_of
+from accord.stores.prepared import Prepared, Row, by_engine, values_of
+from accord.stores.rules import HAS_TOKENS, NOT_NEW
 from accord.stores.schema import token_use, tokens
-from accord.stores.told import HAS_TOKENS, NOT_NEW
-from accord.wire.token import TokenRecord
+from accord.wire.session import TokenRecord
 
 _TOKEN: Final = [tokens.c[name] for name in TokenRecord.model_fields]
 

@@ -1,17 +1,42 @@
-"""What a session has said and sealed: its messages and its receipts. Plain functions over a connection.
-
-A session that is being deleted has said nothing any more.
-"""
+"""A session's messages and receipts, and the bytes stored of each user: plain functions over a connection."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import BigInteger, BindParameter, Connection, Integer, bindparam, func, select
 
-from accord.stores.compiled import Prepared, Row
-from accord.stores.schema import IS_DELETING, messages, receipts, sessions
-from accord.wire.chat import ChatMessage, Transcript
+from accord.stores.prepared import Prepared, Row, by_engine, values_of
+from accord.stores.schema import IS_DELETING, messages, receipts, sessions, usage
+from accord.wire.conversation import ChatMessage, Transcript
 from accord.wire.session import ReceiptRecord
+
+# How many bytes are stored of each user: counted when a turn ends, and given back when its session is deleted.
+
+
+def _add(new: Any) -> Any:
+    row = new(usage).values(values_of(usage))
+    total = usage.c.stored_bytes + row.excluded.stored_bytes
+    return row.on_conflict_do_update(index_elements=["owner"], set_={"stored_bytes": total})
+
+
+_ADD: Final = by_engine(_add)
+_STORED: Final = Prepared(select(usage.c.stored_bytes).where(usage.c.owner == bindparam("of")))
+
+
+def add_stored_bytes(connection: Connection, owner: str, count: int) -> None:
+    """Count so many more bytes of this user, or fewer."""
+    _ADD.met(connection, {"owner": owner, "stored_bytes": count})
+
+
+def stored_bytes_of(connection: Connection, owner: str) -> int:
+    """How many bytes are stored of this user."""
+    row = _STORED.row(connection, {"of": owner})
+    return row[0] if row else 0
+
+
+# What a session has said and sealed: its messages and its receipts. Plain functions over a connection.
+#
+# A session that is being deleted has said nothing any more.
 
 _RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from accord.errors import StoreError
 from accord.ports import Append, Ending
-from accord.stores.finished import Certain
+from accord.stores.failure import Certain
 
 MAX_GROUP: Final = 512
 MAX_GROUP_BYTES: Final = 4 * 1024 * 1024

@@ -8,8 +8,8 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from accord.wire.client import ClientCapabilities
 from accord.wire.message import Message
+from accord.wire.request import ClientCapabilities
 
 
 class Rung(StrEnum):

@@ -1,6 +1,6 @@
 """What was decided about one piece of work, before anything was sent: a plan, or a refusal that explains itself.
 
-Both are values: they can be printed, stored in a receipt and read by a program. The deciding is in `core/plan.py`.
+Both are values: they can be printed, stored in a receipt and read by a program. The deciding is in `core/work/plan.py`.
 """
 
 from enum import StrEnum
@@ -11,9 +11,8 @@ from pydantic import Field
 from accord.errors import FACTS, ErrorCode
 from accord.wire.capability import CapabilityName
 from accord.wire.emulation import EmulationStrategy
+from accord.wire.manifest import MinSupport, NegotiationResult
 from accord.wire.message import FreeObject, Message
-from accord.wire.negotiation import NegotiationResult
-from accord.wire.support import MinSupport
 
 
 class WorkPolicy(StrEnum):

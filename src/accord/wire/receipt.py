@@ -2,7 +2,7 @@
 
 It holds counts, names and findings, never what a user or a model said; of a permission it holds the title and the
 options, in the agent's words. `ReceiptBody` is the hashed part, the link to
-the session's previous receipt included; `Receipt` adds the hash. Sealing and verifying are in `core/seal.py`.
+the session's previous receipt included; `Receipt` adds the hash. Sealing and verifying are in `core/receipt.py`.
 
 A receipt is kept and passed on as `to_json()` writes it (any order of keys will do): an explicit null is another text
 than an absent member, and has another hash.
@@ -16,14 +16,13 @@ from pydantic_core import PydanticCustomError
 
 from accord.errors import ErrorCode
 from accord.wire.adaptation import AdaptationReport
-from accord.wire.attempt import EmulationRecord
+from accord.wire.agent_work import PermissionRecord
 from accord.wire.capability import CapabilityName
-from accord.wire.client import ClientCapabilities
-from accord.wire.manifest import CapabilityManifest
+from accord.wire.emulation import EmulationRecord
+from accord.wire.manifest import CapabilityManifest, NegotiationResult
 from accord.wire.message import FreeObject, Message
-from accord.wire.negotiation import NegotiationResult
-from accord.wire.permission import PermissionRecord
 from accord.wire.plan import Need, Offer, WorkPolicy
+from accord.wire.request import ClientCapabilities
 
 RECEIPT_VERSION: Final = 1
 

@@ -1,14 +1,75 @@
-"""The envelope that asks (CAP): who, in which session, and what. Unknown fields are ignored."""
+"""The request and response envelopes (CAP), and the capabilities that a client declares. Unknown fields are ignored."""
 
+from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
 from pydantic import AliasChoices, AliasPath, Field
 
 from accord.wire.acp.content import ContentBlock
-from accord.wire.client import ClientCapabilities
+from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import FreeObject, Message
-from accord.wire.requirement import CapabilityRequirements
+
+# What a client can show (CAP, smart content negotiation). What is made of it is decided by the adapter.
+
+
+class TextProfile(StrEnum):
+    """How text without markdown should read: for eyes or for ears."""
+
+    PLAIN = "plain"
+    SPEECH = "speech"
+
+
+class SpeechFormat(StrEnum):
+    """How text for a voice is written."""
+
+    TEXT = "text"
+    SSML = "ssml"
+
+
+class MinFidelity(StrEnum):
+    """The lowest rung of the ladder that a strict client takes."""
+
+    NATIVE = "native"
+    SIMPLIFIED = "simplified"
+    SUBSTITUTED = "substituted"
+    DESCRIBED = "described"
+
+
+class Silence(list[str]):
+    """The empty list that stands for an absent one; it is never written."""
+
+
+def _is_silence(events: list[str]) -> bool:
+    return type(events) is Silence
+
+
+class ClientCapabilities(Message, frozen=True):
+    """The rendering capabilities that a client declares with its request."""
+
+    supported_events: list[str] = Field(
+        default_factory=Silence,
+        exclude_if=_is_silence,
+        description="Event types the client can render, in any letter case. Absent: the standard set.",
+    )
+    prefers_markdown: bool = Field(default=True, description="False asks for plain text.")
+    image_resolution: str | None = Field(default=None, description="low, high or auto; anything else counts as auto.")
+    text_profile: TextProfile | None = Field(default=None, description="How text without markdown should read.")
+    speech_format: SpeechFormat | None = Field(
+        default=None, description="ssml: text for a voice is escaped, to stand between <speak> and </speak>."
+    )
+    min_fidelity: MinFidelity | None = Field(
+        default=None, description="Ends the stream with an error rather than show an event below this rung."
+    )
+
+    @property
+    def declares_events(self) -> bool:
+        """Whether `supported_events` was said at all: silence means the standard set, `[]` means none."""
+        return not _is_silence(self.supported_events)
+
+
+# The envelope that asks (CAP): who, in which session, and what. Unknown fields are ignored.
 
 
 class Identity(Message, frozen=True):
@@ -46,3 +107,15 @@ class ServiceRequest(Message, frozen=True):
     request_id: UUID
     context: SessionContext
     payload: AgentRequest
+
+
+# The envelope that answers at once (CAP).
+
+
+class ServiceResponse(Message, frozen=True):
+    """The whole result of one request."""
+
+    request_id: UUID
+    created_at: datetime
+    output: FreeObject
+    metrics: FreeObject | None = None

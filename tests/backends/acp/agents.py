@@ -8,9 +8,8 @@ from typing import Any, TypeVar
 
 from accord.backends.acp import AcpBackend
 from accord.ports import Backend
-from accord.wire.answer import AnyPiece, TextPiece
 from accord.wire.conversation import Conversation
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, TextPiece, WorkOrder
 
 SCRIPTED = Path(__file__).with_name("scripted_agent.py")
 T = TypeVar("T")

@@ -12,10 +12,10 @@ import pytest
 
 from accord.backends.acp import AcpBackend, Policy
 from accord.backends.acp.process import Timing
-from accord.core.show import show_tool_call
+from accord.core.output.agent_work import show_tool_call
 from accord.errors import BackendError
-from accord.wire.answer import EndPiece, TextPiece, ThinkingPiece, WorkPiece
 from accord.wire.manifest import CapabilityManifest
+from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, WorkPiece
 from tests.backends.acp.agents import agent, answer, order, text, within
 
 IMAGE = {"type": "image", "media_type": "image/png", "data": "aGk="}

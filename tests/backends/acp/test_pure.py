@@ -10,21 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.acp.failure import MEANINGS, exit_failure, failure_of
-from accord.backends.acp.listen import REASONS, Listening
-from accord.backends.acp.manifest import agent_manifest
+from accord.backends.acp.answer import MEANINGS, REASONS, Listening, exit_failure, failure_of
 from accord.backends.acp.policy import Policy
-from accord.backends.acp.translate import prompt_blocks
+from accord.backends.acp.request import agent_manifest, prompt_blocks
+from accord.core.output.agent_work import show_plan, show_tool_call
 from accord.core.rpc import Call
-from accord.core.show import show_plan, show_tool_call
 from accord.errors import BackendError
 from accord.stdio import RpcError
-from accord.wire.acp.capabilities import AgentCapabilities, DraftAgentCapabilities
+from accord.wire.acp.initialize import AgentCapabilities, DraftAgentCapabilities
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.update import SessionUpdate
-from accord.wire.answer import AnyPiece, TextPiece, ThinkingPiece, WorkPiece
 from accord.wire.conversation import Conversation
-from accord.wire.work import ToolSpec, WorkOrder
+from accord.wire.work import AnyPiece, TextPiece, ThinkingPiece, ToolSpec, WorkOrder, WorkPiece
 from tests.backends.acp.agents import order
 
 CONTENT = ("image_input", "audio", "embedded_context", "pdf_input")

@@ -4,12 +4,10 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from accord.backends.models.anthropic import AnthropicMessages
-from accord.backends.models.anthropic.api import MAX_TOKENS
-from accord.backends.models.anthropic.blocks import MEDIA_TYPE
-from accord.backends.models.words import part_of_text
+from accord.backends.anthropic import AnthropicMessages
+from accord.backends.anthropic.request import MAX_TOKENS, MEDIA_TYPE
+from accord.backends.model_api import part_of_text
 from accord.core.sse import EventDecoder
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 from accord.wire.conversation import (
     Conversation,
     ConversationMessage,
@@ -20,7 +18,7 @@ from accord.wire.conversation import (
     ToolResultPart,
     ToolUsePart,
 )
-from accord.wire.work import ToolSpec, WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkOrder, WorkPiece
 
 OWN_FIELDS = {"model", "max_tokens", "system", "messages", "tools", "stop_sequences", "stream", "thinking"}
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from accord.backends.models.backend import Endpoint, ModelBackend, Retrying
+from accord.backends.model import Endpoint, ModelBackend, Retrying
 from accord.backends.upstream import Upstream, UpstreamTimes
-from accord.backends.upstream.over_aiohttp import AiohttpUpstream
-from accord.wire.answer import AnyPiece
+from accord.backends.upstream_aiohttp import AiohttpUpstream
 from accord.wire.conversation import Conversation
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, WorkOrder
 from tests.backends.models.toy_api import ToyApi, event
 from tests.client.faulty_server import BARE_STREAM_HEAD, END, STREAM_HEAD, Do, Step, chunk, whole
 

@@ -4,8 +4,8 @@ import json
 import re
 from typing import Any, cast
 
-from accord.backends.models.gemini.ask import FIELDS
-from accord.backends.models.words import part_of_text
+from accord.backends.gemini.request import FIELDS
+from accord.backends.model_api import part_of_text
 from accord.wire.conversation import (
     AudioPart,
     Conversation,

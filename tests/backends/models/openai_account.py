@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from accord.backends.models.openai.parts import FAILED, SOUNDS
-from accord.backends.models.words import document_text, link_text
+from accord.backends.model_api import document_text, link_text
+from accord.backends.openai.parts import FAILED, SOUNDS
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,

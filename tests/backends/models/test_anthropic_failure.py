@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.backends.anthropic import AnthropicMessages
+from accord.backends.anthropic.answer import BY_KIND
 from accord.backends.failure import EndpointError, Failure
-from accord.backends.models.anthropic import AnthropicMessages
-from accord.backends.models.anthropic.failure import BY_KIND
 
 API = AnthropicMessages()
 INVALID = "invalid_request_error"

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from accord.backends.anthropic import AnthropicMessages
+from accord.backends.anthropic.answer import REASONS
 from accord.backends.failure import Failure
-from accord.backends.models.anthropic import AnthropicMessages
-from accord.backends.models.anthropic.read import REASONS
-from accord.backends.models.api import Broken, Told
+from accord.backends.model_api import Broken, Told
 from accord.core.sse import ServerEvent
-from accord.wire.answer import AnswerPiece, AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.work import AnswerPiece, AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 from tests.backends.models.anthropic_back import events_of, read, written
 from tests.laws import examples
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from accord.backends.anthropic import answer as anthropic
 from accord.backends.failure import BY_STATUS, MEANINGS, EndpointError, Explained, Failure, failure_by_status
-from accord.backends.models.anthropic import failure as anthropic
-from accord.backends.models.gemini import failure as gemini
-from accord.backends.models.openai import failure as openai
+from accord.backends.gemini import answer as gemini
+from accord.backends.openai import endpoint as openai
 
 STATUSES = """
 401 bad_key          402 out_of_quota   403 forbidden    404 no_such_model  408 overloaded

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from accord.backends.failure import EndpointError, Failure
-from accord.backends.models.backend import ModelBackend
+from accord.backends.model import ModelBackend
 from accord.backends.upstream import UpstreamTimes
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece
+from accord.wire.work import AnyPiece, EndPiece, TextPiece
 from tests.backends.models.faulty import (
     AT_ONCE,
     ENDED,

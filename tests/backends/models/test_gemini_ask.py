@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.models.api import CannotCarry
-from accord.backends.models.gemini import Gemini
-from accord.backends.models.gemini.api import GIVES, LACKS
-from accord.backends.models.gemini.ids import made_id
-from accord.core.derive import CARRIED, PARAMETERS
+from accord.backends.gemini import Gemini
+from accord.backends.gemini.answer import made_id
+from accord.backends.gemini.request import GIVES, LACKS
+from accord.backends.model_api import CannotCarry
+from accord.core.work.derive import CARRIED, PARAMETERS
 from accord.wire.conversation import (
     AudioPart,
     Conversation,

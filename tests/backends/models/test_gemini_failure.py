@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
-from accord.backends.models.api import Broken
-from accord.backends.models.gemini import Gemini
-from accord.backends.models.gemini.failure import BY_GOOGLE_STATUS
+from accord.backends.gemini import Gemini
+from accord.backends.gemini.answer import BY_GOOGLE_STATUS
+from accord.backends.model_api import Broken
 
 GEMINI = Gemini()
 INFO = "type.googleapis.com/google.rpc.ErrorInfo"

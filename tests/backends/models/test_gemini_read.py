@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
-from accord.backends.models.api import Broken, Told
-from accord.backends.models.gemini import Gemini
-from accord.backends.models.gemini.ids import is_made
-from accord.backends.models.gemini.read import FAILURES, REFUSALS
+from accord.backends.gemini import Gemini
+from accord.backends.gemini.answer import FAILURES, REFUSALS, is_made
+from accord.backends.model_api import Broken, Told
 from accord.core.sse import EventDecoder
-from accord.wire.answer import AnswerPiece, AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
-from accord.wire.conversation import (
-    Conversation,
-    ConversationMessage,
-    MessagePart,
-    TextPart,
-    ThinkingPart,
-    ToolUsePart,
+from accord.wire.conversation import Conversation, ConversationMessage, MessagePart, TextPart, ThinkingPart, ToolUsePart
+from accord.wire.work import (
+    AnswerPiece,
+    AnyPiece,
+    EndPiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    WorkOrder,
+    WorkPiece,
 )
-from accord.wire.work import WorkOrder
 
 GOLDEN = Path(__file__).parent / "golden" / "gemini"
 GEMINI = Gemini()

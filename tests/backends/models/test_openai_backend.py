@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from accord.backends.models.api import ModelApi
-from accord.backends.models.backend import Endpoint, ModelBackend
-from accord.backends.models.openai.chat import OpenAiChat
-from accord.backends.models.openai.responses import OpenAiResponses
-from accord.wire.answer import AnyPiece
-from accord.wire.work import WorkOrder
+from accord.backends.model import Endpoint, ModelBackend
+from accord.backends.model_api import ModelApi
+from accord.backends.openai.chat import OpenAiChat
+from accord.backends.openai.responses import OpenAiResponses
+from accord.wire.work import AnyPiece, WorkOrder
 from tests.backends.models.test_openai_look import Noon, Recorded
 
 GOLDEN = Path(__file__).parent / "golden" / "openai"

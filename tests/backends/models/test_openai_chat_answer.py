@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
-from accord.backends.models.api import Broken, Told
-from accord.backends.models.openai import OpenAiChat
-from accord.backends.models.openai.chat_answer import ChatReading, read_whole
+from accord.backends.model_api import Broken, Told
+from accord.backends.openai import OpenAiChat
+from accord.backends.openai.chat_answer import ChatReading, read_whole
 from accord.core.sse import EventDecoder, ServerEvent
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder
 
 DONE = b"data: [DONE]\n\n"
 

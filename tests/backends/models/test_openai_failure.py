@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.failure import EndpointError, Failure
-from accord.backends.models.openai.failure import explain
+from accord.backends.openai.endpoint import explain
 
 
 def error(message: str = "secret", **fields: Any) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from accord.backends.models.api import Broken, ModelApi
-from accord.backends.models.backend import Endpoint, ModelBackend
-from accord.backends.models.openai.chat import OpenAiChat
-from accord.backends.models.openai.responses import OpenAiResponses
+from accord.backends.model import Endpoint, ModelBackend
+from accord.backends.model_api import Broken, ModelApi
+from accord.backends.openai.chat import OpenAiChat
+from accord.backends.openai.responses import OpenAiResponses
 from accord.backends.upstream import UpstreamRequest
 from accord.errors import BackendError
 from accord.wire.work import WorkOrder

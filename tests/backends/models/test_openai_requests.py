@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.models.api import CannotCarry, ModelApi
-from accord.backends.models.openai.chat import OpenAiChat, max_tokens_field
-from accord.backends.models.openai.parts import allows_strict, file_name, schema_name
-from accord.backends.models.openai.responses import OpenAiResponses
-from accord.core.derive import PARAMETERS, derive_needs, own_needs
+from accord.backends.model_api import CannotCarry, ModelApi
+from accord.backends.openai.chat import OpenAiChat, max_tokens_field
+from accord.backends.openai.parts import allows_strict, file_name, schema_name
+from accord.backends.openai.responses import OpenAiResponses
+from accord.core.work.derive import PARAMETERS, derive_needs, own_needs
 from accord.wire.conversation import ResourcePart
 from accord.wire.work import WorkOrder
 from tests.backends.models import openai_account as account

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
-from accord.backends.models.api import Broken, Told
-from accord.backends.models.openai.responses_answer import ResponsesReading, read_whole
+from accord.backends.model_api import Broken, Told
+from accord.backends.openai.responses import ResponsesReading, read_whole
 from accord.core.sse import EventDecoder
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 
 USAGE = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 12, "output_tokens_details": {"reasoning_tokens": 3}}  # fmt: skip
 COUNTED = {"input_tokens": 9, "output_tokens": 12, "cached_input_tokens": 4, "reasoning_tokens": 3}

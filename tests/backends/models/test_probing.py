@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from accord.backends.failure import EndpointError, Explained, Failure
-from accord.backends.models.probing import (
+from accord.backends.probe import (
     Finding,
     Question,
     found_by,
@@ -19,10 +19,10 @@ from accord.backends.models.probing import (
     refusal_of,
     small_pdf,
 )
-from accord.core.derive import follows_from
+from accord.core.work.derive import follows_from
 from accord.errors import BackendError
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
-from accord.wire.support import SupportLevel
+from accord.wire.manifest import SupportLevel
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 
 END = EndPiece()
 CALL = ToolCallPiece(id="1", name="look_up", input={"word": "pineapple"})

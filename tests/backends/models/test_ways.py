@@ -10,11 +10,11 @@ import pytest
 import trustme
 
 from accord.backends.failure import EndpointError, Failure
-from accord.backends.models.backend import ModelBackend
-from accord.backends.upstream.proxy import proxy_of
+from accord.backends.model import ModelBackend
+from accord.backends.upstream_aiohttp import proxy_of
 from accord.engine import RunningTurn
-from accord.wire.answer import TextPiece
 from accord.wire.packet import StreamPacket
+from accord.wire.work import TextPiece
 from tests.backends.models.faulty import KEY, STREAMED, TEXT, model, pieces_of, refusal
 from tests.backends.models.forwarding import ForwardingProxy
 from tests.client.faulty_server import STREAM_HEAD, Do, FaultyServer, chunk, event, in_turn

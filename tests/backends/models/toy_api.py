@@ -7,11 +7,10 @@ import msgspec
 
 from accord.backends.evidence import Layer
 from accord.backends.failure import Explained, failure_by_status
-from accord.backends.models.api import Asking, Broken
+from accord.backends.model_api import Asking, Broken
 from accord.core.sse import ServerEvent
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece
 from accord.wire.conversation import TextPart
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 
 class _Said(msgspec.Struct):

@@ -7,9 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.json_size import MAX_VALUES
-from accord.core.rpc import Answer, Broken, Call, Failure, Incoming, Notice, answer_line, call_line, read_frames
-from accord.core.rpc.frames import INVALID_REQUEST, TOO_MANY_VALUES
+from accord.core.rpc import (
+    INVALID_REQUEST,
+    TOO_MANY_VALUES,
+    Answer,
+    Broken,
+    Call,
+    Failure,
+    Incoming,
+    Notice,
+    answer_line,
+    call_line,
+    read_frames,
+)
+from accord.core.sizes import MAX_VALUES
 
 ANY_JSON = st.recursive(
     st.none()

@@ -11,15 +11,14 @@ from typing import Final
 
 import pytest
 
-from accord.backends.models.anthropic import AnthropicMessages
-from accord.backends.models.api import ModelApi
-from accord.backends.models.backend import Endpoint, ModelBackend
-from accord.backends.models.openai import OpenAiChat, OpenAiResponses
-from accord.backends.upstream.over_aiohttp import AiohttpUpstream
-from accord.engine.clock import SystemClock
-from accord.wire.answer import AnyPiece, EndPiece, TextPiece
+from accord.backends.anthropic import AnthropicMessages
+from accord.backends.model import Endpoint, ModelBackend
+from accord.backends.model_api import ModelApi
+from accord.backends.openai import OpenAiChat, OpenAiResponses
+from accord.backends.upstream_aiohttp import AiohttpUpstream
+from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 LITELLM = Path(os.environ["ACCORD_PEERS"]).resolve() / "litellm" / "bin" / "litellm"
 SAID: Final = "Hello there."

@@ -12,8 +12,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from accord.cli import assemble, loop, main
-from accord.servers import acp, watch
+from accord.assembly import loop
+from accord.assembly import parts as assemble
+from accord.cli import main
+from accord.servers import acp
+from accord.servers import observability as watch
 from tests.servers.acp.editor import Editor
 
 LOADED = (assemble, loop, acp, watch)

@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from accord.core.permit import ALLOW_OR_REJECT, permission_question
-from accord.servers.acp.opened import OpenSession
+from accord.core.output.agent_work import ALLOW_OR_REJECT, permission_question
 from accord.servers.acp.permits import TurnPermits
+from accord.servers.acp.sessions import OpenSession
 from accord.servers.acp.updates import TurnUpdates
 from accord.stdio import Connection
-from accord.wire.permission import Permission
+from accord.wire.agent_work import Permission
 
 QUESTION = permission_question("Go?", "1", (), {}, ALLOW_OR_REJECT)
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"outcome":{"outcome":"selected","optionId":"allow"}}}\n'

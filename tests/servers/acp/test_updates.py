@@ -15,11 +15,10 @@ from accord.servers.acp.updates import TurnUpdates
 from accord.wire.acp.draft_update import DraftSessionNotification
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.update import OtherUpdate, SessionNotification
-from accord.wire.client import ClientCapabilities
+from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import StreamPacket
-from accord.wire.request import ServiceRequest
-from accord.wire.working import PLAN, TOOL_CALL
+from accord.wire.request import ClientCapabilities, ServiceRequest
 
 Say = Callable[[Turn], Yielded]
 

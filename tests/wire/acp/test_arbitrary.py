@@ -12,17 +12,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from accord.errors import InvalidMessageError
-from accord.wire.acp import (
-    capabilities,
-    draft_content,
-    draft_update,
-    initialize,
-    lenient,
-    rpc,
-    session,
-    tool,
-    update,
-)
+from accord.wire.acp import base as lenient
+from accord.wire.acp import content as draft_content
+from accord.wire.acp import draft_update, initialize, rpc, session, tool, update
+from accord.wire.acp import initialize as capabilities
 from accord.wire.acp import settings as choices
 from accord.wire.message import Message
 from tests.laws import examples

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from accord.wire.acp.capabilities import (
+from accord.wire.acp.initialize import (
     AcpClientCapabilities,
     AgentCapabilities,
     ClientAuthCapabilities,

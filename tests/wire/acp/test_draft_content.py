@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from accord.errors import InvalidMessageError
-from accord.wire.acp.content import TextBlock
-from accord.wire.acp.draft_content import OtherBlock
+from accord.wire.acp.content import OtherBlock, TextBlock
 from accord.wire.acp.session import DraftPromptRequest
 
 

@@ -7,16 +7,7 @@ import pytest
 from pydantic import Field
 
 from accord.errors import InvalidMessageError
-from accord.wire.acp.base import AcpMessage
-from accord.wire.acp.lenient import (
-    Count,
-    Flag,
-    ListOrAbsent,
-    ListOrEmpty,
-    NullIsEmpty,
-    Open,
-    OpenTagged,
-)
+from accord.wire.acp.base import AcpMessage, Count, Flag, ListOrAbsent, ListOrEmpty, NullIsEmpty, Open, OpenTagged
 from accord.wire.acp.tool import ToolKind
 from accord.wire.message import seal
 

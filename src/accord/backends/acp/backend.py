@@ -11,17 +11,15 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
-from accord.backends.acp.manifest import agent_manifest
 from accord.backends.acp.policy import Policy
 from accord.backends.acp.process import AgentProcess, Launch, Timing
-from accord.backends.acp.translate import prompt_blocks
+from accord.backends.acp.request import agent_manifest, prompt_blocks
 from accord.backends.evidence import Layer, from_operator, gather, manifest_of
 from accord.errors import BackendError
-from accord.wire.acp.capabilities import AgentCapabilities
-from accord.wire.answer import AnyPiece, EndPiece
+from accord.wire.acp.initialize import AgentCapabilities
 from accord.wire.capability import ALIASES
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.work import WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
 FIRST_PAUSE_S: Final = 0.5
 MAX_PAUSE_S: Final = 30.0

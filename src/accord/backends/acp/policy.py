@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from accord.core.rpc import Call
 from accord.stdio import RpcError
-from accord.wire.acp.capabilities import AcpClientCapabilities, FileSystemCapabilities
+from accord.wire.acp.initialize import AcpClientCapabilities, FileSystemCapabilities
 from accord.wire.acp.rpc import Method
 from accord.wire.acp.tool import (
     CancelledOutcome,

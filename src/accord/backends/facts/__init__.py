@@ -5,7 +5,7 @@ The face of the room. `find` and `all_models` look things up, `snapshot` tells w
 """
 
 from accord.backends.facts.catalogue import Catalogue, SnapshotError, all_models, find, shipped, snapshot
-from accord.backends.facts.fact import Dispute, Fact, Level, ModelFacts, Snapshot, Source, Unfound
+from accord.backends.facts.snapshot import Dispute, Fact, Level, ModelFacts, Snapshot, Source, Unfound
 
 __all__ = [
     "Catalogue",

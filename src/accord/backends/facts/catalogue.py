@@ -11,9 +11,8 @@ from functools import cache, cached_property
 from pkgutil import get_data
 from typing import Final
 
-from accord.backends.facts.document import Document, SnapshotError, read
-from accord.backends.facts.fact import ModelFacts, Snapshot, Unfound
 from accord.backends.facts.mapping import maker, provider_name
+from accord.backends.facts.snapshot import Document, ModelFacts, Snapshot, SnapshotError, Unfound, read
 
 __all__ = ["SHIPPED", "Catalogue", "SnapshotError", "all_models", "find", "snapshot"]
 

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
-from accord.backends.facts.fact import Dispute, Fact, Level, ModelFacts, Source
 from accord.backends.facts.mapping import NOT_CHAT, ROUTE, ROUTED, RULES, TEXT_MODES, Rule, provider_name
+from accord.backends.facts.snapshot import Dispute, Fact, Level, ModelFacts, Source
 
 Entry: TypeAlias = Mapping[str, object]
 

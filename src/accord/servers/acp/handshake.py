@@ -10,23 +10,25 @@ from typing import Any, Final, cast
 
 from pydantic import ValidationError
 
-from accord.core.validate import Declaration
-from accord.servers.acp.kept import ITEM_METHOD
-from accord.wire.acp.capabilities import (
+from accord.core.prompt import Declaration
+from accord.servers.acp.sessions import ITEM_METHOD
+from accord.wire.acp.content import ContentType
+from accord.wire.acp.initialize import (
     AgentCapabilities,
     DraftAgentCapabilities,
+    DraftInitializeResponse,
     DraftPromptCapabilities,
     DraftSessionCapabilities,
     Implementation,
+    InitializeRequest,
+    InitializeResponse,
     PromptCapabilities,
     SessionCapabilities,
 )
-from accord.wire.acp.content import ContentType
-from accord.wire.acp.initialize import DraftInitializeResponse, InitializeRequest, InitializeResponse
-from accord.wire.client import ClientCapabilities
+from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.event import PresentationEventType
 from accord.wire.message import invalid_message
-from accord.wire.working import PLAN, TOOL_CALL
+from accord.wire.request import ClientCapabilities
 
 STABLE: Final = 1
 DRAFT: Final = 2

@@ -6,14 +6,13 @@ What an answer means is decided in the core; whatever the editor does instead of
 import asyncio
 from typing import Any, Final
 
-from accord.core.permit import read_permission
-from accord.core.rpc import notice_line
-from accord.core.rpc.frames import Id
-from accord.servers.acp.opened import OpenSession
+from accord.core.output.agent_work import read_permission
+from accord.core.rpc import Id, notice_line
+from accord.servers.acp.sessions import OpenSession
 from accord.servers.acp.updates import Asking, TurnUpdates, state_line
 from accord.stdio import Connection, PeerGoneError, RpcError
 from accord.wire.acp.rpc import Method
-from accord.wire.permission import Permission, PermissionQuestion, PermissionStatus
+from accord.wire.agent_work import Permission, PermissionQuestion, PermissionStatus
 
 GONE: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="The client is gone")
 

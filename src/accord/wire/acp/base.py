@@ -1,12 +1,15 @@
-"""The manners that ACP messages share: camelCase outside, snake_case inside, lenient where the protocol is."""
+"""What ACP messages share: camelCase outside, snake_case inside, and how malformed or unknown values are read."""
 
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, NoReturn, TypeVar
 
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, StrictBool, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, core_schema
 
 from accord.wire.message import FreeObject, FreeValue, Message, Tagged
+
+# The manners that ACP messages share: camelCase outside, snake_case inside, lenient where the protocol is.
 
 _MANNERS = ConfigDict(
     extra="allow",
@@ -40,3 +43,115 @@ class AcpTagged(Tagged, frozen=True):
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(default=None, alias="_meta")
+
+
+# How ACP reads what is malformed and what is not known yet.
+#
+# The schema marks where a malformed part counts as its default and where a malformed item is skipped; those marks
+# are spelled here as types. Unions are open: a kind that nobody has heard of is kept whole, while a known kind with
+# a mistake in it is reported as that kind. Known kinds are read in compiled code. Nothing here knows a message.
+
+T = TypeVar("T")
+WordT = TypeVar("WordT")
+
+
+class DefaultIfMalformed:
+    """Reads a malformed part as what `make` gives (`x-deserialize-default-on-error`, where that is not null)."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make: Final = make
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_default_schema(
+            handler(source), default_factory=self._make, default_factory_takes_data=False, on_error="default"
+        )
+
+
+class EmptyIfMalformed:
+    """Reads a malformed list as an empty one; a list that was not sent at all is still missed."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        listed = core_schema.with_default_schema(handler(source), default_factory=_empty, on_error="default")
+        # A default at the top would also stand in for a field that was not sent; one step down it does not.
+        return core_schema.lax_or_strict_schema(listed, listed)
+
+
+class SkipIfMalformed:
+    """Leaves a malformed item out of its list (the schema's `x-deserialize-skip-invalid-items`)."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.with_default_schema(handler(source), on_error="omit")
+
+
+def _empty_if_null(value: Any) -> Any:
+    return [] if value is None else value
+
+
+def _empty() -> list[Any]:
+    return []
+
+
+Flag = Annotated[StrictBool, DefaultIfMalformed(bool)]
+"""True or false; everything else ("true", 1, {}, null) is false."""
+
+ListOrAbsent = Annotated[list[Annotated[T, SkipIfMalformed()]] | None, AbsentIfMalformed()]
+"""An optional list: absent if it is no list, without its malformed items if it is."""
+
+ListOrEmpty = Annotated[list[Annotated[T, SkipIfMalformed()]], EmptyIfMalformed()]
+"""A required list: empty if it is no list, without its malformed items if it is."""
+
+NullIsEmpty = Annotated[list[T], BeforeValidator(_empty_if_null)]
+"""A list whose items must be right; null counts as empty (`x-deserialize-default-on-null`)."""
+
+Open = Annotated[WordT | str, Field(union_mode="left_to_right")]
+"""A word of a vocabulary, or one that a peer knows and we do not."""
+
+Count = Annotated[int, Field(strict=True, ge=0)]
+"""A number of things; never text that looks like one."""
+
+
+class Supported(AcpMessage, frozen=True):
+    """An object whose presence says yes: `{}` is enough, and whatever else it says is kept."""
+
+
+Declared = Annotated[Supported | None, AbsentIfMalformed()]
+"""A capability of the kind that `{}` declares; null and everything malformed mean unsupported."""
+
+
+def known_or_other(known: CoreSchema, other: CoreSchema, tag: str, kinds: Mapping[str, Any]) -> CoreSchema:
+    """A union that reads the known kinds in compiled code and keeps the others whole."""
+    label = to_camel(tag)
+
+    def named(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return value.get(label, value.get(tag))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        return getattr(value, tag, None)
+
+    def read(value: Any, keep: core_schema.ValidatorFunctionWrapHandler) -> Any:
+        # Reached only when no known kind could be read. Without lines of its own, this error leaves
+        # exactly what the known kind had to say.
+        kind = named(value)
+        if not isinstance(kind, str) or kind in kinds:
+            _add_nothing()
+        return keep(value)
+
+    fallback = core_schema.no_info_wrap_validator_function(read, other)
+    # A part knows how to write itself; trying one kind after the other would cost several times as much.
+    written = core_schema.simple_ser_schema("any")
+    return core_schema.union_schema([(known, label), fallback], mode="left_to_right", serialization=written)
+
+
+def _add_nothing() -> NoReturn:
+    raise ValidationError.from_exception_data("known kind", [])
+
+
+class OpenTagged(AcpTagged, frozen=True):
+    """A part that is told apart by one field, open to kinds that are not known yet."""
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        known = super().__get_pydantic_core_schema__(source, handler)
+        other = cls.__dict__.get("other")
+        if other is None:
+            return known
+        return known_or_other(known, handler.generate_schema(other), cls.tag, cls.kinds)

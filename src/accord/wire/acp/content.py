@@ -1,10 +1,15 @@
-"""Content blocks: the five types that both protocol versions know. What an agent takes of them is decided in `core`."""
+"""Content blocks: the five types of both protocol versions, and the draft's open set."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, AcpTagged
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import CoreSchema
+
+from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, AcpTagged, known_or_other
 from accord.wire.message import FreeObject, WrittenAsText, seal
+
+# Content blocks: the five types that both protocol versions know. What an agent takes of them is decided in `core`.
 
 
 class ContentType(StrEnum):
@@ -104,3 +109,22 @@ seal(
         ContentType.RESOURCE: ResourceBlock,
     },
 )
+
+
+# Content blocks as the version 2 draft has them: the five known types, open to new ones.
+
+
+class OtherBlock(AcpMessage, frozen=True):
+    """A block of a type that is not known yet; keeps everything."""
+
+    type: str
+
+
+class _KnownFirst:
+    def __get_pydantic_core_schema__(self, _: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        known, other = handler.generate_schema(ContentBlock), handler.generate_schema(OtherBlock)
+        return known_or_other(known, other, ContentBlock.tag, ContentBlock.kinds)
+
+
+DraftContentBlock = Annotated[ContentBlock | OtherBlock, _KnownFirst()]
+"""A block of a known type, or one that is kept for those who know it."""

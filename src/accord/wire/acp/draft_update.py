@@ -9,10 +9,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
-from accord.wire.acp.content import LenientStr
-from accord.wire.acp.draft_content import DraftContentBlock
-from accord.wire.acp.lenient import ListOrAbsent, Open, OpenTagged, SkipIfMalformed
+from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, ListOrAbsent, Open, OpenTagged, SkipIfMalformed
+from accord.wire.acp.content import DraftContentBlock, LenientStr
 from accord.wire.acp.rpc import RpcError
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.settings import DraftAvailableCommand, DraftSessionConfigOption

@@ -5,10 +5,16 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
-from accord.wire.acp.content import ContentBlock, LenientStr
-from accord.wire.acp.draft_content import DraftContentBlock
-from accord.wire.acp.lenient import ListOrAbsent, ListOrEmpty, NullIsEmpty, OpenTagged, SkipIfMalformed
+from accord.wire.acp.base import (
+    AbsentIfMalformed,
+    AcpMessage,
+    ListOrAbsent,
+    ListOrEmpty,
+    NullIsEmpty,
+    OpenTagged,
+    SkipIfMalformed,
+)
+from accord.wire.acp.content import ContentBlock, DraftContentBlock, LenientStr
 from accord.wire.acp.settings import (
     DraftAvailableCommand,
     DraftSessionConfigOption,

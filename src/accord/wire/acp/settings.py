@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import StrictBool
 
-from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
+from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, ListOrEmpty, Open, OpenTagged
 from accord.wire.acp.content import LenientStr
-from accord.wire.acp.lenient import ListOrEmpty, Open, OpenTagged
 from accord.wire.message import seal
 
 

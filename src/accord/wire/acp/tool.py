@@ -3,10 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
-from accord.wire.acp.content import ContentBlock, LenientStr
-from accord.wire.acp.draft_content import DraftContentBlock
-from accord.wire.acp.lenient import (
+from accord.wire.acp.base import (
+    AbsentIfMalformed,
+    AcpMessage,
     Count,
     Declared,
     ListOrAbsent,
@@ -14,6 +13,7 @@ from accord.wire.acp.lenient import (
     OpenTagged,
     SkipIfMalformed,
 )
+from accord.wire.acp.content import ContentBlock, DraftContentBlock, LenientStr
 from accord.wire.message import FreeValue, seal
 
 

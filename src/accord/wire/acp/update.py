@@ -9,24 +9,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from accord.wire.acp.base import AbsentIfMalformed, AcpMessage
-from accord.wire.acp.content import ContentBlock, LenientStr
-from accord.wire.acp.draft_content import DraftContentBlock
-from accord.wire.acp.lenient import (
-    Count,
-    ListOrAbsent,
-    ListOrEmpty,
-    Open,
-    OpenTagged,
-)
-from accord.wire.acp.settings import (
-    AvailableCommand,
-    SessionConfigOption,
-)
-from accord.wire.acp.tool import (
-    ToolCall,
-    ToolCallUpdate,
-)
+from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, Count, ListOrAbsent, ListOrEmpty, Open, OpenTagged
+from accord.wire.acp.content import ContentBlock, DraftContentBlock, LenientStr
+from accord.wire.acp.settings import AvailableCommand, SessionConfigOption
+from accord.wire.acp.tool import ToolCall, ToolCallUpdate
 from accord.wire.message import seal
 
 

@@ -1,0 +1,1 @@
+"""Traces of ACP conversations: written by the proxy, shown in a terminal or as a page."""

@@ -1,0 +1,1 @@
+"""The one place that picks concrete parts and wires them together."""

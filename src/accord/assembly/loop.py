@@ -1,0 +1,86 @@
+"""The event loop that commands run on: uvloop where there is one, never stopped by a task of an agent.
+
+What an agent's task or callback raises and nothing awaits is logged as an exception of the agent.
+"""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import accord
+from accord.engine.agent_errors import log_agent_error
+
+ResultT = TypeVar("ResultT")
+
+LOG: Final = logging.getLogger("accord.loop")
+OUR_CODE: Final = str(Path(accord.__file__).parent)
+
+
+def event_loop_runner() -> Callable[[Coroutine[Any, Any, ResultT]], ResultT]:
+    """What runs a coroutine to its end.
+
+    asyncio lets `SystemExit` and `KeyboardInterrupt` out of any task or callback through the whole loop. An agent's
+    task that calls `sys.exit()` would so stop the service; here it ends that task alone.
+    """
+    try:
+        import uvloop  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return _run
+    return lambda main: _run(main, uvloop.new_event_loop)
+
+
+def _run(
+    main: Coroutine[Any, Any, ResultT], make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
+) -> ResultT:
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.get_loop().set_exception_handler(report_lost_error)
+        task = runner.get_loop().create_task(main)
+        while True:
+            try:
+                return runner.run(_result(task))
+            except (SystemExit, KeyboardInterrupt, RuntimeError) as error:
+                if task.done():
+                    _ = task.cancelled() or task.exception()  # looked at, so that asyncio does not report it as lost
+                    raise
+                if not _is_contained(error):
+                    raise
+                log_agent_error("A task of an agent tried to stop the process", error)
+
+
+def report_lost_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Log an exception that nothing awaits, as the agent's if it comes from a task or callback that is not ours."""
+    error: BaseException | None = context.get("exception")
+    task: Any = context.get("task") or context.get("future")
+    coroutine = task.get_coro() if hasattr(task, "get_coro") else None
+    code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
+    if isinstance(error, SystemExit | KeyboardInterrupt):
+        return  # it went through the loop, and was logged there
+    if error is None or (code is not None and code.co_filename.startswith(OUR_CODE)):
+        loop.default_exception_handler(context)
+        return
+    stack = context.get("source_traceback") or ()  # known only if asyncio runs in debug mode
+    created = next((frame for frame in reversed(stack) if "asyncio" not in Path(frame.filename).parts), None)
+    fields = {
+        "task": None if code is None else f"{code.co_filename}:{code.co_firstlineno} {code.co_qualname}",
+        "created_at": None if created is None else f"{created.filename}:{created.lineno}",
+    }
+    what = "A task failed and nothing awaited it" if task is not None else "A callback failed"
+    log_agent_error(what, error, fields={name: value for name, value in fields.items() if value is not None})
+
+
+async def _result(task: asyncio.Task[ResultT]) -> ResultT:
+    return await task
+
+
+def _is_contained(error: BaseException) -> bool:
+    match error:
+        case SystemExit():
+            return True
+        case KeyboardInterrupt():
+            # Where the loop itself handles Ctrl-C, as in a service, it is no user who raised this.
+            return signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        case _:
+            return "Event loop stopped before Future completed" in str(error)  # an agent called `loop.stop()`

@@ -1,0 +1,109 @@
+"""Ed25519 keys for receipts: made, read and used with `cryptography`, which the extra `signing` installs.
+
+A signature shows that a chain was written by who holds the key; without one, whoever can write to the store can write a
+whole new chain that is in order.
+"""
+
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from accord.assembly.extras import install_command
+from accord.config import Loaded
+from accord.config.trust import PRIVATE_FILE
+from accord.core.receipt import IsSigned, Sign
+from accord.errors import UsageError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+NOT_INSTALLED: Final = f"signing receipts needs an extra: {install_command('signing')}"
+EXPECTED: Final = "expected an Ed25519 key as PEM, as `accord receipts keygen` writes it"
+
+
+def make_key(file: Path) -> Path:
+    """Write a new private key, for its owner alone, and its public key beside it; gives the latter's file."""
+    try:
+        from cryptography.hazmat.primitives import serialization as pem  # noqa: PLC0415 - an extra
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError(NOT_INSTALLED) from error
+    key, public_file = Ed25519PrivateKey.generate(), file.with_name(file.name + ".pub")
+    private = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
+    public = key.public_key().public_bytes(pem.Encoding.PEM, pem.PublicFormat.SubjectPublicKeyInfo)
+    for path, content, mode in ((file, private, PRIVATE_FILE), (public_file, public, 0o644)):
+        try:
+            with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
+                out.write(content)
+        except FileExistsError:
+            raise UsageError(f"{path}: is there already; a key is never written over") from None
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error
+    return public_file
+
+
+def signer(loaded: Loaded) -> Sign | None:
+    """What signs receipts with the configured key; None without one."""
+    if loaded.config.signing_key is None:
+        return None
+    file = loaded.path_of(loaded.config.signing_key)
+    try:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - an extra
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
+    except ImportError as error:
+        raise UsageError(f"signing_key: {NOT_INSTALLED}") from error
+    try:
+        key = load_pem_private_key(_read(file), password=None)
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{file}: {EXPECTED}") from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise UsageError(f"{file}: {EXPECTED}")
+    return lambda data: b64encode(key.sign(data)).decode()
+
+
+def signature_check(files: Sequence[str]) -> IsSigned | None:
+    """What checks signatures against these public keys, any of which will do; None without a key."""
+    if not files:
+        return None
+    try:
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise UsageError(f"--public-key: {NOT_INSTALLED}") from error
+    keys = [_public_key(Path(file)) for file in files]
+
+    def is_signed(data: bytes, signature: str) -> bool:
+        try:
+            given = b64decode(signature, validate=True)
+        except ValueError:
+            return False
+        for key in keys:
+            try:
+                key.verify(given, data)
+            except InvalidSignature:
+                continue
+            return True
+        return False
+
+    return is_signed
+
+
+def _public_key(file: Path) -> "Ed25519PublicKey":
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey  # noqa: PLC0415 - an extra
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
+
+    try:
+        key = load_pem_public_key(_read(file))
+    except (ValueError, TypeError) as error:
+        raise UsageError(f"{file}: {EXPECTED}") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise UsageError(f"{file}: {EXPECTED}")
+    return key
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror}") from error

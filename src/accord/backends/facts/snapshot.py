@@ -1,0 +1,199 @@
+"""Model facts: their values, and the snapshot file they are stored in."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Final, Literal, TypeAlias
+
+# The values that model facts are made of.
+#
+# A fact says what one source states about one capability of one provider's model. A capability without a
+# fact is *unknown*: whether that counts as a no is a policy, and policies do not live here. This module does
+# not know where facts come from, how they are stored or how a model is looked up.
+
+Level: TypeAlias = Literal["native", "unsupported"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What one source states: the level, who says so, and the day its data was made."""
+
+    level: Level
+    source: str
+    date: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dispute:
+    """A capability on which sources contradict each other: the fact that was kept and those overruled."""
+
+    capability: str
+    kept: Fact
+    overruled: tuple[Fact, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Everything known about one model at one provider."""
+
+    provider: str
+    model: str
+    facts: Mapping[str, Fact]
+    disputed: tuple[Dispute, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The pair as one writes it: `provider/model`."""
+        return f"{self.provider}/{self.model}"
+
+    def manifest(self) -> dict[str, str]:
+        """The known facts as a capability manifest; what is unknown is left out."""
+        return {capability: fact.level for capability, fact in self.facts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Unfound:
+    """No model of that name: either several providers have it, or none has and these names come near."""
+
+    asked: str
+    candidates: tuple[str, ...]
+    ambiguous: bool = False
+
+    @property
+    def message(self) -> str:
+        """One line for a person."""
+        shown = ", ".join(self.candidates[:8]) + (", …" if len(self.candidates) > 8 else "")
+        if self.ambiguous:
+            return f"{self.asked!r} is offered by {len(self.candidates)} providers, choose one: {shown}"
+        return f"no facts about a model named {self.asked!r}" + (f"; did you mean {shown}?" if shown else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One release of open data that was read, and how much of the snapshot rests on it."""
+
+    name: str
+    version: str
+    date: str
+    dated_by: str
+    licence: str
+    copyright: str
+    models: int = 0
+    facts: int = 0
+
+    @property
+    def label(self) -> str:
+        """Name and version, as a fact cites it."""
+        return f"{self.name} {self.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a catalogue holds, counted."""
+
+    sources: tuple[Source, ...]
+    capabilities: tuple[str, ...]
+    models: int
+    facts: int
+    disputes: int
+
+
+# The shape of the snapshot file, written and read in one place.
+#
+# JSON, one model a line, so that a refresh can be reviewed as a diff. A model is a list of statements, one for
+# each source that speaks: `"litellm +tool_use -audio"` is LiteLLM's yes and no, and a statement that begins
+# with `!` was overruled by another. This module does not know where the file lies or how a model is found.
+
+FORMAT: Final = 1
+SIGNS: Final[Mapping[Level, str]] = {"native": "+", "unsupported": "-"}
+LEVELS: Final[Mapping[str, Level]] = {sign: level for level, sign in SIGNS.items()}
+
+Statements: TypeAlias = Sequence[str]
+
+
+class SnapshotError(ValueError):
+    """A snapshot file that is not what this module writes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A snapshot as it lies in the file: models are kept as statements until somebody asks."""
+
+    sources: tuple[Source, ...]
+    models: Mapping[str, Mapping[str, Statements]]
+
+    def facts(self, provider: str, model: str) -> ModelFacts:
+        """The statements about one pair, spelled out."""
+        try:
+            return self._spelled_out(provider, model)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+            problem = f"the snapshot's statements about {provider}/{model} cannot be read: {error!r}"
+            raise SnapshotError(problem) from error
+
+    def _spelled_out(self, provider: str, model: str) -> ModelFacts:
+        sources = {source.name: source for source in self.sources}
+        facts: dict[str, Fact] = {}
+        overruled: defaultdict[str, list[Fact]] = defaultdict(list)
+        for statement in self.models[provider][model]:
+            who, *said = statement.removeprefix("!").split()
+            source = sources[who]
+            for word in said:
+                fact = _fact(LEVELS[word[0]], source)
+                if statement.startswith("!"):
+                    overruled[word[1:]].append(fact)
+                else:
+                    facts[word[1:]] = fact
+        disputed = tuple(Dispute(name, facts[name], tuple(overruled[name])) for name in sorted(overruled))
+        return ModelFacts(provider, model, {name: facts[name] for name in sorted(facts)}, disputed)
+
+
+def read(content: bytes | str) -> Document:
+    """A snapshot's text, checked in its outline."""
+    try:
+        outline = json.loads(content)
+        version = outline["format"]
+        sources = tuple(Source(**source) for source in outline["sources"])
+        models = {provider: dict(models) for provider, models in outline["models"].items()}
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        problem = f"not a snapshot of model facts; expected JSON as `make models` writes it: {error}"
+        raise SnapshotError(problem) from error
+    if version != FORMAT:
+        problem = f"the snapshot has format {version!r}, expected {FORMAT}"
+        raise SnapshotError(problem)
+    return Document(sources, models)
+
+
+def write(models: Iterable[ModelFacts], sources: Sequence[Source]) -> str:
+    """The snapshot's text; the same models and sources give the same text."""
+    names = {source.label: source.name for source in sources}
+    providers: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
+    for model in models:
+        providers[model.provider][model.model] = _statements(model, names)
+    blocks = ",\n".join(f"{json.dumps(name)}:{{\n{_lines(providers[name])}\n}}" for name in sorted(providers))
+    told = ",\n".join(json.dumps(asdict(source)) for source in sources)
+    return f'{{"format":{FORMAT},\n"sources":[\n{told}\n],\n"models":{{\n{blocks}\n}}}}\n'
+
+
+def _lines(models: Mapping[str, Statements]) -> str:
+    return ",\n".join(
+        f"{json.dumps(name, ensure_ascii=False)}:{json.dumps(models[name], separators=(',', ':'))}"
+        for name in sorted(models)
+    )
+
+
+def _statements(model: ModelFacts, names: Mapping[str, str]) -> list[str]:
+    said: defaultdict[tuple[bool, str], list[str]] = defaultdict(list)
+    for capability in sorted(model.facts):
+        fact = model.facts[capability]
+        said[False, names[fact.source]].append(SIGNS[fact.level] + capability)
+    for dispute in model.disputed:
+        for fact in dispute.overruled:
+            said[True, names[fact.source]].append(SIGNS[fact.level] + dispute.capability)
+    return [f"{'!' * lost}{who} {' '.join(said[lost, who])}" for lost, who in sorted(said)]
+
+
+@cache
+def _fact(level: Level, source: Source) -> Fact:
+    return Fact(level, source.label, source.date)

@@ -1,1 +1,0 @@
-"""Model APIs: how each is spoken, by pure functions, and the one backend that speaks any of them over an upstream."""

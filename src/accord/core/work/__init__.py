@@ -1,0 +1,1 @@
+"""Edge 2, work to backend: derive, negotiate, plan, emulate."""

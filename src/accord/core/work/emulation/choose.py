@@ -1,0 +1,126 @@
+"""Finds who performs a strategy: from the labels of `engine.py` to the emulations that really happen.
+
+An opt-in preset (decision 13) labels all that Accord can perform. A label that nobody performs is a warning and never
+an emulation: `post_processing` for `logprobs` promises what no one does.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final, assert_never, cast
+
+from accord.core.work.emulation.base import DEFAULT_RETRIES, Emulation
+from accord.core.work.emulation.engine import EmulationEngine, not_emulated
+from accord.core.work.emulation.image_input import ImageInput, ImageWords
+from accord.core.work.emulation.injection import ExtendedThinking, Injected, SystemMessage
+from accord.core.work.emulation.streaming import PIECE_CHARS, StopSequences, Streaming
+from accord.core.work.emulation.structured_output import JsonMode, StructuredOutput
+from accord.core.work.emulation.tool_use import ToolUse
+from accord.wire.capability import ALIASES, Capability
+from accord.wire.emulation import (
+    AnyStrategy,
+    Disabled,
+    Effect,
+    EmulationConfig,
+    EmulationEntry,
+    EmulationReport,
+    EmulationStrategy,
+    PostProcessing,
+    SystemPromptInjection,
+)
+
+NOT_PERFORMED: Final = "Nothing performs this post-processing"
+
+
+@dataclass(frozen=True, slots=True)
+class EmulationSettings:
+    """What an operator can set, and the words for images that a caller has got from elsewhere, with how.
+
+    `describe_images_with` names the backend that images may be shown to; `describe_images.py` gets the words there.
+    `marker` tells what Accord writes into a prompt from what others wrote: whoever sends an order makes a random one.
+    """
+
+    max_retries: int = DEFAULT_RETRIES
+    marker: str = ""
+    piece_chars: int = PIECE_CHARS
+    describe_images_with: str | None = None
+    image_words: Mapping[int, ImageWords] = field(default_factory=lambda: MappingProxyType(dict[int, ImageWords]()))
+    image_effects: tuple[Effect, ...] = ()
+
+
+DEFAULT_SETTINGS: Final = EmulationSettings()
+
+PERFORMERS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = MappingProxyType(
+    {
+        Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: lambda settings: StructuredOutput(settings.max_retries),
+        Capability.JSON_MODE: lambda settings: JsonMode(settings.max_retries),
+        Capability.TOOL_USE: lambda settings: ToolUse(settings.max_retries, settings.marker),
+        Capability.STOP_SEQUENCES: lambda _: StopSequences(),
+        Capability.SYSTEM_MESSAGE: lambda _: SystemMessage(),
+        Capability.STREAMING: lambda settings: Streaming(settings.piece_chars),
+        Capability.IMAGE_INPUT: lambda settings: ImageInput(settings.image_words, settings.image_effects),
+        Capability.EXTENDED_THINKING: lambda _: ExtendedThinking(),
+    }
+)
+"""Who performs what. An alias is performed under its other name."""
+
+PRESET: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
+    {name: label for name, perform in PERFORMERS.items() if (label := perform(DEFAULT_SETTINGS).strategy)}
+)
+"""Every emulation that Accord performs, with its label; an operator opts in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The emulations to perform, and the report that says so."""
+
+    emulations: tuple[Emulation, ...]
+    report: EmulationReport
+
+
+def preset_config(names: Iterable[str] = tuple(PRESET)) -> EmulationConfig:
+    """A configuration with the preset's strategies for these capabilities, or for all of them."""
+    return EmulationConfig(strategies={str(name): PRESET[performed_name(name)] for name in names})
+
+
+def choose(
+    config: EmulationConfig | Mapping[str, Any],
+    capabilities: Iterable[str],
+    settings: EmulationSettings | None = None,
+) -> Chosen:
+    """Who stands in for these capabilities, each once, and a warning for every one that nobody stands in for."""
+    engine, settings = EmulationEngine(config), settings or DEFAULT_SETTINGS
+    chosen: dict[str, Emulation] = {}
+    report = EmulationReport.trusted()
+    for name in map(str, capabilities):
+        strategy = cast("AnyStrategy", engine.resolve(name))
+        if emulation := emulation_for(name, strategy, settings):
+            chosen.setdefault(performed_name(name), emulation)
+            report.applied.append(EmulationEntry(capability=name, strategy=strategy))
+        else:
+            reason = strategy.reason if isinstance(strategy, Disabled) else NOT_PERFORMED
+            report.warnings.append(not_emulated(name, reason))
+    return Chosen(tuple(chosen.values()), report)
+
+
+def emulation_for(capability: str, strategy: EmulationStrategy, settings: EmulationSettings) -> Emulation | None:
+    """Who performs this strategy for this capability, if anyone does."""
+    name = performed_name(capability)
+    strategy = cast("AnyStrategy", strategy)
+    match strategy:
+        case SystemPromptInjection():
+            if name == Capability.EXTENDED_THINKING:
+                return ExtendedThinking(strategy)
+            return Injected(name, strategy)
+        case PostProcessing():
+            return PERFORMERS[name](settings) if name in PERFORMERS else None
+        case Disabled():
+            return None
+        case _:
+            assert_never(strategy)
+
+
+def performed_name(capability: str) -> str:
+    """The name under which a capability is performed: its own, or its alias's."""
+    alias = ALIASES.get(capability)
+    return str(alias) if alias in PERFORMERS and capability not in PERFORMERS else str(capability)

@@ -1,0 +1,105 @@
+"""ABP's emulation engine: which strategy stands in for a capability, and its account (decisions 13, 14 and 15).
+
+It labels, and injects prompts; nothing more, as ABP specifies. What happens to an answer is performed by the emulations
+beside it, which `choose.py` finds by these same labels.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Self, assert_never, cast
+
+from accord.core.work.emulation.base import with_prompt
+from accord.errors import UsageError
+from accord.wire.capability import ALIASES, Capability, pascal_case, snake_case
+from accord.wire.conversation import Conversation
+from accord.wire.emulation import (
+    AnyStrategy,
+    Disabled,
+    EmulationConfig,
+    EmulationEntry,
+    EmulationReport,
+    EmulationStrategy,
+    PostProcessing,
+    SystemPromptInjection,
+)
+from accord.wire.message import as_model
+
+DEFAULTS: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
+    {
+        Capability.EXTENDED_THINKING: SystemPromptInjection(prompt="Think step by step before answering."),
+        Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: PostProcessing(detail="Parse and validate JSON from text response"),
+        Capability.CODE_EXECUTION: Disabled(reason="Cannot safely emulate sandboxed code execution"),
+    }
+)
+"""The specification's own table; every other capability is disabled."""
+
+CONFIG: Final = """{"strategies": {"extended_thinking": {"type": "disabled", "reason": "too slow"}}}"""
+CONVERSATION: Final = """{"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]}"""
+"""What a dict for each argument looks like, for the message of a wrong call."""
+
+
+def default_strategy(capability: str) -> EmulationStrategy:
+    """How this capability is stood in for unless the operator says otherwise."""
+    capability = snake_case(capability)
+    return DEFAULTS.get(capability) or Disabled(reason=f"No emulation available for {pascal_case(capability)}")
+
+
+def can_emulate(capability: str) -> bool:
+    """Whether the default strategy does anything."""
+    return not isinstance(default_strategy(capability), Disabled)
+
+
+def not_emulated(capability: str, reason: str) -> str:
+    """The warning for a capability that nothing stands in for."""
+    return f"Capability {pascal_case(capability)} not emulated: {reason}"
+
+
+class EmulationEngine:
+    """The operator's strategies, ready to be applied."""
+
+    def __init__(self, config: EmulationConfig | Mapping[str, Any]) -> None:
+        self.config: Final = as_model(EmulationConfig, config, "config", CONFIG)
+
+    @classmethod
+    def with_defaults(cls) -> Self:
+        """An engine that knows the specification's strategies only."""
+        return cls(EmulationConfig())
+
+    def resolve(self, capability: str) -> EmulationStrategy:
+        """The strategy for this capability: the operator's, under its own name or its alias, else the default."""
+        capability = snake_case(capability)
+        chosen = self.config.strategies
+        return chosen.get(capability) or chosen.get(ALIASES.get(capability, "")) or default_strategy(capability)
+
+    def apply(self, capabilities: Iterable[str], conversation: Conversation | dict[str, Any]) -> EmulationReport:
+        """The account of each capability in turn; prompts are injected into the conversation that is given."""
+        if isinstance(capabilities, str):
+            raise UsageError(f'capabilities: expected a list of names such as ["{capabilities}"], not a single name')
+        if not isinstance(conversation, Conversation):
+            parsed = as_model(Conversation, conversation, "conversation", CONVERSATION)
+            report = self.apply(capabilities, parsed)
+            conversation["messages"] = parsed.dump()["messages"]
+            return report
+        report = EmulationReport()
+        for name in map(snake_case, map(str, capabilities)):
+            strategy = cast("AnyStrategy", self.resolve(name))
+            match strategy:
+                case SystemPromptInjection():
+                    conversation.messages[:] = with_prompt(conversation.messages, strategy.prompt)
+                    report.applied.append(EmulationEntry(capability=name, strategy=strategy))
+                case PostProcessing():
+                    report.applied.append(EmulationEntry(capability=name, strategy=strategy))
+                case Disabled():
+                    report.warnings.append(not_emulated(name, strategy.reason))
+                case _:
+                    assert_never(strategy)
+        return report
+
+
+def apply_emulation(
+    config: EmulationConfig | Mapping[str, Any],
+    capabilities: Iterable[str],
+    conversation: Conversation | dict[str, Any],
+) -> EmulationReport:
+    """What `EmulationEngine(config).apply` does, in one call."""
+    return EmulationEngine(config).apply(capabilities, conversation)

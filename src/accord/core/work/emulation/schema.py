@@ -1,0 +1,310 @@
+"""Validate a value against a JSON Schema within bounds. The only user of the JSON Schema validator."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn, Protocol, cast
+
+from accord.errors import InvalidMessageError, Problem
+
+# Bounds the work of holding a value against a JSON Schema, before the validator does any of it.
+#
+# The validator holds the interpreter's lock while it works, so neither a thread nor a time limit could interrupt it:
+# what would take too long must not be started. Two costs can explode. References that fan out (`d0` refers to `d1`
+# twice, `d1` to `d2` twice, …) make every judgement exponential in the size of the schema. Collecting the errors of
+# `anyOf` and `oneOf` visits every branch at every level, which is exponential in the depth of the value if the schema
+# is recursive.
+#
+# It estimates from above and judges nothing.
+
+MAX_SCHEMA_DEPTH: Final = 150
+MAX_EXPANDED: Final = 50_000
+"""How many subschemas there may be once every reference that does not lead back to itself is written out."""
+MAX_CHECKS: Final = 20_000_000
+"""How many subschemas times values a judgement may take; about 0.2 s."""
+MAX_DETAIL_COST: Final = 20_000
+"""How expensive the errors of one value may be to collect; measured at 1 to 5 µs a unit, so at most about 0.1 s."""
+BRANCH_FACTOR: Final = 10
+"""An error inside a branch is kept in every error around it, and costs about this much more than one outside."""
+
+_LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
+_MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
+_SINGLE: Final = frozenset(
+    {"not", "if", "then", "else", "items", "additionalItems", "additionalProperties", "contains", "propertyNames"}
+    | {"unevaluatedItems", "unevaluatedProperties"}
+)
+_REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_BRANCHES: Final = frozenset({"anyOf", "oneOf"})
+_SAME_VALUE: Final = frozenset({"allOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
+"""Keywords whose subschemas judge the value itself, as references and branches do; the others judge what is in it."""
+
+Node = Mapping[str, Any]
+
+
+class _TooExpensiveError(Exception):
+    pass
+
+
+class SchemaCost:
+    """What judging by one schema costs; raises `ValueError` with the reason if that has no bound."""
+
+    def __init__(self, schema: Node) -> None:
+        self.root: Final = schema
+        self._anchors: Final = {"#": schema}
+        self._index(schema, 0)
+        self._expanded: Final = self._expand(schema, {}, set())
+
+    def can_judge(self, value: Any) -> bool:
+        """Whether the value is small enough to be held against the schema."""
+        return _size(value, MAX_CHECKS // self._expanded) is not None
+
+    def can_explain(self, value: Any) -> bool:
+        """Whether all errors of the value may be collected."""
+        try:
+            return _Explaining(self).cost(self.root, value, 1, ()) <= MAX_DETAIL_COST
+        except _TooExpensiveError:
+            return False
+
+    def subschemas(self, schema: Node) -> Iterator[tuple[str, Any, Node]]:
+        """Every subschema with its keyword and its name or place there; references are followed."""
+        for keyword, inner in schema.items():
+            if keyword in _REFERENCES:
+                yield keyword, None, self._follow(inner)
+            else:
+                yield from ((keyword, place, each) for place, each in _inside(keyword, inner))
+
+    def _follow(self, reference: Any) -> Node:
+        found: Any = self._anchors.get(reference)
+        if found is None and isinstance(reference, str) and reference.startswith("#/"):
+            found = self.root
+            for step in reference[2:].split("/"):
+                name = step.replace("~1", "/").replace("~0", "~")
+                if isinstance(found, list):
+                    found = dict(enumerate(cast("list[Any]", found))).get(int(name) if name.isdigit() else -1)
+                else:
+                    found = cast("Node", found).get(name) if isinstance(found, Mapping) else None
+        if isinstance(found, bool):
+            return {}
+        if not isinstance(found, Mapping):
+            raise ValueError(
+                'should refer to its own parts as "#/…" or by an anchor; other references are not followed'
+            )
+        return cast("Node", found)
+
+    def _index(self, schema: Any, depth: int) -> None:
+        """Find the anchors, anywhere, also where no keyword is known."""
+        if depth > MAX_SCHEMA_DEPTH:
+            raise ValueError(f"should be nested at most {MAX_SCHEMA_DEPTH} deep")
+        if isinstance(schema, Mapping):
+            node = cast("Node", schema)
+            if depth and isinstance(node.get("$id"), str) and "$ref" in str(node):
+                # Inside a part with an address of its own, "#" means that part.
+                raise ValueError('should have an "$id" at its top only')
+            for keyword in ("$anchor", "$dynamicAnchor"):
+                if isinstance(name := node.get(keyword), str):
+                    self._anchors.setdefault(f"#{name}", node)
+        for inner in _children(schema):
+            self._index(inner, depth + 1)
+
+    def _expand(self, schema: Node, known: dict[int, int], above: set[int]) -> int:
+        if id(schema) in above:
+            return 1  # the validator remembers its verdicts on what leads back to itself
+        if id(schema) not in known:
+            above.add(id(schema))
+            listed = schema.get("enum")
+            cost = 1 + (len(cast("list[Any]", listed)) if isinstance(listed, list) else 0)
+            for _, _, inner in self.subschemas(schema):
+                cost += self._expand(inner, known, above)
+                if cost > MAX_EXPANDED or len(above) > MAX_SCHEMA_DEPTH:
+                    raise ValueError(
+                        f"should have at most {MAX_EXPANDED} parts, nested at most {MAX_SCHEMA_DEPTH} deep, "
+                        "with its references written out"
+                    )
+            above.discard(id(schema))
+            known[id(schema)] = cost
+        return known[id(schema)]
+
+
+class _Explaining:
+    """Counts what collecting errors visits: every subschema that applies, weighted by the size of its value."""
+
+    def __init__(self, schema: SchemaCost) -> None:
+        self._schema: Final = schema
+        self._known: Final[dict[tuple[int, int, int], int]] = {}
+        self._sizes: Final[dict[int, int]] = {}
+
+    def cost(self, schema: Node, value: Any, factor: int, above: tuple[tuple[int, int], ...]) -> int:
+        key, here = (id(schema), id(value), factor), (id(schema), id(value))
+        if key in self._known:
+            return self._known[key]
+        if len(self._known) > MAX_DETAIL_COST or len(above) > MAX_SCHEMA_DEPTH or here in above:
+            raise _TooExpensiveError
+        above = (*above, here)
+        total = factor * self._weight(value)
+        for keyword, place, inner in self._schema.subschemas(schema):
+            if keyword in _BRANCHES:
+                total += self.cost(inner, value, BRANCH_FACTOR, above)
+            elif keyword in _SAME_VALUE or keyword in _REFERENCES:
+                total += self.cost(inner, value, factor, above)
+            else:
+                total += sum(self.cost(inner, each, factor, above) for each in _judged(keyword, place, value))
+            if total > MAX_DETAIL_COST:
+                raise _TooExpensiveError
+        self._known[key] = total
+        return total
+
+    def _weight(self, value: Any) -> int:
+        if (size := self._sizes.get(id(value))) is None:
+            size = _size(value, MAX_DETAIL_COST)
+            if size is None:
+                raise _TooExpensiveError
+            self._sizes[id(value)] = size
+        return size
+
+
+def _inside(keyword: str, inner: Any) -> Iterable[tuple[Any, Node]]:
+    """The subschemas that a keyword holds. True and false are subschemas that cost nothing."""
+    found: Iterable[tuple[Any, Any]] = ()
+    if keyword in _LISTS and isinstance(inner, list):
+        found = enumerate(cast("list[Any]", inner))
+    elif keyword in _MAPS and isinstance(inner, Mapping):
+        found = cast("Node", inner).items()
+    elif keyword in _SINGLE:
+        found = ((None, inner),)
+    return ((place, cast("Node", each)) for place, each in found if isinstance(each, Mapping))
+
+
+def _judged(keyword: str, place: Any, value: Any) -> Iterable[Any]:
+    """What of the value such a subschema may be held against."""
+    if keyword == "properties":
+        inside = cast("Node", value) if isinstance(value, dict) else dict[str, Any]()
+        return (inside[place],) if place in inside else ()
+    return _children(value)
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        return cast("Node", value).values()
+    return cast("list[Any]", value) if isinstance(value, list) else ()
+
+
+def _size(value: Any, most: int) -> int | None:
+    """How many values there are in this one; nothing if they are more than `most`."""
+    count, left = 1, [iter(_children(value))]
+    while left:
+        for inner in left[-1]:
+            count += 1
+            if count > most:
+                return None
+            if isinstance(inner, dict | list):
+                left.append(iter(_children(inner)))
+                break
+        else:
+            left.pop()
+    return count
+
+
+# Tells whether a value fits a JSON Schema, and where it does not: the only place that uses the validator.
+#
+# Draft 2020-12 unless the schema names another. Nothing is ever fetched: a reference leads inside the schema or the
+# schema is refused. The cheap question (does it fit?) is asked first; details are collected only where
+# `schema_cost.py` finds that affordable. The validator (jsonschema-rs) is imported with the first schema.
+
+WHOLE: Final = "(the whole value)"
+MAX_FINDINGS: Final = 8
+MAX_FINDING_CHARS: Final = 240
+BACKTRACK_LIMIT: Final = 10_000
+"""How many steps a `pattern` with look-around may take on one text."""
+
+_MASK: Final = "this value"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a value: `message` for whoever wrote it, `record` for receipts.
+
+    The message may repeat member names that the value has. The record is made of the schema and of our own words.
+    """
+
+    message: str
+    record: str
+
+
+TOO_LARGE: Final = Finding(
+    f"{WHOLE}: is too large to be checked against the schema; make it shorter",
+    "the value is too large to be checked against the schema",
+)
+NO_DETAILS: Final = Finding(
+    f"{WHOLE}: is not valid against the schema, which has too many alternatives to name them all",
+    "the value is not valid against the schema; it has too many alternatives to list the errors",
+)
+
+
+class _Error(Protocol):
+    @property
+    def message(self) -> str: ...
+    @property
+    def instance_path(self) -> Sequence[str | int]: ...
+    @property
+    def schema_path(self) -> Sequence[str | int]: ...
+    @property
+    def kind(self) -> object: ...
+
+
+class SchemaFit:
+    """A schema, ready to be held against values; raises `InvalidMessageError` if it is broken or too complex."""
+
+    def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
+        import jsonschema_rs  # noqa: PLC0415 - importing Accord stays light
+
+        try:
+            self._cost = SchemaCost(schema)
+        except ValueError as error:
+            raise InvalidMessageError(name, [Problem(WHOLE, str(error))]) from None
+        patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT)
+        try:
+            self._validator = jsonschema_rs.validator_for(
+                dict(schema), mask=_MASK, retriever=_never_fetched, pattern_options=patterns
+            )
+        except jsonschema_rs.ValidationError as error:
+            raise InvalidMessageError(name, [Problem(_pointer(error.instance_path), _short(error.message))]) from None
+        except ValueError:
+            raise InvalidMessageError(name, [Problem(WHOLE, "should be text that UTF-8 can carry")]) from None
+
+    def fits(self, value: Any) -> bool:
+        """Whether the value is valid; one that is too large to be checked is not."""
+        return self._cost.can_judge(value) and self._validator.is_valid(value)
+
+    def findings(self, value: Any) -> list[Finding]:
+        """What is wrong with the value; empty if it fits."""
+        if not self._cost.can_judge(value):
+            return [TOO_LARGE]
+        if self._validator.is_valid(value):
+            return []
+        if not self._cost.can_explain(value):
+            return [NO_DETAILS]
+        errors: Sequence[_Error] = [*self._validator.iter_errors(value)]
+        return [_finding(error) for error in errors[:MAX_FINDINGS]] or [NO_DETAILS]
+
+
+def _never_fetched(uri: str) -> NoReturn:  # noqa: ARG001 - the validator names what it would have fetched
+    raise ValueError("schemas are not fetched")
+
+
+def _finding(error: _Error) -> Finding:
+    keyword = error.schema_path[-1] if error.schema_path else "schema"
+    return Finding(_message(error), _short(f"does not meet {_pointer(error.schema_path)} of the schema ({keyword})"))
+
+
+def _message(error: _Error) -> str:
+    # Of "none of these", a model learns something only from what each of them would have wanted.
+    branches: Sequence[Sequence[_Error]] = getattr(error.kind, "context", ())
+    wanted = "; or ".join(_message(branch[0]) for branch in branches if branch)
+    return _short(f"{_pointer(error.instance_path)}: {error.message}" + (f" ({wanted})" if wanted else ""))
+
+
+def _pointer(path: Sequence[str | int]) -> str:
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in path) or WHOLE
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_FINDING_CHARS else text[: MAX_FINDING_CHARS - 1] + "…"

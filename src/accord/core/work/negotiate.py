@@ -1,0 +1,188 @@
+"""Compare what a backend declares with what the work requires (ABP; decisions 10, 11 and 15)."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, Generic, TypeVar
+
+from accord.errors import UsageError
+from accord.wire.capability import ALIASES, pascal_case, snake_case
+from accord.wire.manifest import (
+    SATISFIED_BY,
+    CapabilityManifest,
+    CapabilityRequirement,
+    CapabilityRequirements,
+    CompatibilityReport,
+    NegotiationResult,
+    ReportedEmulated,
+    ReportedNative,
+    ReportedSupport,
+    ReportedUnsupported,
+    SupportLevel,
+)
+from accord.wire.message import as_model
+
+# Remembers answers to questions that are asked again with the very same objects and the same words.
+#
+# A key is the identity of the objects, which costs nothing to compute, what else was said, by its value, and a copy
+# of what the objects held: an object that was changed since is a new question. Bounded, oldest out first. Knows
+# nothing of what is asked.
+
+AnswerT = TypeVar("AnswerT")
+
+
+class Recall(Generic[AnswerT]):
+    """The answers to the last questions."""
+
+    __slots__ = ("_answers", "_size")
+
+    def __init__(self, size: int = 256) -> None:
+        self._size: Final = size
+        # The objects are kept beside their answer, so that an identity cannot come to mean another object.
+        self._answers: Final[dict[Hashable, tuple[tuple[Any, ...], tuple[Any, ...], AnswerT]]] = {}
+
+    def answer(
+        self, asked: tuple[Any, ...], held: tuple[Any, ...], find: Callable[[], AnswerT], said: Hashable = None
+    ) -> AnswerT:
+        """The answer for these objects, which hold this; found now if it is not remembered."""
+        key = (said, *map(id, asked))
+        known = self._answers.get(key)
+        if known is not None and known[1] == held:
+            return known[2]
+        answer = find()
+        self._answers[key] = (asked, tuple(map(_copy, held)), answer)
+        if len(self._answers) > self._size:
+            self._answers.pop(next(iter(self._answers)), None)
+        return answer
+
+
+def _copy(held: Any) -> Any:
+    return held.copy()
+
+
+# Compares what a backend declares with what the work requires (ABP; decisions 10, 11 and 15).
+#
+# Looks at the manifest only. Whether Accord itself could stand in for what is missing is `plan`'s question, and
+# the two labels, emulated by the backend and emulated by Accord, never mix.
+
+NOT_DECLARED: Final = "not declared"
+
+BELOW_NATIVE: Final[Mapping[str, str]] = MappingProxyType(
+    {"unsupported": "declared unsupported", "emulated": "emulated is below native"}
+)
+"""Why a declared level does not do."""
+
+MANIFEST: Final = """{"streaming": "native"}"""
+REQUIREMENTS: Final = """{"required": [{"capability": "streaming", "min_support": "native"}]}"""
+RESULT: Final = """{"native": ["streaming"], "emulatable": [], "unsupported": []}"""
+"""What a dict for each argument looks like, for the message of a wrong call."""
+
+_NATIVE: Final = ReportedNative()
+_UNSUPPORTED: Final = ReportedUnsupported()
+
+
+def declared_level(manifest: CapabilityManifest, capability: str) -> SupportLevel | None:
+    """The level declared for this capability or for its alias; its own name wins."""
+    level = manifest.root.get(capability)
+    if level is None and (alias := ALIASES.get(capability)):
+        level = manifest.root.get(alias)
+    return level
+
+
+def check_capability(manifest: CapabilityManifest | Mapping[str, Any], capability: str) -> ReportedSupport:
+    """How one capability is supported, as a report tells it."""
+    if not isinstance(capability, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
+        raise UsageError(f'capability: expected a name such as "streaming", not {type(capability).__name__}')
+    level = declared_level(as_model(CapabilityManifest, manifest, "manifest", MANIFEST), snake_case(capability))
+    if level is None or level.root == "unsupported":
+        return _UNSUPPORTED
+    if level.root == "native":
+        return _NATIVE
+    return _emulated(None if level.reason is None else f"restricted: {level.reason}")
+
+
+def negotiate(
+    manifest: CapabilityManifest | Mapping[str, Any], requirements: CapabilityRequirements | Mapping[str, Any]
+) -> NegotiationResult:
+    """Every required capability in the list that the manifest earns it. Asking again with the same pair is quick."""
+    manifest = as_model(CapabilityManifest, manifest, "manifest", MANIFEST)
+    requirements = as_model(CapabilityRequirements, requirements, "requirements", REQUIREMENTS)
+    return _NEGOTIATED.answer(
+        (manifest, requirements),
+        (manifest.root, requirements.required),
+        lambda: compare(manifest, requirements.required),
+    )
+
+
+def generate_report(result: NegotiationResult | Mapping[str, Any]) -> CompatibilityReport:
+    """The result as counts, one sentence and details. Asking again with the same result is quick."""
+    result = as_model(NegotiationResult, result, "result", RESULT)
+    return _REPORTED.answer(
+        (result,), (result.native, result.emulatable, result.unsupported, result.strategies), lambda: _report(result)
+    )
+
+
+def compare(manifest: CapabilityManifest, required: Iterable[CapabilityRequirement]) -> NegotiationResult:
+    """What `negotiate` says, found anew: for requirements that nobody will ask about again."""
+    native: list[str] = []
+    emulatable: list[str] = []
+    unsupported: list[str] = []
+    reasons: dict[str, str] = {}
+    strategies: dict[str, str] = {}
+    declared = manifest.root
+    for requirement in required:
+        name = requirement.capability
+        level = declared.get(name) or declared_level(manifest, name)
+        offered = None if level is None else level.root
+        if offered == "native":
+            native.append(name)
+        elif level is None or level.kind not in SATISFIED_BY[requirement.min_support]:
+            unsupported.append(name)
+            reasons[name] = shortfall(level)
+        elif offered == "emulated":
+            emulatable.append(name)
+        else:
+            emulatable.append(name)
+            strategies[name] = f"restricted: {level.reason}"
+    return NegotiationResult.trusted(
+        native=native, emulatable=emulatable, unsupported=unsupported, reasons=reasons, strategies=strategies
+    )
+
+
+def _report(result: NegotiationResult) -> CompatibilityReport:
+    native, emulated, unsupported = len(result.native), len(result.emulatable), len(result.unsupported)
+    verdict = "fully compatible" if result.is_compatible() else "incompatible"
+    return CompatibilityReport.trusted(
+        compatible=result.is_compatible(),
+        native_count=native,
+        emulated_count=emulated,
+        unsupported_count=unsupported,
+        summary=f"{native} native, {emulated} emulatable, {unsupported} unsupported — {verdict}",
+        details=_details(result),
+    )
+
+
+def _details(result: NegotiationResult) -> list[tuple[str, ReportedSupport]]:
+    strategies = result.strategies
+    return [
+        *[(_pascal(name), _NATIVE) for name in result.native],
+        *[(_pascal(name), _emulated(strategies.get(name))) for name in result.emulatable],
+        *[(_pascal(name), _UNSUPPORTED) for name in result.unsupported],
+    ]
+
+
+def shortfall(level: SupportLevel | None) -> str:
+    """Why this level does not do."""
+    if level is None:
+        return NOT_DECLARED
+    return BELOW_NATIVE.get(level.kind) or f"restricted ({level.reason}) is below native"
+
+
+@lru_cache(maxsize=1024)
+def _emulated(strategy: str | None) -> ReportedEmulated:
+    return ReportedEmulated(strategy="adapter" if strategy is None else strategy)
+
+
+_pascal = lru_cache(maxsize=16_384)(pascal_case)
+_NEGOTIATED: Final = Recall[NegotiationResult]()
+_REPORTED: Final = Recall[CompatibilityReport]()

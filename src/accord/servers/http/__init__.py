@@ -1,0 +1,1 @@
+"""The HTTP transport: JSON, server-sent events and WebSocket."""

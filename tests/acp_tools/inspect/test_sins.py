@@ -1,0 +1,211 @@
+"""Every sin is found, and nothing else: real agents in processes of their own, one table."""
+
+import asyncio
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from accord.acp_tools.inspect import CHECKS, Settings, inspect_agent
+from accord.acp_tools.inspect.line_checks import LINES as LINE_CHECKS
+from accord.stdio import PeerFailedError
+from accord.wire.inspection import InspectionReport, Result
+
+SINNER = str(Path(__file__).parent / "sinner.py")
+LINES = {check.id for check in LINE_CHECKS}
+TYPES = ("image", "audio", "resource")
+ON_THE_PIPE = (*LINES, "stays", "clean-stdout")
+NOT_LINES = tuple(check.id for check in CHECKS if check.id not in LINES)
+NEED_SESSION = {check.id for check in CHECKS if check.needs.name == "SESSION"}
+
+
+def inspect(
+    *sins: str,
+    only: tuple[str, ...] = (),
+    protocol: int = 1,
+    timeout_s: float = 5.0,
+    aftermath_s: float = 0.1,
+) -> InspectionReport:
+    settings = Settings(
+        (sys.executable, SINNER, *sins),
+        protocol=protocol,
+        timeout_s=timeout_s,
+        startup_s=timeout_s if "mute" in sins else 20,
+        aftermath_s=aftermath_s,
+    )
+    checks = [check for check in CHECKS if not only or check.id in only]
+    return asyncio.run(inspect_agent(settings, checks))
+
+
+def failed(report: InspectionReport) -> set[str]:
+    return {found.check for found in report.findings if found.result is Result.FAIL}
+
+
+def test_an_honest_agent_passes_every_check_that_applies():
+    report = inspect()
+    assert [f"{found.check}: {found.sentence}" for found in report.findings if found.result is Result.FAIL] == []
+    skipped = {found.check for found in report.findings if found.result is Result.SKIPPED}
+    assert skipped == {*(f"declared-{kind}" for kind in TYPES), "bad-base64"}
+    assert report.keeps_contract
+    assert (report.agent.name, report.agent.version, report.agent.protocol_version) == ("sinner", "1.0", 1)
+
+
+def test_an_honest_agent_of_the_draft_passes_every_check_that_applies():
+    report = inspect("draft", "declares-image", protocol=2)
+    assert failed(report) == set()
+    assert report.agent.protocol_version == 2
+    passed = {found.check for found in report.findings if found.result is Result.PASS}
+    assert {"declared-image", "bad-base64", "undeclared-audio", "cancel"} <= passed
+
+
+@pytest.mark.parametrize(
+    ("sin", "found"),
+    [
+        ("accepts-undeclared", {*(f"undeclared-{kind}" for kind in TYPES)}),
+        ("noisy-stdout", {"clean-stdout"}),
+        ("anonymous", {"agent-info"}),
+        ("malformed-flag", {"capabilities"}),
+        ("parrots-version", {"version-65535"}),
+        ("declares-image", set[str]()),
+        ("no-model", set[str]()),
+        ("needs-auth", set[str]()),
+    ],
+)
+def test_each_sin_is_found_and_nothing_else(sin: str, found: set[str]):
+    assert failed(inspect(sin, only=NOT_LINES)) == found
+
+
+@pytest.mark.parametrize(
+    ("sin", "found"),
+    [
+        ("crashes-on-array", {"array-line", "stays"}),
+        ("silent-on-garbage", {"garbage-told"}),
+        ("nameless-errors", {"garbage-told"}),
+        ("swaps-ids", {"string-id"}),
+    ],
+)
+def test_each_sin_of_the_pipe_is_found_and_nothing_else(sin: str, found: set[str]):
+    assert failed(inspect(sin, only=ON_THE_PIPE, timeout_s=1.5)) == found
+
+
+def test_an_agent_that_dies_soon_after_a_broken_line_fails_that_check():
+    report = inspect("dies-soon-of-array", only=("array-line", "stays"), aftermath_s=4)
+    assert [found.sentence for found in report.findings] == [
+        "The line [] ended the agent",
+        "The agent ended during: array-line",
+    ]
+
+
+def test_an_agent_that_dies_late_of_a_broken_line_is_not_held_against_the_next(tmp_path: Path):
+    checks = ("array-line", "number-line", "number-told", "stays")
+    report = inspect(f"dies-after-array={tmp_path / 'doom'}", only=checks, aftermath_s=0.4)
+    assert failed(report) == {"stays"}
+    assert report.findings[-1].sentence == "The agent ended during: array-line"
+
+
+@pytest.mark.parametrize(
+    ("sin", "check", "sentence"),
+    [
+        ("accepts-undeclared", "undeclared-image", "An image was accepted or silently dropped"),
+        (
+            "wrong-code",
+            "undeclared-audio",
+            "Audio was rejected with the wrong code, -32603 instead of -32602",
+        ),
+        ("crashes-on-array", "array-line", "The line [] ended the agent"),
+        (
+            "nameless-errors",
+            "garbage-told",
+            "The sender of a line of garbage was told -32700 without the id null",
+        ),
+        ("needs-auth", "text", "needs authentication"),
+        ("quick", "cancel", "The agent ended the turn before it could be cancelled: answered (end_turn)"),
+        (
+            "no-model",
+            "text",
+            "The agent answered with an error of its own: error -32603: Set API_KEY=[hidden] to use a model",
+        ),
+        (
+            "no-model",
+            "cancel",
+            "The agent answered with an error of its own: error -32603: Set API_KEY=[hidden] to use a model",
+        ),
+    ],
+)
+def test_each_sin_is_told_in_a_sentence(sin: str, check: str, sentence: str):
+    assert [found.sentence for found in inspect(sin, only=(check,)).findings] == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("sin", "check", "sentence"),
+    [
+        ("slow", "text", "Not even text is answered within 0.5 s: a slow model needs a longer --timeout"),
+        ("ignores-cancel", "cancel", "The turn went on after session/cancel"),
+        ("stays", "ends", "The agent still ran 0.5 s after its input was closed"),
+        ("mute", "handshake", "initialize was not answered with a result"),
+    ],
+)
+def test_nothing_is_waited_for_longer_than_allowed(sin: str, check: str, sentence: str):
+    assert [found.sentence for found in inspect(sin, only=(check,), timeout_s=0.5).findings] == [sentence]
+
+
+def test_without_authentication_everything_that_needs_a_session_is_skipped_with_the_reason():
+    report = inspect("needs-auth")
+    skipped = {found.check: found.sentence for found in report.findings if found.result is Result.SKIPPED}
+    assert skipped == dict.fromkeys({*NEED_SESSION, "session-new"}, "needs authentication")
+    assert report.keeps_contract
+
+
+def test_an_agent_that_says_nothing_at_all_fails_the_handshake_and_skips_the_rest():
+    report = inspect("mute", only=("handshake", "text", "garbage-line"), timeout_s=0.5)
+    assert [str(found.result) for found in report.findings] == ["fail", "skipped", "skipped"]
+    assert report.findings[1].sentence == "there was no handshake: no answer within 0.5 s"
+
+
+def test_a_program_that_is_no_agent_is_told_from_one():
+    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", "print('hello')"), timeout_s=2)))
+    assert failed(report) == {"handshake", "clean-stdout"}
+    assert report.findings[0].observed == "the agent ended with status 0"
+
+
+def test_a_program_that_sends_back_what_it_is_sent_is_told_from_an_agent():
+    report = asyncio.run(inspect_agent(Settings(("cat",), startup_s=10), CHECKS[:2]))
+    assert report.findings[0].observed == "the program sends back what it is sent"
+
+
+def test_that_there_is_no_handshake_is_told_whichever_checks_were_chosen():
+    report = asyncio.run(inspect_agent(Settings(("cat",), startup_s=10), [CHECKS[1]]))
+    assert [(found.check, str(found.result)) for found in report.findings] == [
+        ("handshake", "fail"),
+        ("capabilities", "skipped"),
+    ]
+
+
+def test_the_last_words_of_a_program_that_fails_are_told():
+    program = "import sys; sys.exit('no configuration')"
+    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", program)), CHECKS[:1]))
+    assert report.findings[0].observed == "the agent ended with status 1; on stderr: no configuration"
+
+
+def test_an_agent_of_the_draft_without_sessions_is_not_asked_for_any():
+    program = """import json
+told = {"protocolVersion": 2, "info": {"name": "a", "version": "1"}, "capabilities": {}}
+while True:
+    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(input())["id"], "result": told}), flush=True)
+"""
+    checks = [check for check in CHECKS if check.id in {"session-new", "text"}]
+    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", program), protocol=2), checks))
+    assert [(str(found.result), found.sentence) for found in report.findings] == [
+        ("skipped", "session is not declared")
+    ] * 2
+
+
+def test_a_program_that_does_not_exist_is_one_sentence():
+    with pytest.raises(PeerFailedError, match=r"^no-such-agent cannot be started: "):
+        asyncio.run(inspect_agent(Settings(("no-such-agent",))))
+
+
+def test_every_check_has_an_id_of_its_own_and_names_its_clause():
+    assert [own for own, count in Counter(check.id for check in CHECKS).items() if count > 1] == []
+    assert all(check.clause.startswith(("ACP", "JSON-RPC 2.0 §")) for check in CHECKS)

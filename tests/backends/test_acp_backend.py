@@ -1,0 +1,48 @@
+"""The options of a backend of kind `acp`."""
+
+from typing import Any
+
+import pytest
+
+from accord.backends.acp.options import acp_backend
+from accord.config import BackendConfig
+from accord.errors import UsageError
+from accord.wire.manifest import CapabilityManifest
+
+NOTHING = CapabilityManifest({})
+
+
+def config(**options: Any) -> BackendConfig:
+    return BackendConfig(name="a", kind="acp", options=options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({}, 'options.command should be a list of texts, such as ["my-agent", "--acp"]'),
+        ({"command": "agent"}, "options.command should be a list of texts"),
+        ({"command": [1]}, "options.command should be a list of texts"),
+        ({"command": ["a"], "cwd": "here"}, "options.cwd should be an absolute path of a folder"),
+        ({"command": ["a"], "environ": "KEY"}, "options.environ should be a list of texts"),
+        ({"command": ["a"], "permission": "maybe"}, "options.permission should be one of deny, allow"),
+        ({"command": ["a"], "read_files": ["here"]}, "options.read_files should be a list of absolute paths"),
+        ({"command": ["a"], "colour": 1}, "options.colour is not known; there are command, cwd"),
+    ],
+)
+def test_each_mistake_has_its_sentence(options: dict[str, Any], sentence: str):
+    with pytest.raises(UsageError) as caught:
+        acp_backend(config(**options), NOTHING)
+    assert f"backends.a: {sentence}" in str(caught.value)
+
+
+def test_before_the_agent_is_asked_the_manifest_is_the_operators_word_and_what_every_agent_owes():
+    declared = CapabilityManifest.model_validate({"image_input": "native"})
+    backend = acp_backend(config(command=["a"]), declared)
+    levels = [backend.manifest[name].kind for name in ("streaming", "image_input", "audio")]
+    assert levels == ["native", "native", "unsupported"]
+
+
+def test_an_agent_is_given_the_variables_that_are_named_and_those_that_every_program_needs():
+    environ = {"PATH": "/bin", "WANTED": "1", "SECRET": "2"}
+    backend = acp_backend(config(command=["a"], environ=["WANTED", "UNSET"]), NOTHING, environ)
+    assert backend.launch.environ == {"PATH": "/bin", "WANTED": "1"}

@@ -1,0 +1,103 @@
+"""The options of a backend that is a model behind HTTP."""
+
+from typing import Any
+
+import pytest
+
+from accord.backends.evidence import Evidence
+from accord.backends.known import Known
+from accord.backends.model_options import APIS, model_backend
+from accord.config import BackendConfig, read_config
+from accord.config.probed import with_line
+from accord.errors import ConfigError, UsageError
+from accord.wire.manifest import SupportLevel
+
+KEY = "sk-very-secret-12345"
+URL = "http://127.0.0.1:9/v1"
+
+
+def config(kind: str = "openai", **options: Any) -> BackendConfig:
+    return BackendConfig(name="a", kind=kind, model="m", base_url=URL, key_env="A_KEY", options=options)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"api": "assistants"}, "options.api should be one of chat, responses"),
+        ({"colour": 1}, "options.colour is not known; there are api, connect_s"),
+        ({"connect_s": 0}, "options.connect_s should be a number of seconds above 0"),
+        ({"gap_s": True}, "options.gap_s should be a number of seconds above 0"),
+        ({"retries": -1}, "options.retries should be a whole number from 0 to 20"),
+        ({"retry_patience_s": "long"}, "options.retry_patience_s should be a number of seconds above 0"),
+        ({"ca_file": "ca.pem"}, "options.ca_file should be an absolute path of a file"),
+        ({"ca_file": __file__}, "options.ca_file should hold certificates in PEM form"),
+        ({"headers": ["x"]}, "options.headers should be a table of texts"),
+        ({"headers": {"x": "a\nb"}}, "options.headers has a name or value that no header can have: 'x'"),
+        ({"headers": {"x y": "a"}}, "options.headers has a name or value that no header can have: 'x y'"),
+        ({"header_env": {"x": "UNSET"}}, "options.header_env names a variable for x that is not set"),
+        ({"transport": "pigeon"}, "options.transport should be one of aiohttp"),
+        ({"top_k": "yes"}, "options.top_k is not right: Input should be a valid boolean"),
+        ({"max_tokens_field": "limit"}, "options.max_tokens_field is not right: Input should be"),
+    ],
+)
+def test_each_mistake_has_its_sentence(options: dict[str, Any], sentence: str):
+    with pytest.raises(UsageError) as caught:
+        model_backend(config(**options), Known(), {"A_KEY": KEY})
+    assert f"backends.a: {sentence}" in str(caught.value)
+
+
+def test_a_header_that_is_a_secret_is_given_by_its_variable_and_not_by_its_value():
+    text = '[[backends]]\nname = "a"\nkind = "openai"\n[backends.options.{}]\nauthorization = "{}"\n'
+    assert read_config(text.format("header_env", "PASS")).config.backends[0].options
+    with pytest.raises(ConfigError, match="secrets do not stand in the file"):
+        read_config(text.format("headers", "Bearer x"))
+
+
+def test_a_model_and_an_address_are_needed():
+    with pytest.raises(UsageError, match=r"backends\.a: model is missing"):
+        model_backend(BackendConfig(name="a", kind="openai"), Known(), {})
+
+
+@pytest.mark.parametrize("key", ["two\nlines", " padded ", "schlüssel"])
+def test_a_key_that_no_header_can_have_is_told_by_its_variable(key: str):
+    with pytest.raises(UsageError) as caught:
+        model_backend(config(), Known(), {"A_KEY": key})
+    assert "ACCORD_KEY_A or A_KEY should hold" in str(caught.value)
+    assert key.strip() not in str(caught.value)
+
+
+@pytest.mark.parametrize(("kind", "api"), [(kind, api) for kind, named in APIS.items() for api in named])
+def test_each_api_is_spoken_and_shows_no_key(kind: str, api: str):
+    pytest.importorskip(APIS[kind][api][0])
+    made = config(kind, api=api, connect_s=1, retries=0, headers={"X-Team": "a"}, header_env={"X-Pass": "PASS"})
+    backend = model_backend(made, Known(), {"A_KEY": KEY, "PASS": "hidden"})
+    assert backend.model == "m"
+    assert len(backend.manifest) > 3
+    assert KEY not in repr(vars(backend)["_endpoint"])
+
+
+def test_whose_word_counts_first():
+    native, missing = SupportLevel.NATIVE, SupportLevel.UNSUPPORTED
+    known = Known(
+        declared={"tool_use": Evidence(missing, "operator")},
+        seen={"tool_use": Evidence(native, "probe"), "image_input": Evidence(missing, "probe", "2026-01-01")},
+        facts={"image_input": Evidence(native, "facts"), "audio": Evidence(native, "facts")},
+    )
+    evidence = model_backend(config(), known, {}).evidence
+    assert [evidence[name].source for name in ("tool_use", "image_input", "audio")] == ["operator", "probe", "facts"]
+
+
+TWO = '# keep\n[[backends]]\nname = "a"\nkind = "echo"\n\n  [[backends]]\n  name = "b" # me\n  kind = "echo"'
+
+
+def test_the_line_that_names_what_was_found_leaves_every_other_line_alone():
+    assert with_line(TWO, 1, "b.json") == TWO.replace("# me\n", '# me\n  probed = "b.json"\n')
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['backends = [{name = "a", kind = "echo"}]', 'backends = [\n{kind = "echo",\nname = "a"}\n]'],
+    ids=["on one line", "inside an array"],
+)
+def test_where_a_line_would_mean_something_else_nothing_is_changed(text: str):
+    assert with_line(text, 0, "a.json") is None

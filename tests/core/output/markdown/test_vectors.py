@@ -1,0 +1,27 @@
+"""The shared vectors: fed whole, in their own chunks and a character at a time."""
+
+from typing import Any
+
+import pytest
+
+from accord.core.output.markdown import Profile
+from tests.core.output.markdown.feeding import feed_all, read_lines
+
+CASES = [
+    pytest.param(vector, profile, id=f"{vector['id']}-{profile}")
+    for vector in read_lines("plain_text.jsonl")
+    for profile in Profile
+    if f"expected_{profile}" in vector
+]
+
+
+@pytest.mark.parametrize(("vector", "profile"), CASES)
+def test_a_vector_gives_what_it_expects_however_it_is_fed(vector: dict[str, Any], profile: Profile) -> None:
+    expected = vector[f"expected_{profile}"]
+    markdown = vector["markdown"]
+    accepted = {expected, *vector.get("also_accept", [])}
+    chunks = vector.get("chunks", [markdown])
+    interleaved = [piece for chunk in chunks for piece in (chunk, "")]
+    outputs = {feed_all(pieces, profile) for pieces in ([markdown], chunks, interleaved, list(markdown))}
+    assert len(outputs) == 1
+    assert outputs <= accepted

@@ -1,0 +1,131 @@
+"""The laws of adapting, for any stream and any client."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.core.output import ClientAdapter
+from accord.core.output.adapter import OVERTAKING
+from accord.core.output.profile import profile_client
+from accord.errors import ErrorSeverity
+from accord.wire.adaptation import AdaptationReport, Rung
+from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamError, StreamPacket
+from accord.wire.request import ClientCapabilities
+from tests.core.output import CLIENTS, EVENTS, MARKDOWN, PROSE, events_of, run, text_of
+
+LADDER = list(Rung)
+BOOM = ErrorPacket(p=StreamError(code="boom", message="m", severity=ErrorSeverity.FATAL))
+Piece = str | dict[str, Any]
+
+
+def streams(text: st.SearchStrategy[str]) -> st.SearchStrategy[list[Piece]]:
+    return st.lists(text | EVENTS, max_size=8)
+
+
+def packets_of(pieces: Sequence[Piece]) -> list[StreamPacket]:
+    return [DeltaPacket(p=piece) if isinstance(piece, str) else EventPacket(p=piece) for piece in pieces]
+
+
+def cut_up(text: str, dice: Any) -> list[Piece]:
+    places = [0, *sorted(dice.randint(0, len(text)) for _ in range(len(text) // 3)), len(text)]
+    return [text[start:end] for start, end in pairwise(places)]
+
+
+def rungs(report: AdaptationReport) -> dict[int, int]:
+    return {entry.position: LADDER.index(entry.rung) for entry in report.entries}
+
+
+@given(CLIENTS, streams(MARKDOWN), st.booleans())
+def test_any_stream_gives_packets_that_can_be_written_and_a_report_that_adds_up(
+    client: ClientCapabilities, pieces: list[Piece], breaks: bool
+):
+    packets = [*packets_of(pieces), *([BOOM] if breaks else []), ClosePacket()]
+    out, adapter = run(client, *packets)
+    report = adapter.report
+    assert report.total() == len(packets)
+    assert sum(entry.count for entry in report.entries) + report.unlisted == len(packets)
+    assert AdaptationReport.parse(report.to_json()) == report
+    assert [StreamPacket.parse(packet.to_json()) for packet in out] == out
+    assert [packet for packet in out if isinstance(packet, ClosePacket)] == out[-1:]
+    assert adapter.close() == []
+
+
+@given(CLIENTS, streams(MARKDOWN))
+def test_no_event_of_an_undeclared_type_ever_comes_out(client: ClientCapabilities, pieces: list[Piece]):
+    out, _ = run(client, *packets_of(pieces))
+    profile = profile_client(client)
+    assert all(profile.shows(event["type"]) for event in events_of(out))
+
+
+@given(CLIENTS, streams(MARKDOWN))
+def test_the_same_stream_gives_the_same_packets_and_the_same_report(client: ClientCapabilities, pieces: list[Piece]):
+    (first, one), (second, two) = run(client, *packets_of(pieces)), run(client, *packets_of(pieces))
+    assert first == second
+    assert one.report == two.report
+
+
+@given(CLIENTS, streams(MARKDOWN), st.randoms(use_true_random=False))
+def test_where_the_text_is_cut_changes_neither_the_text_nor_where_descriptions_land(
+    client: ClientCapabilities, pieces: list[Piece], dice: Any
+):
+    cut = [part for piece in pieces for part in (cut_up(piece, dice) if isinstance(piece, str) else [piece])]
+    whole, pieced = run(client, *packets_of(pieces))[0], run(client, *packets_of(cut))[0]
+    assert text_of(pieced) == text_of(whole)
+    assert events_of(pieced) == events_of(whole)
+
+
+@given(CLIENTS, streams(MARKDOWN))
+def test_adapting_twice_for_a_client_that_reads_markdown_is_adapting_once(
+    client: ClientCapabilities, pieces: list[Piece]
+):
+    client = client.model_copy(update={"prefers_markdown": True, "text_profile": None})
+    once, _ = run(client, *packets_of(pieces), ClosePacket())
+    twice, _ = run(client, *once)
+    assert twice == once
+
+
+@given(CLIENTS, streams(PROSE))
+def test_adapting_twice_for_a_client_without_markdown_is_adapting_once(client: ClientCapabilities, pieces: list[Piece]):
+    client = client.model_copy(update={"prefers_markdown": False})
+    once, _ = run(client, *packets_of(pieces), ClosePacket())
+    twice, _ = run(client, *once)
+    assert text_of(twice) == text_of(once)
+    # What overtakes may stand elsewhere among the others: where text is held back, that is what overtaking means.
+    for overtakes in (True, False):
+        first, second = (
+            [event for event in events_of(out) if (event["type"].lower() in OVERTAKING) == overtakes]
+            for out in (once, twice)
+        )
+        assert second == first
+
+
+@given(CLIENTS, CLIENTS, streams(MARKDOWN))
+def test_a_client_that_declares_more_never_loses_more(
+    less: ClientCapabilities, other: ClientCapabilities, pieces: list[Piece]
+):
+    events = [*less.supported_events, *other.supported_events]
+    more = less.model_copy(update={"supported_events": events, "prefers_markdown": True, "text_profile": None})
+    fewer, further = (rungs(run(client, *packets_of(pieces))[1].report) for client in (less, more))
+    assert all(further[position] <= rung for position, rung in fewer.items())
+
+
+@given(streams(MARKDOWN))
+def test_a_client_that_reads_markdown_gets_every_word_of_the_text(pieces: list[Piece]):
+    out, _ = run(ClientCapabilities(supported_events=[]), *packets_of(pieces))
+    rest = text_of(out)
+    for word in "".join(piece for piece in pieces if isinstance(piece, str)).split():
+        before, found, rest = rest.partition(word)
+        assert found, before
+
+
+def test_a_hundred_thousand_deltas_are_one_entry():
+    adapter = ClientAdapter(None)
+    packet = DeltaPacket(p="word ")
+    for _ in range(100_000):
+        adapter.feed(packet)
+    report = adapter.report
+    assert [(entry.count, entry.rung) for entry in report.entries] == [(100_000, Rung.NATIVE)]
+    assert report.is_faithful()

@@ -1,0 +1,219 @@
+"""Pictures of the size a client asked for."""
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+
+from accord.core.output import ClientAdapter
+from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk, choose
+from accord.core.output.profile import ImageResolution
+from accord.wire.adaptation import AdaptationReason, Rung
+from accord.wire.event import MediaItem
+from accord.wire.packet import DeltaPacket, StreamPacket
+from accord.wire.request import ClientCapabilities
+from tests.core.output import event, events_of, run
+
+AUTO, LOW = LIMITS[ImageResolution.AUTO], LIMITS[ImageResolution.LOW]
+PNG = b"\x89PNG" + b"\0" * 400
+
+
+def variant(name: str, **size: int) -> dict[str, Any]:
+    return {"url": f"https://v.example/{name}", "mime_type": "image/png", **size}
+
+
+SIZES = [variant("thumb", width=160, height=90), variant("small", width=480), variant("big", width=1200, height=900)]
+HUGE = [variant("huge", width=4000), variant("large", width=2000)]
+BY_BYTES = [variant("heavy", bytes=900_000), variant("light", bytes=9_000)]
+
+
+@pytest.mark.parametrize(
+    ("variants", "limits", "chosen"),
+    [
+        (SIZES, LOW, "small"),
+        (SIZES, AUTO, "big"),
+        (HUGE, LOW, "large"),
+        (HUGE, AUTO, "large"),
+        ([*SIZES, *HUGE], AUTO, "big"),
+        ([variant("unmeasured")], LOW, None),
+        ([variant("film", width=100) | {"mime_type": "video/mp4"}], LOW, None),
+        ([variant("first", width=300), variant("second", width=300)], LOW, "first"),
+        (BY_BYTES, LOW, "light"),
+        (BY_BYTES, AUTO, "heavy"),
+        ([], LOW, None),
+        (None, LOW, None),
+    ],
+)
+def test_the_largest_variant_within_the_limits_is_chosen_else_the_smallest(
+    variants: list[dict[str, Any]] | None, limits: ImageLimits, chosen: str | None
+):
+    item = MediaItem.model_validate({"url": "https://v.example/full", "mime_type": "image/png", "variants": variants})
+    assert choose(item, limits).url == f"https://v.example/{chosen or 'full'}"
+
+
+def test_every_resolution_but_high_has_its_limits():
+    assert set(LIMITS) == set(ImageResolution) - {ImageResolution.HIGH}
+
+
+class Shrinking:
+    """A port that answers what it was told to."""
+
+    def __init__(self, answer: Shrunk | ShrinkRefusal) -> None:
+        self.answer = answer
+        self.asked: list[tuple[bytes, str]] = []
+
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
+        assert limits in LIMITS.values()
+        self.asked.append((data, mime_type))
+        return self.answer
+
+
+class Halving:
+    """A port that makes a picture of more than 300 bytes half as long."""
+
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
+        del limits
+        return Shrunk(data[: len(data) // 2], mime_type) if len(data) > 300 else ShrinkRefusal("small", needed=False)
+
+
+def carousel(url: str, **others: Any) -> dict[str, Any]:
+    return {"items": [{"url": url, "mime_type": "image/png", "alt_text": "x", "extra": 1, **others}]}
+
+
+def shown(resolution: str | None, data: dict[str, Any], images: Shrinking | None = None):
+    client = ClientCapabilities(supported_events=["media_carousel"], image_resolution=resolution)
+    out, adapter = run(client, event("media_carousel", data), images=images)
+    (entry,) = adapter.report.entries
+    return events_of(out)[0]["data"]["items"][0], entry
+
+
+INLINE = "data:image/png;base64," + b64encode(PNG).decode()
+SMALLER = Shrunk(b"small", "image/jpeg")
+
+
+@pytest.mark.parametrize("resolution", [None, "high"])
+def test_high_and_silence_pass_everything(resolution: str | None):
+    images = Shrinking(SMALLER)
+    item, entry = shown(resolution, carousel(INLINE, variants=SIZES), images)
+    assert item == carousel(INLINE, variants=SIZES)["items"][0]
+    assert (entry.rung, images.asked) == (Rung.NATIVE, [])
+
+
+def test_a_chosen_variant_takes_the_items_place_and_the_rest_stays():
+    item, entry = shown("low", carousel("https://v.example/full", variants=SIZES))
+    assert item == {"url": "https://v.example/small", "mime_type": "image/png", "alt_text": "x", "extra": 1}
+    assert (entry.rung, entry.reason) == (Rung.SIMPLIFIED, AdaptationReason.SMALLER_IMAGE)
+    assert entry.lost == ["items.0.resolution"]
+
+
+def test_an_inline_picture_is_re_encoded_by_what_was_handed_in():
+    images = Shrinking(SMALLER)
+    item, entry = shown("low", carousel(INLINE), images)
+    assert images.asked == [(PNG, "image/png")]
+    assert (item["url"], item["mime_type"]) == ("data:image/jpeg;base64,c21hbGw=", "image/jpeg")
+    assert entry.rung is Rung.SIMPLIFIED
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (ShrinkRefusal("small enough", needed=False), AdaptationReason.SUPPORTED),
+        (ShrinkRefusal("animated"), AdaptationReason.IMAGE_NOT_REDUCED),
+        (Shrunk(PNG + b"larger", "image/png"), AdaptationReason.IMAGE_NOT_REDUCED),
+    ],
+)
+def test_what_cannot_be_made_smaller_is_shown_as_it_is_and_recorded(
+    answer: Shrunk | ShrinkRefusal, reason: AdaptationReason
+):
+    item, entry = shown("low", carousel(INLINE), Shrinking(answer))
+    assert (item["url"], entry.rung, entry.reason) == (INLINE, Rung.NATIVE, reason)
+
+
+@pytest.mark.parametrize(
+    "url", ["data:image/png;base64,%%%", "data:image/png;base64,", "data:image/png,", "https://v.example/full"]
+)
+def test_what_is_broken_or_elsewhere_is_never_asked_about(url: str):
+    images = Shrinking(SMALLER)
+    assert shown("low", carousel(url), images)[0]["url"] == url
+    assert images.asked == []
+
+
+def test_percent_coded_pictures_are_read_too():
+    images = Shrinking(SMALLER)
+    shown("low", carousel("data:image/png,%89PNG%00%00%00"), images)
+    assert images.asked == [(b"\x89PNG\0\0\0", "image/png")]
+
+
+def test_without_a_port_inline_pictures_pass():
+    assert shown("low", carousel(INLINE))[1].rung is Rung.NATIVE
+
+
+def test_films_and_sounds_are_left_alone():
+    data = {"items": [{"url": "data:audio/ogg;base64,AAAA", "mime_type": "audio/ogg"}]}
+    images = Shrinking(SMALLER)
+    assert shown("low", data, images)[1].rung is Rung.NATIVE
+    assert images.asked == []
+
+
+CAROUSEL = ["media_carousel"]
+INLINE_VARIANT = [{"url": INLINE, "mime_type": "image/png", "width": 2000}]
+
+
+@pytest.mark.parametrize(
+    ("shows", "resolution", "packet", "heavy"),
+    [
+        (CAROUSEL, "low", event("media_carousel", carousel(INLINE)), True),
+        (CAROUSEL, "auto", event("MEDIA_CAROUSEL", carousel(INLINE)), True),
+        (CAROUSEL, "high", event("media_carousel", carousel(INLINE)), False),
+        (CAROUSEL, None, event("media_carousel", carousel(INLINE)), False),
+        ([], "low", event("media_carousel", carousel(INLINE)), False),
+        (CAROUSEL, "low", event("media_carousel", carousel("https://v.example/full")), False),
+        (CAROUSEL, "low", event("media_carousel", carousel(INLINE, variants=SIZES)), False),
+        (
+            CAROUSEL,
+            "low",
+            event("media_carousel", carousel("data:audio/ogg;base64,AAAA", mime_type="audio/ogg")),
+            False,
+        ),
+        (CAROUSEL, "low", event("media_carousel", carousel("https://v.example", variants=INLINE_VARIANT)), True),
+        (CAROUSEL, "low", event("media_carousel", {"items": [{}, *carousel(INLINE)["items"]]}), True),
+        (CAROUSEL, "low", event("poll", {}, fallback=event("media_carousel", carousel(INLINE)).p), True),
+        (CAROUSEL, "low", event("poll", {}, fallback={"type": "poll", "data": {}}), False),
+        (CAROUSEL, "low", DeltaPacket(p=INLINE), False),
+    ],
+)
+def test_a_packet_is_heavy_just_if_feeding_it_decodes_a_picture(
+    shows: list[str], resolution: str | None, packet: StreamPacket, heavy: bool
+):
+    images = Shrinking(SMALLER)
+    adapter = ClientAdapter(ClientCapabilities(supported_events=shows, image_resolution=resolution), images=images)
+    assert adapter.is_heavy(packet) == heavy
+    adapter.feed(packet)
+    assert bool(images.asked) == heavy
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        carousel("https://v.example/full", variants=INLINE_VARIANT),
+        {"items": [{"url": "javascript:x"}, *carousel("https://v.example/full", variants=SIZES)["items"]]},
+        {"items": [{"url": "javascript:x"}, *carousel(INLINE)["items"]]},
+    ],
+)
+def test_pictures_that_were_fitted_stay_as_they_are(data: dict[str, Any]):
+    client = ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
+    once, first = run(client, event("media_carousel", data), images=Halving())
+    assert first.report.entries[0].rung is Rung.SIMPLIFIED
+    assert run(client, *once, images=Halving())[0] == once
+
+
+def test_a_broken_list_tells_what_became_of_the_rest():
+    data = {"items": [{"url": "javascript:x"}, *carousel("https://v.example/full", variants=SIZES)["items"]]}
+    item, entry = shown("low", data)
+    assert item["url"] == "https://v.example/small"
+    assert (entry.reason, entry.lost) == (AdaptationReason.MALFORMED, ["items.0", "items.1.resolution"])
+
+
+def test_without_a_port_nothing_is_heavy():
+    client = ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
+    assert not ClientAdapter(client).is_heavy(event("media_carousel", carousel(INLINE)))

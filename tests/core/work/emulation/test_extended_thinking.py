@@ -1,0 +1,83 @@
+"""The model is asked to think, and its thoughts are kept apart from its answer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.core.work.emulation.base import Done
+from accord.core.work.emulation.injection import ExtendedThinking
+from accord.wire.emulation import PostProcessing, SystemPromptInjection
+from accord.wire.work import AnyPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder
+from tests.core.work.emulation.scripted import HELLO, PLACES, cut, joined, pieces, read, system_text
+
+THINK = ExtendedThinking()
+ORDER = WorkOrder(conversation=HELLO, thinking=True)
+
+
+def thought(text: str) -> ThinkingPiece:
+    return ThinkingPiece(text=text)
+
+
+def said(text: str) -> TextPiece:
+    return TextPiece(text=text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "out"),
+    [
+        (["plain"], [said("plain")]),
+        (["<thinking>hm</thinking>42"], [thought("hm"), said("42")]),
+        (["<thin", "king>h", "m</thi", "nking>", "42"], [thought("hm"), said("42")]),
+        (["a <thinking>b</thinking> c <thinking>d</thinking>"], [said("a "), thought("b"), said(" c "), thought("d")]),
+        (["1 < 2 <thinking"], [said("1 < 2 <thinking")]),
+        (["</thinking>"], [said("</thinking>")]),
+        (["<thinking></thinking>x"], [said("x")]),
+        (["<thinking>open"], [thought("open")]),
+    ],
+)
+def test_tagged_thoughts_become_thoughts_and_the_rest_stays_text(answer: list[str], out: list[AnyPiece]):
+    assert read(THINK, ORDER, pieces(*answer)).out == out
+
+
+@pytest.mark.parametrize(
+    ("answer", "effects"),
+    [
+        ("plain", {}),
+        ("<thinking>hm</thinking>42", {"thoughts_separated": 2}),
+        ("<thinking>hm", {"thoughts_separated": 2, "thoughts_not_closed": 1}),
+    ],
+)
+def test_what_was_separated_is_recorded(answer: str, effects: dict[str, int]):
+    verdict = read(THINK, ORDER, pieces(answer)).verdict
+    assert isinstance(verdict, Done)
+    assert {effect.kind: effect.count for effect in verdict.effects} == effects
+
+
+def test_decision_13_the_prompt_is_the_specifications_and_native_thinking_is_not_asked_for():
+    prepared = THINK.prepare(ORDER)
+    assert system_text(prepared.order) == "Think step by step before answering."
+    assert prepared.order.thinking is False
+    assert WorkOrder(conversation=HELLO, thinking=True) == ORDER
+
+
+def test_an_operators_prompt_is_used_instead():
+    assert system_text(ExtendedThinking(SystemPromptInjection(prompt="Hm?")).prepare(ORDER).order) == "Hm?"
+    assert system_text(ExtendedThinking(PostProcessing(detail="read tags only")).prepare(ORDER).order) == ""
+
+
+def test_a_tag_does_not_reach_across_a_call():
+    answer: list[AnyPiece] = [said("<think"), ToolCallPiece(id="call_1", name="t", input={}), said("ing>")]
+    assert read(THINK, ORDER, answer).out == answer
+
+
+TAGGED = st.lists(st.sampled_from(["<thinking>", "</thinking>", "<", "think", "a", "é"]), max_size=12).map("".join)
+
+
+@given(TAGGED, PLACES)
+def test_where_the_answer_is_cut_does_not_matter(text: str, places: list[int]):
+    assert read(THINK, ORDER, cut(text, places)) == read(THINK, ORDER, pieces(text))
+
+
+@given(st.text().filter(lambda text: "<thinking>" not in text), PLACES)
+def test_text_without_tags_passes_unchanged(text: str, places: list[int]):
+    assert joined(read(THINK, ORDER, cut(text, places)).out) == text

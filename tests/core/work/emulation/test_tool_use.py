@@ -1,0 +1,142 @@
+"""A model without tools calls tools, and a wrong call is never made."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from accord.core.work.emulation.base import AskAgain, Done
+from accord.core.work.emulation.tool_use import NOT_A_CALL, ToolUse
+from accord.errors import InvalidMessageError
+from accord.wire.conversation import Conversation
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkOrder
+from tests.core.work.emulation.scripted import HELLO, PLACES, cut, joined, pieces, read, system_text
+
+WEATHER = ToolSpec(
+    name="weather",
+    input_schema={"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}},
+)
+USE = ToolUse()
+ORDER = WorkOrder(conversation=HELLO, tools=[WEATHER, ToolSpec(name="now")])
+ROME = '<tool_call>{"name": "weather", "arguments": {"city": "Rome"}}</tool_call>'
+INCOMPLETE = NOT_A_CALL.finding.message
+NOW = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
+
+
+def call(number: int, name: str, **arguments: str) -> ToolCallPiece:
+    return ToolCallPiece(id=f"call_{number}", name=name, input=arguments)
+
+
+@pytest.mark.parametrize(
+    ("answer", "out", "reason"),
+    [
+        ("Hello!", pieces("Hello!"), "end_turn"),
+        (ROME, [call(1, "weather", city="Rome")], "tool_use"),
+        (f"Let me see. {ROME}", [*pieces("Let me see. "), call(1, "weather", city="Rome")], "tool_use"),
+        (f"{ROME}\n{NOW}", [call(1, "weather", city="Rome"), call(2, "now")], "tool_use"),
+        (f"{NOW} and {NOW} then", [call(1, "now"), *pieces(" and "), call(2, "now"), *pieces(" then")], "tool_use"),
+        ("1 < 2 and <tool", pieces("1 < 2 and <tool"), "end_turn"),
+    ],
+)
+def test_calls_are_read_out_of_the_text_and_the_text_around_them_stays(answer: str, out: list[AnyPiece], reason: str):
+    reading = read(USE, ORDER, pieces(answer))
+    assert reading.out == out
+    assert isinstance(reading.verdict, Done)
+    assert reading.verdict.end.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem", "recorded"),
+    [
+        ("<tool_call>weather(Rome)</tool_call>", f"call 1 {INCOMPLETE}", f"call 1 {INCOMPLETE}"),
+        (f"{ROME}<tool_call>", f"call 2 {INCOMPLETE}", f"call 2 {INCOMPLETE}"),
+        (
+            ROME.replace("weather", "wether"),
+            'call 1 names the tool "wether", which is not one of: weather, now',
+            "call 1 names a tool that is not one of: weather, now",
+        ),
+        (
+            ROME.replace("city", "town"),
+            'call 1 of weather, arguments (the whole value): "city" is a required property',
+            "call 1 of weather, arguments does not meet /required of the schema (required)",
+        ),
+        (
+            ROME.replace('"Rome"', "7"),
+            'call 1 of weather, arguments /city: this value is not of type "string"',
+            "call 1 of weather, arguments does not meet /properties/city/type of the schema (type)",
+        ),
+        (
+            ROME.replace('{"city": "Rome"}', '"Rome"'),
+            'call 1 should have a JSON object as its "arguments"',
+            'call 1 should have a JSON object as its "arguments"',
+        ),
+    ],
+)
+def test_a_wrong_call_is_asked_for_again_with_what_is_wrong(answer: str, problem: str, recorded: str):
+    reading = read(USE, ORDER, pieces("Let me see. ", answer))
+    assert reading.out == pieces("Let me see. ")
+    assert isinstance(reading.verdict, AskAgain)
+    assert reading.verdict.problems == (recorded,)
+    assert reading.verdict.answer == f"Let me see. {answer}"
+    assert f"- {problem}\n" in reading.verdict.correction
+
+
+def test_text_streams_up_to_the_first_call_and_all_else_waits_but_thoughts():
+    reader = USE.reader(ORDER)
+    assert reader.feed(TextPiece(text="Let me ")) == pieces("Let me ")
+    assert reader.feed(TextPiece(text="see <tool_")) == pieces("see ")
+    assert reader.feed(TextPiece(text=f"{ROME[6:]} text")) == []
+    assert reader.feed(ThinkingPiece(text="hm")) == [ThinkingPiece(text="hm")]
+    assert reader.feed(call(7, "native")) == []
+    verdict = reader.finish(EndPiece())
+    assert isinstance(verdict, Done)
+    assert verdict.pieces == (call(1, "weather", city="Rome"), *pieces(" text"), call(7, "native"))
+
+
+def test_ids_go_on_from_the_calls_that_the_conversation_holds():
+    names = ("call_2", "toolu_9", "call_1")
+    parts: list[Any] = [{"type": "tool_use", "id": name, "name": "now", "input": {}} for name in names]
+    conversation = Conversation.model_validate({"messages": [{"role": "assistant", "content": parts}]})
+    order = WorkOrder(conversation=conversation, tools=ORDER.tools)
+    assert read(USE, order, pieces(NOW)).out == [call(3, "now")]
+    prepared = USE.prepare(order)
+    assert [(effect.kind, effect.count) for effect in prepared.effects] == [
+        ("tool_history_written_out", 3),
+        ("tools_described", 2),
+    ]
+
+
+def test_tools_are_described_in_the_prompt_and_not_sent():
+    prepared = USE.prepare(ORDER).order
+    assert prepared.tools == []
+    assert "- weather" in system_text(prepared)
+    assert len(ORDER.tools) == 2
+    assert ORDER.conversation == HELLO
+
+
+def test_a_tool_with_a_broken_schema_is_refused_before_dispatch():
+    broken = WorkOrder(tools=[ToolSpec(name="t", input_schema={"type": 7})])
+    with pytest.raises(InvalidMessageError, match="Not a valid input_schema of the tool t: /type"):
+        USE.prepare(broken)
+
+
+def test_an_order_without_tools_is_left_alone():
+    order = WorkOrder(conversation=HELLO)
+    assert USE.prepare(order).order == order
+    assert read(USE, order, pieces(ROME)).out == pieces(ROME)
+
+
+ANSWERS = st.lists(
+    st.sampled_from([ROME, NOW, "<tool_call>", "</tool_call>", "<tool", "{}", "text ", "\n", ROME[:30]]), max_size=6
+).map("".join)
+
+
+@given(ANSWERS, PLACES)
+def test_where_the_answer_is_cut_does_not_matter(text: str, places: list[int]):
+    assert read(USE, ORDER, cut(text, places)) == read(USE, ORDER, pieces(text))
+
+
+@given(st.text().filter(lambda text: "<tool_call>" not in text), PLACES)
+def test_text_without_calls_passes_unchanged(text: str, places: list[int]):
+    assert joined(read(USE, ORDER, cut(text, places)).out) == text

@@ -1,0 +1,106 @@
+"""What a user sent, as the conversation a backend is given; and what is left of it when something is forgone."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from accord.core.work.conversation import converse, part_of
+from accord.core.work.plan import forgo
+from accord.wire.acp.content import ContentBlock
+from accord.wire.conversation import ChatMessage, Role
+from accord.wire.manifest import CapabilityRequirement, CapabilityRequirements, MinSupport
+from accord.wire.work import ToolSpec, WorkOrder
+
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+
+
+def test_system_history_prompt_and_content_are_all_there():
+    order = converse(
+        prompt="What is it?",
+        content=[ContentBlock.model_validate(IMAGE)],
+        history=[ChatMessage(role=Role.USER, content="before"), ChatMessage(role=Role.ASSISTANT, content="yes")],
+        system="Be brief.",
+    )
+    told = [(message.role, [part.type for part in message.content]) for message in order.conversation.messages]
+    assert told == [("system", ["text"]), ("user", ["text"]), ("assistant", ["text"]), ("user", ["text", "image"])]
+
+
+BLOCKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"type": "text", "text": "t"}, {"type": "text", "text": "t"}),
+    (IMAGE, {"type": "image", "media_type": "image/png", "data": "aGk="}),
+    (
+        {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
+        {"type": "audio", "media_type": "audio/wav", "data": "aGk="},
+    ),
+    ({"type": "resource_link", "uri": "u", "name": "n"}, {"type": "resource_link", "uri": "u", "name": "n"}),
+    ({"type": "resource", "resource": {"uri": "u", "text": "t"}}, {"type": "resource", "uri": "u", "text": "t"}),
+    ({"type": "resource", "resource": {"uri": "u", "blob": "aGk="}}, {"type": "resource", "uri": "u", "data": "aGk="}),
+]
+
+
+@pytest.mark.parametrize(("block", "part"), BLOCKS)
+def test_each_block_becomes_its_part(block: dict[str, Any], part: dict[str, Any]):
+    assert part_of(ContentBlock.model_validate(block)).dump() == part
+
+
+ASKED: dict[str, Any] = {
+    "tools": [ToolSpec(name="now")],
+    "response_schema": {"type": "object"},
+    "stop_sequences": ["END"],
+    "thinking": True,
+    "stream": True,
+    "parameters": {"temperature": 0.5},
+    "requirements": CapabilityRequirements(
+        required=[CapabilityRequirement(capability="logprobs", min_support=MinSupport.NATIVE)]
+    ),
+}
+
+
+@pytest.mark.parametrize("asked", [{}, ASKED])
+def test_an_order_is_made_in_one_go_and_is_what_reading_it_would_give(asked: dict[str, Any]):
+    order = converse(prompt="a", content=[ContentBlock.model_validate(IMAGE)], history=[], system="b", **asked)
+    assert WorkOrder.parse(order.to_json()) == order
+    assert {name: getattr(order, name) for name in asked} == asked
+
+
+def test_an_order_shares_no_list_with_another():
+    first, second = (converse(prompt="a", content=[], history=[], system=None) for _ in range(2))
+    first.stop_sequences.append("END")
+    first.requirements.required.append(ASKED["requirements"].required[0])
+    assert second.stop_sequences == []
+    assert second.requirements.required == []
+
+
+@pytest.mark.parametrize("wrong", [{"prompt": 5}, {"system": 5}])
+def test_words_of_an_agent_that_are_no_text_are_refused(wrong: dict[str, Any]):
+    words: dict[str, Any] = {"prompt": "a", "system": None, **wrong}
+    with pytest.raises(ValidationError, match="valid string"):
+        converse(content=[], history=[], **words)
+
+
+def test_what_is_forgone_is_not_sent_and_the_conversation_says_so():
+    order = converse(prompt="Look", content=[ContentBlock.model_validate(IMAGE)], history=[], system=None)
+    order = order.model_copy(update={"stream": True, "stop_sequences": ["END"]})
+    left = forgo(order, ["vision", "streaming", "stop_sequences"])
+    assert [part.dump() for part in left.conversation.messages[0].content] == [
+        {"type": "text", "text": "Look"},
+        {"type": "text", "text": "[An image was sent that cannot be passed on]"},
+    ]
+    assert (left.stream, left.stop_sequences) == (False, [])
+    assert order.stream
+
+
+def test_forgoing_reaches_into_the_results_of_tools():
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "1",
+        "content": [{"type": "image", "media_type": "image/png", "data": ""}],
+    }
+    order = WorkOrder.model_validate({"conversation": {"messages": [{"role": "tool", "content": [result]}]}})
+    assert forgo(order, ["image_input"]).conversation.messages[0].content[0].dump()["content"][0]["type"] == "text"
+
+
+def test_forgoing_nothing_changes_nothing():
+    order = converse(prompt="a", content=[], history=[], system=None)
+    assert forgo(order, []) == order

@@ -1,0 +1,399 @@
+"""What a service says of itself, asked over ASGI as any server would ask."""
+
+import asyncio
+import gc
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from starlette.types import ASGIApp, Message
+
+from accord.agents import demo, relay
+from accord.backends.scripted import Fault, ScriptedBackend
+from accord.config import ServerConfig
+from accord.engine import Dispatcher, Engine, Sessions
+from accord.errors import BackendError
+from accord.ports import Backend
+from accord.servers.http.health import Health
+from accord.servers.http.information import health_endpoint, information_routes
+from accord.servers.observability import Metrics, Watch
+from accord.servers.observability.logs import REQUEST_ID
+from accord.servers.service import OpenGate, Service
+from accord.stores.memory import MemoryStore
+from accord.wire.emulation import EmulationConfig, PostProcessing, SystemPromptInjection
+from accord.wire.problem import PROBLEM_MEDIA_TYPE, ProblemBody
+from accord.wire.request import ServiceRequest
+from accord.wire.service import HealthCheckResponse, ServiceCapabilities
+
+PROMPT = "the operator's own prompt"
+PATHS = ["/health", "/health/live", "/health/ready", "/v1/capabilities", "/openapi.json", "/docs", "/metrics"]
+
+
+@dataclass(slots=True)
+class HandClock:
+    """Moves when it is told to."""
+
+    seconds: float = 100.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 1, 2, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@dataclass(slots=True)
+class Probed(ScriptedBackend):
+    """A scripted backend whose probe does what it is told."""
+
+    probes: int = 0
+    does: Callable[[], Awaitable[None]] | None = None
+
+    async def probe(self) -> None:
+        self.probes += 1
+        if self.does is not None:
+            await self.does()
+
+
+async def fail() -> None:
+    raise BackendError("the endpoint said something")
+
+
+async def hang() -> None:
+    await asyncio.Event().wait()
+
+
+async def fail_when_stopped() -> None:
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await fail()
+
+
+async def cling() -> None:
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            if CLINGING:
+                continue
+            raise
+
+
+CLINGING: list[bool] = []
+
+
+@dataclass(slots=True)
+class Given:
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+async def ask(app: ASGIApp, method: str = "GET", headers: dict[str, str] | None = None) -> Given:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    raw = [(name.encode(), value.encode()) for name, value in (headers or {}).items()]
+    await app({"type": "http", "method": method, "path": "/", "headers": raw}, receive, send)
+    start, body = sent
+    given = {name.decode(): value.decode() for name, value in start["headers"]}
+    return Given(start["status"], given, body["body"])
+
+
+@dataclass(slots=True)
+class House:
+    """A real service on a memory store, and its information."""
+
+    service: Service
+    metrics: Metrics
+    clock: HandClock
+    store: MemoryStore
+    routes: dict[str, ASGIApp] = field(init=False)
+
+    def __post_init__(self) -> None:
+        strategies = {
+            "json_mode": PostProcessing(detail="x"),
+            "vision": SystemPromptInjection(prompt=PROMPT),
+            "logprobs": PostProcessing(detail="nobody performs this"),
+        }
+        emulation = EmulationConfig.model_validate({"strategies": strategies})
+        self.routes = information_routes(self.service, self.metrics, emulation=emulation)
+
+    def run(self, task: Callable[[], Awaitable[Any]]) -> Any:
+        async def bounded() -> Any:
+            await self.store.open()
+            return await asyncio.wait_for(task(), 20)
+
+        return asyncio.run(cast("Any", bounded()))
+
+    def ask(self, path: str, method: str = "GET", **headers: str) -> Given:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self.run(lambda: ask(self.routes[path], method, named))
+
+
+def a_house(*backends: Backend, agent: Any = demo) -> House:
+    clock, store, metrics = HandClock(), MemoryStore(), Metrics(version="1.2.3")
+    watch = Watch(metrics)
+    sessions = Sessions(Engine(agent, Dispatcher(backends), clock=clock), store, ended=watch.turn_ended)
+    metrics.count_running(lambda: sessions.running)
+    return House(Service(sessions, ServerConfig(), OpenGate(), watch, "1.2.3"), metrics, clock, store)
+
+
+@pytest.fixture
+def house() -> House:
+    return a_house(Probed("local", [["hello"]], {"streaming": "native"}))
+
+
+def test_a_service_that_is_well_says_so(house: House):
+    house.clock.seconds += 12.5
+    given = house.ask("/health")
+    told = HealthCheckResponse.parse(given.body)
+    assert (given.status, given.headers["content-type"]) == (200, "application/json")
+    assert (told.status, told.version, told.uptime_seconds) == ("ok", "1.2.3", 12.5)
+    assert told.agent_id == house.service.agent_id
+
+
+@pytest.mark.parametrize(("does", "why"), [(fail, "BackendError"), (hang, "too slow")])
+def test_a_backend_that_does_not_answer_degrades_and_only_the_log_says_which(
+    caplog: pytest.LogCaptureFixture, does: Callable[[], Awaitable[None]], why: str
+):
+    house = a_house(Probed("well", []), Probed("secret-name", [], does=does))
+    endpoint = health_endpoint(Health(house.service, probe_s=0.01))
+    with caplog.at_level(logging.WARNING, "accord.health"):
+        given = house.run(lambda: ask(endpoint))
+    assert (given.status, given.json["status"]) == (200, "degraded")
+    assert b"secret-name" not in given.body
+    assert [vars(record)["fields"] for record in caplog.records] == [{"part": "backend secret-name", "why": why}]
+
+
+def test_a_probe_that_fails_after_its_time_says_nothing_anywhere(caplog: pytest.LogCaptureFixture):
+    def status() -> str:
+        house = a_house(Probed("a", [], does=fail_when_stopped))
+        return house.run(lambda: ask(health_endpoint(Health(house.service, probe_s=0.01)))).json["status"]
+
+    assert status() == "degraded"
+    gc.collect()  # asyncio speaks up when a task that nobody asked is forgotten
+    assert [record.name for record in caplog.records] == ["accord.health"]
+
+
+def test_a_store_that_fails_is_told_to_load_balancers_and_the_log_says_why(
+    house: House, caplog: pytest.LogCaptureFixture
+):
+    async def closed() -> list[Given]:
+        await house.store.close()
+        return [await ask(house.routes[f"/health{rest}"]) for rest in ("", "/ready", "/live")]
+
+    answers = house.run(closed)
+    assert [(given.status, given.json["status"]) for given in answers] == [
+        (503, "degraded"),
+        (503, "degraded"),
+        (200, "ok"),
+    ]
+    assert answers[1].headers["retry-after"] == "5"
+    (record,) = caplog.records
+    assert vars(record)["fields"] == {"part": "store", "why": "The session store is not open"}
+
+
+def test_a_process_is_ready_without_asking_any_backend():
+    backend = Probed("a", [], does=fail)
+    house = a_house(backend)
+    assert house.ask("/health/ready").status == 200
+    assert backend.probes == 0
+
+
+@pytest.mark.parametrize(("passed", "is_new"), [(0.9, False), (1.0, True)])
+def test_the_store_is_probed_once_a_second(house: House, passed: float, is_new: bool):
+    async def twice() -> list[int]:
+        first = await ask(house.routes["/health/ready"])
+        await house.store.close()
+        house.clock.seconds += passed
+        return [first.status, (await ask(house.routes["/health/ready"])).status]
+
+    assert house.run(twice) == [200, 503 if is_new else 200]
+
+
+def test_a_service_that_leaves_is_in_maintenance_and_probes_nobody():
+    backend = Probed("a", [])
+    house = a_house(backend)
+    house.service.is_draining = True
+    for path in ("/health", "/health/ready"):
+        given = house.ask(path)
+        assert (given.status, given.json["status"], given.headers["retry-after"]) == (503, "maintenance", "5")
+    assert house.ask("/health/live").status == 200
+    assert backend.probes == 0
+
+
+@pytest.mark.parametrize(("passed", "probes"), [(0.0, 1), (4.9, 1), (5.0, 2)])
+def test_asking_often_probes_once_in_five_seconds(passed: float, probes: int):
+    backend = Probed("a", [])
+    house = a_house(backend)
+
+    async def often() -> None:
+        await asyncio.gather(*(ask(house.routes["/health"]) for _ in range(20)))
+        house.clock.seconds += passed
+        await asyncio.gather(*(ask(house.routes["/health"]) for _ in range(20)))
+
+    house.run(often)
+    assert backend.probes == probes
+
+
+def test_one_that_leaves_while_asking_does_not_stop_the_others():
+    begun, going_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await going_on.wait()
+
+    house = a_house(Probed("a", [], does=wait))
+
+    async def leave() -> Given:
+        first = asyncio.create_task(ask(house.routes["/health"]))
+        await begun.wait()
+        second = asyncio.create_task(ask(house.routes["/health"]))
+        first.cancel()
+        going_on.set()
+        return await second
+
+    assert house.run(leave).json["status"] == "ok"
+
+
+def test_a_probe_that_cannot_be_stopped_is_not_begun_again():
+    backend = Probed("a", [], does=cling)
+    house = a_house(backend)
+    health = health_endpoint(Health(house.service, probe_s=0.01, backends_remembered_s=0))
+    CLINGING.append(True)
+
+    async def twice() -> list[Given]:
+        try:
+            return [await ask(health), await ask(health)]
+        finally:
+            CLINGING.clear()
+
+    assert [given.json["status"] for given in house.run(twice)] == ["degraded", "degraded"]
+    assert backend.probes == 1
+
+
+def test_capabilities_tell_what_the_agent_takes_and_what_each_backend_can_do(house: House):
+    told = ServiceCapabilities.parse(house.ask("/v1/capabilities").body)
+    assert told.agent.declared == {"image": True, "embeddedContext": True}
+    assert told.agent.accepts == ["text", "resource_link", "image", "resource"]
+    assert [(backend.name, backend.manifest.model_dump()) for backend in told.backends] == [
+        ("local", {"streaming": "native"})
+    ]
+    assert told.text_profiles == ["plain", "speech"]
+    assert "citation_block" in told.events
+
+
+def test_capabilities_tell_what_is_really_stood_in_for_and_never_the_prompt(house: House):
+    given = house.ask("/v1/capabilities")
+    emulations = given.json["emulations"]
+    assert emulations["json_mode"] == "post_processing"
+    assert emulations["vision"] == "system_prompt_injection"
+    assert "logprobs" not in emulations
+    assert "code_execution" not in emulations
+    assert PROMPT.encode() not in given.body
+
+
+def a_request() -> ServiceRequest:
+    return ServiceRequest.model_validate(
+        {
+            "request_id": str(UUID(int=7)),
+            "context": {"session_id": "s", "user": {"id": "u", "name": "U"}},
+            "payload": {"query": "hi", "requirements": {"required": []}},
+        }
+    )
+
+
+def test_capabilities_tell_what_a_backend_was_seen_to_refuse():
+    refusing = ScriptedBackend("a", [[Fault(refused="streaming")]], {"streaming": "native"})
+    house = a_house(refusing, ScriptedBackend("b", [["well"]], {"streaming": "native"}), agent=relay)
+
+    async def turn_then_ask() -> Given:
+        await house.service.sessions.respond(a_request())
+        return await ask(house.routes["/v1/capabilities"])
+
+    told = ServiceCapabilities.parse(house.run(turn_then_ask).body)
+    assert {backend.name: backend.refused for backend in told.backends} == {"a": ["streaming"], "b": []}
+
+
+def test_a_turn_is_in_the_metrics_when_it_is_over():
+    house = a_house(ScriptedBackend("a", [["well"]], {"streaming": "native"}), agent=relay)
+
+    async def turn_then_ask() -> Given:
+        await house.service.sessions.respond(a_request())
+        await house.service.sessions.drain(10)
+        return await ask(house.routes["/metrics"])
+
+    given = house.run(turn_then_ask)
+    assert given.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert b'accord_turns_total{outcome="done"} 1.0' in given.body
+    assert b"accord_running_turns 0.0" in given.body
+
+
+def test_the_contract_is_valid_openapi_that_names_the_agent(house: House):
+    document = house.ask("/openapi.json").json
+    OpenAPIV31SpecValidator(document).validate()
+    assert document["info"]["title"] == "Accord: demo"
+    assert document["info"]["version"] == "1.2.3"
+
+
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
+@pytest.mark.parametrize(
+    ("asked", "status"), [("{}", 304), ("W/{}", 304), ('"other", {}', 304), ("*", 304), ('"other"', 200), ("", 200)]
+)
+def test_whoever_has_the_contract_is_not_sent_it_again(house: House, path: str, asked: str, status: int):
+    tag = house.ask(path).headers["etag"]
+    given = house.ask(path, if_none_match=asked.format(tag))
+    assert given.status == status
+    assert given.headers["etag"] == tag
+    assert bool(given.body) is (status == 200)
+
+
+def test_the_page_lets_nothing_in_from_anywhere(house: House):
+    given = house.ask("/docs")
+    page = given.body.decode()
+    assert given.headers["content-type"] == "text/html; charset=utf-8"
+    assert given.headers["content-security-policy"].startswith("default-src 'none'; style-src 'unsafe-inline'")
+    assert not any(word in page for word in ("<script", "src=", "@import", "url(", "http://", "https://"))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_asking_for_the_head_gives_the_same_headers_and_no_body(house: House, path: str):
+    whole, head = house.ask(path), house.ask(path, "HEAD")
+    assert head.body == b""
+    assert head.status == whole.status == 200
+    assert head.headers.keys() == whole.headers.keys()
+    assert int(whole.headers["content-length"]) == len(whole.body)
+    assert int(head.headers["content-length"]) > 0
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
+def test_nothing_here_can_be_changed(house: House, path: str, method: str):
+    token = REQUEST_ID.set("r1")
+    try:
+        given = house.ask(path, method)
+    finally:
+        REQUEST_ID.reset(token)
+    told = ProblemBody.parse(given.body)
+    assert (given.status, given.headers["allow"]) == (405, "GET, HEAD")
+    assert given.headers["content-type"] == PROBLEM_MEDIA_TYPE
+    assert (told.code, told.status, told.request_id) == ("method_not_found", 405, "r1")

@@ -1,0 +1,258 @@
+"""Which keys of a provider are used, how often it is asked for them, and what if it does not answer as it should."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from accord.errors import ErrorCode
+from accord.servers.http.oidc import MAX_DOCUMENT_BYTES, NO_KEY, NOT_REACHED, BadDocumentError, address_in
+from tests.servers.provider import a_provider, oidc, public_jwk, refused
+from tests.servers.turned import START, TurnedClock, run
+
+NOW = int(START.timestamp())
+ASKED_ONCE = ["/.well-known/openid-configuration", "/keys"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"use": "enc"},
+        {"alg": "PS256"},
+        {"alg": "HS256"},
+        {"kty": "oct", "k": "c2VjcmV0"},
+        {"kty": None},
+        {"kty": ["RSA"]},
+        {"n": "!"},
+        {"n": None},
+        {"e": 7},
+        {"kid": "another"},
+        {"kid": 7},
+    ],
+)
+def test_a_key_that_is_not_for_this_is_not_used_and_spoils_no_other(told: dict[str, Any]):
+    async def ask() -> None:
+        async with a_provider() as provider:
+            provider.keys = [{**public_jwk("rsa-1"), **told}, None, [], public_jwk("p256-1")]
+            keys = oidc(provider)
+            assert await refused(keys, provider.token()) == NO_KEY
+            assert await keys.user_of(provider.token(key="p256-1", algorithm="ES256")) == "ada"
+
+    run(ask())
+
+
+def test_a_key_that_is_too_short_is_not_believed():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            provider.keys = [public_jwk("short-1")]
+            with pytest.warns(UserWarning, match="bits"):
+                token = provider.token(key="short-1")
+            assert await refused(oidc(provider), token) == "The token is not believed"
+
+    run(ask())
+
+
+@pytest.mark.parametrize(
+    ("names", "believed"), [(["rsa-1"], True), (["rsa-1", "p256-1"], True), (["rsa-1", "rsa-2"], False)]
+)
+def test_a_token_that_names_no_key_can_only_mean_the_one_that_fits(names: list[str], believed: bool):
+    async def ask() -> None:
+        async with a_provider() as provider:
+            provider.keys = [public_jwk(name) for name in names]
+            token = provider.token(headers={"kid": None})
+            if believed:
+                assert await oidc(provider).user_of(token) == "ada"
+            else:
+                assert await refused(oidc(provider), token) == NO_KEY
+
+    run(ask())
+
+
+HTTPS = "https://id.example"
+
+
+@pytest.mark.parametrize(
+    ("issuer", "told"),
+    [
+        (HTTPS, {"issuer": HTTPS, "jwks_uri": "http://id.example/keys"}),
+        (HTTPS, {"issuer": HTTPS + "/", "jwks_uri": "https://id.example/keys"}),
+        (HTTPS, {"issuer": HTTPS, "jwks_uri": "file:///keys"}),
+        (HTTPS, {"issuer": HTTPS, "jwks_uri": ["https://id.example/keys"]}),
+        (HTTPS, {"issuer": HTTPS}),
+        (HTTPS, {}),
+    ],
+)
+def test_a_discovery_document_that_cannot_be_trusted_is_not_used(issuer: str, told: dict[str, Any]):
+    with pytest.raises(BadDocumentError):
+        address_in(told, issuer)
+
+
+def test_the_keys_of_an_issuer_may_be_on_another_host():
+    elsewhere = "https://keys.example/jwks"
+    assert address_in({"issuer": HTTPS, "jwks_uri": elsewhere}, HTTPS) == elsewhere
+
+
+def test_an_address_of_the_keys_spares_the_discovery():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            assert await oidc(provider, jwks_url=f"{provider.issuer}/keys").user_of(provider.token()) == "ada"
+            assert provider.asked == ["/keys"]
+
+    run(ask())
+
+
+# How often the provider is asked
+
+
+def test_keys_are_kept_for_ten_minutes():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            clock = TurnedClock()
+            keys, token = oidc(provider, clock), provider.token({"exp": NOW + 9999})
+            for moment in (0, 1, 599, 600, 601):
+                clock.elapsed_s = moment
+                assert await keys.user_of(token) == "ada"
+            assert provider.asked == ASKED_ONCE * 2
+
+    run(ask())
+
+
+def test_rotated_keys_are_found_but_unknown_ones_do_not_wear_the_provider_out():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            clock = TurnedClock()
+            keys = oidc(provider, clock)
+            await keys.user_of(provider.token())
+            rotated = provider.token(key="rsa-2")
+            provider.keys = [public_jwk("rsa-2")]
+            for moment in (0, 30, 59):
+                clock.elapsed_s = moment
+                assert await refused(keys, rotated) == NO_KEY
+            assert provider.asked == ASKED_ONCE
+            clock.elapsed_s = 60
+            assert await keys.user_of(rotated) == "ada"
+            assert await refused(keys, provider.token()) == NO_KEY
+            for number in range(20):
+                assert await refused(keys, provider.token(headers={"kid": f"made up {number}"})) == NO_KEY
+            assert provider.asked == ASKED_ONCE * 2
+
+    run(ask())
+
+
+def test_many_who_come_at_once_share_one_fetch():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            keys, token = oidc(provider), provider.token()
+            assert await asyncio.gather(*(keys.user_of(token) for _ in range(50))) == ["ada"] * 50
+            assert provider.asked == ASKED_ONCE
+
+    run(ask())
+
+
+def test_whoever_goes_away_does_not_take_the_keys_from_the_others():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            provider.answering.clear()
+            keys, token = oidc(provider), provider.token()
+            first, second = (asyncio.create_task(keys.user_of(token)) for _ in range(2))
+            await provider.was_asked_for_keys.wait()
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            provider.answering.set()
+            assert await second == "ada"
+            assert provider.asked == ASKED_ONCE
+
+    run(ask())
+
+
+# A provider that does not answer as it should
+
+
+def test_a_provider_that_is_down_is_not_the_callers_fault():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            token = provider.token()
+        assert await refused(oidc(provider), token, ErrorCode.UNAVAILABLE) == NOT_REACHED
+
+    run(ask())
+
+
+def test_a_provider_that_never_answers_is_given_up():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            provider.answering.clear()
+            keys = oidc(provider, timeout_s=0.05)
+            assert await refused(keys, provider.token(), ErrorCode.UNAVAILABLE) == NOT_REACHED
+
+    run(ask())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"status": 500},
+        {"status": 404},
+        {"raw_keys": b"<html>"},
+        {"raw_keys": b"[]"},
+        {"raw_keys": b"{}"},
+        {"raw_keys": b'{"keys": {}}'},
+        {"raw_keys": b"[" * 100_000},
+        {"raw_keys": b"\xff"},
+        {"raw_keys": b'{"keys": []}' + b" " * MAX_DOCUMENT_BYTES},
+        {"discovery": {"issuer": "https://evil.example"}},
+        {"discovery": {"issuer": None}},
+        {"discovery": {"jwks_uri": None}},
+        {"discovery": {"jwks_uri": "ftp://127.0.0.1/keys"}},
+        {"discovery": {"jwks_uri": "http://[/"}},
+    ],
+    ids=str,
+)
+def test_a_provider_that_answers_nonsense_is_not_the_callers_fault(wrong: dict[str, Any]):
+    async def ask() -> None:
+        async with a_provider() as provider:
+            vars(provider).update(wrong)
+            assert await refused(oidc(provider), provider.token(), ErrorCode.UNAVAILABLE) == NOT_REACHED
+
+    run(ask())
+
+
+def test_a_redirect_is_not_followed():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            keys = oidc(provider, jwks_url=f"{provider.issuer}/elsewhere")
+            assert await refused(keys, provider.token(), ErrorCode.UNAVAILABLE) == NOT_REACHED
+            assert provider.asked == ["/elsewhere"]
+
+    run(ask())
+
+
+def test_a_provider_that_failed_is_left_alone_for_seconds_and_then_asked_again():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            clock = TurnedClock()
+            keys = oidc(provider, clock)
+            provider.status = 503
+            for moment in (0, 1, 4.9):
+                clock.elapsed_s = moment
+                await refused(keys, provider.token(), ErrorCode.UNAVAILABLE)
+            assert len(provider.asked) == 1
+            provider.status, clock.elapsed_s = 200, 5
+            assert await keys.user_of(provider.token()) == "ada"
+
+    run(ask())
+
+
+def test_a_failed_second_look_costs_nobody_whose_key_is_known():
+    async def ask() -> None:
+        async with a_provider() as provider:
+            clock = TurnedClock()
+            keys = oidc(provider, clock)
+            await keys.user_of(provider.token())
+            provider.status, clock.elapsed_s = 503, 60
+            await refused(keys, provider.token(key="rsa-2"), ErrorCode.UNAVAILABLE)
+            await refused(keys, provider.token(key="rsa-2"), ErrorCode.UNAVAILABLE)
+            assert await keys.user_of(provider.token()) == "ada"
+            assert len(provider.asked) == 3
+
+    run(ask())

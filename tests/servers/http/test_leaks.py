@@ -1,0 +1,208 @@
+"""What breaks inside says nothing of the inside: no answer of any door has a secret, a path or a statement in it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from accord.agent import Agent, Turn, Yielded
+from accord.engine.live import NOT_KEPT
+from accord.errors import FACTS, ErrorCode, StoreError
+from accord.ports import Append, Begun, Ending
+from accord.servers.http.app import Application
+from accord.servers.service import Caller, Headers, Service
+from accord.stores.memory import MemoryStore
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.session import SessionRecord, TurnRecord
+from accord.wire.work import AnyPiece, TextPiece, WorkOrder
+from tests.servers.doors import DOORS, Told, body, make_service, served, within
+
+SECRETS = ("sk-secret", "accord.db", "SELECT", "hunter2", "Traceback", "RuntimeError: ")
+SECRET = "sk-secret in " + str(Path("var") / "accord.db") + ": SELECT * FROM users WHERE password = 'hunter2'"  # noqa: S608
+
+
+class Broken(Exception):  # noqa: N818 - it is what a stranger raises
+    """An exception of nobody we know."""
+
+
+async def fail_at_once(turn: Turn) -> AsyncIterator[Yielded]:
+    raise Broken(SECRET + turn.text)
+    yield ""
+
+
+async def fail_later(turn: Turn) -> AsyncIterator[Yielded]:
+    yield turn.text
+    raise OSError(2, SECRET, "accord.db")
+
+
+async def fail_in_many_words(turn: Turn) -> AsyncIterator[Yielded]:
+    yield turn.text
+    raise ExceptionGroup(SECRET, [Broken(SECRET)])
+
+
+async def relay(turn: Turn) -> AsyncIterator[Yielded]:
+    async for text in turn.ask():
+        yield text
+
+
+class BrokenBackend:
+    """Answers a little, then raises what it should not."""
+
+    name = "a"
+    manifest = CapabilityManifest.model_validate({"streaming": "native"})
+
+    async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
+        del order
+        yield TextPiece(text="so far")
+        raise Broken(SECRET)
+
+    async def probe(self) -> None:
+        raise Broken(SECRET)
+
+
+class BrokenStore(MemoryStore):
+    """Raises this when it comes to one of its duties."""
+
+    def __init__(self, duty: str, error: Exception) -> None:
+        super().__init__()
+        self.duty, self.error = duty, error
+
+    def _try(self, duty: str) -> None:
+        if duty == self.duty:
+            raise self.error
+
+    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> Begun:
+        self._try("begin")
+        return await super().begin_turn(session, turn, **limits)
+
+    async def append_packets(self, new: Append) -> None:
+        self._try("append")
+        await super().append_packets(new)
+
+    async def end_turn(self, ending: Ending) -> bool:
+        self._try("end")
+        return await super().end_turn(ending)
+
+    async def turn(self, request_id: str) -> TurnRecord | None:
+        self._try("turn")
+        return await super().turn(request_id)
+
+
+class BrokenGate:
+    """Cannot say who anybody is."""
+
+    async def admit(self, headers: Headers) -> Caller:
+        del headers
+        raise Broken(SECRET)
+
+    async def take(self, caller: Caller, address: str) -> None:
+        """Nobody counts."""
+
+
+async def slowly(turn: Turn) -> AsyncIterator[Yielded]:
+    yield turn.text
+    await asyncio.sleep(0.05)  # lets the store write in the middle of a turn
+    yield turn.text
+
+
+def with_backend() -> Service:
+    service = make_service(Agent(relay))
+    backends: Any = service.sessions.engine.dispatcher.backends
+    backends["a"] = BrokenBackend()
+    return service
+
+
+def with_store(duty: str, error: Exception) -> Service:
+    return make_service(Agent(slowly), store=BrokenStore(duty, error))
+
+
+def stores(duty: str) -> Sequence[tuple[str, Any, str]]:
+    unknown = "internal_error" if duty == "begin" else "unavailable"
+    return [
+        (f"a store that fails at {duty}", partial(with_store, duty, StoreError(SECRET)), "unavailable"),
+        (f"a store that raises anything at {duty}", partial(with_store, duty, Broken(SECRET)), unknown),
+    ]
+
+
+FAILING: list[tuple[str, Any, str]] = [
+    ("an agent that fails at once", lambda: make_service(Agent(fail_at_once)), "agent_failed"),
+    ("an agent that fails later", lambda: make_service(Agent(fail_later)), "agent_failed"),
+    ("an agent that fails in many words", lambda: make_service(Agent(fail_in_many_words)), "agent_failed"),
+    ("a backend that fails as nobody does", with_backend, "agent_failed"),
+    *(row for duty in ("begin", "append", "end") for row in stores(duty)),
+]
+
+
+def silent(text: str) -> None:
+    assert [secret for secret in SECRETS if secret in text] == []
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize(("service", "code"), [row[1:] for row in FAILING], ids=[row[0] for row in FAILING])
+def test_a_failure_is_told_without_what_it_said(door: str, service: Any, code: str):
+    async def run() -> None:
+        async with DOORS[door](Application(service())) as ask:
+            with pytest.raises(Told) as told:
+                await ask(body())
+            silent(str(told.value))
+            assert told.value.code == code
+            if told.value.code in ("unavailable", "internal_error"):
+                assert told.value.message in (FACTS[ErrorCode(code)].title, NOT_KEPT)
+
+    within(run)
+
+
+@pytest.mark.parametrize("error", [StoreError(SECRET), Broken(SECRET)])
+def test_a_lookup_in_a_broken_store_says_nothing_of_it(error: Exception):
+    async def run() -> None:
+        service = make_service(Agent(relay), store=BrokenStore("turn", error))
+        async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
+            asked = f"/v1/requests/{body()['request_id']}"
+            for path in (asked, f"{asked}/receipt", f"{asked}/adaptation", f"{asked}/items/1"):
+                async with client.get(path) as response:
+                    assert response.status in (500, 503)
+                    silent(await response.text())
+                    silent(str(response.headers))
+            async with client.ws_connect("/v1/ws") as socket:
+                await socket.send_json({"resume": body()["request_id"]})
+                silent(await socket.receive_str())
+
+    within(run)
+
+
+def test_a_broken_gate_says_nothing_of_itself():
+    async def run() -> None:
+        service = make_service(Agent(relay), gate=BrokenGate())
+        async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
+            async with client.post("/v1/assist", json=body()) as response:
+                assert (await response.json())["code"] == "internal_error"
+                silent(await response.text())
+            with pytest.raises(aiohttp.WSServerHandshakeError, match="500") as refused:
+                await client.ws_connect("/v1/ws")
+            silent(str(refused.value.headers))
+
+    within(run)
+
+
+def test_a_close_reason_says_nothing_either():
+    async def run() -> list[Any]:
+        sent: list[Any] = []
+        app = Application(make_service(Agent(relay), gate=BrokenGate()))
+        scope = {"type": "websocket", "path": "/v1/ws", "headers": [(b"host", b"localhost")], "subprotocols": []}
+
+        async def receive() -> Any:
+            return {"type": "websocket.connect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+        return sent
+
+    assert within(run) == [
+        {"type": "websocket.close", "code": 4500, "reason": FACTS[ErrorCode.INTERNAL].title},
+    ]

@@ -1,0 +1,216 @@
+"""How often one may ask: every rate counts, the window moves with the clock, memory is bounded."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from accord.errors import ErrorCode, RefusedError, UsageError
+from accord.servers.http.rates import MAX_MARKS, Rates
+from tests.servers.turned import TurnedClock, run
+
+
+async def taken(rates: Rates, user: str | None = "ada", address: str = "192.0.2.1") -> bool:
+    try:
+        await rates.take(user, address)
+    except RefusedError:
+        return False
+    return True
+
+
+async def refusal(rates: Rates) -> dict[str, object]:
+    with pytest.raises(RefusedError) as caught:
+        await rates.take("ada", "192.0.2.1")
+    assert caught.value.code is ErrorCode.RATE_LIMIT_EXCEEDED
+    details = dict(caught.value.details)
+    expected = f"Too many requests: the limit is {details['limit']}; try again in {details['retry_after']} s"
+    assert caught.value.message == expected
+    return details
+
+
+async def passed(rates: Rates, clock: TurnedClock, moments: Sequence[float]) -> list[bool]:
+    told: list[bool] = []
+    for moment in moments:
+        clock.elapsed_s = moment
+        told.append(await taken(rates))
+    return told
+
+
+@pytest.mark.parametrize(
+    ("listed", "moments", "expected"),
+    [
+        ([], [0] * 5, [True] * 5),
+        (["2/minute"], [0, 0, 0], [True, True, False]),
+        (["2/minute"], [0, 30, 59.9, 60, 60, 90], [True, True, False, True, False, True]),
+        (["2/5seconds"], [0, 1, 4.9, 5, 5.9, 6], [True, True, False, True, False, True]),
+        (["1/hour"], [0, 3599.9, 3600], [True, False, True]),
+        (["1/day"], [0, 86399, 86400], [True, False, True]),
+        (["1/second", "3/minute"], [0, 0.5, 1, 2, 3, 60], [True, False, True, True, False, True]),
+        (["2/minute", "2/minute"], [0, 0, 0], [True, True, False]),
+        (["2/minute", "2/minutes"], [0, 0, 0], [True, True, False]),
+    ],
+)
+def test_a_request_passes_if_every_rate_has_room_for_it(listed: list[str], moments: list[float], expected: list[bool]):
+    clock = TurnedClock()
+    assert run(passed(Rates(listed, clock), clock, moments)) == expected
+
+
+@pytest.mark.parametrize(
+    ("listed", "at_s", "told"),
+    [
+        (["1/minute"], 0, {"retry_after": 60, "limit": "1/minute"}),
+        (["1/minute"], 0.5, {"retry_after": 60, "limit": "1/minute"}),
+        (["1/minute"], 59.5, {"retry_after": 1, "limit": "1/minute"}),
+        (["1/minute", "1/hour"], 10, {"retry_after": 3590, "limit": "1/hour"}),
+        (["1/hour", "1/minute"], 10, {"retry_after": 3590, "limit": "1/hour"}),
+        (["1/minute", "9/hour"], 10, {"retry_after": 50, "limit": "1/minute"}),
+    ],
+)
+def test_a_refusal_tells_the_rate_that_takes_longest_in_whole_seconds(
+    listed: list[str], at_s: float, told: dict[str, object]
+):
+    async def ask() -> dict[str, object]:
+        clock = TurnedClock()
+        rates = Rates(listed, clock)
+        assert await taken(rates)
+        clock.elapsed_s = at_s
+        return await refusal(rates)
+
+    assert run(ask()) == told
+
+
+def test_whoever_waits_as_long_as_told_passes():
+    async def ask() -> None:
+        clock = TurnedClock()
+        rates = Rates(["3/10seconds", "1000/minute"], clock)
+        for moment in (0.3, 4.7, 9.9):
+            clock.elapsed_s = moment
+            assert await taken(rates)
+        clock.elapsed_s += float(str((await refusal(rates))["retry_after"]))
+        assert await taken(rates)
+
+    run(ask())
+
+
+def test_what_was_refused_is_not_counted_by_any_rate():
+    async def ask() -> None:
+        clock = TurnedClock()
+        rates = Rates(["3/minute", "1/second"], clock)
+        assert await taken(rates)
+        for _ in range(9):
+            assert not await taken(rates)
+        clock.elapsed_s = 1
+        assert await taken(rates)
+        clock.elapsed_s = 2
+        assert await taken(rates)
+
+    run(ask())
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        (("ada", "192.0.2.1"), ("ada", "192.0.2.9"), True),
+        (("ada", "192.0.2.1"), ("eve", "192.0.2.1"), False),
+        ((None, "192.0.2.1"), (None, "192.0.2.1"), True),
+        ((None, "192.0.2.1"), (None, "192.0.2.2"), False),
+        ((None, "192.0.2.1"), ("192.0.2.1", "192.0.2.1"), False),
+        ((None, "192.0.2.1"), (None, "::ffff:192.0.2.1"), True),
+        ((None, "2001:db8::1"), (None, "2001:db8:0:0:ffff::2"), True),
+        ((None, "2001:db8::1"), (None, "2001:db8:0:1::1"), False),
+        ((None, "fe80::1%eth0"), (None, "fe80::2"), True),
+        ((None, ""), (None, ""), True),
+        ((None, "/run/accord.sock"), (None, "/run/other.sock"), False),
+        (("a/1", ""), ("a", ""), False),
+    ],
+)
+def test_callers_are_told_apart_by_who_they_are_or_else_where(
+    first: tuple[str | None, str], second: tuple[str | None, str], shared: bool
+):
+    async def ask() -> bool:
+        rates = Rates(["1/minute"], TurnedClock())
+        assert await taken(rates, *first)
+        return not await taken(rates, *second)
+
+    assert run(ask()) is shared
+
+
+def test_strangers_without_number_take_bounded_memory():
+    async def ask() -> None:
+        rates = Rates(["5/minute"], TurnedClock(), max_keys=10)
+        for number in range(1000):
+            assert await taken(rates, None, f"10.0.{number // 250}.{number % 250}")
+        assert rates.storage.size == 10
+
+    run(ask())
+
+
+def test_who_asks_often_is_not_forgotten_for_strangers():
+    async def ask() -> None:
+        rates = Rates(["50/minute"], TurnedClock(), max_keys=10)
+        told = [(await taken(rates), await taken(rates, None, f"10.0.0.{number}"))[0] for number in range(100)]
+        assert told == [True] * 50 + [False] * 50
+
+    run(ask())
+
+
+def test_a_large_rate_is_counted_in_bounded_memory_and_to_the_request():
+    async def ask() -> None:
+        clock = TurnedClock()
+        rates = Rates(["5000/minute"], clock)
+        told = 0
+        for number in range(6000):
+            clock.elapsed_s = number / 200
+            told += await taken(rates)
+        assert told == 5000
+        (window,) = rates.storage._windows.values()  # pyright: ignore[reportPrivateUsage]
+        assert len(window.marks) <= MAX_MARKS + 1
+
+    run(ask())
+
+
+@pytest.mark.parametrize(
+    ("user", "address", "is_limited"),
+    [("ada", "127.0.0.1", True), (None, "192.0.2.1", True), (None, "127.0.0.1", False), (None, "::1", False)],
+)
+def test_without_rates_of_the_operator_all_but_the_programs_of_this_machine_are_limited(
+    user: str | None, address: str, is_limited: bool
+):
+    async def ask() -> list[bool]:
+        rates = Rates(None, TurnedClock())
+        return [await taken(rates, user, address) for _ in range(51)]
+
+    assert run(ask()) == [True] * 50 + [not is_limited]
+
+
+def test_no_rates_are_no_limit():
+    async def ask() -> list[bool]:
+        rates = Rates([], TurnedClock())
+        return [await taken(rates) for _ in range(2_000)]
+
+    assert all(run(ask()))
+
+
+@given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 5))
+# Here 16.9… - 10 < 6.9…, but 6.9… + 10 is 16.9… again: full by the one sum and over by the other.
+@example([1.9288216828907156, 5.0, 5.0, 5.0, 0.0], 2)
+def test_no_window_ever_has_more_than_its_rate(gaps: list[float], amount: int):
+    async def ask() -> list[float]:
+        clock, kept = TurnedClock(), list[float]()
+        rates = Rates([f"{amount}/10seconds"], clock)
+        for gap in gaps:
+            clock.elapsed_s += gap
+            if await taken(rates):
+                kept.append(clock.elapsed_s)
+        return kept
+
+    kept = run(ask())
+    for earlier, later in zip(kept, kept[amount:], strict=False):
+        assert later - earlier >= 10 - 1e-9
+
+
+@pytest.mark.parametrize("rate", ["", "often", "10", "10/fortnight"])
+def test_what_is_no_rate_is_a_usage_error(rate: str):
+    with pytest.raises(UsageError, match="expected a rate such as 60/minute"):
+        Rates([rate], TurnedClock())

@@ -1,0 +1,185 @@
+"""Two `accord serve` processes over one store, on SQLite and on PostgreSQL: idle, blocked, stopped, cancelled, unread."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.servers.accord_process import (
+    EVENTS,
+    Packets,
+    Served,
+    accord_serve,
+    address_of,
+    numbers,
+    ops,
+    text_of,
+)
+from tests.servers.doors import body, within
+from tests.servers.http.test_restart import read_until
+from tests.servers.unruly_agent import RAISING, STEP_S
+from tests.stores.postgres_server import running_server
+
+LEASE_S = 1.5
+GRACE_S = 0.6
+NUMBERS = count(1)
+
+Two = tuple[Served, Served]
+
+
+def counting_for(seconds: float) -> int:
+    """What to count to, so that it takes about so long."""
+    return int(seconds / STEP_S)
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Two]:
+    """Two processes over one store, for all tests here: starting them takes longer than a test."""
+    folder = tmp_path_factory.mktemp("shared")
+    if request.param == "sqlite":
+        yield from started(folder, str(folder / "accord.db"))
+    else:
+        with running_server() as server:
+            yield from started(folder, server.make_database("shared"))
+
+
+def started(folder: Path, store: str) -> Iterator[Two]:
+    settings: dict[str, Any] = {"lease_s": LEASE_S, "unread": "stop", "unread_grace_s": GRACE_S}
+    with (
+        accord_serve(folder, store, "first", **settings) as first,
+        accord_serve(folder, store, "second", **settings) as second,
+    ):
+        yield first, second
+
+
+def test_a_process_that_was_idle_for_longer_than_its_lease_keeps_its_next_turn(two: Two):
+    first, second = two
+    before, after, steps = next(NUMBERS), next(NUMBERS), counting_for(1.2 * LEASE_S)
+
+    async def run() -> None:
+        assert text_of(await first.stream(before, f"count {counting_for(0.5 * LEASE_S)}")).endswith("end")  # it beats
+        await asyncio.sleep(1.2 * LEASE_S)
+        running = asyncio.create_task(first.stream(after, f"count {steps}"))
+        await second.knows(after)
+        # Who reads a turn of another process looks for abandoned ones again and again.
+        assert text_of(await second.again(after)) == text_of(await running) == numbers(steps)
+        assert (await second.receipt(after))["outcome"] == {"status": "done"}
+
+    within(run)
+
+
+def test_a_process_whose_event_loop_is_blocked_keeps_its_turns(two: Two):
+    first, second = two
+    counting, blocking = next(NUMBERS), next(NUMBERS)
+
+    async def run() -> None:
+        innocent = asyncio.create_task(first.stream(counting, "count 15"))
+        await second.knows(counting)
+        blocked = asyncio.create_task(first.stream(blocking, f"block {1.5 * LEASE_S}", "t"))
+        assert text_of(await second.again(counting)) == text_of(await innocent) == numbers(15)
+        assert text_of(await blocked) == "block end"
+        assert (await second.receipt(blocking))["outcome"] == {"status": "done"}
+
+    within(run)
+
+
+def test_the_turns_of_a_process_that_stood_still_for_longer_than_its_lease_are_unavailable_everywhere(two: Two):
+    first, second = two
+    number, next_one = next(NUMBERS), next(NUMBERS)
+
+    async def run() -> None:
+        running = asyncio.create_task(first.stream(number, "count 1000"))
+        await second.knows(number)
+        await first.stand_still()
+        try:
+            elsewhere = await second.again(number)
+        finally:
+            first.process.send_signal(signal.SIGCONT)
+        assert ops(elsewhere)[-2:] == ["error", "close"]
+        packets = await running
+        assert packets == elsewhere
+        error = packets[-2][1]["p"]
+        assert (error["code"], error["severity"]) == ("unavailable", "transient")
+        outcome = (await first.receipt(number))["outcome"]
+        assert (outcome["status"], outcome["code"]) == ("failed", "unavailable")
+        assert text_of(await first.stream(next_one, "count 3")) == numbers(3)
+
+    within(run)
+
+
+@pytest.mark.parametrize("door", ["http", "websocket"])
+def test_a_turn_is_cancelled_through_another_process(two: Two, door: str):
+    first, second = two
+    number = next(NUMBERS)
+
+    async def run() -> None:
+        running = asyncio.create_task(first.stream(number, "count 1000"))
+        await second.knows(number)
+        if door == "http":
+            assert await second.cancel(number) == 202
+            packets = await asyncio.wait_for(running, 5)
+        else:
+            async with second.client() as client, client.ws_connect("/v1/ws") as socket:
+                await socket.send_json({"cancel": body(number)["request_id"]})
+                packets = await asyncio.wait_for(running, 5)
+        assert ops(packets)[-2:] == ["error", "close"]
+        assert packets[-2][1]["p"]["code"] == "cancelled"
+        assert (await second.receipt(number))["outcome"]["status"] == "cancelled"
+        assert [await served.cancel(number) for served in two] == [409, 409]
+
+    within(run)
+
+
+def test_a_turn_that_is_read_through_another_process_goes_on_and_stops_after_its_last_reader(two: Two):
+    first, second = two
+    number = next(NUMBERS)
+    asked, last = body(number, "count 1000"), counting_for(2 * GRACE_S)
+
+    async def run() -> None:
+        async with first.client() as client, client.post("/v1/assist", json=asked, headers=EVENTS) as response:
+            await read_until(response, b"id: 2\n")
+        async with second.client() as client, client.get(address_of(number), headers=EVENTS) as response:
+            await read_until(response, f"id: {last}\n".encode())
+        rest = await read_later(second, number)
+        assert (await second.receipt(number))["outcome"]["status"] == "cancelled"
+        assert rest[-1][1]["op"] == "close"
+        assert last < len(rest) < 1000
+
+    within(run)
+
+
+async def read_later(served: Served, number: int) -> Packets:
+    """A turn's packets once it is over; reading them before would keep it alive."""
+    while (await served.receipt(number)).get("outcome") is None:  # noqa: ASYNC110 - nothing else tells
+        await asyncio.sleep(0.05)
+    return await served.again(number)
+
+
+LEFT_BEHIND = [f"{way} {kind}" for way in ("task", "callback") for kind in ("exit", "interrupt")] + ["stop"]
+
+
+def test_no_agent_stops_the_service_or_a_stream_of_others(tmp_path: Path):
+    async def run(served: Served) -> None:
+        innocent = [asyncio.create_task(served.stream(100 + n, "count 60", f"s{n}")) for n in range(10)]
+        await asyncio.sleep(0.2)
+        for number, kind in enumerate(RAISING, start=1):
+            packets = await served.stream(number, f"raise {kind}")
+            assert ops(packets)[-2:] == ["error", "close"]
+            assert packets[-2][1]["p"]["code"] == "agent_failed"
+            assert (await served.receipt(number))["outcome"]["code"] == "agent_failed"
+        for number, query in enumerate(LEFT_BEHIND, start=50):
+            packets = await served.stream(number, query)
+            assert ops(packets)[-1] == "close"
+            assert "error" not in ops(packets)
+        for packets in await asyncio.gather(*innocent):
+            assert text_of(packets) == numbers(60)
+
+    with accord_serve(tmp_path, str(tmp_path / "accord.db")) as served:
+        within(lambda: run(served))
+        assert served.process.poll() is None
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(10) == 0

@@ -1,1 +1,0 @@
-"""Tests of inspecting real agents in processes of their own."""

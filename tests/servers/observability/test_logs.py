@@ -1,0 +1,178 @@
+"""Log lines: one line each, no words of anybody's, and nothing but the logger of Accord is touched."""
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from accord.errors import ErrorCode, UsageError
+from accord.servers.observability.logs import LIBRARIES, LOGGER, REQUEST_ID, USER, Log, set_up_logging
+from accord.wire.receipt import Fallback, Work
+from tests.receipts import a_body
+from tests.servers.observability.turns import FAILED, SAID, an_eventful_turn
+
+NASTY = 'a"\n\x1b[2J\x7f\x9b\u2028ü'
+
+
+@pytest.fixture(autouse=True)
+def logger() -> Iterator[logging.Logger]:
+    loggers = [logging.getLogger(name) for name in (LOGGER, *LIBRARIES)]
+    before = [(each, each.handlers, each.level, each.propagate) for each in loggers]
+    yield loggers[0]
+    for each, handlers, level, propagates in before:
+        each.handlers, each.propagate = handlers, propagates
+        each.setLevel(level)
+
+
+def written(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err.split("\n")[:-1]
+
+
+def line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    (only,) = written(capsys)
+    return json.loads(only)
+
+
+def test_a_turn_is_one_line_that_says_what_its_receipt_says(capsys: pytest.CaptureFixture[str]):
+    set_up_logging()
+    Log().turn_ended(an_eventful_turn())
+    told = json.loads(written(capsys)[-1])
+    assert told.pop("time").endswith("+00:00")
+    assert told == {
+        "level": "info",
+        "logger": "accord.turn",
+        "message": "turn done",
+        "request_id": "r0",
+        "fields": {
+            "session": "s1",
+            "outcome": "done",
+            "backend": "local",
+            "ms": 40.5,
+            "first_packet_ms": 3.0,
+            "emulated": ["json_mode"],
+            "adapted": {"described": 2, "dropped": 1},
+        },
+    }
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_no_words_of_a_failure_reach_the_log(capsys: pytest.CaptureFixture[str], as_json: bool):
+    set_up_logging(as_json=as_json)
+    Log().turn_ended(an_eventful_turn(outcome=FAILED))
+    only = written(capsys)[-1]
+    assert "warning" in only
+    assert "backend_failed" in only
+    assert SAID not in only
+
+
+def test_a_backend_that_failed_is_a_line_of_its_own_with_what_its_endpoint_said(capsys: pytest.CaptureFixture[str]):
+    failed = Fallback(backend="far", code=ErrorCode.TOO_LARGE, message="far: too long (400)", endpoint_message=NASTY)
+    set_up_logging("warning")
+    Log().turn_ended(a_body(work=[Work(fallbacks=[failed])]))
+    told = line(capsys)
+    assert (told["level"], told["logger"], told["message"]) == ("warning", "accord.backends", "backend failed")
+    assert told["fields"] == failed.dump()
+
+
+@pytest.mark.parametrize(("status", "level"), [(200, "info"), (404, "info"), (503, "warning")])
+def test_a_request_is_one_line_with_its_pattern(capsys: pytest.CaptureFixture[str], status: int, level: str):
+    set_up_logging()
+    Log().request_done("GET", "/v1/requests/{request_id}", status, 0.0125)
+    told = line(capsys)
+    assert told["level"] == level
+    assert told["fields"] == {"method": "GET", "route": "/v1/requests/{request_id}", "status": status, "ms": 12.5}
+
+
+def test_every_line_names_the_request_and_the_user_it_belongs_to(capsys: pytest.CaptureFixture[str]):
+    set_up_logging()
+    request_id, user = REQUEST_ID.set("r7"), USER.set("ada")
+    try:
+        Log().request_done("GET", "/health", 200, 0.1)
+    finally:
+        REQUEST_ID.reset(request_id)
+        USER.reset(user)
+    told = line(capsys)
+    assert (told["request_id"], told["user"]) == ("r7", "ada")
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_an_exception_is_told_by_kind_and_place_without_its_text(capsys: pytest.CaptureFixture[str], as_json: bool):
+    set_up_logging(as_json=as_json)
+    try:
+        raise ValueError(SAID)
+    except ValueError:
+        logging.getLogger("accord.door").exception("something failed")
+    (only,) = written(capsys)
+    assert "ValueError" in only
+    assert "test_logs.py" in only
+    assert SAID not in only
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_name_that_a_peer_chose_stays_within_its_line(capsys: pytest.CaptureFixture[str], as_json: bool):
+    set_up_logging(as_json=as_json)
+    Log().turn_ended(a_body(session_id=NASTY))
+    (only,) = written(capsys)
+    assert "\x1b" not in only
+    assert as_json or (only.isascii() and only.isprintable())
+
+
+def test_a_terminal_gets_text(capsys: pytest.CaptureFixture[str]):
+    set_up_logging(as_json=False)
+    Log().request_done("GET", "/health", 200, 0.001)
+    (only,) = written(capsys)
+    assert only.endswith('info    request method="GET" route="/health" status=200 ms=1.0')
+
+
+def test_a_value_that_is_not_json_is_told_by_its_kind(capsys: pytest.CaptureFixture[str]):
+    set_up_logging()
+    logging.getLogger("accord.door").info("odd", extra={"fields": {"what": object()}})
+    assert line(capsys)["fields"] == {"what": "object"}
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", 2), ("info", 2), ("warning", 1), ("ERROR", 0)])
+def test_the_level_decides_what_is_written(capsys: pytest.CaptureFixture[str], level: str, lines: int):
+    set_up_logging(level)
+    Log().turn_ended(a_body())
+    Log().turn_ended(a_body(outcome=FAILED))
+    assert len(written(capsys)) == lines
+
+
+def test_a_level_that_is_none_is_refused():
+    with pytest.raises(UsageError, match="The log level should be one of debug, info, warning, error"):
+        set_up_logging("loud")
+
+
+def test_setting_up_again_replaces_and_touches_no_other_logger(
+    capsys: pytest.CaptureFixture[str], logger: logging.Logger
+):
+    others = list(logging.getLogger().handlers)
+    set_up_logging()
+    set_up_logging()
+    Log().request_done("GET", "/health", 200, 0.1)
+    assert len(written(capsys)) == 1
+    assert logging.getLogger().handlers == others
+    assert len(logger.handlers) == 1
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_librarys_warning_is_one_line_of_ours_without_the_words_of_its_exception(
+    capsys: pytest.CaptureFixture[str], library: str, as_json: bool
+):
+    set_up_logging("debug", as_json=as_json)
+    log = logging.getLogger(f"{library}.part")
+    log.info("Started")
+    try:
+        raise ValueError(SAID)
+    except ValueError as error:
+        log.exception("Task exception was never retrieved\nfuture: <Task exception=%r>", error)
+    (only,) = written(capsys)
+    assert SAID not in only
+    assert "Task exception was never retrieved" in only
+    assert "ValueError" in only
+    assert not as_json or json.loads(only)["logger"] == f"{library}.part"

@@ -1,0 +1,110 @@
+"""Metrics: every number comes from a receipt or a door, and no label grows without end."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from accord.servers.observability.metrics import MAX_UNKNOWN, OTHER, Metrics, Names
+from accord.wire.receipt import Timings, Work
+from tests.receipts import a_body
+from tests.servers.observability.turns import CANCELLED, FAILED, REFUSED, an_eventful_turn, backend, emulating
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float | None:
+    return metrics.registry.get_sample_value(name, labels)
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics(version="1.2.3")
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "expected"),
+    [
+        ("accord_turns_total", {"outcome": "done"}, 1),
+        ("accord_turns_total", {"outcome": "failed"}, 0),
+        ("accord_emulations_total", {"capability": "json_mode"}, 1),
+        ("accord_fallbacks_total", {"backend": "far"}, 1),
+        ("accord_fallbacks_total", {"backend": "local"}, None),
+        ("accord_adaptations_total", {"rung": "native"}, 5),
+        ("accord_adaptations_total", {"rung": "described"}, 2),
+        ("accord_adaptations_total", {"rung": "deferred"}, 0),
+        ("accord_time_to_first_packet_seconds_count", {}, 1),
+        ("accord_time_to_first_packet_seconds_sum", {}, 0.003),
+        ("accord_turn_seconds_sum", {}, 0.0405),
+        ("accord_build_info", {"version": "1.2.3"}, 1),
+    ],
+)
+def test_a_turn_is_counted_as_its_receipt_says(
+    metrics: Metrics, name: str, labels: dict[str, str], expected: float | None
+):
+    metrics.turn_ended(an_eventful_turn())
+    assert value(metrics, name, **labels) == expected
+
+
+@pytest.mark.parametrize(
+    ("outcome", "refusals"), [(REFUSED, 1), (FAILED, 0), (CANCELLED, 0)], ids=["refused", "failed", "cancelled"]
+)
+def test_only_a_refusal_counts_as_one(metrics: Metrics, outcome: object, refusals: int):
+    metrics.turn_ended(a_body(outcome=outcome))
+    assert value(metrics, "accord_refusals_total", code="content_unsupported") == refusals
+    assert value(metrics, "accord_turns_total", outcome="done") == 0
+
+
+def test_a_turn_that_sent_nothing_has_no_time_to_its_first_packet(metrics: Metrics):
+    metrics.turn_ended(a_body(timings=Timings(plan_ms=0, total_ms=1)))
+    assert value(metrics, "accord_time_to_first_packet_seconds_count") == 0
+    assert value(metrics, "accord_turn_seconds_count") == 1
+
+
+def test_capabilities_that_nobody_knows_share_one_series_when_there_are_too_many(metrics: Metrics):
+    names = [f"invented_{number}" for number in range(MAX_UNKNOWN + 20)]
+    metrics.turn_ended(a_body(work=[Work(backend=backend(), emulations=emulating(*names, "streaming"))]))
+    assert value(metrics, "accord_emulations_total", capability="invented_0") == 1
+    assert value(metrics, "accord_emulations_total", capability=names[-1]) is None
+    assert value(metrics, "accord_emulations_total", capability=OTHER) == 20
+    assert value(metrics, "accord_emulations_total", capability="streaming") == 1
+
+
+def test_a_name_keeps_its_label_for_ever():
+    names = Names(["known"], unknown=1)
+    assert [names.label(name) for name in ("a", "b", "a", "known", "b")] == ["a", OTHER, "a", "known", OTHER]
+
+
+def test_requests_are_counted_by_method_route_and_status(metrics: Metrics):
+    metrics.request_done("GET", "/v1/requests/{request_id}", 200, 0.2)
+    metrics.request_done("BREW", "/health", 405, 0.1)
+    found = {"method": "GET", "route": "/v1/requests/{request_id}", "status": "200"}
+    assert value(metrics, "accord_http_requests_total", **found) == 1
+    assert value(metrics, "accord_http_requests_total", method=OTHER, route="/health", status="405") == 1
+    assert value(metrics, "accord_http_seconds_sum", route="/health") == 0.1
+
+
+def test_streams_are_counted_while_they_are_read(metrics: Metrics):
+    for door in ("sse", "sse", "websocket"):
+        metrics.stream_opened(door)
+    metrics.stream_closed("sse")
+    assert value(metrics, "accord_active_streams", door="sse") == 1
+    assert value(metrics, "accord_active_streams", door="websocket") == 1
+
+
+def test_running_turns_are_asked_for_when_somebody_wants_to_know(metrics: Metrics):
+    running = [1, 2]
+    metrics.count_running(lambda: len(running))
+    assert value(metrics, "accord_running_turns") == 2
+    running.clear()
+    assert value(metrics, "accord_running_turns") == 0
+
+
+def test_what_is_rendered_can_be_read_by_prometheus(metrics: Metrics):
+    metrics.turn_ended(an_eventful_turn())
+    media_type, body = metrics.render()
+    names = {family.name for family in text_string_to_metric_families(body.decode())}
+    assert media_type.startswith("text/plain; version=0.0.4")
+    assert {"accord_turns", "accord_running_turns", "accord_http_seconds", "accord_active_streams"} <= names
+
+
+def test_two_services_do_not_share_their_numbers(metrics: Metrics):
+    other = Metrics(version="2")
+    other.turn_ended(an_eventful_turn())
+    assert value(metrics, "accord_turns_total", outcome="done") == 0

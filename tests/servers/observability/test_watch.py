@@ -1,0 +1,70 @@
+"""The watch: everybody is told, and whoever fails fails alone."""
+
+import logging
+
+import pytest
+
+from accord.servers.observability import Log, Metrics, Traces, Watch
+from accord.servers.service import NobodyWatches, Observer
+from accord.wire.receipt import ReceiptBody
+from tests.servers.observability.turns import SAID, an_eventful_turn
+
+
+class Listening(NobodyWatches):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[object, ...]] = []
+
+    def turn_ended(self, body: ReceiptBody) -> None:
+        self.told.append(("turn", body.request_id))
+
+    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
+        self.told.append((method, route, status, seconds))
+
+    def stream_opened(self, door: str) -> None:
+        self.told.append(("opened", door))
+
+    def stream_closed(self, door: str) -> None:
+        self.told.append(("closed", door))
+
+
+class Broken(NobodyWatches):
+    """Cannot stand turns."""
+
+    def turn_ended(self, body: ReceiptBody) -> None:
+        raise ValueError(SAID, body)
+
+
+def tell(watch: Observer) -> None:
+    watch.stream_opened("sse")
+    watch.turn_ended(an_eventful_turn())
+    watch.stream_closed("sse")
+    watch.request_done("POST", "/v1/assist", 200, 0.5)
+
+
+EVERYTHING = [("opened", "sse"), ("turn", "r0"), ("closed", "sse"), ("POST", "/v1/assist", 200, 0.5)]
+
+
+def test_everybody_is_told_everything():
+    first, second = Listening(), Listening()
+    tell(Watch(first, second))
+    assert first.told == second.told == EVERYTHING
+
+
+def test_one_that_fails_is_named_once_and_stops_nobody(caplog: pytest.LogCaptureFixture):
+    listening = Listening()
+    watch = Watch(Broken(), listening)
+    with caplog.at_level(logging.ERROR, "accord.watch"):
+        tell(watch)
+        tell(watch)
+    assert listening.told == EVERYTHING * 2
+    (record,) = caplog.records
+    assert vars(record)["fields"] == {"observer": "Broken"}
+
+
+def test_the_three_watch_together():
+    metrics = Metrics(version="1")
+    tell(Watch(metrics, Log(), Traces()))
+    assert metrics.registry.get_sample_value("accord_turns_total", {"outcome": "done"}) == 1
+    assert metrics.registry.get_sample_value("accord_active_streams", {"door": "sse"}) == 0

@@ -1,0 +1,48 @@
+"""Receipts of turns in which something happened."""
+
+from typing import Any
+
+from accord.errors import ErrorCode
+from accord.wire.adaptation import AdaptationReport, Rung
+from accord.wire.emulation import Attempt, EmulationEntry, EmulationRecord, PostProcessing
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.receipt import BackendParty, Fallback, Outcome, OutcomeStatus, ReceiptBody, Work
+from tests.receipts import a_body
+
+SAID = "words that somebody said"
+
+REFUSED = Outcome(status=OutcomeStatus.REFUSED, code=ErrorCode.CONTENT_UNSUPPORTED, message=SAID)
+FAILED = Outcome(status=OutcomeStatus.FAILED, code=ErrorCode.BACKEND_FAILED, message=SAID)
+CANCELLED = Outcome(status=OutcomeStatus.CANCELLED, code=ErrorCode.CANCELLED, message=SAID)
+
+
+def backend(name: str = "local", model: str | None = "m") -> BackendParty:
+    return BackendParty(name=name, model=model, manifest=CapabilityManifest.model_validate({"streaming": "native"}))
+
+
+def emulating(*names: str, ok: bool = True) -> EmulationRecord:
+    strategy = PostProcessing(detail="by hand")
+    return EmulationRecord(
+        emulated=[EmulationEntry(capability=name, strategy=strategy) for name in names],
+        attempts=[Attempt(number=1, ok=ok, problems=[] if ok else [SAID])],
+    )
+
+
+def fallback(name: str) -> Fallback:
+    return Fallback(backend=name, code=ErrorCode.TIMED_OUT, message=SAID)
+
+
+def adapted(**totals: int) -> AdaptationReport:
+    return AdaptationReport(totals={Rung(rung): count for rung, count in totals.items()}, entries=[])
+
+
+def an_eventful_turn(**fields: Any) -> ReceiptBody:
+    """A fallback, an emulation and adaptations of several kinds."""
+    work = Work(
+        backend=backend(),
+        emulations=emulating("json_mode"),
+        fallbacks=[fallback("far")],
+        usage={"input_tokens": 7, "output_tokens": 9},
+    )
+    told: dict[str, Any] = {"work": [work], "adaptation": adapted(native=5, described=2, dropped=1)}
+    return a_body(**(told | fields))
