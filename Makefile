@@ -53,7 +53,7 @@ schemas: $(READY) ## Write the JSON Schema of every message and the OpenAPI docu
 	$(BIN)/accord schemas build/schemas
 
 models: $(READY) ## Renew the shipped model facts from the open data they are made of (needs the package index)
-	$(BIN)/python scripts/refresh_models.py
+	$(BIN)/python -m scripts.refresh_models
 
 inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
 	$(BIN)/python scripts/inspect_agents.py

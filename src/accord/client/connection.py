@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from aiohttp import (
     ClientConnectorCertificateError,
@@ -211,12 +211,6 @@ async def next_piece(answer: ClientResponse, limit_s: float) -> bytes | Setback:
         return await read_piece(answer, limit_s)
     except (ClientError, OSError) as error:
         return _setback_of_error(error)
-
-
-def step_of(id: object) -> str:
-    """An id as one step of a path, whatever is in it."""
-    # Two dots would be a step up, and quoting leaves them as they are.
-    return quote(str(id), safe="").replace(".", "%2E")
 
 
 def _in_pieces(

@@ -12,13 +12,14 @@ from typing import Final, NoReturn, Self, cast
 
 from aiohttp import ClientResponse
 
-from accord.client.connection import EVENT_STREAM, Call, Connection, next_piece, step_of
+from accord.client.connection import EVENT_STREAM, Call, Connection, next_piece
 from accord.client.failure import Attempts, Setback, setback_of_connection
 from accord.client.settings import Settings
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import ErrorSeverity, InvalidMessageError, Problem, UsageError
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
 from accord.wire.problem import failure_of
+from accord.wire.routes import ASSIST_PATH, REQUEST_PATH, fill_path
 
 LAST_BYTES_S: Final = 0.5
 """How long the end of an answer is waited for after the last packet, so that its connection can be used again."""
@@ -115,7 +116,7 @@ class Stream:
 
     @property
     def _path(self) -> str:
-        return f"/v1/requests/{step_of(self.request_id)}"
+        return fill_path(REQUEST_PATH, request_id=self.request_id)
 
     async def _next(self) -> AnyPacket | None:
         if not self._ready:
@@ -159,7 +160,7 @@ class Stream:
     def _call(self) -> Call:
         after = self.last_id or None
         if self._body is not None and after is None:
-            return Call("POST", "/v1/assist", self._body, EVENT_STREAM)
+            return Call("POST", ASSIST_PATH, self._body, EVENT_STREAM)
         return Call("GET", self._path, None, EVENT_STREAM, after)
 
     def _take(self, piece: bytes) -> Setback | None:

@@ -42,7 +42,7 @@ def _is_caller(module: str) -> bool:
 # Python has exceptions that are no `Exception`: `SystemExit`, `KeyboardInterrupt`, `GeneratorExit`, groups of those,
 # and the `CancelledError` of a task that the agent itself started and awaited. Let through, they would leave the turn
 # without an end, or stop the whole process. What cannot be contained here: the same exceptions in a task or callback
-# that an agent left to the event loop (`assembly/loop.py` contains those), `os._exit()`, and a crash of the interpreter.
+# that an agent left to the event loop (`assembly/loop.py` does), `os._exit()`, and a crash of the interpreter.
 
 
 def cancels() -> int:

@@ -19,6 +19,20 @@ from accord.wire.packet import StreamPacket
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, ProblemBody
 from accord.wire.receipt import Receipt
 from accord.wire.request import AgentRequest, ClientCapabilities, ServiceRequest, ServiceResponse
+from accord.wire.routes import (
+    ADAPTATION_PATH,
+    ASSIST_PATH,
+    CAPABILITIES_PATH,
+    DOCS_PATH,
+    HEALTH_PATH,
+    ITEM_PATH,
+    LIVE_PATH,
+    METRICS_PATH,
+    OPENAPI_PATH,
+    READY_PATH,
+    RECEIPT_PATH,
+    REQUEST_PATH,
+)
 from accord.wire.service import HealthCheckResponse, ServiceCapabilities
 
 # Every route of the service as an OpenAPI operation: what it takes, what it gives, how it fails.
@@ -27,19 +41,6 @@ from accord.wire.service import HealthCheckResponse, ServiceCapabilities
 
 Json = dict[str, Any]
 SchemaOf = Callable[[type[BaseModel]], Json]
-
-ASSIST_PATH: Final = "/v1/assist"
-REQUEST_PATH: Final = "/v1/requests/{request_id}"
-RECEIPT_PATH: Final = f"{REQUEST_PATH}/receipt"
-ADAPTATION_PATH: Final = f"{REQUEST_PATH}/adaptation"
-ITEM_PATH: Final = f"{REQUEST_PATH}/items/{{item_id}}"
-CAPABILITIES_PATH: Final = "/v1/capabilities"
-HEALTH_PATH: Final = "/health"
-LIVE_PATH: Final = f"{HEALTH_PATH}/live"
-READY_PATH: Final = f"{HEALTH_PATH}/ready"
-METRICS_PATH: Final = "/metrics"
-OPENAPI_PATH: Final = "/openapi.json"
-DOCS_PATH: Final = "/docs"
 
 BEARER: Final = "bearer"
 SECURITY_SCHEMES: Final[Mapping[str, Json]] = {

@@ -12,7 +12,6 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from accord.errors import AccordError, ErrorCode, RefusedError, StoreError
-from accord.servers.http.assist import ROUTE as ASSIST
 from accord.servers.http.assist import assist
 from accord.servers.http.exchange import (
     LOGGER,
@@ -27,9 +26,9 @@ from accord.servers.http.exchange import (
     send_problem,
 )
 from accord.servers.http.requests import Lookups, missing
-from accord.servers.http.websocket import ROUTE as WEBSOCKET
 from accord.servers.http.websocket import WebSocketDoor, refuse
 from accord.servers.service import Service
+from accord.wire.routes import ASSIST_PATH, WEBSOCKET_PATH
 
 # Puts the gate before an application that does not ask who comes. Knows nothing of what is behind it.
 
@@ -79,7 +78,7 @@ class Application:
         self._assist: Final = assist(service)
         routes: list[BaseRoute] = [Route(route, _Endpoint(app)) for route, app in (more or {}).items()]
         routes += [Route(address.route, address) for address in (*Lookups(service).addresses(), self._assist)]
-        routes.append(WebSocketRoute(WEBSOCKET, WebSocketDoor(service)))
+        routes.append(WebSocketRoute(WEBSOCKET_PATH, WebSocketDoor(service)))
         starlette = Starlette(routes=routes, lifespan=self._life)
         starlette.router.default = _nowhere
         # It would send people to whatever host they name.
@@ -91,7 +90,7 @@ class Application:
         """Answer one request, or live through one life."""
         if self._loopback_only and (error := self._stranger(scope)) is not None:
             await _turn_away(scope, receive, send, error)
-        elif scope["type"] == "http" and scope["path"] == ASSIST:
+        elif scope["type"] == "http" and scope["path"] == ASSIST_PATH:
             await self._hot(scope, receive, send)
         else:
             await self._rest(scope, receive, send)

@@ -24,6 +24,7 @@ from accord.servers.service import Service, begin_turn
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
 from accord.wire.request import ServiceResponse
+from accord.wire.routes import ASSIST_PATH
 from accord.wire.session import PacketRecord
 
 # Packets as server-sent events: one event a packet, its number as the id, a comment as the heartbeat. Pure.
@@ -224,8 +225,6 @@ async def _until_gone(receive: Receive) -> None:
 # What goes wrong before the first byte of an answer is a problem body with its status; after it, a packet of the
 # stream.
 
-ROUTE: Final = "/v1/assist"
-
 
 def assist(service: Service) -> Address:
     """The address that takes requests."""
@@ -241,4 +240,4 @@ def assist(service: Service) -> Address:
             turn = await begin_turn(service, exchange.caller, client_address(exchange.scope), request)
         return await answer_turn(service, exchange, turn, after if wanted == EVENT_STREAM else None, warnings)
 
-    return Address(service, ROUTE, {"POST": post})
+    return Address(service, ASSIST_PATH, {"POST": post})

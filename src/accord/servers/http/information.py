@@ -22,7 +22,12 @@ from accord.servers.observability.logs import REQUEST_ID
 from accord.servers.observability.metrics import Metrics
 from accord.servers.service import RETRY_AFTER_S, Service
 from accord.wire.capability import Capability
-from accord.wire.contract import (
+from accord.wire.contract import ServiceContract
+from accord.wire.emulation import EmulationConfig
+from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
+from accord.wire.receipt import BackendParty
+from accord.wire.request import TextProfile
+from accord.wire.routes import (
     CAPABILITIES_PATH,
     DOCS_PATH,
     HEALTH_PATH,
@@ -30,12 +35,7 @@ from accord.wire.contract import (
     METRICS_PATH,
     OPENAPI_PATH,
     READY_PATH,
-    ServiceContract,
 )
-from accord.wire.emulation import EmulationConfig
-from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
-from accord.wire.receipt import BackendParty
-from accord.wire.request import TextProfile
 from accord.wire.service import HealthCheckResponse, HealthCheckStatus, ServiceCapabilities
 
 JSON: Final = "application/json"

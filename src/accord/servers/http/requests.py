@@ -12,8 +12,7 @@ from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.assist import answer_turn, last_event_id
 from accord.servers.http.exchange import EVENT_STREAM, Address, Exchange
 from accord.servers.service import Caller, Service
-
-UNDER: Final = "/v1/requests/{request_id}"
+from accord.wire.routes import ADAPTATION_PATH, ITEM_PATH, RECEIPT_PATH, REQUEST_PATH
 
 
 class Lookups:
@@ -26,10 +25,10 @@ class Lookups:
     def addresses(self) -> list[Address]:
         """Every address below a request."""
         answers = {
-            UNDER: {"GET": self.again, "DELETE": self.cancel},
-            f"{UNDER}/receipt": {"GET": self.receipt},
-            f"{UNDER}/adaptation": {"GET": self.adaptation},
-            f"{UNDER}/items/{{item_id}}": {"GET": self.item},
+            REQUEST_PATH: {"GET": self.again, "DELETE": self.cancel},
+            RECEIPT_PATH: {"GET": self.receipt},
+            ADAPTATION_PATH: {"GET": self.adaptation},
+            ITEM_PATH: {"GET": self.item},
         }
         return [Address(self._service, route, methods) for route, methods in answers.items()]
 

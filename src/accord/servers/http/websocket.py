@@ -39,7 +39,6 @@ from accord.wire.problem import stream_error
 from accord.wire.request import ServiceRequest
 from accord.wire.session import PacketRecord
 
-ROUTE: Final = "/v1/ws"
 PROTOCOL: Final = "accord"
 BEARER: Final = "accord.bearer."
 """A browser cannot set headers on a WebSocket; it may offer its token as a subprotocol with this prefix."""

@@ -26,7 +26,7 @@ from accord.wire.receipt import OutcomeStatus, ReceiptBody
 
 LOGGER: Final = "accord"
 AGENT_LOGGER: Final = "accord.agent"
-"""The logger of exceptions of agent code, which are written with their message; `engine/agent_errors.py` writes to it."""
+"""The logger of exceptions of agent code, written with their message by `engine/agent_errors.py`."""
 LIBRARIES: Final = ("aiohttp", "asyncio", "opentelemetry", "sqlalchemy", "uvicorn", "websockets")
 LEVELS: Final = ("debug", "info", "warning", "error")
 MAX_FRAMES: Final = 40

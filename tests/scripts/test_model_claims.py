@@ -6,9 +6,9 @@ from typing import Final
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scripts.model_claims import Claim, read_langchain, read_litellm, read_models_dev, settle
 
 from accord.backends.facts import Catalogue, Level, Source
-from accord.backends.facts.claim import Claim, read_langchain, read_litellm, read_models_dev, settle
 from accord.backends.facts.mapping import PROVIDERS, provider_name
 from accord.backends.facts.snapshot import write
 

@@ -1,0 +1,24 @@
+"""Every path of the HTTP service. The only place where one is spelled."""
+
+from typing import Final
+from urllib.parse import quote
+
+ASSIST_PATH: Final = "/v1/assist"
+WEBSOCKET_PATH: Final = "/v1/ws"
+REQUEST_PATH: Final = "/v1/requests/{request_id}"
+RECEIPT_PATH: Final = f"{REQUEST_PATH}/receipt"
+ADAPTATION_PATH: Final = f"{REQUEST_PATH}/adaptation"
+ITEM_PATH: Final = f"{REQUEST_PATH}/items/{{item_id}}"
+CAPABILITIES_PATH: Final = "/v1/capabilities"
+HEALTH_PATH: Final = "/health"
+LIVE_PATH: Final = f"{HEALTH_PATH}/live"
+READY_PATH: Final = f"{HEALTH_PATH}/ready"
+METRICS_PATH: Final = "/metrics"
+OPENAPI_PATH: Final = "/openapi.json"
+DOCS_PATH: Final = "/docs"
+
+
+def fill_path(path: str, **ids: object) -> str:
+    """Put ids into a path, each quoted as one step of it, whatever it contains."""
+    # Quoting leaves dots as they are, and two dots would be a step up.
+    return path.format(**{name: quote(str(value), safe="").replace(".", "%2E") for name, value in ids.items()})
