@@ -27,13 +27,14 @@ from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.ports import SessionStore
 from accord.servers.http.app import Application
+from accord.servers.http.assist import as_events
 from accord.servers.http.serve import address_of, serve
 from accord.servers.service import NobodyWatches, OpenGate, Service
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket
 from accord.wire.request import ServiceRequest, ServiceResponse
-from accord.wire.routes import ASSIST_PATH, as_events
+from accord.wire.routes import ASSIST_PATH
 from accord.wire.session import PacketRecord
 
 DELTAS: Final = 200
