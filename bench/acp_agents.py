@@ -18,11 +18,11 @@ corridor = Agent(name="corridor")
 
 @corridor
 async def _corridor(turn: Turn) -> AsyncIterator[Yielded]:
-    for _ in range(count_of(turn.text)):
+    for _ in range(format_count(turn.text)):
         yield "word "
 
 
-def count_of(text: str) -> int:
+def format_count(text: str) -> int:
     """How many updates this prompt wants."""
     return int(text) if text.isdigit() else 1
 
@@ -41,7 +41,7 @@ async def ours() -> None:
         if verdict.error is not None:
             raise RpcError(**verdict.error)
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "word "}}
-        for _ in range(count_of(params["prompt"][0]["text"])):
+        for _ in range(format_count(params["prompt"][0]["text"])):
             await connection.notify("session/update", {"sessionId": params["sessionId"], "update": update})
         return {"stopReason": "end_turn"}
 
@@ -66,7 +66,7 @@ async def sdk() -> None:
             return acp.NewSessionResponse(session_id="s")
 
         async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
-            for _number in range(count_of(prompt[0].text)):
+            for _number in range(format_count(prompt[0].text)):
                 update = acp.update_agent_message(acp.text_block("word "))
                 await self._client.session_update(session_id=session_id, update=update)
             return acp.PromptResponse(stop_reason="end_turn")

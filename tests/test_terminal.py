@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.terminal import make_line, make_visible
+from accord.terminal import escape_line, escape_controls
 
 VISIBLE = [
     ("\x1b[31m", "\\u001b[31m"),
@@ -22,22 +22,22 @@ UNTOUCHED = ["", "plain", "two\nlines\tand\r\na third", "naïve 你好 👩‍�
 
 @pytest.mark.parametrize(("text", "visible"), VISIBLE)
 def test_control_characters_are_spelled_out(text: str, visible: str):
-    assert make_visible(text) == visible
-    assert make_line(text) == visible
+    assert escape_controls(text) == visible
+    assert escape_line(text) == visible
 
 
 @pytest.mark.parametrize("text", UNTOUCHED)
 def test_text_stays_as_it_is(text: str):
-    assert make_visible(text) == text
+    assert escape_controls(text) == text
 
 
 def test_a_line_has_no_line_ends_and_no_tabs():
-    assert make_line("a\nb\r\nc\td") == "a\\u000ab\\u000d\\u000ac\\u0009d"
+    assert escape_line("a\nb\r\nc\td") == "a\\u000ab\\u000d\\u000ac\\u0009d"
 
 
 @given(st.text(st.characters(codec="utf-8")))
 def test_no_control_character_is_left_and_no_other_is_changed(text: str):
-    line = make_line(text)
+    line = escape_line(text)
     assert not [character for character in line if unicodedata.category(character) in ("Cc", "Zl", "Zp", "Cs")]
     assert json.loads(f'"{line}"') == text if '"' not in text and "\\" not in text else True
 
@@ -45,12 +45,12 @@ def test_no_control_character_is_left_and_no_other_is_changed(text: str):
 @given(st.text(), st.data())
 def test_pieces_are_as_safe_as_the_whole(text: str, data: st.DataObject):
     cut = data.draw(st.integers(0, len(text)))
-    pieces = make_visible(text[:cut]) + make_visible(text[cut:])
-    assert make_visible(pieces) == pieces or text[cut - 1 : cut] == "\r"
-    assert pieces.replace("\\u000d\n", "\r\n") == make_visible(text).replace("\\u000d\n", "\r\n")
+    pieces = escape_controls(text[:cut]) + escape_controls(text[cut:])
+    assert escape_controls(pieces) == pieces or text[cut - 1 : cut] == "\r"
+    assert pieces.replace("\\u000d\n", "\r\n") == escape_controls(text).replace("\\u000d\n", "\r\n")
 
 
 @given(st.recursive(st.none() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_json_keeps_its_meaning(value: object):
     written = json.dumps(value, ensure_ascii=False, indent=2)
-    assert json.loads(make_visible(written)) == value
+    assert json.loads(escape_controls(written)) == value

@@ -26,12 +26,12 @@ _IN_TEXT: Final = re.compile(f"[{_UNSAFE}]|\r(?!\n)")
 _IN_LINE: Final = re.compile(f"[{_UNSAFE}\t\n\r]")
 
 
-def make_visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """The text with its control characters spelled out; tabs and line ends stay."""
     return _IN_TEXT.sub(_spell, text)
 
 
-def make_line(text: str) -> str:
+def escape_line(text: str) -> str:
     """The text as a single line: tabs and line ends are spelled out, too."""
     return _IN_LINE.sub(_spell, text)
 
@@ -64,7 +64,7 @@ class SafeStream:
 
     def write(self, text: str) -> int:
         """Write the text, made visible."""
-        self.unfiltered.write(make_visible(text))
+        self.unfiltered.write(escape_controls(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ class Console(rich.console.Console):
     ) -> Iterable[Segment]:
         """What rich makes of this, escaped."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(make_visible(segment.text), segment.style)
+            yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)
 
 
 def unfiltered(stream: IO[str]) -> IO[str]:
@@ -155,15 +155,15 @@ def unfiltered(stream: IO[str]) -> IO[str]:
 
 def styled(content: str, style: str = "") -> Text:
     """A text for a console, escaped before rich measures it, so that columns keep their widths."""
-    return Text(make_visible(content), style)
+    return Text(escape_controls(content), style)
 
 
 def styled_line(content: str, style: str = "") -> Text:
     """The same for what belongs on one line."""
-    return Text(make_line(content), style)
+    return Text(escape_line(content), style)
 
 
-def count_of(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """How many of a thing, with the noun in its right form: `1 session`, `2 sessions`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
@@ -171,4 +171,4 @@ def count_of(count: int, noun: str) -> str:
 def warn(sentences: Iterable[str]) -> None:
     """Print warnings, a line each, to standard error."""
     for sentence in sentences:
-        print(f"accord: warning: {make_line(sentence)}", file=sys.stderr)
+        print(f"accord: warning: {escape_line(sentence)}", file=sys.stderr)

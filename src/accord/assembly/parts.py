@@ -29,7 +29,7 @@ from accord.images import PillowImages, has_pillow
 from accord.ports import Backend, KnownBackend, Store
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
-from accord.terminal import make_line
+from accord.terminal import escape_line
 from accord.wire.emulation import Disabled, EmulationConfig, EmulationStrategy
 
 # Turns a configuration into what `core` takes. Pure functions, no defaults of their own.
@@ -103,7 +103,7 @@ def _tell_of_older(older: Path, path: Path) -> None:
     """Say where sessions are now, if an earlier version kept some beside the configuration or in this folder."""
     if older.is_file():
         told = f"accord: sessions are kept in {path} now, and {older} is not used; --store {older} uses it"
-        print(make_line(told), file=sys.stderr)
+        print(escape_line(told), file=sys.stderr)
 
 
 def _close_to_others(path: Path, *, is_ours: bool) -> None:
@@ -111,7 +111,7 @@ def _close_to_others(path: Path, *, is_ours: bool) -> None:
         return
     if not is_ours:  # whoever chose the place may have chosen the readers, too
         told = f"accord: {path} can be read by other users of this machine; `chmod 600 {path}` changes that"
-        print(make_line(told), file=sys.stderr)
+        print(escape_line(told), file=sys.stderr)
         return
     for companion in COMPANIONS:
         file = path.with_name(path.name + companion)

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from accord.errors import BackendError, ErrorCode
-from accord.terminal import make_line
+from accord.terminal import escape_line
 
 MAX_NOTE_CHARS: Final = 2_000
 MAX_BODY_BYTES: Final = 8_000
@@ -171,7 +171,7 @@ def without_secrets(message: str, secrets: Iterable[str] = ()) -> str:
     """An endpoint's message on one line, shortened, without these secrets and without what looks like a key."""
     for secret in secrets:
         message = message.replace(secret, MASK)
-    return make_line(" ".join(_SECRET.sub(MASK, message).split())[:MAX_NOTE_CHARS])
+    return escape_line(" ".join(_SECRET.sub(MASK, message).split())[:MAX_NOTE_CHARS])
 
 
 def text_of(body: bytes) -> str | None:

@@ -25,7 +25,7 @@ from accord.config import Loaded
 from accord.core.summarise import summarise_work
 from accord.engine import Engine, Sessions
 from accord.errors import UsageError
-from accord.terminal import Console, make_line, warn
+from accord.terminal import Console, escape_line, warn
 from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
@@ -151,7 +151,7 @@ def answer(loaded: Loaded, asked: Asked, *, streams: bool, as_json: bool, with_r
     if not loaded.config.backends:
         errors.print(ECHO, soft_wrap=True, style="yellow")
     for line in account(receipt):
-        errors.print(make_line(line), soft_wrap=True, style="yellow")
+        errors.print(escape_line(line), soft_wrap=True, style="yellow")
     if with_receipt and not as_json:
         print(receipt.to_json(), file=sys.stderr)
     return receipt.outcome.status is OutcomeStatus.DONE

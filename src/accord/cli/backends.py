@@ -23,7 +23,7 @@ from accord.core.work.derive import BECAUSE, PARAMETERS
 from accord.core.work.negotiate import negotiate
 from accord.errors import BackendError, UsageError
 from accord.ports import Backend, KnownBackend, LivingBackend, SystemClock, Testimony
-from accord.terminal import Cell, Console, count_of, styled, warn
+from accord.terminal import Cell, Console, format_count, styled, warn
 from accord.wire.capability import ALIASES, Capability
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.service import Probed
@@ -168,7 +168,7 @@ class Probe:
         """What it took, in a sentence."""
         tokens = f"{self.input_tokens} tokens in and {self.output_tokens} out"
         return (
-            f"{count_of(self.requests, 'small request')}, {tokens} by the endpoint's own count; it may charge for them"
+            f"{format_count(self.requests, 'small request')}, {tokens} by the endpoint's own count; it may charge for them"
         )
 
 

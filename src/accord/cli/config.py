@@ -19,7 +19,7 @@ from accord.config.read import FILE_NAME, unread_variables
 from accord.config.starter import STARTER
 from accord.config.trust import effects, is_trusted, trust
 from accord.errors import ConfigError, Mistake, UsageError
-from accord.terminal import Cell, Console, count_of, make_line, styled
+from accord.terminal import Cell, Console, format_count, escape_line, styled
 
 COLOURS: Final = {"default": "bright_black", "file": "", "env": "yellow", "flag": "cyan"}
 
@@ -85,7 +85,7 @@ def trust_command(
     """Trust a configuration as it is, so that commands in its folder use it without asking."""
     loaded = load_config(file, environ=os.environ)
     for effect in effects(loaded):
-        print(f"it {make_line(effect)}")
+        print(f"it {escape_line(effect)}")
     trust(file, loaded.digest or "", os.environ)
     print(f"Trusted {Path(file).resolve()} until it changes")
 
@@ -119,7 +119,7 @@ def _print_mistakes(error: ConfigError, *, as_json: bool) -> None:
         return
     for mistake in error.mistakes:
         print(mistake)
-    print(count_of(len(error.mistakes), "mistake"))
+    print(format_count(len(error.mistakes), "mistake"))
 
 
 def _print_json(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None:

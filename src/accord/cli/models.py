@@ -11,7 +11,7 @@ from accord.backends.evidence import from_facts, manifest_of
 from accord.backends.facts import Catalogue, Fact, ModelFacts, shipped
 from accord.backends.known import catalogue, read_requirements, refuse_misspelled, warnings_about
 from accord.core.work.negotiate import NOT_DECLARED, negotiate
-from accord.terminal import Console, count_of, make_line, unfiltered, warn
+from accord.terminal import Console, format_count, escape_line, unfiltered, warn
 from accord.wire.capability import ALIASES
 from accord.wire.manifest import CapabilityRequirements
 
@@ -65,9 +65,9 @@ def models_command(  # noqa: PLR0913 - one flag each
     for name, lacking in reasons.items() if is_named else ():
         if lacking:
             listed = ", ".join(f"{need} ({NO_SOURCE if why == NOT_DECLARED else why})" for need, why in lacking.items())
-            print(f"accord: {make_line(name)} lacks {listed}", file=sys.stderr)
+            print(f"accord: {escape_line(name)} lacks {listed}", file=sys.stderr)
     if not models:
-        print(f"accord: no model's name contains {make_line(search)}; `accord models` lists them", file=sys.stderr)
+        print(f"accord: no model's name contains {escape_line(search)}; `accord models` lists them", file=sys.stderr)
     if not found:
         raise typer.Exit(1)
 
@@ -103,12 +103,12 @@ def _print_matrix(models: Sequence[ModelFacts], columns: Sequence[str], found: i
             print("  ".join([" " * width, *headings]))
         for model in models:
             cells = [_cell(model, column, heading, console) for column, heading in zip(columns, headings, strict=True)]
-            name = make_line(model.name)
+            name = escape_line(model.name)
             out.write(f"{name}\n{_stacked(cells, headings)}" if is_narrow else "  ".join([name.ljust(width), *cells]))
             out.write("\n")
         print("\nyes and no are what a source says; * sources disagree; ? no source says")
     more = f", {len(models)} shown (--limit 0 for all)" if found > len(models) else ""
-    print(f"{count_of(found, 'model')}{more}")
+    print(f"{format_count(found, 'model')}{more}")
 
 
 def _stacked(cells: Sequence[str], headings: Sequence[str]) -> str:

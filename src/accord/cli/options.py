@@ -12,7 +12,7 @@ import typer
 from accord.config import Loaded, StoreKind, load_config
 from accord.config.trust import effects, is_trusted, trust
 from accord.errors import UsageError
-from accord.terminal import make_line
+from accord.terminal import escape_line
 
 ConfigOption = Annotated[
     str | None, typer.Option("--config", help="The configuration's file; else ACCORD_CONFIG, else ./accord.toml.")
@@ -58,14 +58,14 @@ def _read(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str
 def _ask(loaded: Loaded, *, trusts: bool) -> None:
     """Have the user trust this file, or refuse to use it."""
     path = Path(loaded.file or "").resolve()
-    will = [make_line(effect) for effect in effects(loaded)]
+    will = [escape_line(effect) for effect in effects(loaded)]
     if not trusts:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError(
                 f"{path} was found in the working directory and is not trusted; it {'; it '.join(will)}. If that is "
                 f"what you want, run `accord config trust {shlex.quote(str(path))}`, or give --trust or --config"
             )
-        print(f"{make_line(str(path))} was found in the working directory and is not trusted yet. It", file=sys.stderr)
+        print(f"{escape_line(str(path))} was found in the working directory and is not trusted yet. It", file=sys.stderr)
         for effect in will:
             print(f"  {effect}", file=sys.stderr)
         if not typer.confirm("Trust it as it is now?", err=True):

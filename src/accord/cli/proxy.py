@@ -12,7 +12,7 @@ import typer
 
 from accord.assembly.loop import event_loop_runner
 from accord.errors import UsageError
-from accord.terminal import make_line
+from accord.terminal import escape_line
 
 if TYPE_CHECKING:
     from accord.acp_tools.proxy.guard import Mode
@@ -99,7 +99,7 @@ class Reporter:
             if self._told <= MAX_TOLD:
                 about = f"message {finding.number} of the {finding.side}"
                 print(
-                    f"accord: {finding.severity}: {about}: {make_line(finding.sentence)}", file=sys.stderr, flush=True
+                    f"accord: {finding.severity}: {about}: {escape_line(finding.sentence)}", file=sys.stderr, flush=True
                 )
             elif self._told == MAX_TOLD + 1:
                 print("accord: further findings are told in the trace only", file=sys.stderr, flush=True)

@@ -21,7 +21,7 @@ from accord.core.receipt import SHOWN_CHARS, Finding, State, Verification, is_ge
 from accord.core.summarise import summarise_work
 from accord.errors import StoreError, UsageError
 from accord.ports import Store
-from accord.terminal import Cell, Console, count_of, make_line, styled, styled_line
+from accord.terminal import Cell, Console, format_count, escape_line, styled, styled_line
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.message import Message
 from accord.wire.receipt import Receipt, Work
@@ -60,7 +60,7 @@ def verify_command(  # noqa: PLR0913 - one flag each
     found = verify(receipts, last=last, ends=ends, is_signed=is_signed)
     _print_json(found, ends) if as_json else _print_findings(found)
     if note:
-        print(f"accord: {make_line(note)}", file=sys.stderr)
+        print(f"accord: {escape_line(note)}", file=sys.stderr)
     if not found.ok:
         raise typer.Exit(EXIT_WRONG if found.findings else EXIT_EMPTY)
 
@@ -108,10 +108,10 @@ def show_command(
     receipts = read_receipts(file)
     which = len(receipts) if number is None else number
     if not receipts:
-        print(f"{make_line(file)}: no receipts yet; `accord sessions receipts SESSION` writes them")
+        print(f"{escape_line(file)}: no receipts yet; `accord sessions receipts SESSION` writes them")
         return
     if which > len(receipts):
-        raise UsageError(f"{file}: there is no receipt {which}; the file has {count_of(len(receipts), 'receipt')}")
+        raise UsageError(f"{file}: there is no receipt {which}; the file has {format_count(len(receipts), 'receipt')}")
     receipt = as_message(receipts[which - 1], Receipt, f"{file}: receipt {which}")
     Console().print(_page(receipt, genuine=is_genuine(receipts[which - 1])))
 
@@ -185,7 +185,7 @@ def _summary(found: Verification) -> str:
         return "No receipts, so nothing was verified; `accord sessions receipts SESSION` writes them"
     if found.ok:
         end = f", ending with {found.last}" if found.last else ""
-        return f"{count_of(len(found.findings), 'receipt')}, all in order{end}"
+        return f"{format_count(len(found.findings), 'receipt')}, all in order{end}"
     counts = {state: sum(finding.state is state for finding in found.findings) for state in State}
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count)
 
@@ -219,7 +219,7 @@ def _page(receipt: Receipt, *, genuine: bool) -> Group:
 def _asked(receipt: Receipt) -> str:
     request = receipt.request
     blocks = "".join(f", {count} {kind}" for kind, count in request.blocks.items())
-    counts = f"{count_of(request.text_chars, 'character')}{blocks}, {count_of(request.files, 'file')}"
+    counts = f"{format_count(request.text_chars, 'character')}{blocks}, {format_count(request.files, 'file')}"
     return f"{counts}; digest {request.digest[:SHOWN_CHARS]}…"
 
 

@@ -17,7 +17,7 @@ from accord.core.output import ClientAdapter
 from accord.core.output.markdown import Profile, TextStripper
 from accord.errors import InvalidMessageError, UsageError
 from accord.images import PillowImages, has_pillow
-from accord.terminal import Console, count_of, make_line, styled, styled_line
+from accord.terminal import Console, format_count, escape_line, styled, styled_line
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.request import ClientCapabilities
@@ -89,7 +89,7 @@ def _render(adapter: ClientAdapter, *, as_packets: bool) -> int:
             packet = StreamPacket.parse(line)
         except InvalidMessageError as error:
             bad_lines += 1
-            print(f"accord: line {number}: {make_line(error.message)}", file=sys.stderr)
+            print(f"accord: line {number}: {escape_line(error.message)}", file=sys.stderr)
             continue
         _show(adapter.feed(packet), as_packets=as_packets)
         if isinstance(packet, ClosePacket):
@@ -144,7 +144,7 @@ def _print_report(report: AdaptationReport, *, as_json: bool) -> None:
     console.print_table(columns, rows, title="What became of each item")
     totals = ", ".join(f"{count} {rung}" for rung, count in report.totals.items() if count)
     assumed = f"; assumed: {', '.join(report.assumed)}" if report.assumed else ""
-    console.print(f"{count_of(report.total(), 'packet')}: {totals or 'none'}{assumed}")
+    console.print(f"{format_count(report.total(), 'packet')}: {totals or 'none'}{assumed}")
 
 
 def _strip(profile: Profile) -> None:

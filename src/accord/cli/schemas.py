@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from accord.errors import UsageError
-from accord.terminal import count_of
+from accord.terminal import format_count
 from accord.wire.acp.messages import ACP_MESSAGES
 from accord.wire.contract import MESSAGES, ServiceContract, schemas_of
 
@@ -25,4 +25,4 @@ def schemas_command(
             (folder / name).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(f"Cannot write to {folder}: {error.strerror}") from error
-    print(f"Wrote {count_of(len(documents), 'file')} to {folder}")
+    print(f"Wrote {format_count(len(documents), 'file')} to {folder}")

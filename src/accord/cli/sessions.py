@@ -16,7 +16,7 @@ from accord.assembly.opening import is_absent, with_store
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.errors import UsageError
 from accord.ports import Progress
-from accord.terminal import count_of, make_line, unfiltered
+from accord.terminal import format_count, escape_line, unfiltered
 from accord.wire.session import Erased, SessionRecord
 
 PAGE = 100
@@ -45,8 +45,8 @@ def list_command(
         print(json.dumps([_plain(session) for session in found], indent=2, ensure_ascii=False))
         return
     for session in found:
-        print(make_line(f"{session.session_id}  {session.agent}  {session.updated_at:%Y-%m-%d %H:%M}"))
-    print(count_of(len(found), "session") if found else f"No sessions of {make_line(owner)} yet")
+        print(escape_line(f"{session.session_id}  {session.agent}  {session.updated_at:%Y-%m-%d %H:%M}"))
+    print(format_count(len(found), "session") if found else f"No sessions of {escape_line(owner)} yet")
 
 
 @sessions_app.command("receipts")
@@ -64,7 +64,7 @@ def receipts_command(
         print(record.body)
     if not found:  # on standard error: standard output is for receipts, and a program may read it
         print(
-            f"No receipts of session {make_line(session)} yet; `accord sessions list USER` lists them", file=sys.stderr
+            f"No receipts of session {escape_line(session)} yet; `accord sessions list USER` lists them", file=sys.stderr
         )
 
 
@@ -133,7 +133,7 @@ def _shown_progress() -> Generator[Progress | None]:
 
 
 def _summary(erased: Erased) -> str:
-    counts = ", ".join(count_of(count, name.removesuffix("s")) for name, count in erased.dump().items() if count)
+    counts = ", ".join(format_count(count, name.removesuffix("s")) for name, count in erased.dump().items() if count)
     return f"Deleted {counts or 'nothing'}"
 
 

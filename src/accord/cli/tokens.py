@@ -13,7 +13,7 @@ from accord.backends.known import as_message
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.config import StoreKind
 from accord.errors import StoreConflictError, UsageError
-from accord.terminal import Cell, Console, count_of, styled, styled_line
+from accord.terminal import Cell, Console, format_count, styled, styled_line
 from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, digest_of
 
 NONE_LEFT = "No token is left, so every request is refused. To allow access without tokens: accord tokens open"
@@ -67,7 +67,7 @@ def list_command(
         return
     if found:
         _print_table(found, now)
-    print(count_of(len(found), "token") if found else "No tokens yet; `accord tokens add USER` makes one")
+    print(format_count(len(found), "token") if found else "No tokens yet; `accord tokens add USER` makes one")
 
 
 @tokens_app.command("revoke")

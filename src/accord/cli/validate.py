@@ -8,7 +8,7 @@ import typer
 from accord.backends.known import STDIN, is_path, one_of, read_json
 from accord.core.prompt import ContentValidator, Context, Decision, Verdict
 from accord.errors import UsageError
-from accord.terminal import Console, count_of, styled
+from accord.terminal import Console, format_count, styled
 
 FLAGS: Final = ("image", "audio", "embeddedContext")
 """The prompt capabilities that the Agent Client Protocol has."""
@@ -84,5 +84,5 @@ def _print_decisions(decisions: list[Decision], validator: ContentValidator, ver
         ]
         console.print_table(("block", "type", "verdict", "why"), rows)
     refused = sum(not accepted for accepted in verdict.results)
-    console.print(f"{count_of(len(decisions), 'block')}, {refused} refused; the agent accepts ", end="")
+    console.print(f"{format_count(len(decisions), 'block')}, {refused} refused; the agent accepts ", end="")
     console.print(", ".join(validator.declaration.accepted))

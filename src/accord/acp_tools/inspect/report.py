@@ -20,7 +20,7 @@ from accord.acp_tools.inspect.replies import ECHOES, NO_RESULT
 from accord.acp_tools.inspect.run import NO_HANDSHAKE, OnProgress
 from accord.errors import UsageError
 from accord.stdio import PeerFailedError
-from accord.terminal import Cell, Console, count_of, styled
+from accord.terminal import Cell, Console, format_count, styled
 from accord.wire.inspection import DeclaredCapability, Finding, InspectionReport, Level, Result
 
 # A report as JUnit XML, for build pipelines; it fails a build exactly when the exit status does.
@@ -167,7 +167,7 @@ def _print_tables(report: InspectionReport) -> None:
         _print_capabilities(console, report.capabilities)
     _print_findings(console, shown)
     if len(shown) < len(report.findings):
-        skipped = count_of(len(report.findings) - len(shown), "other check")
+        skipped = format_count(len(report.findings) - len(shown), "other check")
         told = f"Skipped {skipped}: {NO_HANDSHAKE}"
         console.print(told, soft_wrap=True)
     name = " ".join(part for part in (agent.name or report.program, agent.version) if part)

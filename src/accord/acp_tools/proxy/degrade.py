@@ -17,7 +17,7 @@ import msgspec
 
 from accord.core.prompt.verdict import Declaration
 from accord.core.rpc import notice_line
-from accord.terminal import make_line
+from accord.terminal import escape_line
 
 MAX_TEXT_CHARS: Final = 64 * 1024
 MAX_NAME_CHARS: Final = 80
@@ -190,11 +190,11 @@ def _scheme(uri: str) -> str:
 def _name(uri: str) -> str:
     """The last part of an address, fit to be shown in a line."""
     last = uri.split("?", maxsplit=1)[0].split("#", maxsplit=1)[0].rstrip("/").rpartition("/")[2] or uri
-    return make_line(last)[:MAX_NAME_CHARS] or "resource"
+    return escape_line(last)[:MAX_NAME_CHARS] or "resource"
 
 
 def _address(uri: str) -> str:
-    return make_line(uri)[:MAX_ADDRESS_CHARS]
+    return escape_line(uri)[:MAX_ADDRESS_CHARS]
 
 
 def _suffix(source: Fields) -> str:

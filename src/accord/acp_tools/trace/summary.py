@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from accord.terminal import count_of, make_line
+from accord.terminal import format_count, escape_line
 
 ARROWS: Final = {"editor": "editor ──▶ agent", "agent": "editor ◀── agent"}
 OWN_ARROWS: Final = {"to editor": "editor ◀·· accord", "to agent": "accord ··▶ agent"}
@@ -94,7 +94,7 @@ class Conversation:
         if not self._messages:
             return ""
         found = ", ".join(f"{count} {severity}" for severity, count in sorted(self._findings.items()))
-        return f"{count_of(self._messages, 'message')}; findings: {found or 'none'}"
+        return f"{format_count(self._messages, 'message')}; findings: {found or 'none'}"
 
     def _title(self, entry: Mapping[str, Any], side: str, kind: str) -> str:
         method, own = _word(entry.get("method")), json.dumps(entry.get("id"))[:80]
@@ -110,15 +110,15 @@ class Conversation:
 
 
 def _summary(kind: str, message: Any, size: int) -> str:
-    told = count_of(size, "byte")
+    told = format_count(size, "byte")
     if isinstance(message, Mapping):
         fields = cast("Mapping[str, Any]", message)
         told = _content(fields.get("params") or fields.get("result") or fields.get("error")) or told
     elif isinstance(message, str):
         told = message
     elif kind == "batch":
-        told = f"{count_of(len(_list(message)), 'message')}, {told}"
-    clean = make_line(told)
+        told = f"{format_count(len(_list(message)), 'message')}, {told}"
+    clean = escape_line(told)
     return clean if len(clean) <= MAX_SUMMARY else clean[:MAX_SUMMARY] + "…"
 
 
@@ -146,7 +146,7 @@ def _piece(message: Any) -> tuple[str, str]:
     """Which text this is a piece of, and the piece."""
     update = _at(_at(message, "params"), "update")
     kind, text = _word(_at(update, "sessionUpdate")), _at(_at(update, "content"), "text")
-    return (kind, make_line(text)) if kind.endswith("_chunk") and isinstance(text, str) else ("", "")
+    return (kind, escape_line(text)) if kind.endswith("_chunk") and isinstance(text, str) else ("", "")
 
 
 def _blocks(content: Any) -> str:
@@ -175,7 +175,7 @@ def _finding(found: Any) -> ShownFinding:
 
 
 def _word(value: Any, most: int = 200) -> str:
-    return make_line(value)[:most] if isinstance(value, str) else ""
+    return escape_line(value)[:most] if isinstance(value, str) else ""
 
 
 def _whole(value: Any) -> int:

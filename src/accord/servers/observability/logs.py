@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from pydantic_core import to_json
 
 from accord.errors import UsageError
-from accord.terminal import make_line, make_visible
+from accord.terminal import escape_line, escape_controls
 from accord.wire.adaptation import Rung
 from accord.wire.receipt import OutcomeStatus, ReceiptBody
 
@@ -124,7 +124,7 @@ class JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         # Whatever cannot be JSON is told by its kind: a log line must not fail, and text may be anybody's.
-        return make_visible(to_json(told(record), fallback=_kind, inf_nan_mode="null").decode())
+        return escape_controls(to_json(told(record), fallback=_kind, inf_nan_mode="null").decode())
 
 
 class TextLines(logging.Formatter):
@@ -138,11 +138,11 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line = told(record)
-        head = f"{line.pop('time')} {line.pop('level'):<7} {make_line(line.pop('message'))}"
+        head = f"{line.pop('time')} {line.pop('level'):<7} {escape_line(line.pop('message'))}"
         is_agent = line.pop("logger") == AGENT_LOGGER
         exception = line.pop("exception", None) if is_agent else None
         if exception is not None:
-            head += make_line(f": {exception['type']}: {exception['message']}")
+            head += escape_line(f": {exception['type']}: {exception['message']}")
         fields = line.pop("fields", {})
         text = " ".join([head, *(f"{name}={_shown(value)}" for name, value in (line | fields).items())])
         return text if exception is None else "\n".join([text, *_traceback_lines(record)])
@@ -157,7 +157,7 @@ def _traceback_lines(record: logging.LogRecord) -> Iterator[str]:
     except Exception:  # noqa: BLE001 - a log line must not fail, whatever the exception is made of
         return
     for line in lines[:MAX_TRACEBACK_LINES]:
-        yield f"    {make_line(line[:MAX_MESSAGE_CHARS])}"
+        yield f"    {escape_line(line[:MAX_MESSAGE_CHARS])}"
 
 
 def _kind(value: Any) -> str:
