@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.terminal import escape_line, escape_controls
+from accord.terminal import escape_controls, escape_line
 
 VISIBLE = [
     ("\x1b[31m", "\\u001b[31m"),

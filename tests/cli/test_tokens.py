@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.assembly.opening import with_store
+from accord.assembly.opening import run_with_store
 from accord.config import load_config
 from accord.wire.session import TokenRecord, digest_of, looks_like_token
 from tests.cli.test_app import Done, accord
@@ -62,7 +62,7 @@ def test_a_list_says_whose_tokens_there_are_and_for_how_long(config: Path):
 def test_an_expired_token_is_listed_as_such(config: Path):
     made = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
     old = TokenRecord(token_id="old", user="ada", digest=digest_of("x"), created_at=made, expires_at=made)  # noqa: S106
-    with_store(load_config(str(config), environ={}), lambda store: store.put_token(old), create=True)
+    run_with_store(load_config(str(config), environ={}), lambda store: store.put_token(old), create=True)
     assert listed(config)[0]["expired"] is True
     assert "expired 2026-01-31" in tokens(config, "list").stdout
 
@@ -119,6 +119,6 @@ def test_a_store_is_opened_by_command_once_no_token_is_left(config: Path):
     assert (refused.returncode, refused.stdout) == (1, "")
     assert "there are tokens; revoke each of them first" in refused.stderr
     tokens(config, "revoke", str(listed(config)[0]["token_id"]))
-    assert with_store(load_config(str(config), environ={}), lambda store: store.requires_tokens())
+    assert run_with_store(load_config(str(config), environ={}), lambda store: store.requires_tokens())
     assert tokens(config, "open").returncode == 0
-    assert not with_store(load_config(str(config), environ={}), lambda store: store.requires_tokens())
+    assert not run_with_store(load_config(str(config), environ={}), lambda store: store.requires_tokens())

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.config import Config, Loaded, Origin, OriginKind, read_config
+from accord.config import Config, LoadedConfig, Origin, OriginKind, read_config
 from accord.config.check import KEY_ADVICE, LEVELS, SENTENCES, URL_ADVICE
 from accord.config.read import VARIABLES
 from accord.config.starter import STARTER
@@ -64,7 +64,7 @@ def mistakes(text: str, **given: Any) -> list[str]:
 
 def test_no_file_is_the_embedded_defaults():
     loaded = read_config(None)
-    assert loaded == Loaded(Config(), {}, None)
+    assert loaded == LoadedConfig(Config(), {}, None)
     assert read_config("").config == Config()
 
 
@@ -312,7 +312,7 @@ def test_every_setting_of_the_starter_file_is_a_valid_one():
     assert missing == []
 
 
-def outcome(text: str) -> Loaded | ConfigError:
+def outcome(text: str) -> LoadedConfig | ConfigError:
     try:
         return read_config(text, "a.toml")
     except ConfigError as error:
@@ -322,7 +322,7 @@ def outcome(text: str) -> Loaded | ConfigError:
 @given(st.text())
 def test_any_text_gives_a_configuration_or_our_error(text: str):
     found = outcome(text)
-    assert isinstance(found, Loaded) or found.mistakes
+    assert isinstance(found, LoadedConfig) or found.mistakes
 
 
 words = st.sampled_from(
@@ -357,4 +357,6 @@ def test_any_tables_give_a_configuration_or_errors_with_their_place(tree: dict[s
     text = "\n".join(f"{key} = {toml(value)}" for key, value in tree.items())
     tomllib.loads(text)
     found = outcome(text)
-    assert isinstance(found, Loaded) or all(re.match(r"a\.toml:\d+:\d+$", mistake.place) for mistake in found.mistakes)
+    assert isinstance(found, LoadedConfig) or all(
+        re.match(r"a\.toml:\d+:\d+$", mistake.place) for mistake in found.mistakes
+    )

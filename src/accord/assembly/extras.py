@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
 
-from accord.config import Loaded, OriginKind, StoreKind
+from accord.config import LoadedConfig, OriginKind, StoreKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,13 +14,13 @@ class Extra:
 
     name: str
     modules: tuple[str, ...]
-    needed_by: Callable[[Loaded], str | None]
+    needed_by: Callable[[LoadedConfig], str | None]
 
 
-def _is_set(*keys: tuple[str, ...]) -> Callable[[Loaded], str | None]:
+def _is_set(*keys: tuple[str, ...]) -> Callable[[LoadedConfig], str | None]:
     """Which of these keys someone set, be it to its default."""
 
-    def needed_by(loaded: Loaded) -> str | None:
+    def needed_by(loaded: LoadedConfig) -> str | None:
         return next((".".join(key) for key in keys if loaded.origin(key).kind is not OriginKind.DEFAULT), None)
 
     return needed_by
@@ -41,7 +41,7 @@ TRACING: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDP
 """Variables by which traces are asked for. They may be meant for other programs, so this is no mistake."""
 
 
-def missing_extras(loaded: Loaded) -> Iterator[tuple[str, str]]:
+def missing_extras(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
     """The keys that need a package that is not installed, each with a sentence that names the command to install it."""
     for extra in EXTRAS:
         key = extra.needed_by(loaded)

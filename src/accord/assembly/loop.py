@@ -1,12 +1,12 @@
-"""The event loop that commands run on: uvloop where there is one, never stopped by a task of an agent.
+"""The event loop that commands run on: uvloop where it is installed; an agent's task cannot stop it.
 
-What an agent's task or callback raises and nothing awaits is logged as an exception of the agent.
+An exception that nothing awaits is logged, as one of the agent if it comes from the agent's code.
 """
 
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -19,45 +19,43 @@ LOG: Final = logging.getLogger("accord.loop")
 OUR_CODE: Final = str(Path(accord.__file__).parent)
 
 
-def event_loop_runner() -> Callable[[Coroutine[Any, Any, ResultT]], ResultT]:
-    """What runs a coroutine to its end.
+def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:
+    """Run a coroutine to its end and return its result.
 
     asyncio lets `SystemExit` and `KeyboardInterrupt` out of any task or callback through the whole loop. An agent's
     task that calls `sys.exit()` would so stop the service; here it ends that task alone.
     """
     try:
-        import uvloop  # noqa: PLC0415 - not on every system
+        from uvloop import new_event_loop  # noqa: PLC0415 - not on every system
     except ImportError:
-        return _run
-    return lambda main: _run(main, uvloop.new_event_loop)
-
-
-def _run(
-    main: Coroutine[Any, Any, ResultT], make_loop: Callable[[], asyncio.AbstractEventLoop] | None = None
-) -> ResultT:
-    with asyncio.Runner(loop_factory=make_loop) as runner:
-        runner.get_loop().set_exception_handler(report_lost_error)
+        new_event_loop = None
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.get_loop().set_exception_handler(log_unawaited_error)
         task = runner.get_loop().create_task(main)
+
+        async def result() -> ResultT:
+            return await task
+
         while True:
             try:
-                return runner.run(_result(task))
+                return runner.run(result())
             except (SystemExit, KeyboardInterrupt, RuntimeError) as error:
                 if task.done():
-                    _ = task.cancelled() or task.exception()  # looked at, so that asyncio does not report it as lost
+                    _ = task.cancelled() or task.exception()  # read, so that asyncio does not report it as lost
                     raise
-                if not _is_contained(error):
+                if not _ends_one_task_only(error):
                     raise
                 log_agent_error("A task of an agent tried to stop the process", error)
 
 
-def report_lost_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def log_unawaited_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log an exception that nothing awaits, as the agent's if it comes from a task or callback that is not ours."""
     error: BaseException | None = context.get("exception")
     task: Any = context.get("task") or context.get("future")
     coroutine = task.get_coro() if hasattr(task, "get_coro") else None
     code = getattr(coroutine, "cr_code", None) or getattr(coroutine, "gi_code", None)
     if isinstance(error, SystemExit | KeyboardInterrupt):
-        return  # it went through the loop, and was logged there
+        return  # it goes through the loop, and `run_async` logs it
     if error is None or (code is not None and code.co_filename.startswith(OUR_CODE)):
         loop.default_exception_handler(context)
         return
@@ -71,16 +69,13 @@ def report_lost_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) 
     log_agent_error(what, error, fields={name: value for name, value in fields.items() if value is not None})
 
 
-async def _result(task: asyncio.Task[ResultT]) -> ResultT:
-    return await task
-
-
-def _is_contained(error: BaseException) -> bool:
+def _ends_one_task_only(error: BaseException) -> bool:
+    """Whether an exception that went through the loop came from an agent's task, and not from the user or from us."""
     match error:
         case SystemExit():
             return True
         case KeyboardInterrupt():
-            # Where the loop itself handles Ctrl-C, as in a service, it is no user who raised this.
+            # Where the loop handles Ctrl-C itself, as in a service, an agent raised this.
             return signal.getsignal(signal.SIGINT) is not signal.default_int_handler
         case _:
             return "Event loop stopped before Future completed" in str(error)  # an agent called `loop.stop()`

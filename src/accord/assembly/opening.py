@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, null
 from typing import Final, TypeVar
 
 from accord.assembly.parts import open_store, store_path
-from accord.config import Loaded, OriginKind, StoreKind
+from accord.config import LoadedConfig, OriginKind, StoreKind
 from accord.engine import Engine
 from accord.errors import BackendError, UsageError
 from accord.ports import KnownBackend, LivingBackend, Store
@@ -28,7 +28,7 @@ LOG: Final = logging.getLogger("accord.backends")
 
 
 @asynccontextmanager
-async def opened(loaded: Loaded, engine: Engine) -> AsyncGenerator[Store]:
+async def open_store_and_backends(loaded: LoadedConfig, engine: Engine) -> AsyncGenerator[Store]:
     """The store, open, while every backend that has to be reached is; raises `UsageError` for one that is not there."""
     async with AsyncExitStack() as stack:
         store = open_store(loaded)
@@ -107,7 +107,7 @@ def _hearing(hear: Callable[[signal.Signals], None]) -> Generator[None]:
 ResultT = TypeVar("ResultT")
 
 
-def is_absent(loaded: Loaded) -> bool:
+def is_absent(loaded: LoadedConfig) -> bool:
     """Whether nothing was stored yet: the SQLite file is not there, at a place that nobody named on the command line.
 
     A file that --store names must exist; a name that does not is a mistake, and opening it says so.
@@ -116,7 +116,9 @@ def is_absent(loaded: Loaded) -> bool:
     return loaded.config.store.kind is StoreKind.SQLITE and not is_named and not store_path(loaded).exists()
 
 
-def with_store(loaded: Loaded, ask: Callable[[Store], Awaitable[ResultT]], *, create: bool = False) -> ResultT:
+def run_with_store(
+    loaded: LoadedConfig, ask: Callable[[Store], Awaitable[ResultT]], *, create: bool = False
+) -> ResultT:
     """What the store answers; a file that is not there is made only if asked."""
     # SQLAlchemy and the engine take half a second to load, which no other command should wait for.
     from accord.assembly.parts import open_store  # noqa: PLC0415

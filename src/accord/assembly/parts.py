@@ -17,7 +17,7 @@ from accord.backends.evidence import Evidence, gather
 from accord.backends.known import Known, known_of
 from accord.backends.model_options import APIS
 from accord.backends.scripted import EchoBackend, ScriptedBackend
-from accord.config import BackendConfig, Config, Loaded, StoreKind
+from accord.config import BackendConfig, Config, LoadedConfig, StoreKind
 from accord.config.trust import PRIVATE_FILE, make_state_folder, state_folder
 from accord.core.prompt.rules import Limits
 from accord.core.sizes import SizeLimits
@@ -76,13 +76,13 @@ COMPANIONS: Final = ("", "-wal", "-shm")
 """What SQLite appends to the name of a file for its log and its index; they get the mode of the file itself."""
 
 
-def store_path(loaded: Loaded) -> Path:
+def store_path(loaded: LoadedConfig) -> Path:
     """Where SQLite's file is: as configured, else in the user's state folder."""
     written = loaded.config.store.path
     return state_folder(os.environ) / FILE_NAME if written is None else loaded.path_of(written)
 
 
-def prepare_store_file(loaded: Loaded, *, create: bool) -> Path:
+def prepare_store_file(loaded: LoadedConfig, *, create: bool) -> Path:
     """The path of the store's file, which is made for its owner alone if it is not there and may be."""
     is_ours, path = loaded.config.store.path is None, store_path(loaded)
     if is_ours:
@@ -159,7 +159,7 @@ KINDS: Final[Mapping[str, Callable[[BackendConfig, Known], Backend]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Assembled:
+class ConfiguredBackend:
     """A backend, with what is known of it beforehand."""
 
     config: BackendConfig
@@ -179,7 +179,7 @@ class Assembled:
         }
 
 
-def build_engine(loaded: Loaded, *, agent: Agent | str | None = None) -> Engine:
+def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> Engine:
     """The engine that this configuration describes; without any backend in it, one that echoes."""
     config = loaded.config
     backends = [assembled.backend for assembled in build_backends(loaded)] or [EchoBackend()]
@@ -211,7 +211,7 @@ def session_rules(config: Config, **more: Any) -> SessionRules:
     return SessionRules(history_bytes=limits.max_history_bytes, quota_bytes=limits.max_user_bytes, **more)
 
 
-def open_store(loaded: Loaded, *, create: bool = True) -> Store:
+def open_store(loaded: LoadedConfig, *, create: bool = True) -> Store:
     """The store that this configuration names, not opened yet; a file that is not there is made only if asked."""
     store = loaded.config.store
     if store.kind is StoreKind.MEMORY:
@@ -228,7 +228,7 @@ def open_store(loaded: Loaded, *, create: bool = True) -> Store:
     return PostgresStore(address)
 
 
-def build_backends(loaded: Loaded, *, warns: bool = True) -> list[Assembled]:
+def build_backends(loaded: LoadedConfig, *, warns: bool = True) -> list[ConfiguredBackend]:
     """The backends that this configuration describes; what should be heard about them is logged, if not told."""
     assembled = [_assembled(config, loaded) for config in loaded.config.backends]
     for each in assembled if warns else ():
@@ -237,7 +237,7 @@ def build_backends(loaded: Loaded, *, warns: bool = True) -> list[Assembled]:
     return assembled
 
 
-def named_backend(name: str, loaded: Loaded) -> Assembled:
+def find_backend(name: str, loaded: LoadedConfig) -> ConfiguredBackend:
     """The backend of this name; raises `UsageError` that says which ones there are."""
     config = loaded.config.backend(name)
     if config is None:
@@ -250,7 +250,7 @@ def named_backend(name: str, loaded: Loaded) -> Assembled:
     return _assembled(config, loaded)
 
 
-def backend_mistakes(loaded: Loaded) -> list[Mistake]:
+def backend_mistakes(loaded: LoadedConfig) -> list[Mistake]:
     """What is wrong with the backends that this configuration describes, found without reaching any of them."""
     mistakes: list[Mistake] = []
     for config in loaded.config.backends:
@@ -261,12 +261,12 @@ def backend_mistakes(loaded: Loaded) -> list[Mistake]:
     return mistakes
 
 
-def _assembled(config: BackendConfig, loaded: Loaded) -> Assembled:
+def _assembled(config: BackendConfig, loaded: LoadedConfig) -> ConfiguredBackend:
     kind = KINDS.get(config.kind)
     if kind is None:
         raise UsageError(f"backends.{config.name}: kind should be one of {', '.join(sorted(KINDS))}")
     known = known_of(config, loaded)
-    return Assembled(config, known, kind(config, known))
+    return ConfiguredBackend(config, known, kind(config, known))
 
 
 def _time_limits(config: Config) -> TimeLimits:

@@ -9,11 +9,11 @@ from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Final
 
-from accord.assembly.loop import event_loop_runner
-from accord.assembly.opening import opened
+from accord.assembly.loop import run_async
+from accord.assembly.opening import open_store_and_backends
 from accord.assembly.parts import build_engine, plan_config, session_rules
 from accord.assembly.signing import signer
-from accord.config import Loaded, ServerConfig, Unread
+from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
 from accord.engine import Engine, Sessions
 from accord.errors import UsageError
 from accord.ports import Store, SystemClock
@@ -40,15 +40,17 @@ FOR_CALLERS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 """What only callers who are let in are told; whether the service is well, and its contract, anybody may know."""
 
 
-def run_service(loaded: Loaded, settings: ServerConfig, agent: str | None, *, insecure: bool) -> None:
+def run_service(loaded: LoadedConfig, settings: ServerConfig, agent: str | None, *, insecure: bool) -> None:
     """Serve until a signal comes."""
     engine = build_engine(loaded, agent=agent)
     with Deadline() as deadline:
-        event_loop_runner()(_serve(loaded, settings, engine, deadline, insecure=insecure))
+        run_async(_serve(loaded, settings, engine, deadline, insecure=insecure))
 
 
-async def _serve(loaded: Loaded, settings: ServerConfig, engine: Engine, deadline: Deadline, *, insecure: bool) -> None:
-    async with opened(loaded, engine) as store:
+async def _serve(
+    loaded: LoadedConfig, settings: ServerConfig, engine: Engine, deadline: Deadline, *, insecure: bool
+) -> None:
+    async with open_store_and_backends(loaded, engine) as store:
         is_open = insecure or not (settings.oidc is not None or await store.requires_tokens())
         if is_open and not insecure and not is_loopback(settings.host):
             raise UsageError(NOT_OPEN.format(host=settings.host))
@@ -75,20 +77,20 @@ def make_gate(settings: ServerConfig, tokens: Store | None) -> Gate:
 
 
 def make_service(
-    loaded: Loaded, settings: ServerConfig, engine: Engine, store: Store, gate: Gate
+    loaded: LoadedConfig, settings: ServerConfig, engine: Engine, store: Store, gate: Gate
 ) -> tuple[Service, Metrics]:
     """What the doors share, with everybody who watches."""
     metrics = Metrics(version=version("accord-agents"))
     watch = Watch(metrics, Log(), Traces())
     at_once = loaded.config.limits.concurrent_turns
-    unread_s = settings.unread_grace_s if settings.unread is Unread.STOP else None
+    unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
     rules = session_rules(loaded.config, at_once=at_once, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
     sessions = Sessions(engine, store, rules, ended=watch.turn_ended, sign=signer(loaded))
     metrics.count_running(lambda: sessions.running)
     return Service(sessions, settings, gate, watch, version("accord-agents")), metrics
 
 
-def make_application(loaded: Loaded, service: Service, metrics: Metrics, *, loopback_only: bool) -> Application:
+def make_application(loaded: LoadedConfig, service: Service, metrics: Metrics, *, loopback_only: bool) -> Application:
     """The service as an ASGI application, with everything that can be asked about it."""
     routes = information_routes(service, metrics, emulation=plan_config(loaded.config).emulation)
     doors = {path: Guarded(service, app) if path in FOR_CALLERS else app for path, app in routes.items()}

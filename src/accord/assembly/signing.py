@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from accord.assembly.extras import install_command
-from accord.config import Loaded
+from accord.config import LoadedConfig
 from accord.config.trust import PRIVATE_FILE
 from accord.core.receipt import IsSigned, Sign
 from accord.errors import UsageError
@@ -44,7 +44,7 @@ def make_key(file: Path) -> Path:
     return public_file
 
 
-def signer(loaded: Loaded) -> Sign | None:
+def signer(loaded: LoadedConfig) -> Sign | None:
     """What signs receipts with the configured key; None without one."""
     if loaded.config.signing_key is None:
         return None

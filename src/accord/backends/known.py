@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from accord.backends.evidence import Evidence, Layer, from_facts, from_operator, gather, manifest_of
 from accord.backends.facts import Catalogue, ModelFacts, Unfound, find
-from accord.config import BackendConfig, Loaded
+from accord.config import BackendConfig, LoadedConfig
 from accord.core.vocabulary import unknown_names
 from accord.errors import UsageError
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, MinSupport
@@ -209,7 +209,7 @@ class Known:
         return manifest_of(gather(self.declared, self.seen, self.facts))
 
 
-def known_of(config: BackendConfig, loaded: Loaded) -> Known:
+def known_of(config: BackendConfig, loaded: LoadedConfig) -> Known:
     """What is known of this backend.
 
     A model that no facts speak of is no mistake here: backends that know more of themselves go on without them, and
@@ -233,7 +233,7 @@ def known_of(config: BackendConfig, loaded: Loaded) -> Known:
     return Known(declared, seen, facts, tuple(map(place.__add__, warnings)))
 
 
-def _seen(config: BackendConfig, loaded: Loaded, warnings: list[str]) -> Mapping[str, Evidence]:
+def _seen(config: BackendConfig, loaded: LoadedConfig, warnings: list[str]) -> Mapping[str, Evidence]:
     if config.probed is None:
         return {}
     record = read_message(str(loaded.path_of(config.probed)), Probed)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
-from accord.config import Loaded
+from accord.config import LoadedConfig
 from accord.terminal import unfiltered_streams
 
 
@@ -29,12 +29,12 @@ def acp_command(  # noqa: PLR0913 - one flag each
         _run(loaded, agent)
 
 
-def _run(loaded: Loaded, agent: str | None) -> None:
+def _run(loaded: LoadedConfig, agent: str | None) -> None:
     # An engine takes a while to load, which no other command should wait for.
     from importlib.metadata import version  # noqa: PLC0415
 
-    from accord.assembly.loop import event_loop_runner  # noqa: PLC0415
-    from accord.assembly.opening import opened  # noqa: PLC0415
+    from accord.assembly.loop import run_async  # noqa: PLC0415
+    from accord.assembly.opening import open_store_and_backends  # noqa: PLC0415
     from accord.assembly.parts import build_engine, session_rules  # noqa: PLC0415
     from accord.assembly.signing import signer  # noqa: PLC0415
     from accord.engine import Sessions  # noqa: PLC0415
@@ -44,13 +44,13 @@ def _run(loaded: Loaded, agent: str | None) -> None:
     engine = build_engine(loaded, agent=agent)
 
     async def serve() -> None:
-        async with opened(loaded, engine) as store:
+        async with open_store_and_backends(loaded, engine) as store:
             # Nobody reads a turn whose editor is gone, so it stops.
             rules = session_rules(loaded.config, at_once=loaded.config.limits.concurrent_turns, stop_unread_after_s=0)
             sessions = Sessions(engine, store, rules, ended=Watch(Log()).turn_ended, sign=signer(loaded))
             await serve_acp(sessions, owner=_user(), version=version("accord-agents"))
 
-    event_loop_runner()(serve())
+    run_async(serve())
 
 
 def _user() -> str:

@@ -15,13 +15,13 @@ from uuid import uuid4
 import typer
 
 from accord.agents.relay import relay_with
-from accord.assembly.loop import event_loop_runner
-from accord.assembly.opening import opened
-from accord.assembly.parts import build_engine, named_backend, session_rules
+from accord.assembly.loop import run_async
+from accord.assembly.opening import open_store_and_backends
+from accord.assembly.parts import build_engine, find_backend, session_rules
 from accord.assembly.signing import signer
 from accord.backends.known import parse_requirements, warnings_about
 from accord.cli.options import ConfigOption, TrustOption, load
-from accord.config import Loaded
+from accord.config import LoadedConfig
 from accord.core.summarise import summarise_work
 from accord.engine import Engine, Sessions
 from accord.errors import UsageError
@@ -132,7 +132,7 @@ class Asked:
         )
 
 
-def answer(loaded: Loaded, asked: Asked, *, streams: bool, as_json: bool, with_receipt: bool) -> bool:
+def answer(loaded: LoadedConfig, asked: Asked, *, streams: bool, as_json: bool, with_receipt: bool) -> bool:
     """Run the turn and show it; gives whether it was answered."""
     if not asked.prompt.strip() and not asked.content:
         raise UsageError("There is nothing to ask: the prompt is empty")
@@ -142,7 +142,7 @@ def answer(loaded: Loaded, asked: Asked, *, streams: bool, as_json: bool, with_r
     request = asked.request()
     agent = relay_with(schema=cast("dict[str, Any] | None", schema), system=asked.system)
     engine = build_engine(_only(loaded, asked.backend), agent=agent)
-    text, receipt = event_loop_runner()(_run(loaded, engine, request, streams=streams))
+    text, receipt = run_async(_run(loaded, engine, request, streams=streams))
     if as_json:
         print(json.dumps(_told(text, receipt, with_receipt=with_receipt), indent=2, ensure_ascii=False))
     elif not streams:
@@ -182,9 +182,9 @@ def _compromises(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"lost: {lost['capability']} ({lost['reason']}{count})"
 
 
-async def _run(loaded: Loaded, engine: Engine, request: ServiceRequest, *, streams: bool) -> tuple[str, Receipt]:
+async def _run(loaded: LoadedConfig, engine: Engine, request: ServiceRequest, *, streams: bool) -> tuple[str, Receipt]:
     display = _Display(streams=streams)
-    async with opened(loaded, engine) as store:
+    async with open_store_and_backends(loaded, engine) as store:
         # Nobody else reads this turn: when the command is stopped, so is the endpoint's work.
         rules = session_rules(loaded.config, stop_unread_after_s=0)
         sessions = Sessions(engine, store, rules, sign=signer(loaded))
@@ -238,10 +238,10 @@ class _Display:
         print(thought, end=ended, file=sys.stderr, flush=True)
 
 
-def _only(loaded: Loaded, name: str | None) -> Loaded:
+def _only(loaded: LoadedConfig, name: str | None) -> LoadedConfig:
     if name is None:
         return loaded
-    chosen = named_backend(name, loaded).config
+    chosen = find_backend(name, loaded).config
     return replace(loaded, config=loaded.config.model_copy(update={"backends": [chosen]}))
 
 

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from accord.assembly.loop import event_loop_runner
-from accord.assembly.parts import Assembled, build_backends, named_backend
+from accord.assembly.loop import run_async
+from accord.assembly.parts import ConfiguredBackend, build_backends, find_backend
 from accord.backends.evidence import Evidence, gather, manifest_of
 from accord.backends.known import probed_evidence, read_requirements, warnings_about
 from accord.backends.probe import Finding, Question, Verdict, found_by, is_news, plain_question, questions, refusal_of
 from accord.cli.negotiate import as_object, judge
 from accord.cli.options import ConfigOption, TrustOption, load
-from accord.config import Loaded
+from accord.config import LoadedConfig
 from accord.config.probed import keep_probed
 from accord.core.work.derive import BECAUSE, PARAMETERS
 from accord.core.work.negotiate import negotiate
@@ -59,10 +59,10 @@ class State:
         return {"name": self.name, "kind": self.kind, "model": self.model, **found, "warnings": list(self.warnings)}
 
 
-def show_backends(loaded: Loaded, timeout_s: float, *, as_json: bool) -> bool:
+def show_backends(loaded: LoadedConfig, timeout_s: float, *, as_json: bool) -> bool:
     """Print how each backend was found; gives whether all of them can be reached."""
     assembled = build_backends(loaded, warns=False)
-    states: list[State] = event_loop_runner()(_look_at_all(assembled, timeout_s))
+    states: list[State] = run_async(_look_at_all(assembled, timeout_s))
     if as_json:
         print(json.dumps({"backends": [state.told() for state in states]}, indent=2, ensure_ascii=False))
     elif states:
@@ -72,11 +72,11 @@ def show_backends(loaded: Loaded, timeout_s: float, *, as_json: bool) -> bool:
     return not any(state.why_not for state in states)
 
 
-async def _look_at_all(assembled: Sequence[Assembled], timeout_s: float) -> list[State]:
+async def _look_at_all(assembled: Sequence[ConfiguredBackend], timeout_s: float) -> list[State]:
     return list(await asyncio.gather(*(_look_at(each, timeout_s) for each in assembled)))
 
 
-async def _look_at(assembled: Assembled, timeout_s: float) -> State:
+async def _look_at(assembled: ConfiguredBackend, timeout_s: float) -> State:
     backend, why_not = assembled.backend, None
     try:
         async with asyncio.timeout(timeout_s):
@@ -97,7 +97,7 @@ async def _look_at(assembled: Assembled, timeout_s: float) -> State:
     )
 
 
-def _sources(assembled: Assembled) -> dict[str, int]:
+def _sources(assembled: ConfiguredBackend) -> dict[str, int]:
     backend = assembled.backend
     if not isinstance(backend, KnownBackend):
         counted = {name: name in assembled.known.declared for name in backend.manifest}
@@ -109,7 +109,7 @@ def _sources(assembled: Assembled) -> dict[str, int]:
     return {whose: count[whose] for whose in WHOSE if count[whose]}
 
 
-def _whose(name: str, said: Testimony, assembled: Assembled, api: str | None) -> str:
+def _whose(name: str, said: Testimony, assembled: ConfiguredBackend, api: str | None) -> str:
     known = assembled.known
     layers = {"operator": known.declared, "probe": known.seen, "facts": known.facts}
     return next(
@@ -166,15 +166,14 @@ class Probe:
     @property
     def cost(self) -> str:
         """What it took, in a sentence."""
+        requests = format_count(self.requests, "small request")
         tokens = f"{self.input_tokens} tokens in and {self.output_tokens} out"
-        return (
-            f"{format_count(self.requests, 'small request')}, {tokens} by the endpoint's own count; it may charge for them"
-        )
+        return f"{requests}, {tokens} as the endpoint counts them; it may charge for them"
 
 
 def show_probe(  # noqa: PLR0913 - one flag each
     name: str,
-    loaded: Loaded,
+    loaded: LoadedConfig,
     timeout_s: float,
     *,
     write: bool,
@@ -185,12 +184,12 @@ def show_probe(  # noqa: PLR0913 - one flag each
 
     Returns whether it answers at all and meets the requirements, if any are given.
     """
-    assembled = named_backend(name, loaded)
+    assembled = find_backend(name, loaded)
     if write and loaded.file is None:
         raise UsageError("--write keeps what was found beside the configuration's file, and there is none")
     console = Console(stderr=True)
     try:
-        probe: Probe = event_loop_runner()(_probe(assembled, timeout_s, console))
+        probe: Probe = run_async(_probe(assembled, timeout_s, console))
     except BackendError as error:
         print(json.dumps({"backend": name, "error": error.message}) if as_json else error.message)
         return False
@@ -210,7 +209,7 @@ def show_probe(  # noqa: PLR0913 - one flag each
     return needs is None or judge(needs, evidence, as_json=False)
 
 
-async def _probe(assembled: Assembled, timeout_s: float, console: Console) -> Probe:
+async def _probe(assembled: ConfiguredBackend, timeout_s: float, console: Console) -> Probe:
     backend, probe = assembled.backend, Probe()
     lacks: Mapping[str, str] = getattr(getattr(backend, "api", None), "lacks", {})
     try:
@@ -249,7 +248,7 @@ async def _answer(backend: Backend, order: WorkOrder, timeout_s: float) -> list[
 
 
 def _print_json(
-    assembled: Assembled,
+    assembled: ConfiguredBackend,
     probe: Probe,
     record: Probed,
     needs: CapabilityRequirements | None,
@@ -278,7 +277,7 @@ def _print_json(
     return result.is_compatible()
 
 
-def _print_probe(assembled: Assembled, probe: Probe) -> None:
+def _print_probe(assembled: ConfiguredBackend, probe: Probe) -> None:
     manifest, said = assembled.backend.manifest, assembled.evidence
     rows: list[tuple[Cell, ...]] = []
     for name, verdict in probe.verdicts.items():

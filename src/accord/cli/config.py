@@ -13,13 +13,13 @@ import typer
 from accord.assembly.extras import missing_extras, tracing_note
 from accord.backends.known import warnings_about
 from accord.cli.options import ConfigOption
-from accord.config import Config, Loaded, StoreKind, load_config
+from accord.config import Config, LoadedConfig, StoreKind, load_config
 from accord.config.origin import written
 from accord.config.read import FILE_NAME, unread_variables
 from accord.config.starter import STARTER
 from accord.config.trust import effects, is_trusted, trust
 from accord.errors import ConfigError, Mistake, UsageError
-from accord.terminal import Cell, Console, format_count, escape_line, styled
+from accord.terminal import Cell, Console, escape_line, format_count, styled
 
 COLOURS: Final = {"default": "bright_black", "file": "", "env": "yellow", "flag": "cyan"}
 
@@ -90,7 +90,7 @@ def trust_command(
     print(f"Trusted {Path(file).resolve()} until it changes")
 
 
-def _check_parts(loaded: Loaded) -> None:
+def _check_parts(loaded: LoadedConfig) -> None:
     """Raise `ConfigError` if a command could not build the backends and other parts of this configuration."""
     mistakes = [Mistake(str(loaded.origin(tuple(key.split(".")))), key, told) for key, told in missing_extras(loaded)]
     if loaded.config.backends:
@@ -101,7 +101,7 @@ def _check_parts(loaded: Loaded) -> None:
         raise ConfigError(mistakes)
 
 
-def _notes(loaded: Loaded) -> Iterator[str]:
+def _notes(loaded: LoadedConfig) -> Iterator[str]:
     """What an operator should know about a configuration that is in order."""
     yield from unread_variables(os.environ)
     if note := tracing_note(os.environ):
@@ -122,7 +122,7 @@ def _print_mistakes(error: ConfigError, *, as_json: bool) -> None:
     print(format_count(len(error.mistakes), "mistake"))
 
 
-def _print_json(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None:
+def _print_json(loaded: LoadedConfig, secrets: list[Secret], notes: list[str]) -> None:
     told = {
         "valid": True,
         "file": loaded.file,
@@ -134,7 +134,7 @@ def _print_json(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None
     print(json.dumps(told, indent=2, ensure_ascii=False))
 
 
-def _print_table(loaded: Loaded, secrets: list[Secret], notes: list[str]) -> None:
+def _print_table(loaded: LoadedConfig, secrets: list[Secret], notes: list[str]) -> None:
     rows: list[tuple[Cell, ...]] = []
     for path, value in _leaves(loaded.config):
         origin = loaded.origin(path)

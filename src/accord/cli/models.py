@@ -11,7 +11,7 @@ from accord.backends.evidence import from_facts, manifest_of
 from accord.backends.facts import Catalogue, Fact, ModelFacts, shipped
 from accord.backends.known import catalogue, read_requirements, refuse_misspelled, warnings_about
 from accord.core.work.negotiate import NOT_DECLARED, negotiate
-from accord.terminal import Console, format_count, escape_line, unfiltered, warn
+from accord.terminal import Console, escape_line, format_count, unfiltered, warn
 from accord.wire.capability import ALIASES
 from accord.wire.manifest import CapabilityRequirements
 

@@ -58,9 +58,9 @@ def negotiate_command(  # noqa: PLR0913 - one flag each
 
 
 def _configured(name: str, config: str | None, *, trusts: bool) -> Mapping[str, Evidence]:
-    from accord.assembly.parts import named_backend  # noqa: PLC0415 - backends take a while to load
+    from accord.assembly.parts import find_backend  # noqa: PLC0415 - backends take a while to load
 
-    return named_backend(name, load(config, trusts=trusts)).evidence
+    return find_backend(name, load(config, trusts=trusts)).evidence
 
 
 def judge(

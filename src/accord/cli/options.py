@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from accord.config import Loaded, StoreKind, load_config
+from accord.config import LoadedConfig, StoreKind, load_config
 from accord.config.trust import effects, is_trusted, trust
 from accord.errors import UsageError
 from accord.terminal import escape_line
@@ -31,7 +31,7 @@ def load(
     trusts: bool,
     store: str | None = None,
     flags: Iterable[tuple[tuple[str, ...], Any, str]] = (),
-) -> Loaded:
+) -> LoadedConfig:
     """The configuration that a command runs on; raises `UsageError` for one that is not trusted."""
     loaded = _read(config, store, flags)
     if not is_trusted(loaded, os.environ):
@@ -39,7 +39,7 @@ def load(
     return loaded
 
 
-def load_if_trusted(config: str | None, *, store: str | None = None) -> Loaded:
+def load_if_trusted(config: str | None, *, store: str | None = None) -> LoadedConfig:
     """The same, for a command that can do without: nobody is asked."""
     loaded = _read(config, store, ())
     if not is_trusted(loaded, os.environ):
@@ -47,7 +47,7 @@ def load_if_trusted(config: str | None, *, store: str | None = None) -> Loaded:
     return loaded
 
 
-def _read(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str, ...], Any, str]]) -> Loaded:
+def _read(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str, ...], Any, str]]) -> LoadedConfig:
     stored = []
     if store is not None:
         place = str(Path(store).expanduser().absolute())  # what is typed is relative to the working directory
@@ -55,7 +55,7 @@ def _read(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str
     return load_config(config, environ=os.environ, flags=[*flags, *stored])
 
 
-def _ask(loaded: Loaded, *, trusts: bool) -> None:
+def _ask(loaded: LoadedConfig, *, trusts: bool) -> None:
     """Have the user trust this file, or refuse to use it."""
     path = Path(loaded.file or "").resolve()
     will = [escape_line(effect) for effect in effects(loaded)]
@@ -65,7 +65,9 @@ def _ask(loaded: Loaded, *, trusts: bool) -> None:
                 f"{path} was found in the working directory and is not trusted; it {'; it '.join(will)}. If that is "
                 f"what you want, run `accord config trust {shlex.quote(str(path))}`, or give --trust or --config"
             )
-        print(f"{escape_line(str(path))} was found in the working directory and is not trusted yet. It", file=sys.stderr)
+        print(
+            f"{escape_line(str(path))} was found in the working directory and is not trusted yet. It", file=sys.stderr
+        )
         for effect in will:
             print(f"  {effect}", file=sys.stderr)
         if not typer.confirm("Trust it as it is now?", err=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from accord.assembly.loop import event_loop_runner
+from accord.assembly.loop import run_async
 from accord.errors import UsageError
 from accord.terminal import escape_line
 
@@ -47,7 +47,7 @@ def proxy_command(
     # The wire models take a moment to load, which no other command should wait for.
     from accord.acp_tools.proxy.guard import Mode  # noqa: PLC0415
 
-    raise typer.Exit(event_loop_runner()(_run(command, Mode(mode), _trace_path(trace, mode), full=full)))
+    raise typer.Exit(run_async(_run(command, Mode(mode), _trace_path(trace, mode), full=full)))
 
 
 def _trace_path(trace: Path | None, mode: str) -> Path | None:

@@ -21,7 +21,7 @@ from accord.core.receipt import SHOWN_CHARS, Finding, State, Verification, is_ge
 from accord.core.summarise import summarise_work
 from accord.errors import StoreError, UsageError
 from accord.ports import Store
-from accord.terminal import Cell, Console, format_count, escape_line, styled, styled_line
+from accord.terminal import Cell, Console, escape_line, format_count, styled, styled_line
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.message import Message
 from accord.wire.receipt import Receipt, Work
@@ -67,7 +67,7 @@ def verify_command(  # noqa: PLR0913 - one flag each
 
 def _ends_in_store(receipts: list[Any], config: str | None, store: str | None) -> tuple[dict[str, str], str]:
     """The hash with which each of these sessions ends in the store, and what could not be compared."""
-    from accord.assembly.opening import with_store  # noqa: PLC0415 - a store takes a while to load
+    from accord.assembly.opening import run_with_store  # noqa: PLC0415 - a store takes a while to load
 
     items = (cast("Mapping[str, Any]", receipt) for receipt in receipts if isinstance(receipt, Mapping))
     sessions = dict.fromkeys(session for item in items if isinstance(session := item.get("session_id"), str))
@@ -78,7 +78,7 @@ def _ends_in_store(receipts: list[Any], config: str | None, store: str | None) -
     if not sessions:
         return {}, ""
     try:
-        known = with_store(load_if_trusted(config, store=store), ask)
+        known = run_with_store(load_if_trusted(config, store=store), ask)
     except (UsageError, StoreError) as error:
         if config is not None or store is not None:
             raise

@@ -17,7 +17,7 @@ from accord.core.output import ClientAdapter
 from accord.core.output.markdown import Profile, TextStripper
 from accord.errors import InvalidMessageError, UsageError
 from accord.images import PillowImages, has_pillow
-from accord.terminal import Console, format_count, escape_line, styled, styled_line
+from accord.terminal import Console, escape_line, format_count, styled, styled_line
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.request import ClientCapabilities

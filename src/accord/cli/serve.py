@@ -15,7 +15,7 @@ from typing import Annotated, Final
 import typer
 
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
-from accord.config import Loaded, ServerConfig
+from accord.config import LoadedConfig, ServerConfig
 from accord.terminal import unfiltered_streams
 
 # `accord serve --reload`: runs the service in a child process and starts it again when a file has changed.
@@ -33,7 +33,7 @@ SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "ven
 Snapshot = dict[str, int]
 
 
-def run_reloading(loaded: Loaded, settings: ServerConfig, agent: str | None) -> int:
+def run_reloading(loaded: LoadedConfig, settings: ServerConfig, agent: str | None) -> int:
     """Run this very command without `--reload`, again after every change, until a signal; gives its exit status."""
     arguments = [each for each in sys.argv[1:] if each != "--reload"]
     if settings.port == 0:  # every restart should listen at the same port

@@ -12,11 +12,11 @@ import typer
 from msgspec.structs import asdict
 from pydantic_core import to_jsonable_python
 
-from accord.assembly.opening import is_absent, with_store
+from accord.assembly.opening import is_absent, run_with_store
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.errors import UsageError
 from accord.ports import Progress
-from accord.terminal import format_count, escape_line, unfiltered
+from accord.terminal import escape_line, format_count, unfiltered
 from accord.wire.session import Erased, SessionRecord
 
 PAGE = 100
@@ -40,7 +40,7 @@ def list_command(
 ) -> None:
     """List the sessions of a user, the newest first."""
     loaded = load(config, trusts=trust, store=store)
-    found = [] if is_absent(loaded) else with_store(loaded, lambda opened: opened.sessions(owner, limit=PAGE))
+    found = [] if is_absent(loaded) else run_with_store(loaded, lambda opened: opened.sessions(owner, limit=PAGE))
     if as_json:
         print(json.dumps([_plain(session) for session in found], indent=2, ensure_ascii=False))
         return
@@ -59,12 +59,13 @@ def receipts_command(
 ) -> None:
     """Write the receipts of a session, one a line, as `accord receipts verify` reads them."""
     loaded = load(config, trusts=trust, store=store)
-    found = [] if is_absent(loaded) else with_store(loaded, lambda opened: opened.receipts(session))
+    found = [] if is_absent(loaded) else run_with_store(loaded, lambda opened: opened.receipts(session))
     for record in found:
         print(record.body)
     if not found:  # on standard error: standard output is for receipts, and a program may read it
         print(
-            f"No receipts of session {escape_line(session)} yet; `accord sessions list USER` lists them", file=sys.stderr
+            f"No receipts of session {escape_line(session)} yet; `accord sessions list USER` lists them",
+            file=sys.stderr,
         )
 
 
@@ -85,7 +86,7 @@ def delete_user_command(
         print(NOTHING_STORED)
         return
     with _shown_progress() as progress:
-        erased = with_store(loaded, lambda opened: opened.delete_user(owner, progress=progress))
+        erased = run_with_store(loaded, lambda opened: opened.delete_user(owner, progress=progress))
     print(_summary(erased))
 
 
@@ -107,7 +108,7 @@ def expire_command(
         print(NOTHING_STORED)
         return
     with _shown_progress() as progress:
-        erased = with_store(loaded, lambda opened: opened.expire(before, progress=progress))
+        erased = run_with_store(loaded, lambda opened: opened.expire(before, progress=progress))
     print(_summary(erased))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from accord.assembly.opening import is_absent, with_store
+from accord.assembly.opening import is_absent, run_with_store
 from accord.backends.known import as_message
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.config import StoreKind
@@ -46,7 +46,7 @@ def add_command(  # noqa: PLR0913 - one flag each
         "expires_at": None if days is None else now + timedelta(days=days),
     }
     record = as_message(fields, TokenRecord, "tokens add")
-    with_store(loaded, lambda opened: opened.put_token(record), create=True)
+    run_with_store(loaded, lambda opened: opened.put_token(record), create=True)
     print(token)
     print(_advice(record), file=sys.stderr)
 
@@ -61,7 +61,7 @@ def list_command(
 ) -> None:
     """List the tokens, the oldest first. None of them can be read from here."""
     loaded, now = load(config, trusts=trust, store=store), datetime.now(UTC)
-    found = [] if is_absent(loaded) else with_store(loaded, lambda opened: opened.tokens())
+    found = [] if is_absent(loaded) else run_with_store(loaded, lambda opened: opened.tokens())
     if as_json:
         print(json.dumps([_shown(token, now) for token in found], indent=2, ensure_ascii=False))
         return
@@ -83,11 +83,11 @@ def revoke_command(
     A service whose last token is revoked refuses everybody until one is added, or until `accord tokens open`.
     """
     loaded = load(config, trusts=trust, store=store)
-    if is_absent(loaded) or not with_store(loaded, lambda opened: opened.revoke_token(token_id)):
+    if is_absent(loaded) or not run_with_store(loaded, lambda opened: opened.revoke_token(token_id)):
         print(f"accord: there is no token {token_id}; `accord tokens list` has them all", file=sys.stderr)
         raise typer.Exit(1)
     print(f"Revoked {token_id}")
-    if not with_store(loaded, lambda opened: opened.tokens()):
+    if not run_with_store(loaded, lambda opened: opened.tokens()):
         print(NONE_LEFT, file=sys.stderr)
 
 
@@ -100,7 +100,7 @@ def open_command(*, config: ConfigOption = None, trust: TrustOption = False, sto
     loaded = load(config, trusts=trust, store=store)
     try:
         if not is_absent(loaded):  # a service on a new store is open
-            with_store(loaded, lambda opened: opened.allow_open())
+            run_with_store(loaded, lambda opened: opened.allow_open())
     except StoreConflictError:
         print("accord: there are tokens; revoke each of them first (`accord tokens list`)", file=sys.stderr)
         raise typer.Exit(1) from None

@@ -12,9 +12,9 @@ from accord.config.model import (
     ServerConfig,
     StoreConfig,
     StoreKind,
-    Unread,
+    UnreadPolicy,
 )
-from accord.config.origin import Loaded, Origin, OriginKind
+from accord.config.origin import LoadedConfig, Origin, OriginKind
 from accord.config.read import find_config, load_config, read_config
 
 __all__ = [
@@ -22,14 +22,14 @@ __all__ = [
     "Config",
     "EmulationChoices",
     "LimitsConfig",
-    "Loaded",
+    "LoadedConfig",
     "OidcConfig",
     "Origin",
     "OriginKind",
     "ServerConfig",
     "StoreConfig",
     "StoreKind",
-    "Unread",
+    "UnreadPolicy",
     "find_config",
     "load_config",
     "read_config",

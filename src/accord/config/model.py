@@ -117,13 +117,13 @@ Count = Annotated[int, Strict(), Field(ge=1)]
 Seconds = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 
 
-class Table(BaseModel, frozen=True):
+class ConfigTable(BaseModel, frozen=True):
     """A table of the file: a key that is not known is an error."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
-class BackendConfig(Table, frozen=True):
+class BackendConfig(ConfigTable, frozen=True):
     """One backend. `kind` names who speaks to it; which kinds there are is not known here."""
 
     FACTS: ClassVar[str] = "facts"
@@ -155,7 +155,7 @@ class BackendConfig(Table, frozen=True):
         return None if self.manifest in (self.FACTS, self.DECLARED) else self.manifest
 
 
-class EmulationChoices(Table, frozen=True):
+class EmulationChoices(ConfigTable, frozen=True):
     """What Accord may stand in for: names of the preset, on or off, and strategies spelled out (decision 15)."""
 
     preset: Annotated[dict[CapabilityName, StrictBool], BeforeValidator(_preset), AfterValidator(_in_preset)] = Field(
@@ -166,7 +166,7 @@ class EmulationChoices(Table, frozen=True):
     describe_images_with: Name | None = None
 
 
-class LimitsConfig(Table, frozen=True):
+class LimitsConfig(ConfigTable, frozen=True):
     """How much may come in, how long it may take, how many at once."""
 
     max_block_bytes: Count = Limits().max_block_bytes
@@ -193,7 +193,7 @@ class StoreKind(StrEnum):
     POSTGRES = "postgres"
 
 
-class StoreConfig(Table, frozen=True):
+class StoreConfig(ConfigTable, frozen=True):
     """Where sessions are kept: `path` is SQLite's file, `url_env` the variable with PostgreSQL's address.
 
     Without a path the file is in the user's state folder.
@@ -212,14 +212,14 @@ class StoreConfig(Table, frozen=True):
         return self
 
 
-class Unread(StrEnum):
+class UnreadPolicy(StrEnum):
     """What becomes of a turn that nobody reads any more."""
 
     CONTINUE = "continue"
     STOP = "stop"
 
 
-class OidcConfig(Table, frozen=True):
+class OidcConfig(ConfigTable, frozen=True):
     """Whose tokens are believed besides Accord's own. The keys come from the issuer's own discovery unless named."""
 
     issuer: Annotated[str, AfterValidator(_web_address)]
@@ -228,7 +228,7 @@ class OidcConfig(Table, frozen=True):
     user_claim: Annotated[str, Field(min_length=1)] = "sub"
 
 
-class ServerConfig(Table, frozen=True):
+class ServerConfig(ConfigTable, frozen=True):
     """How the service is reached, and how much a stranger may ask of it."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
@@ -245,7 +245,7 @@ class ServerConfig(Table, frozen=True):
     stall_s: Seconds = 1.0
     drain_s: Seconds = 30.0
     kill_s: Seconds = 5.0
-    unread: Unread = Unread.CONTINUE
+    unread: UnreadPolicy = UnreadPolicy.CONTINUE
     unread_grace_s: Seconds = 5.0
     lease_s: Seconds = 15.0
     rates: list[Rate] | None = None
@@ -256,7 +256,7 @@ class ServerConfig(Table, frozen=True):
     oidc: OidcConfig | None = None
 
 
-class Config(Table, frozen=True):
+class Config(ConfigTable, frozen=True):
     """Everything the operator can choose, with its defaults."""
 
     policy: WorkPolicy = WorkPolicy.STANDARD

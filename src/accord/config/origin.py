@@ -43,7 +43,7 @@ class Override:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedConfig:
     """The effective configuration, and where it came from; `file` is None where there is none."""
 
     config: Config

@@ -11,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from accord.config import BackendConfig, Loaded, read_config
+from accord.config import BackendConfig, LoadedConfig, read_config
 from accord.config.locate import locate
 from accord.config.trust import trust
 from accord.errors import ConfigError, UsageError
@@ -20,7 +20,7 @@ from accord.wire.service import Probed
 KEY: Final = "probed"
 
 
-def keep_probed(loaded: Loaded, backend: BackendConfig, record: Probed) -> str:
+def keep_probed(loaded: LoadedConfig, backend: BackendConfig, record: Probed) -> str:
     """Write what was found; gives a sentence that says where, and what is left to do."""
     config = Path(loaded.file or "")
     name = backend.probed or f"{config.stem}.{backend.name}.probed.json"

@@ -1,4 +1,4 @@
-"""Find and read the configuration: a `Loaded`, or every mistake at once, each with its line."""
+"""Find and read the configuration: a `LoadedConfig`, or every mistake at once, each with its line."""
 
 import re
 import tomllib
@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from accord.config.check import mistakes_of, stray_keys
 from accord.config.locate import KeyPath, Position, locate
 from accord.config.model import KEY_PREFIX, Config
-from accord.config.origin import Loaded, Origin, OriginKind, Override, written
+from accord.config.origin import LoadedConfig, Origin, OriginKind, Override, written
 from accord.config.trust import STATE_VARIABLE
 from accord.core.vocabulary import closest
 from accord.errors import ConfigError, Mistake, UsageError
@@ -90,7 +90,7 @@ def unread_variables(environ: Mapping[str, str]) -> list[str]:
     return told
 
 
-# A configuration's text in, a `Loaded` out, or every mistake at once, each with its line.
+# A configuration's text in, a `LoadedConfig` out, or every mistake at once, each with its line.
 #
 # Default < file < environment < command line. Reads no file and no environment of its own: both are handed in.
 
@@ -106,7 +106,7 @@ def read_config(
     *,
     environ: Mapping[str, str] | None = None,
     flags: Iterable[tuple[tuple[str, ...], Any, str]] = (),
-) -> Loaded:
+) -> LoadedConfig:
     """The effective configuration of this text (None: no file), the environment and flags `(key path, value, flag)`."""
     data = _parse(text or "", name)
     positions = locate(text or "")
@@ -126,7 +126,7 @@ def read_config(
     mistakes += [Mistake(_place(path, places, name), written(path), told) for path, told in [*strays, *found]]
     if config is None or mistakes:
         raise ConfigError(sorted(mistakes, key=lambda mistake: _order(mistake.place)))
-    return Loaded(config, origins, None if text is None else name)
+    return LoadedConfig(config, origins, None if text is None else name)
 
 
 def _parse(text: str, name: str) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def load_config(
     environ: Mapping[str, str],
     flags: Iterable[tuple[tuple[str, ...], Any, str]] = (),
     folder: Path = Path(),
-) -> Loaded:
+) -> LoadedConfig:
     """The effective configuration; without a file, the embedded defaults under environment and flags."""
     name = find_config(given, environ, folder)
     text = None if name is None else _read(name)

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 import platformdirs
 
 from accord.config.model import BackendConfig
-from accord.config.origin import Loaded, OriginKind
+from accord.config.origin import LoadedConfig, OriginKind
 from accord.errors import UsageError
 
 # The folder in which Accord keeps what belongs to this user: sessions, and which configurations are trusted.
@@ -53,12 +53,12 @@ HARMLESS: Final = frozenset({"policy", "unknown", "default_agent", "emulation", 
 """Top-level keys that run nothing, reach nothing and write nothing. A new key is not one of them until it is listed."""
 
 
-def effects(loaded: Loaded) -> list[str]:
+def effects(loaded: LoadedConfig) -> list[str]:
     """What the file has Accord do beyond itself, a phrase each; empty if it only sets what is harmless."""
     return [_bounded(effect) for effect in _effects(loaded)]
 
 
-def _effects(loaded: Loaded) -> Iterator[str]:
+def _effects(loaded: LoadedConfig) -> Iterator[str]:
     config = loaded.config
     values = config.model_dump(mode="json")
     in_file = (path for path, origin in loaded.origins.items() if origin.kind is OriginKind.FILE)
@@ -99,7 +99,7 @@ def _bounded(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}… ({len(text)} characters)"
 
 
-def is_trusted(loaded: Loaded, environ: Mapping[str, str]) -> bool:
+def is_trusted(loaded: LoadedConfig, environ: Mapping[str, str]) -> bool:
     """Whether this configuration may be used without asking."""
     if loaded.file is None or loaded.is_named or not effects(loaded):
         return True

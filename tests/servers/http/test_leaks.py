@@ -116,15 +116,15 @@ def with_backend() -> Service:
     return service
 
 
-def with_store(duty: str, error: Exception) -> Service:
+def run_with_store(duty: str, error: Exception) -> Service:
     return make_service(Agent(slowly), store=BrokenStore(duty, error))
 
 
 def stores(duty: str) -> Sequence[tuple[str, Any, str]]:
     unknown = "internal_error" if duty == "begin" else "unavailable"
     return [
-        (f"a store that fails at {duty}", partial(with_store, duty, StoreError(SECRET)), "unavailable"),
-        (f"a store that raises anything at {duty}", partial(with_store, duty, Broken(SECRET)), unknown),
+        (f"a store that fails at {duty}", partial(run_with_store, duty, StoreError(SECRET)), "unavailable"),
+        (f"a store that raises anything at {duty}", partial(run_with_store, duty, Broken(SECRET)), unknown),
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause
-from accord.config import Unread
+from accord.config import UnreadPolicy
 from accord.engine import SessionRules
 from accord.servers.http.app import Application
 from accord.stores.sqlite import SqliteStore
@@ -99,10 +99,12 @@ def test_a_finished_stream_is_read_again_after_a_restart(tmp_path: Path):
     within(run)
 
 
-@pytest.mark.parametrize(("unread", "state"), [(Unread.CONTINUE, TurnState.DONE), (Unread.STOP, TurnState.CANCELLED)])
-def test_a_turn_whose_client_went_away_goes_on_or_stops_as_configured(unread: Unread, state: TurnState):
+@pytest.mark.parametrize(
+    ("unread", "state"), [(UnreadPolicy.CONTINUE, TurnState.DONE), (UnreadPolicy.STOP, TurnState.CANCELLED)]
+)
+def test_a_turn_whose_client_went_away_goes_on_or_stops_as_configured(unread: UnreadPolicy, state: TurnState):
     async def run() -> None:
-        rules = SessionRules(stop_unread_after_s=0.001 if unread is Unread.STOP else None)
+        rules = SessionRules(stop_unread_after_s=0.001 if unread is UnreadPolicy.STOP else None)
         service = make_service(Agent(relay), *WORDS, rules=rules)
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
             asked = body(1)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from accord.terminal import format_count, escape_line
+from accord.terminal import escape_line, format_count
 
 ARROWS: Final = {"editor": "editor ──▶ agent", "agent": "editor ◀── agent"}
 OWN_ARROWS: Final = {"to editor": "editor ◀·· accord", "to agent": "accord ··▶ agent"}

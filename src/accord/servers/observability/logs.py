@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from pydantic_core import to_json
 
 from accord.errors import UsageError
-from accord.terminal import escape_line, escape_controls
+from accord.terminal import escape_controls, escape_line
 from accord.wire.adaptation import Rung
 from accord.wire.receipt import OutcomeStatus, ReceiptBody
 
