@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from accord.client import AsyncClient, Client, Options, Settings
+from accord.client import AsyncClient, Client, ClientSettings, Options
 from accord.errors import UsageError
 
 
 def test_the_keywords_of_the_clients_are_the_settings():
-    assert list(Options.__annotations__) == [field.name for field in dataclasses.fields(Settings)]
+    assert list(Options.__annotations__) == [field.name for field in dataclasses.fields(ClientSettings)]
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_the_keywords_of_the_clients_are_the_settings():
 )
 def test_a_setting_that_cannot_be_is_named(wrong: dict[str, Any], sentence: str):
     with pytest.raises(UsageError) as caught:
-        Settings(**wrong)
+        ClientSettings(**wrong)
     assert caught.value.message == sentence
 
 

@@ -5,9 +5,9 @@ from uuid import UUID
 
 from pydantic_core import from_json
 
-from accord.client.connection import Call, Connection
+from accord.client.connection import HttpRequest, ServiceConnection
 from accord.client.failure import setback_of_answer
-from accord.client.settings import Options, Payload, sender_of, settings_of
+from accord.client.settings import Options, Payload, make_sender, make_settings
 from accord.client.stream import Stream
 from accord.errors import InvalidMessageError, Problem
 from accord.wire.adaptation import AdaptationReport
@@ -29,14 +29,14 @@ from accord.wire.service import HealthCheckResponse
 class AsyncClient:
     """Asks one service, as one user in one session. Every failure is raised as one of Accord's errors.
 
-    Use it by `async with`, or end it with `aclose`. The options are those of `Settings`.
+    Use it by `async with`, or end it with `aclose`. The options are those of `ClientSettings`.
     """
 
     def __init__(self, base_url: str, *, user: Identity | dict[str, Any] | str, **options: Unpack[Options]) -> None:
-        settings = settings_of("client", **options)
+        settings = make_settings("client", **options)
         self._settings: Final = settings
-        self._connection: Final = Connection(base_url, settings)
-        self._sender: Final = sender_of(user, settings.session_id, settings.capabilities)
+        self._connection: Final = ServiceConnection(base_url, settings)
+        self._sender: Final = make_sender(user, settings.session_id, settings.capabilities)
 
     async def __aenter__(self) -> Self:
         return self
@@ -53,7 +53,7 @@ class AsyncClient:
         """The whole answer to this question."""
         request = self._sender.request(query, said)
         return ServiceResponse.parse(
-            await self._connection.fetch(Call("POST", ASSIST_PATH, request.to_json().encode()))
+            await self._connection.fetch(HttpRequest("POST", ASSIST_PATH, request.to_json().encode()))
         )
 
     def stream(self, query: str, **said: Unpack[Payload]) -> Stream:
@@ -68,7 +68,7 @@ class AsyncClient:
 
     async def cancel(self, request_id: UUID | str) -> None:
         """Have the service stop this turn."""
-        await self._connection.fetch(Call("DELETE", fill_path(REQUEST_PATH, request_id=request_id)))
+        await self._connection.fetch(HttpRequest("DELETE", fill_path(REQUEST_PATH, request_id=request_id)))
 
     async def receipt(self, request_id: UUID | str) -> Receipt:
         """What the service wrote down of a turn that is over."""
@@ -84,11 +84,11 @@ class AsyncClient:
 
     async def capabilities(self) -> dict[str, Any]:
         """What the agent accepts, and which backends can do what."""
-        return _object("capabilities", await self._connection.fetch(Call("GET", CAPABILITIES_PATH)))
+        return _object("capabilities", await self._connection.fetch(HttpRequest("GET", CAPABILITIES_PATH)))
 
     async def health(self) -> HealthCheckResponse:
         """How the service is, asked once: a service in maintenance is an answer, one that is not there an error."""
-        answer = await self._connection.probe(Call("GET", HEALTH_PATH))
+        answer = await self._connection.probe(HttpRequest("GET", HEALTH_PATH))
         try:
             return HealthCheckResponse.parse(answer.body)
         except InvalidMessageError:
@@ -101,7 +101,7 @@ class AsyncClient:
         await self._connection.aclose()
 
     async def _fetch(self, path: str, **ids: UUID | str) -> bytes:
-        return await self._connection.fetch(Call("GET", fill_path(path, **ids)))
+        return await self._connection.fetch(HttpRequest("GET", fill_path(path, **ids)))
 
 
 def _object(name: str, body: bytes) -> dict[str, Any]:

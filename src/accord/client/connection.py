@@ -26,7 +26,7 @@ from aiohttp import (
 from yarl import URL
 
 from accord.client.failure import Attempts, Setback, setback_of_answer, setback_of_connection, setback_of_unreachable
-from accord.client.settings import Settings
+from accord.client.settings import ClientSettings
 from accord.errors import InvalidMessageError, Problem, TimedOutError, UsageError
 from accord.http_client import environment_proxy, read_piece
 
@@ -38,7 +38,7 @@ _PIECE_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class HttpRequest:
     """One HTTP request; safe to be sent again."""
 
     method: str
@@ -50,7 +50,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpResponse:
     """A whole HTTP answer."""
 
     status: int
@@ -63,10 +63,10 @@ class Answer:
         return 200 <= self.status < 300
 
 
-class Connection:
+class ServiceConnection:
     """The way to one service."""
 
-    def __init__(self, base_url: str, settings: Settings) -> None:
+    def __init__(self, base_url: str, settings: ClientSettings) -> None:
         self._base: Final = _checked(base_url)
         if settings.token is not None and "@" in urlsplit(base_url).netloc:
             raise UsageError("base_url: expected no user and password beside a token")
@@ -75,20 +75,20 @@ class Connection:
         self._streams: Final[set[ClientResponse]] = set()
         self._is_closed = False
 
-    async def fetch(self, call: Call) -> bytes:
+    async def fetch(self, call: HttpRequest) -> bytes:
         """The body of the answer, after as many attempts as it takes; raises our error if there is none."""
         attempts, limit_s = Attempts(self._settings), self._settings.timeout_s
         try:
             async with asyncio.timeout(limit_s):
                 while True:
                     got = await self.fetch_once(call)
-                    if isinstance(got, Answer) and got.is_success:
+                    if isinstance(got, HttpResponse) and got.is_success:
                         return got.body
                     await attempts.wait_after(_setback(got))
         except TimeoutError:
             raise TimedOutError(f"The service did not answer within {limit_s:g} s") from None
 
-    async def probe(self, call: Call) -> Answer:
+    async def probe(self, call: HttpRequest) -> HttpResponse:
         """Whatever is answered to one attempt; raises our error if nothing is."""
         try:
             async with asyncio.timeout(self._settings.timeout_s):
@@ -99,7 +99,7 @@ class Connection:
             raise got.error
         return got
 
-    async def fetch_once(self, call: Call) -> Answer | Setback:
+    async def fetch_once(self, call: HttpRequest) -> HttpResponse | Setback:
         """The whole answer to one attempt, whatever its status."""
         # How long the agent may take is for the caller to bound.
         answer = await self._send(call, silence_s=None)
@@ -111,7 +111,7 @@ class Connection:
         except (ClientError, OSError) as error:
             return _setback_of_error(error)
 
-    async def open_stream(self, call: Call) -> ClientResponse | Setback:
+    async def open_stream(self, call: HttpRequest) -> ClientResponse | Setback:
         """An answer whose events can be read, piece by piece."""
         answer = await self._send(call, silence_s=self._settings.idle_s)
         if isinstance(answer, Setback):
@@ -142,7 +142,7 @@ class Connection:
         if session is not None:
             await session.close()
 
-    async def _send(self, call: Call, *, silence_s: float | None) -> ClientResponse | Setback:
+    async def _send(self, call: HttpRequest, *, silence_s: float | None) -> ClientResponse | Setback:
         """Send the call and return the answer as soon as its head is there.
 
         `silence_s` bounds the time without progress: connecting, each piece of the body, the wait for the head.
@@ -182,14 +182,14 @@ class Connection:
             return f"nothing listens at {place} (connection refused)"
         return f"no connection to {place} ({inner.strerror or inner})"
 
-    async def _whole(self, answer: ClientResponse) -> Answer | Setback:
+    async def _whole(self, answer: ClientResponse) -> HttpResponse | Setback:
         limit = self._settings.max_answer_bytes
         held = bytearray()
         while piece := await read_piece(answer, self._settings.idle_s):
             held += piece
             if len(held) > limit:
                 return _not_valid("answer", Problem("(the message)", f"at most {limit} bytes"))
-        return Answer(answer.status, answer.headers.get("Retry-After"), bytes(held))
+        return HttpResponse(answer.status, answer.headers.get("Retry-After"), bytes(held))
 
     def _opened(self) -> ClientSession:
         """The pool, made on first use: it belongs to the event loop that runs then."""
@@ -231,7 +231,7 @@ def _in_pieces(
     return pieces()
 
 
-def _setback(got: Answer | Setback) -> Setback:
+def _setback(got: HttpResponse | Setback) -> Setback:
     return got if isinstance(got, Setback) else setback_of_answer(got.status, got.retry_after, got.body)
 
 

@@ -6,7 +6,7 @@ from http import HTTPStatus
 from types import MappingProxyType
 from typing import Final
 
-from accord.client.settings import Settings
+from accord.client.settings import ClientSettings
 from accord.core.backoff import delay_s, told_seconds
 from accord.errors import AccordError, ConnectionFailedError, ErrorCode, InvalidMessageError, RefusedError
 from accord.wire.problem import ProblemBody, failure_of_problem
@@ -99,7 +99,7 @@ def _named(status: int) -> str:
 class Attempts:
     """The attempts of one request; a sign of life starts the count again."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ClientSettings) -> None:
         self._settings: Final = settings
         self._failed = 0
         self._has_reached_service = False

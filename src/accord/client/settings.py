@@ -28,7 +28,7 @@ Wait = Callable[[float], Awaitable[None]]
 
 
 class Options(TypedDict, total=False):
-    """The settings as keywords of both clients; what each means and what it is by default stands in `Settings`."""
+    """The settings as keywords of both clients; `ClientSettings` says what each means."""
 
     token: str | None
     session_id: str | None
@@ -47,7 +47,7 @@ class Options(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ClientSettings:
     """How a client behaves."""
 
     token: str | None = None
@@ -93,11 +93,11 @@ class Settings:
                 raise UsageError(f"{name}: expected more than 0")
 
 
-def settings_of(client: str, **options: Unpack[Options]) -> Settings:
+def make_settings(client: str, **options: Unpack[Options]) -> ClientSettings:
     """The settings for these keywords of a client; raises `UsageError` for one that does not exist."""
     for name in options.keys() - Options.__annotations__.keys():
         raise UsageError(f"{client}: {unknown_name('option', name, ('user', *Options.__annotations__))}")
-    return Settings(**options)
+    return ClientSettings(**options)
 
 
 # Builds the request that a question becomes. Pure but for the ids it makes up; knows nothing of HTTP.
@@ -142,7 +142,7 @@ class Sender:
         return SessionContext(session_id=self.session_id, user=self.user)
 
 
-def sender_of(
+def make_sender(
     user: Identity | dict[str, Any] | str,
     session_id: str | None,
     capabilities: ClientCapabilities | dict[str, Any] | None,

@@ -12,9 +12,9 @@ from typing import Final, NoReturn, Self, cast
 
 from aiohttp import ClientResponse
 
-from accord.client.connection import EVENT_STREAM, Call, Connection, next_piece
+from accord.client.connection import EVENT_STREAM, HttpRequest, ServiceConnection, next_piece
 from accord.client.failure import Attempts, Setback, setback_of_connection
-from accord.client.settings import Settings
+from accord.client.settings import ClientSettings
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import ErrorSeverity, InvalidMessageError, Problem, UsageError
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
@@ -36,7 +36,13 @@ class Stream:
     """
 
     def __init__(
-        self, connection: Connection, settings: Settings, request_id: str, *, body: bytes | None, after: int = 0
+        self,
+        connection: ServiceConnection,
+        settings: ClientSettings,
+        request_id: str,
+        *,
+        body: bytes | None,
+        after: int = 0,
     ) -> None:
         self.request_id: Final = request_id
         # The number of the last packet that came: another stream can go on from there.
@@ -107,7 +113,7 @@ class Stream:
 
     async def cancel(self) -> None:
         """Have the service stop this turn; its stream then ends with `TurnCancelledError`."""
-        await self._connection.fetch(Call("DELETE", self._path))
+        await self._connection.fetch(HttpRequest("DELETE", self._path))
 
     async def aclose(self) -> None:
         """Stop reading. Whether the turn goes on is the service's to decide."""
@@ -157,11 +163,11 @@ class Stream:
             return piece
         return self._take(piece) if piece else setback_of_connection("the stream ended before its last packet")
 
-    def _call(self) -> Call:
+    def _call(self) -> HttpRequest:
         after = self.last_id or None
         if self._body is not None and after is None:
-            return Call("POST", ASSIST_PATH, self._body, EVENT_STREAM)
-        return Call("GET", self._path, None, EVENT_STREAM, after)
+            return HttpRequest("POST", ASSIST_PATH, self._body, EVENT_STREAM)
+        return HttpRequest("GET", self._path, None, EVENT_STREAM, after)
 
     def _take(self, piece: bytes) -> Setback | None:
         try:
