@@ -29,7 +29,7 @@ from accord.ports import SessionStore
 from accord.servers.http.app import Application
 from accord.servers.http.assist import as_events
 from accord.servers.http.serve import address_of, serve
-from accord.servers.service import NobodyWatches, OpenGate, Service
+from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket
@@ -109,7 +109,7 @@ async def serve_accord(agent: Agent, store: SessionStore, started: Callable[[str
     """Serve an agent as `accord serve` does."""
     backend = ScriptedBackend("a", [[ANSWER]], {"streaming": "native"})
     sessions = Sessions(Engine(agent, Dispatcher([backend])), store)
-    service = Service(sessions, ServerConfig(port=0), OpenGate(), NobodyWatches(), "1.0")
+    service = Service(sessions, ServerConfig(port=0), AllowAll(), NullObserver(), "1.0")
     await serve(Application(service, loopback_only=True), started=started)
 
 

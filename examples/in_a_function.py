@@ -9,12 +9,12 @@ from accord.agents import demo
 from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.servers.http.app import Application
-from accord.servers.service import NobodyWatches, OpenGate, Service
+from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore
 
 # A function forgets what it has in memory: use a PostgreSQL store for sessions that outlive one call.
 sessions = Sessions(Engine(demo, Dispatcher([])), MemoryStore())
-app = Application(Service(sessions, ServerConfig(), OpenGate(), NobodyWatches(), "1.0"))
+app = Application(Service(sessions, ServerConfig(), AllowAll(), NullObserver(), "1.0"))
 
 
 async def answer(event: dict[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import aiohttp
 import pytest
 
 from tests.servers.acp.editor import Editor
-from tests.servers.doors import body
 from tests.servers.process import ServedProcess, accord_serve
+from tests.servers.transports import body
 
 AGENT = """
 import asyncio

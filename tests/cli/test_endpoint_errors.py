@@ -15,8 +15,8 @@ import aiohttp
 import pytest
 
 from accord.backends.failure import MASK, text_of, without_secrets
-from tests.servers.doors import body
 from tests.servers.process import accord_serve
+from tests.servers.transports import body
 
 KEY = "plainwordsonly"
 """A key that does not look like one."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.servers.doors import body, within
+from tests.servers.transports import body, within
 
 AGENT = """
 from accord import Agent

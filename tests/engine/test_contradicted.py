@@ -16,7 +16,7 @@ from accord.engine import Dispatcher, Engine, Sessions
 from accord.engine.dispatch import CONTRADICTIONS, Account
 from accord.engine.limits import Patience
 from accord.servers.http.information import service_capabilities
-from accord.servers.service import NobodyWatches, OpenGate, Service
+from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore
 from accord.wire.emulation import EmulationConfig
 from accord.wire.packet import ErrorPacket
@@ -124,7 +124,7 @@ def test_calls_and_refusals_are_not_judged(answer: Sequence[Step]):
 def served(*backends: ScriptedBackend, **options: Any) -> tuple[Sessions, Service]:
     agent = engine(extract).agent
     sessions = Sessions(Engine(agent, Dispatcher(backends, config=PlanConfig(**options))), MemoryStore())
-    return sessions, Service(sessions, ServerConfig(port=0), OpenGate(), NobodyWatches(), "1.0")
+    return sessions, Service(sessions, ServerConfig(port=0), AllowAll(), NullObserver(), "1.0")
 
 
 def test_a_contradicted_capability_is_emulated_from_then_on_and_told():

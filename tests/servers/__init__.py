@@ -1,1 +1,1 @@
-"""The doors, tested over every transport they have."""
+"""The transports, tested over every transport they have."""

@@ -18,7 +18,7 @@ from typing import Any, cast
 import aiohttp
 import asyncpg  # pyright: ignore[reportMissingTypeStubs]
 
-from tests.servers.doors import body, events_of
+from tests.servers.transports import body, events_of
 
 ROOT = Path(__file__).parent.parent.parent
 Packets = list[tuple[int | None, dict[str, Any]]]

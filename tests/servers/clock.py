@@ -10,7 +10,7 @@ START = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 LIMIT_S = 30
 
 
-class TurnedClock:
+class ManualClock:
     """Stands still until it is turned."""
 
     def __init__(self) -> None:

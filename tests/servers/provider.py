@@ -15,8 +15,8 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from accord.config import OidcConfig
 from accord.errors import ErrorCode, RefusedError
-from accord.servers.http.oidc import OidcKeys
-from tests.servers.turned import START, TurnedClock
+from accord.servers.http.oidc import OidcVerifier
+from tests.servers.clock import START, ManualClock
 
 AUDIENCE = "accord"
 
@@ -113,12 +113,12 @@ async def a_provider() -> AsyncGenerator[Provider]:
         await runner.cleanup()
 
 
-def oidc(provider: Provider, clock: TurnedClock | None = None, *, timeout_s: float = 5.0, **more: Any) -> OidcKeys:
+def oidc(provider: Provider, clock: ManualClock | None = None, *, timeout_s: float = 5.0, **more: Any) -> OidcVerifier:
     config = OidcConfig(issuer=provider.issuer, audience=AUDIENCE, **more)
-    return OidcKeys(config, clock or TurnedClock(), timeout_s=timeout_s)
+    return OidcVerifier(config, clock or ManualClock(), timeout_s=timeout_s)
 
 
-async def refused(keys: OidcKeys, token: str, code: ErrorCode = ErrorCode.UNAUTHENTICATED) -> str:
+async def refused(keys: OidcVerifier, token: str, code: ErrorCode = ErrorCode.UNAUTHENTICATED) -> str:
     with pytest.raises(RefusedError) as caught:
         await keys.user_of(token)
     assert caught.value.code is code

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from accord.servers.http.app import Application
-from tests.servers.doors import Answered, body, served
+from tests.servers.transports import Answered, body, served
 
 REQUEST = json.dumps(body()).encode()
 

@@ -11,10 +11,10 @@ from accord.agent import Agent, Turn, Yielded
 from accord.engine import Dispatcher, Engine, SessionRules, Sessions
 from accord.servers.http.app import Application
 from accord.servers.http.serve import serve
-from accord.servers.service import NobodyWatches, OpenGate, Service
+from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.postgres import PostgresStore
 from accord.stores.sqlite import SqliteStore
-from tests.servers.doors import PATIENCE_S, make_service
+from tests.servers.transports import LIMIT_S, make_service
 
 LEASE_S = 0.5
 LONG = "x" * 10_000
@@ -36,7 +36,7 @@ async def main(address: str, write_timeout_s: float) -> None:
     store = PostgresStore(address) if address.startswith("postgresql:") else SqliteStore(Path(address))
     settings = make_service(Agent(count), write_timeout_s=write_timeout_s, drain_s=20.0).settings
     sessions = Sessions(Engine(Agent(count), Dispatcher([])), store, SessionRules(lease_s=LEASE_S))
-    service = Service(sessions, settings, OpenGate(), NobodyWatches(), "1.0")
+    service = Service(sessions, settings, AllowAll(), NullObserver(), "1.0")
     await serve(Application(service), started=lambda address: print(address, flush=True))
 
 
@@ -47,7 +47,7 @@ async def child(path: Path | str, write_timeout_s: float = 30.0) -> AsyncGenerat
     process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
     assert process.stdout is not None
     try:
-        yield process, (await asyncio.wait_for(process.stdout.readline(), PATIENCE_S)).decode().strip()
+        yield process, (await asyncio.wait_for(process.stdout.readline(), LIMIT_S)).decode().strip()
     finally:
         if process.returncode is None:
             process.kill()

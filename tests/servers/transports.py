@@ -1,6 +1,6 @@
-"""One service behind every door: in memory, over real HTTP/1.1 as JSON and as events, and over a WebSocket.
+"""One service behind every transport: in memory, over real HTTP/1.1 as JSON and as events, and over a WebSocket.
 
-Each door asks one request and gives what came back as packets, or raises the error that was told.
+Each transport asks one request and gives what came back as packets, or raises the error that was told.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from accord.engine import Dispatcher, Engine, SessionRules, Sessions
 from accord.ports import SessionStore
 from accord.servers.http.app import Application
 from accord.servers.http.serve import address_of, make_server
-from accord.servers.service import Gate, NobodyWatches, OpenGate, Service
+from accord.servers.service import AllowAll, Authenticator, NullObserver, Service
 from accord.stores.memory import MemoryStore
 
 STREAMS = {"streaming": "native"}
-PATIENCE_S = 30
+LIMIT_S = 30
 
 
-class Told(Exception):  # noqa: N818 - it is what a client was told
-    """The error that came back, in whatever form the door has."""
+class ReportedError(Exception):
+    """The error that came back, in whatever form the transport has."""
 
     def __init__(self, code: str, message: str, status: int | None = None) -> None:
         super().__init__(f"{code}: {message}")
@@ -39,14 +39,14 @@ def make_service(
     agent: Agent,
     *script: Any,
     store: SessionStore | None = None,
-    gate: Gate | None = None,
+    authenticator: Authenticator | None = None,
     rules: SessionRules | None = None,
     **settings: Any,
 ) -> Service:
     """A service on a scripted backend, on any free port."""
     engine = Engine(agent, Dispatcher([ScriptedBackend("a", [list(script)], STREAMS)]))
     sessions = Sessions(engine, store or MemoryStore(), rules)
-    return Service(sessions, ServerConfig(port=0, **settings), gate or OpenGate(), NobodyWatches(), "1.0")
+    return Service(sessions, ServerConfig(port=0, **settings), authenticator or AllowAll(), NullObserver(), "1.0")
 
 
 def body(number: int = 1, query: str = "hi", *, user: str = "u", session: str = "s", **payload: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def within(task: Callable[[], Awaitable[Any]]) -> Any:
     """What the task gives, if it does so in time."""
 
     async def bounded() -> Any:
-        return await asyncio.wait_for(task(), PATIENCE_S)
+        return await asyncio.wait_for(task(), LIMIT_S)
 
     return asyncio.run(bounded())
 
@@ -158,7 +158,7 @@ def packets_of(answered: Answered) -> list[dict[str, Any]]:
     """The packets of an answer of either format; raises what it tells."""
     if answered.status != 200:
         problem = answered.json()
-        raise Told(problem["code"], problem["detail"], answered.status)
+        raise ReportedError(problem["code"], problem["detail"], answered.status)
     if answered.headers["content-type"].startswith("application/json"):
         output = answered.json()["output"]
         shown = [{"op": "event", "p": event} for event in output.get("events", [])]
@@ -170,7 +170,7 @@ def raising(packets: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The packets, unless they end in an error."""
     for packet in packets:
         if packet["op"] == "error":
-            raise Told(packet["p"]["code"], packet["p"]["message"])
+            raise ReportedError(packet["p"]["code"], packet["p"]["message"])
     return packets
 
 
@@ -222,7 +222,7 @@ async def _over_websocket(application: Application) -> AsyncGenerator[Ask]:
         yield ask
 
 
-DOORS: Mapping[str, Callable[[Application], Any]] = {
+TRANSPORTS: Mapping[str, Callable[[Application], Any]] = {
     "memory-json": lambda app: _in_memory(app, "application/json"),
     "memory-events": lambda app: _in_memory(app, "text/event-stream"),
     "http-json": lambda app: _over_http(app, "application/json"),

@@ -1,4 +1,4 @@
-"""Puts a served agent together: engine, store, gate, observers, addresses; and runs it."""
+"""Puts a served agent together: engine, store, authenticator, observers, addresses; and runs it."""
 
 import json
 import logging
@@ -17,12 +17,12 @@ from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
 from accord.engine import Engine, Sessions
 from accord.errors import UsageError
 from accord.ports import Store, SystemClock
-from accord.servers.http.app import Application, Guarded
-from accord.servers.http.authentication import Doorkeeper
+from accord.servers.http.app import Application, RequireAuthentication
+from accord.servers.http.authentication import TokenAuthenticator
 from accord.servers.http.information import information_routes
 from accord.servers.http.serve import Deadline, serve
-from accord.servers.observability import Log, Metrics, Traces, Watch, Watchdog
-from accord.servers.service import Gate, Service
+from accord.servers.observability import Log, Metrics, Observers, Traces, Watchdog
+from accord.servers.service import Authenticator, Service
 from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH
 
 LOG: Final = logging.getLogger("accord.servers")
@@ -56,8 +56,8 @@ async def _serve(
             raise UsageError(NOT_OPEN.format(host=settings.host))
         if not is_open and settings.oidc is None and not await store.tokens():
             LOG.warning(NO_TOKENS)
-        gate = make_gate(settings, None if insecure else store)
-        service, metrics = make_service(loaded, settings, engine, store, gate)
+        authenticator = make_authenticator(settings, None if insecure else store)
+        service, metrics = make_service(loaded, settings, engine, store, authenticator)
         application = make_application(loaded, service, metrics, loopback_only=is_open and not insecure)
         started = partial(announce, engine.agent.name, is_open=is_open)
         watchdog = Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged)
@@ -65,38 +65,40 @@ async def _serve(
             await serve(application, started=started, deadline=deadline)
 
 
-def make_gate(settings: ServerConfig, tokens: Store | None) -> Gate:
+def make_authenticator(settings: ServerConfig, tokens: Store | None) -> Authenticator:
     """Authentication by the tokens of this store and the configured issuer; none at all without a store."""
     clock = SystemClock()
     oidc = None
     if tokens is not None and settings.oidc is not None:
-        from accord.servers.http.oidc import OidcKeys  # noqa: PLC0415 - an extra
+        from accord.servers.http.oidc import OidcVerifier  # noqa: PLC0415 - an extra
 
-        oidc = OidcKeys(settings.oidc, clock)
-    return Doorkeeper(tokens, oidc, settings.rates, clock, recheck_s=settings.recheck_s)
+        oidc = OidcVerifier(settings.oidc, clock)
+    return TokenAuthenticator(tokens, oidc, settings.rates, clock, recheck_s=settings.recheck_s)
 
 
 def make_service(
-    loaded: LoadedConfig, settings: ServerConfig, engine: Engine, store: Store, gate: Gate
+    loaded: LoadedConfig, settings: ServerConfig, engine: Engine, store: Store, authenticator: Authenticator
 ) -> tuple[Service, Metrics]:
-    """What the doors share, with everybody who watches."""
+    """What the transports share, with the observers."""
     metrics = Metrics(version=version("accord-agents"))
-    watch = Watch(metrics, Log(), Traces())
+    watch = Observers(metrics, Log(), Traces())
     at_once = loaded.config.limits.concurrent_turns
     unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
     rules = session_rules(loaded.config, at_once=at_once, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
     sessions = Sessions(engine, store, rules, ended=watch.turn_ended, sign=signer(loaded))
     metrics.count_running(lambda: sessions.running)
-    return Service(sessions, settings, gate, watch, version("accord-agents")), metrics
+    return Service(sessions, settings, authenticator, watch, version("accord-agents")), metrics
 
 
 def make_application(loaded: LoadedConfig, service: Service, metrics: Metrics, *, loopback_only: bool) -> Application:
     """The service as an ASGI application, with everything that can be asked about it."""
     routes = information_routes(service, metrics, emulation=plan_config(loaded.config).emulation)
-    doors = {path: Guarded(service, app) if path in FOR_CALLERS else app for path, app in routes.items()}
+    endpoints = {
+        path: RequireAuthentication(service, app) if path in FOR_CALLERS else app for path, app in routes.items()
+    }
     days = loaded.config.retention_days
     retention = None if days is None else timedelta(days=days)
-    return Application(service, doors, retention=retention, loopback_only=loopback_only)
+    return Application(service, endpoints, retention=retention, loopback_only=loopback_only)
 
 
 def is_loopback(host: str) -> bool:

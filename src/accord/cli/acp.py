@@ -39,7 +39,7 @@ def _run(loaded: LoadedConfig, agent: str | None) -> None:
     from accord.assembly.signing import signer  # noqa: PLC0415
     from accord.engine import Sessions  # noqa: PLC0415
     from accord.servers.acp import serve_acp  # noqa: PLC0415
-    from accord.servers.observability import Log, Watch  # noqa: PLC0415
+    from accord.servers.observability import Log, Observers  # noqa: PLC0415
 
     engine = build_engine(loaded, agent=agent)
 
@@ -47,7 +47,7 @@ def _run(loaded: LoadedConfig, agent: str | None) -> None:
         async with open_store_and_backends(loaded, engine) as store:
             # Nobody reads a turn whose editor is gone, so it stops.
             rules = session_rules(loaded.config, at_once=loaded.config.limits.concurrent_turns, stop_unread_after_s=0)
-            sessions = Sessions(engine, store, rules, ended=Watch(Log()).turn_ended, sign=signer(loaded))
+            sessions = Sessions(engine, store, rules, ended=Observers(Log()).turn_ended, sign=signer(loaded))
             await serve_acp(sessions, owner=_user(), version=version("accord-agents"))
 
     run_async(serve())

@@ -1,4 +1,4 @@
-"""How it is reached: doors that turn bytes into requests and packets into bytes. They pump, they do not decide.
+"""How it is reached: transports that turn bytes into requests and packets into bytes. They pump, they do not decide.
 
-No door knows another one, a concrete backend or a concrete store; what they share stands in `service.py`.
+No transport knows another one, a concrete backend or a concrete store; what they share stands in `service.py`.
 """

@@ -13,7 +13,7 @@ from accord.servers.http.rates import caller_key
 from accord.wire.receipt import ReceiptBody
 from accord.wire.request import ServiceRequest
 
-# What every door shares: sessions, settings, who is let in, who watches, and whether the service is leaving.
+# What every transport shares: sessions, settings, who is let in, who watches, and whether the service is leaving.
 
 Headers = Mapping[bytes, bytes]
 """A request's headers: lower-case names, one value each; what came several times is joined by commas."""
@@ -26,17 +26,17 @@ class Caller:
     id: str | None = None
 
 
-NOBODY: Final = Caller()
+ANONYMOUS: Final = Caller()
 
 
-class Gate(Protocol):
+class Authenticator(Protocol):
     """Someone who lets callers in."""
 
-    async def admit(self, headers: Headers) -> Caller:
+    async def authenticate(self, headers: Headers) -> Caller:
         """Who this is; raises `RefusedError` with `UNAUTHENTICATED` for nobody we know."""
         ...
 
-    async def take(self, caller: Caller, address: str) -> None:
+    async def count_request(self, caller: Caller, address: str) -> None:
         """Count one more request of this caller, by address if nobody knows who it is.
 
         Raises `RefusedError` with `RATE_LIMIT_EXCEEDED`, `retry_after` in its details, when there were too many.
@@ -55,16 +55,16 @@ class Observer(Protocol):
         """An HTTP request was answered; `route` is the pattern, never the path itself."""
         ...
 
-    def stream_opened(self, door: str) -> None:
-        """A client reads a stream by this door: `sse` or `websocket`."""
+    def stream_opened(self, transport: str) -> None:
+        """A client reads a stream by this transport: `sse` or `websocket`."""
         ...
 
-    def stream_closed(self, door: str) -> None:
+    def stream_closed(self, transport: str) -> None:
         """It does not any more."""
         ...
 
 
-class NobodyWatches:
+class NullObserver:
     """The observer of a service that nobody watches."""
 
     def turn_ended(self, body: ReceiptBody) -> None:
@@ -73,21 +73,21 @@ class NobodyWatches:
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         """Say nothing."""
 
-    def stream_opened(self, door: str) -> None:
+    def stream_opened(self, transport: str) -> None:
         """Say nothing."""
 
-    def stream_closed(self, door: str) -> None:
+    def stream_closed(self, transport: str) -> None:
         """Say nothing."""
 
 
-class OpenGate:
+class AllowAll:
     """Lets everybody in, unnamed."""
 
-    async def admit(self, headers: Headers) -> Caller:  # noqa: ARG002 - nobody is asked
+    async def authenticate(self, headers: Headers) -> Caller:  # noqa: ARG002 - nobody is asked
         """Whoever it is."""
-        return NOBODY
+        return ANONYMOUS
 
-    async def take(self, caller: Caller, address: str) -> None:
+    async def count_request(self, caller: Caller, address: str) -> None:
         """As often as they like."""
 
 
@@ -97,7 +97,7 @@ class Service:
 
     sessions: Sessions
     settings: ServerConfig
-    gate: Gate
+    authenticator: Authenticator
     observer: Observer
     version: str
     is_draining: bool = False
@@ -112,10 +112,10 @@ class Service:
     def check_is_open(self) -> None:
         """Refuse new work while the service is leaving."""
         if self.is_draining:
-            raise RefusedError(LEAVING, ErrorCode.UNAVAILABLE, {"retry_after": RETRY_AFTER_S})
+            raise RefusedError(SHUTTING_DOWN, ErrorCode.UNAVAILABLE, {"retry_after": RETRY_AFTER_S})
 
 
-LEAVING: Final = "The service is being stopped and takes no new work"
+SHUTTING_DOWN: Final = "The service is being stopped and takes no new work"
 RETRY_AFTER_S: Final = 5
 
 

@@ -8,8 +8,8 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.http.app import Application
 from accord.servers.http.exchange import EVENT_STREAM, JSON, MAX_RANGES, choose_format
-from tests.servers.doors import body, make_service, within
 from tests.servers.raw import post, wired
+from tests.servers.transports import body, make_service, within
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from accord.servers.http.app import Application
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import DeltaPacket
 from accord.wire.request import ClientCapabilities
-from tests.servers.doors import make_service, served, within
+from tests.servers.transports import make_service, served, within
 
 VOICE = ClientCapabilities(supported_events=[], prefers_markdown=False)
 

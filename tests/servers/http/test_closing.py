@@ -6,8 +6,8 @@ from pathlib import Path
 import aiohttp
 
 from tests.cli.test_app import accord
-from tests.servers.doors import body, within
 from tests.servers.process import ServedProcess, accord_serve
+from tests.servers.transports import body, within
 
 CONFIG = "[server]\nrecheck_s = 0.1\n"
 

@@ -6,8 +6,8 @@ import os
 import zlib
 from pathlib import Path
 
-from tests.servers.doors import within
 from tests.servers.process import accord_serve, healthy_in
+from tests.servers.transports import within
 
 UNPACKED = 60 * 1024 * 1024
 """Below the limit of a message, so that only compression makes it a bomb."""

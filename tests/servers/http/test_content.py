@@ -9,7 +9,7 @@ from accord.agent import Agent, Turn, Yielded
 from accord.servers.http.app import Application
 from accord.wire.acp.initialize import PromptCapabilities
 from accord.wire.receipt import Receipt
-from tests.servers.doors import DOORS, Told, body, make_service, within
+from tests.servers.transports import TRANSPORTS, ReportedError, body, make_service, within
 from tests.vectors import read_vectors
 
 PROMPTS = [row for row in read_vectors("content.jsonl") if row["context"] == "prompt" and row["protocolVersion"] == 1]
@@ -24,19 +24,19 @@ def declared(row: dict[str, Any]) -> PromptCapabilities | None:
     return None if row["capabilities"] is None else PromptCapabilities.model_validate(row["capabilities"])
 
 
-async def told(door: str, row: dict[str, Any]) -> Told | None:
-    async with DOORS[door](Application(make_service(Agent(run, accepts=declared(row))))) as ask:
+async def told(transport: str, row: dict[str, Any]) -> ReportedError | None:
+    async with TRANSPORTS[transport](Application(make_service(Agent(run, accepts=declared(row))))) as ask:
         try:
             await ask(body(content=row["content"]))
-        except Told as error:
+        except ReportedError as error:
             return error
     return None
 
 
-@pytest.mark.parametrize("door", ["memory-json", "memory-events"])
-def test_every_prompt_gets_its_verdict_streamed_or_not(door: str):
+@pytest.mark.parametrize("transport", ["memory-json", "memory-events"])
+def test_every_prompt_gets_its_verdict_streamed_or_not(transport: str):
     for row in PROMPTS:
-        found = within(lambda row=row: told(door, row))
+        found = within(lambda row=row: told(transport, row))
         if row["valid"]:
             assert found is None, row["id"]
         else:
@@ -44,7 +44,7 @@ def test_every_prompt_gets_its_verdict_streamed_or_not(door: str):
             assert_refused(row, found)
 
 
-def assert_refused(row: dict[str, Any], found: Told) -> None:
+def assert_refused(row: dict[str, Any], found: ReportedError) -> None:
     """A block that can be read is refused in the vector's words; one that cannot be read makes no request at all."""
     if "error" in row["response"]["data"]:
         assert found.code in {"content_invalid", "invalid_message"}, row["id"]
@@ -58,8 +58,8 @@ def test_a_turn_that_is_refused_for_its_content_leaves_a_receipt():
     image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
     async def ask() -> Receipt:
-        async with DOORS["memory-json"](Application(service)) as asks:
-            with pytest.raises(Told):
+        async with TRANSPORTS["memory-json"](Application(service)) as asks:
+            with pytest.raises(ReportedError):
                 await asks(body(content=[image]))
             return await service.sessions.receipt(body()["request_id"])
 

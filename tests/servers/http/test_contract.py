@@ -14,12 +14,12 @@ from schemathesis.specs.openapi import checks as openapi_checks
 from accord.agents import demo
 from accord.ports import SystemClock
 from accord.servers.http.app import Application
-from accord.servers.http.authentication import Doorkeeper
+from accord.servers.http.authentication import TokenAuthenticator
 from accord.servers.http.information import information_routes
 from accord.servers.observability import Metrics
 from accord.wire.contract import ServiceContract
 from tests.laws import examples
-from tests.servers.doors import make_service, served
+from tests.servers.transports import make_service, served
 
 load_checks: Any = import_module("schemathesis.checks")
 KEPT: Any = openapi_checks
@@ -37,7 +37,7 @@ SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """A real server in a thread of its own, for as long as the module's tests take."""
-    service = make_service(demo, gate=Doorkeeper(None, None, [], SystemClock()))
+    service = make_service(demo, authenticator=TokenAuthenticator(None, None, [], SystemClock()))
     application = Application(service, information_routes(service, Metrics(version="1.0")))
     found: list[str] = []
     is_ready, loop = threading.Event(), asyncio.new_event_loop()

@@ -9,8 +9,8 @@ from accord.agents import demo
 from accord.servers.http.app import Application
 from accord.servers.http.connection import FED_BYTES, MAX_PIECES, MIN_PIECE_BYTES, LimitedWebSocket
 from accord.servers.http.serve import address_of, make_server
-from tests.servers.doors import make_service, within
 from tests.servers.raw import REQUEST, wired
+from tests.servers.transports import make_service, within
 
 CHUNKED = b"POST /v1/assist HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
 FRAMES = 4_000

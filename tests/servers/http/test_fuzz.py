@@ -1,4 +1,4 @@
-"""Any bytes at all, by any door: never the server's own failure, never its death; the next good request is answered."""
+"""Any bytes at all, by any transport: never the server's own failure, never its death; the next good request is answered."""
 
 import asyncio
 import json
@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.http.app import Application
 from tests.laws import examples
-from tests.servers.doors import InMemory, alive, body, make_service, served
 from tests.servers.raw import REQUEST, Port, post
+from tests.servers.transports import InMemory, alive, body, make_service, served
 
-PATIENCE_S = 10
+LIMIT_S = 10
 
 
 async def echo(turn: Turn) -> AsyncIterator[Yielded]:
@@ -28,7 +28,7 @@ def application() -> Application:
 
 def bounded(task: Callable[[], Awaitable[None]]) -> None:
     async def run() -> None:
-        await asyncio.wait_for(task(), PATIENCE_S)
+        await asyncio.wait_for(task(), LIMIT_S)
 
     asyncio.run(run())
 

@@ -11,8 +11,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.servers.doors import body, within
 from tests.servers.serving_child import child
+from tests.servers.transports import body, within
 
 SIZE = 64 * 1024 * 1024 - 10_000
 

@@ -5,11 +5,19 @@ import pytest
 from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.ports import TokenStore
 from accord.servers.http import authentication as identity
-from accord.servers.http.authentication import EXPIRED, MALFORMED, MISSING, TOO_LONG, UNKNOWN, Doorkeeper, bearer_token
-from accord.servers.service import Caller, Gate
+from accord.servers.http.authentication import (
+    EXPIRED,
+    MALFORMED,
+    MISSING,
+    TOO_LONG,
+    UNKNOWN,
+    TokenAuthenticator,
+    bearer_token,
+)
+from accord.servers.service import Authenticator, Caller
 from accord.stores.memory import MemoryStore
 from accord.wire.session import TokenRecord, digest_of
-from tests.servers.turned import START, TurnedClock, run
+from tests.servers.clock import START, ManualClock, run
 
 TOKEN = "accord_" + "a" * 43
 OTHER = "accord_" + "b" * 43
@@ -39,7 +47,7 @@ class Voucher:
 async def a_store(*tokens: str, user: str = "ada", good_s: float | None = None) -> CountingStore:
     store = CountingStore()
     await store.open()
-    clock = TurnedClock()
+    clock = ManualClock()
     clock.elapsed_s = good_s or 0
     until = None if good_s is None else clock.now()
     for token in tokens:
@@ -50,13 +58,13 @@ async def a_store(*tokens: str, user: str = "ada", good_s: float | None = None) 
     return store
 
 
-async def admitted(gate: Gate, shown: str) -> str | None:
-    return (await gate.admit({b"authorization": shown.encode()})).id
+async def admitted(authenticator: Authenticator, shown: str) -> str | None:
+    return (await authenticator.authenticate({b"authorization": shown.encode()})).id
 
 
-async def refused(gate: Gate, shown: str) -> str:
+async def refused(authenticator: Authenticator, shown: str) -> str:
     with pytest.raises(RefusedError) as caught:
-        await admitted(gate, shown)
+        await admitted(authenticator, shown)
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
     assert caught.value.details == {"scheme": "Bearer"}
     return caught.value.message
@@ -65,7 +73,7 @@ async def refused(gate: Gate, shown: str) -> str:
 @pytest.mark.parametrize("value", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER   {TOKEN}", f"Bearer {TOKEN} \t"])
 def test_a_bearer_is_who_the_token_was_made_for(value: str):
     async def ask() -> None:
-        assert await admitted(Doorkeeper(await a_store(TOKEN), None, [], TurnedClock()), value) == "ada"
+        assert await admitted(TokenAuthenticator(await a_store(TOKEN), None, [], ManualClock()), value) == "ada"
 
     run(ask())
 
@@ -100,7 +108,7 @@ def test_a_bearer_is_who_the_token_was_made_for(value: str):
 )
 def test_anything_else_is_refused_with_a_sentence_that_helps_and_repeats_nothing(value: str, sentence: str):
     async def ask() -> None:
-        assert await refused(Doorkeeper(await a_store(TOKEN), None, [], TurnedClock()), value) == sentence
+        assert await refused(TokenAuthenticator(await a_store(TOKEN), None, [], ManualClock()), value) == sentence
 
     run(ask())
     assert "accord_" not in sentence
@@ -114,24 +122,24 @@ def test_without_the_header_a_token_is_asked_for():
 @pytest.mark.parametrize(("at_s", "good"), [(0, True), (59.9, True), (60, False), (3600, False)])
 def test_an_expired_token_is_refused_as_such(at_s: float, good: bool):
     async def ask() -> None:
-        clock = TurnedClock()
+        clock = ManualClock()
         clock.elapsed_s = at_s
-        gate = Doorkeeper(await a_store(TOKEN, good_s=60), None, [], clock)
+        authenticator = TokenAuthenticator(await a_store(TOKEN, good_s=60), None, [], clock)
         if good:
-            assert await admitted(gate, f"Bearer {TOKEN}") == "ada"
+            assert await admitted(authenticator, f"Bearer {TOKEN}") == "ada"
         else:
-            assert await refused(gate, f"Bearer {TOKEN}") == EXPIRED
+            assert await refused(authenticator, f"Bearer {TOKEN}") == EXPIRED
 
     run(ask())
 
 
 def test_a_token_expires_on_time_even_while_it_is_remembered():
     async def ask() -> None:
-        clock, store = TurnedClock(), await a_store(TOKEN, good_s=2)
-        gate = Doorkeeper(store, None, [], clock)
-        await admitted(gate, f"Bearer {TOKEN}")
+        clock, store = ManualClock(), await a_store(TOKEN, good_s=2)
+        authenticator = TokenAuthenticator(store, None, [], clock)
+        await admitted(authenticator, f"Bearer {TOKEN}")
         clock.elapsed_s = 2
-        assert await refused(gate, f"Bearer {TOKEN}") == EXPIRED
+        assert await refused(authenticator, f"Bearer {TOKEN}") == EXPIRED
         assert store.lookups == 1
 
     run(ask())
@@ -139,11 +147,11 @@ def test_a_token_expires_on_time_even_while_it_is_remembered():
 
 def test_a_good_token_is_looked_up_once_in_five_seconds():
     async def ask() -> None:
-        clock, store = TurnedClock(), await a_store(TOKEN)
-        gate = Doorkeeper(store, None, [], clock)
+        clock, store = ManualClock(), await a_store(TOKEN)
+        authenticator = TokenAuthenticator(store, None, [], clock)
         for moment in (0, 1, 4.9, 5, 9.9):
             clock.elapsed_s = moment
-            assert await admitted(gate, f"Bearer {TOKEN}") == "ada"
+            assert await admitted(authenticator, f"Bearer {TOKEN}") == "ada"
         assert store.lookups == 2
 
     run(ask())
@@ -151,12 +159,12 @@ def test_a_good_token_is_looked_up_once_in_five_seconds():
 
 def test_a_revoked_token_lets_nobody_in_after_five_seconds():
     async def ask() -> None:
-        clock, store = TurnedClock(), await a_store(TOKEN)
-        gate = Doorkeeper(store, None, [], clock)
-        await admitted(gate, f"Bearer {TOKEN}")
+        clock, store = ManualClock(), await a_store(TOKEN)
+        authenticator = TokenAuthenticator(store, None, [], clock)
+        await admitted(authenticator, f"Bearer {TOKEN}")
         await store.revoke_token(TOKEN[-9:])
         clock.elapsed_s = 5
-        assert await refused(gate, f"Bearer {TOKEN}") == UNKNOWN
+        assert await refused(authenticator, f"Bearer {TOKEN}") == UNKNOWN
 
     run(ask())
 
@@ -164,11 +172,11 @@ def test_a_revoked_token_lets_nobody_in_after_five_seconds():
 def test_a_token_that_was_unknown_is_good_as_soon_as_it_is_made():
     async def ask() -> None:
         store = await a_store(OTHER)
-        gate = Doorkeeper(store, None, [], TurnedClock())
-        assert await refused(gate, f"Bearer {TOKEN}") == UNKNOWN
+        authenticator = TokenAuthenticator(store, None, [], ManualClock())
+        assert await refused(authenticator, f"Bearer {TOKEN}") == UNKNOWN
         made = (await (await a_store(TOKEN)).tokens())[0]
         await store.put_token(made)
-        assert await admitted(gate, f"Bearer {TOKEN}") == "ada"
+        assert await admitted(authenticator, f"Bearer {TOKEN}") == "ada"
 
     run(ask())
 
@@ -177,7 +185,7 @@ def test_what_cannot_be_a_token_never_reaches_the_store():
     async def ask() -> None:
         store = await a_store(TOKEN)
         for shown in ("x", JWT, "accord_short", "sk-" + "a" * 43):
-            await refused(Doorkeeper(store, None, [], TurnedClock()), f"Bearer {shown}")
+            await refused(TokenAuthenticator(store, None, [], ManualClock()), f"Bearer {shown}")
         assert store.lookups == 0
 
     run(ask())
@@ -189,11 +197,11 @@ def test_as_many_tokens_are_remembered_as_there_is_room_for(monkeypatch: pytest.
     async def ask() -> None:
         three = ["accord_" + letter * 43 for letter in "abc"]
         store = await a_store(*three)
-        gate = Doorkeeper(store, None, [], TurnedClock())
+        authenticator = TokenAuthenticator(store, None, [], ManualClock())
         for token in (*three, *three[1:]):
-            await admitted(gate, f"Bearer {token}")
+            await admitted(authenticator, f"Bearer {token}")
         assert store.lookups == 3
-        await admitted(gate, f"Bearer {three[0]}")
+        await admitted(authenticator, f"Bearer {three[0]}")
         assert store.lookups == 4
 
     run(ask())
@@ -204,7 +212,7 @@ def test_a_store_that_fails_is_not_the_callers_fault():
         store = await a_store(TOKEN)
         await store.close()
         with pytest.raises(StoreError) as caught:
-            await admitted(Doorkeeper(store, None, [], TurnedClock()), f"Bearer {TOKEN}")
+            await admitted(TokenAuthenticator(store, None, [], ManualClock()), f"Bearer {TOKEN}")
         assert caught.value.code is ErrorCode.UNAVAILABLE
 
     run(ask())
@@ -217,11 +225,11 @@ def test_a_store_that_fails_is_not_the_callers_fault():
 def test_a_jwt_goes_to_the_provider_and_a_token_to_the_store(shown: str, has_tokens: bool, who: str | None):
     async def ask() -> None:
         store: TokenStore | None = await a_store(TOKEN) if has_tokens else None
-        gate = Doorkeeper(store, Voucher(), [], TurnedClock())
+        authenticator = TokenAuthenticator(store, Voucher(), [], ManualClock())
         if who is None:
-            assert await refused(gate, f"Bearer {shown}") == UNKNOWN
+            assert await refused(authenticator, f"Bearer {shown}") == UNKNOWN
         else:
-            assert await admitted(gate, f"Bearer {shown}") == who
+            assert await admitted(authenticator, f"Bearer {shown}") == who
 
     run(ask())
 
@@ -229,24 +237,27 @@ def test_a_jwt_goes_to_the_provider_and_a_token_to_the_store(shown: str, has_tok
 @pytest.mark.parametrize("shown", ["", f"Bearer {TOKEN}", "nonsense"])
 def test_where_nobody_is_asked_everybody_comes_in_unnamed(shown: str):
     async def ask() -> None:
-        assert await Doorkeeper(None, None, [], TurnedClock()).admit({b"authorization": shown.encode()}) == Caller()
+        assert (
+            await TokenAuthenticator(None, None, [], ManualClock()).authenticate({b"authorization": shown.encode()})
+            == Caller()
+        )
 
     run(ask())
 
 
 def test_the_first_token_closes_an_open_service_within_five_seconds_and_for_good():
     async def ask() -> None:
-        clock, store = TurnedClock(), await a_store()
-        gate = Doorkeeper(store, None, [], clock)
-        assert await gate.admit({}) == Caller()
+        clock, store = ManualClock(), await a_store()
+        authenticator = TokenAuthenticator(store, None, [], clock)
+        assert await authenticator.authenticate({}) == Caller()
         await store.put_token((await (await a_store(TOKEN)).tokens())[0])
         clock.elapsed_s = 5
-        assert await refused(gate, "") == MISSING
-        assert await admitted(gate, f"Bearer {TOKEN}") == "ada"
+        assert await refused(authenticator, "") == MISSING
+        assert await admitted(authenticator, f"Bearer {TOKEN}") == "ada"
         await store.revoke_token(TOKEN[-9:])
         for clock.elapsed_s in (10, 1000):
-            assert await refused(gate, "") == MISSING
-        assert await refused(Doorkeeper(store, None, [], clock), "") == MISSING
+            assert await refused(authenticator, "") == MISSING
+        assert await refused(TokenAuthenticator(store, None, [], clock), "") == MISSING
 
     run(ask())
 
@@ -256,18 +267,18 @@ def test_a_service_that_cannot_ask_its_store_is_not_open():
         store = await a_store()
         await store.close()
         with pytest.raises(StoreError):
-            await Doorkeeper(store, None, [], TurnedClock()).admit({})
+            await TokenAuthenticator(store, None, [], ManualClock()).authenticate({})
 
     run(ask())
 
 
 def test_a_doorkeeper_counts_by_user_or_else_by_address():
     async def ask() -> None:
-        gate: Gate = Doorkeeper(None, None, ["1/minute"], TurnedClock())
+        authenticator: Authenticator = TokenAuthenticator(None, None, ["1/minute"], ManualClock())
         for caller, address in [(Caller("ada"), "192.0.2.1"), (Caller(), "192.0.2.1"), (Caller(), "192.0.2.2")]:
-            await gate.take(caller, address)
+            await authenticator.count_request(caller, address)
             with pytest.raises(RefusedError) as caught:
-                await gate.take(caller, address)
+                await authenticator.count_request(caller, address)
             assert caught.value.code is ErrorCode.RATE_LIMIT_EXCEEDED
             assert caught.value.details == {"retry_after": 60, "limit": "1/minute"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.http.app import Application
-from tests.servers.doors import Answered, body, make_service, packets_of, served, within
+from tests.servers.transports import Answered, body, make_service, packets_of, served, within
 
 VOICE: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}
 WARNING = "client_capabilities is ignored; did you mean payload.capabilities?"

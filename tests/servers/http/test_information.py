@@ -22,9 +22,9 @@ from accord.errors import BackendError
 from accord.ports import Backend
 from accord.servers.http.health import Health
 from accord.servers.http.information import health_endpoint, information_routes
-from accord.servers.observability import Metrics, Watch
+from accord.servers.observability import Metrics, Observers
 from accord.servers.observability.logs import REQUEST_ID
-from accord.servers.service import OpenGate, Service
+from accord.servers.service import AllowAll, Service
 from accord.stores.memory import MemoryStore
 from accord.wire.emulation import EmulationConfig, PostProcessing, SystemPromptInjection
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, ProblemBody
@@ -151,10 +151,10 @@ class House:
 
 def a_house(*backends: Backend, agent: Any = demo) -> House:
     clock, store, metrics = HandClock(), MemoryStore(), Metrics(version="1.2.3")
-    watch = Watch(metrics)
+    watch = Observers(metrics)
     sessions = Sessions(Engine(agent, Dispatcher(backends), clock=clock), store, ended=watch.turn_ended)
     metrics.count_running(lambda: sessions.running)
-    return House(Service(sessions, ServerConfig(), OpenGate(), watch, "1.2.3"), metrics, clock, store)
+    return House(Service(sessions, ServerConfig(), AllowAll(), watch, "1.2.3"), metrics, clock, store)
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import pytest
 
 from accord.errors import ErrorCode
 from accord.servers.http.oidc import MAX_DOCUMENT_BYTES, NO_KEY, NOT_REACHED, BadDocumentError, address_in
+from tests.servers.clock import START, ManualClock, run
 from tests.servers.provider import a_provider, oidc, public_jwk, refused
-from tests.servers.turned import START, TurnedClock, run
 
 NOW = int(START.timestamp())
 ASKED_ONCE = ["/.well-known/openid-configuration", "/keys"]
@@ -107,7 +107,7 @@ def test_an_address_of_the_keys_spares_the_discovery():
 def test_keys_are_kept_for_ten_minutes():
     async def ask() -> None:
         async with a_provider() as provider:
-            clock = TurnedClock()
+            clock = ManualClock()
             keys, token = oidc(provider, clock), provider.token({"exp": NOW + 9999})
             for moment in (0, 1, 599, 600, 601):
                 clock.elapsed_s = moment
@@ -120,7 +120,7 @@ def test_keys_are_kept_for_ten_minutes():
 def test_rotated_keys_are_found_but_unknown_ones_do_not_wear_the_provider_out():
     async def ask() -> None:
         async with a_provider() as provider:
-            clock = TurnedClock()
+            clock = ManualClock()
             keys = oidc(provider, clock)
             await keys.user_of(provider.token())
             rotated = provider.token(key="rsa-2")
@@ -230,7 +230,7 @@ def test_a_redirect_is_not_followed():
 def test_a_provider_that_failed_is_left_alone_for_seconds_and_then_asked_again():
     async def ask() -> None:
         async with a_provider() as provider:
-            clock = TurnedClock()
+            clock = ManualClock()
             keys = oidc(provider, clock)
             provider.status = 503
             for moment in (0, 1, 4.9):
@@ -246,7 +246,7 @@ def test_a_provider_that_failed_is_left_alone_for_seconds_and_then_asked_again()
 def test_a_failed_second_look_costs_nobody_whose_key_is_known():
     async def ask() -> None:
         async with a_provider() as provider:
-            clock = TurnedClock()
+            clock = ManualClock()
             keys = oidc(provider, clock)
             await keys.user_of(provider.token())
             provider.status, clock.elapsed_s = 503, 60

@@ -1,4 +1,4 @@
-"""What breaks inside says nothing of the inside: no answer of any door has a secret, a path or a statement in it."""
+"""What breaks inside says nothing of the inside: no answer of any transport has a secret, a path or a statement in it."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -19,7 +19,7 @@ from accord.stores.memory import MemoryStore
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.session import SessionRecord, TurnRecord
 from accord.wire.work import AnyPiece, TextPiece, WorkOrder
-from tests.servers.doors import DOORS, Told, body, make_service, served, within
+from tests.servers.transports import TRANSPORTS, ReportedError, body, make_service, served, within
 
 SECRETS = ("sk-secret", "accord.db", "SELECT", "hunter2", "Traceback", "RuntimeError: ")
 SECRET = "sk-secret in " + str(Path("var") / "accord.db") + ": SELECT * FROM users WHERE password = 'hunter2'"  # noqa: S608
@@ -92,14 +92,14 @@ class BrokenStore(MemoryStore):
         return await super().turn(request_id)
 
 
-class BrokenGate:
+class BrokenAuthenticator:
     """Cannot say who anybody is."""
 
-    async def admit(self, headers: Headers) -> Caller:
+    async def authenticate(self, headers: Headers) -> Caller:
         del headers
         raise Broken(SECRET)
 
-    async def take(self, caller: Caller, address: str) -> None:
+    async def count_request(self, caller: Caller, address: str) -> None:
         """Nobody counts."""
 
 
@@ -141,12 +141,12 @@ def silent(text: str) -> None:
     assert [secret for secret in SECRETS if secret in text] == []
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(("service", "code"), [row[1:] for row in FAILING], ids=[row[0] for row in FAILING])
-def test_a_failure_is_told_without_what_it_said(door: str, service: Any, code: str):
+def test_a_failure_is_told_without_what_it_said(transport: str, service: Any, code: str):
     async def run() -> None:
-        async with DOORS[door](Application(service())) as ask:
-            with pytest.raises(Told) as told:
+        async with TRANSPORTS[transport](Application(service())) as ask:
+            with pytest.raises(ReportedError) as told:
                 await ask(body())
             silent(str(told.value))
             assert told.value.code == code
@@ -176,7 +176,7 @@ def test_a_lookup_in_a_broken_store_says_nothing_of_it(error: Exception):
 
 def test_a_broken_gate_says_nothing_of_itself():
     async def run() -> None:
-        service = make_service(Agent(relay), gate=BrokenGate())
+        service = make_service(Agent(relay), authenticator=BrokenAuthenticator())
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
             async with client.post("/v1/assist", json=body()) as response:
                 assert (await response.json())["code"] == "internal_error"
@@ -191,7 +191,7 @@ def test_a_broken_gate_says_nothing_of_itself():
 def test_a_close_reason_says_nothing_either():
     async def run() -> list[Any]:
         sent: list[Any] = []
-        app = Application(make_service(Agent(relay), gate=BrokenGate()))
+        app = Application(make_service(Agent(relay), authenticator=BrokenAuthenticator()))
         scope = {"type": "websocket", "path": "/v1/ws", "headers": [(b"host", b"localhost")], "subprotocols": []}
 
         async def receive() -> Any:

@@ -10,7 +10,7 @@ from accord.agent import Agent, Turn, Yielded
 from accord.servers.http.app import Application
 from accord.stores.sqlite import SqliteStore
 from accord.wire.request import ServiceRequest
-from tests.servers.doors import body, make_service, within
+from tests.servers.transports import body, make_service, within
 
 
 def test_the_end_of_the_application_waits_for_its_turns(tmp_path: Path):

@@ -15,8 +15,8 @@ from accord.core.sizes import Excess, find_excess
 from accord.engine import Engine, Sessions
 from accord.servers.http.app import Application
 from accord.stores.memory import MemoryStore
-from tests.servers.doors import Answered, InMemory, alive, body, make_service, within
 from tests.servers.raw import REQUEST, post, wired
+from tests.servers.transports import Answered, InMemory, alive, body, make_service, within
 
 LIMITS: dict[str, Any] = {
     "max_body_bytes": 2_000,

@@ -13,10 +13,10 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm
 
-from accord.servers.http.authentication import EXPIRED, Doorkeeper
+from accord.servers.http.authentication import EXPIRED, TokenAuthenticator
 from accord.servers.http.oidc import NO_ALGORITHM, NO_KEY, NOT_COMPLETE, NOT_READABLE, NOT_SIGNED, NOT_YET
+from tests.servers.clock import START, ManualClock, run
 from tests.servers.provider import AUDIENCE, Provider, a_provider, oidc, private_key, public_jwk, refused
-from tests.servers.turned import START, TurnedClock, run
 
 NOW = int(START.timestamp())
 
@@ -55,9 +55,9 @@ def test_a_good_token_says_who_its_bearer_is(key: str, algorithm: str):
 def test_a_doorkeeper_lets_its_bearer_in():
     async def ask() -> None:
         async with a_provider() as provider:
-            gate = Doorkeeper(None, oidc(provider), [], TurnedClock())
+            authenticator = TokenAuthenticator(None, oidc(provider), [], ManualClock())
             shown = {b"authorization": b"Bearer " + provider.token().encode()}
-            assert (await gate.admit(shown)).id == "ada"
+            assert (await authenticator.authenticate(shown)).id == "ada"
 
     run(ask())
 
@@ -123,7 +123,7 @@ def test_clocks_may_differ_by_half_a_minute(claims: dict[str, Any]):
 def test_a_token_ends_with_our_clock_not_with_its_first_use():
     async def ask() -> None:
         async with a_provider() as provider:
-            clock = TurnedClock()
+            clock = ManualClock()
             keys = oidc(provider, clock)
             assert await keys.user_of(provider.token()) == "ada"
             clock.elapsed_s = 330

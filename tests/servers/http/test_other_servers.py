@@ -15,7 +15,7 @@ from hypercorn.config import Config
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause
 from accord.servers.http.app import Application
-from tests.servers.doors import body, events_of, make_service, within
+from tests.servers.transports import body, events_of, make_service, within
 
 WORDS = ("Hel", "lo")
 

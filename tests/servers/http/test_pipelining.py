@@ -8,9 +8,9 @@ from pathlib import Path
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.http.app import Application
 from accord.servers.http.connection import MAX_PIPELINED
-from tests.servers.doors import body, make_service, within
 from tests.servers.process import accord_serve, healthy_in
 from tests.servers.raw import post, wired
+from tests.servers.transports import body, make_service, within
 
 HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accord.errors import ErrorCode, RefusedError, UsageError
 from accord.servers.http.rates import MAX_MARKS, Rates
-from tests.servers.turned import TurnedClock, run
+from tests.servers.clock import ManualClock, run
 
 
 async def taken(rates: Rates, user: str | None = "ada", address: str = "192.0.2.1") -> bool:
@@ -29,7 +29,7 @@ async def refusal(rates: Rates) -> dict[str, object]:
     return details
 
 
-async def passed(rates: Rates, clock: TurnedClock, moments: Sequence[float]) -> list[bool]:
+async def passed(rates: Rates, clock: ManualClock, moments: Sequence[float]) -> list[bool]:
     told: list[bool] = []
     for moment in moments:
         clock.elapsed_s = moment
@@ -52,7 +52,7 @@ async def passed(rates: Rates, clock: TurnedClock, moments: Sequence[float]) -> 
     ],
 )
 def test_a_request_passes_if_every_rate_has_room_for_it(listed: list[str], moments: list[float], expected: list[bool]):
-    clock = TurnedClock()
+    clock = ManualClock()
     assert run(passed(Rates(listed, clock), clock, moments)) == expected
 
 
@@ -71,7 +71,7 @@ def test_a_refusal_tells_the_rate_that_takes_longest_in_whole_seconds(
     listed: list[str], at_s: float, told: dict[str, object]
 ):
     async def ask() -> dict[str, object]:
-        clock = TurnedClock()
+        clock = ManualClock()
         rates = Rates(listed, clock)
         assert await taken(rates)
         clock.elapsed_s = at_s
@@ -82,7 +82,7 @@ def test_a_refusal_tells_the_rate_that_takes_longest_in_whole_seconds(
 
 def test_whoever_waits_as_long_as_told_passes():
     async def ask() -> None:
-        clock = TurnedClock()
+        clock = ManualClock()
         rates = Rates(["3/10seconds", "1000/minute"], clock)
         for moment in (0.3, 4.7, 9.9):
             clock.elapsed_s = moment
@@ -95,7 +95,7 @@ def test_whoever_waits_as_long_as_told_passes():
 
 def test_what_was_refused_is_not_counted_by_any_rate():
     async def ask() -> None:
-        clock = TurnedClock()
+        clock = ManualClock()
         rates = Rates(["3/minute", "1/second"], clock)
         assert await taken(rates)
         for _ in range(9):
@@ -129,7 +129,7 @@ def test_callers_are_told_apart_by_who_they_are_or_else_where(
     first: tuple[str | None, str], second: tuple[str | None, str], shared: bool
 ):
     async def ask() -> bool:
-        rates = Rates(["1/minute"], TurnedClock())
+        rates = Rates(["1/minute"], ManualClock())
         assert await taken(rates, *first)
         return not await taken(rates, *second)
 
@@ -138,7 +138,7 @@ def test_callers_are_told_apart_by_who_they_are_or_else_where(
 
 def test_strangers_without_number_take_bounded_memory():
     async def ask() -> None:
-        rates = Rates(["5/minute"], TurnedClock(), max_keys=10)
+        rates = Rates(["5/minute"], ManualClock(), max_keys=10)
         for number in range(1000):
             assert await taken(rates, None, f"10.0.{number // 250}.{number % 250}")
         assert rates.storage.size == 10
@@ -148,7 +148,7 @@ def test_strangers_without_number_take_bounded_memory():
 
 def test_who_asks_often_is_not_forgotten_for_strangers():
     async def ask() -> None:
-        rates = Rates(["50/minute"], TurnedClock(), max_keys=10)
+        rates = Rates(["50/minute"], ManualClock(), max_keys=10)
         told = [(await taken(rates), await taken(rates, None, f"10.0.0.{number}"))[0] for number in range(100)]
         assert told == [True] * 50 + [False] * 50
 
@@ -157,7 +157,7 @@ def test_who_asks_often_is_not_forgotten_for_strangers():
 
 def test_a_large_rate_is_counted_in_bounded_memory_and_to_the_request():
     async def ask() -> None:
-        clock = TurnedClock()
+        clock = ManualClock()
         rates = Rates(["5000/minute"], clock)
         told = 0
         for number in range(6000):
@@ -178,7 +178,7 @@ def test_without_rates_of_the_operator_all_but_the_programs_of_this_machine_are_
     user: str | None, address: str, is_limited: bool
 ):
     async def ask() -> list[bool]:
-        rates = Rates(None, TurnedClock())
+        rates = Rates(None, ManualClock())
         return [await taken(rates, user, address) for _ in range(51)]
 
     assert run(ask()) == [True] * 50 + [not is_limited]
@@ -186,7 +186,7 @@ def test_without_rates_of_the_operator_all_but_the_programs_of_this_machine_are_
 
 def test_no_rates_are_no_limit():
     async def ask() -> list[bool]:
-        rates = Rates([], TurnedClock())
+        rates = Rates([], ManualClock())
         return [await taken(rates) for _ in range(2_000)]
 
     assert all(run(ask()))
@@ -197,7 +197,7 @@ def test_no_rates_are_no_limit():
 @example([1.9288216828907156, 5.0, 5.0, 5.0, 0.0], 2)
 def test_no_window_ever_has_more_than_its_rate(gaps: list[float], amount: int):
     async def ask() -> list[float]:
-        clock, kept = TurnedClock(), list[float]()
+        clock, kept = ManualClock(), list[float]()
         rates = Rates([f"{amount}/10seconds"], clock)
         for gap in gaps:
             clock.elapsed_s += gap
@@ -213,4 +213,4 @@ def test_no_window_ever_has_more_than_its_rate(gaps: list[float], amount: int):
 @pytest.mark.parametrize("rate", ["", "often", "10", "10/fortnight"])
 def test_what_is_no_rate_is_a_usage_error(rate: str):
     with pytest.raises(UsageError, match="expected a rate such as 60/minute"):
-        Rates([rate], TurnedClock())
+        Rates([rate], ManualClock())

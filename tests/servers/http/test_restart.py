@@ -11,9 +11,9 @@ import aiohttp
 
 from accord.core.receipt import verify
 from accord.stores.sqlite import SqliteStore
-from tests.servers.doors import body, events_of, within
 from tests.servers.http.test_resume import EVENTS
 from tests.servers.serving_child import child
+from tests.servers.transports import body, events_of, within
 
 
 async def read_until(response: aiohttp.ClientResponse, needle: bytes) -> bytes:

@@ -15,7 +15,7 @@ from accord.engine import SessionRules
 from accord.servers.http.app import Application
 from accord.stores.sqlite import SqliteStore
 from accord.wire.session import TurnState
-from tests.servers.doors import body, events_of, make_service, served, within
+from tests.servers.transports import body, events_of, make_service, served, within
 
 EVENTS = {"accept": "text/event-stream"}
 WORDS = [step for number in range(12) for step in (f"word{number} ", Pause(0.002))]

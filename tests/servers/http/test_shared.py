@@ -19,8 +19,8 @@ from tests.servers.accord_process import (
     ops,
     text_of,
 )
-from tests.servers.doors import body, within
 from tests.servers.http.test_restart import read_until
+from tests.servers.transports import body, within
 from tests.servers.unruly_agent import RAISING, STEP_S
 from tests.stores.postgres_server import running_server
 
@@ -111,15 +111,15 @@ def test_the_turns_of_a_process_that_stood_still_for_longer_than_its_lease_are_u
     within(run)
 
 
-@pytest.mark.parametrize("door", ["http", "websocket"])
-def test_a_turn_is_cancelled_through_another_process(two: Two, door: str):
+@pytest.mark.parametrize("transport", ["http", "websocket"])
+def test_a_turn_is_cancelled_through_another_process(two: Two, transport: str):
     first, second = two
     number = next(NUMBERS)
 
     async def run() -> None:
         running = asyncio.create_task(first.stream(number, "count 1000"))
         await second.knows(number)
-        if door == "http":
+        if transport == "http":
             assert await second.cancel(number) == 202
             packets = await asyncio.wait_for(running, 5)
         else:

@@ -8,8 +8,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.servers.doors import body, within
 from tests.servers.process import accord_serve, healthy_in
+from tests.servers.transports import body, within
 
 CONFIG = "[server]\ndrain_s = 60.0\nkill_s = 0.5\n"
 IGNORES_CANCELLATION = """

@@ -19,7 +19,7 @@ from accord.errors import AccordError, ErrorCode, RefusedError
 from accord.servers.http.app import Application
 from accord.wire.packet import DeltaPacket, ErrorPacket
 from accord.wire.request import ServiceRequest
-from tests.servers.doors import body, make_service, served, within
+from tests.servers.transports import body, make_service, served, within
 
 LIMIT = 1024 * 1024
 LINE = "é" * 400 + '"\n'

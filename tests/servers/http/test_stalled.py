@@ -17,9 +17,9 @@ from accord.backends.scripted import Pause
 from accord.servers.http.app import Application
 from accord.servers.service import Service
 from accord.wire.session import TurnState
-from tests.servers.doors import body, make_service, within
 from tests.servers.raw import REQUEST, Port, Wire, post, wired
 from tests.servers.serving_child import LONG, child
+from tests.servers.transports import body, make_service, within
 
 PIECES = 1_000
 MOST_GROWTH_KB = 30_000
@@ -75,13 +75,13 @@ async def begin_websocket(wire: Wire) -> None:
 BEGINNINGS = {"events": begin_sse, "json": begin_json, "websocket": begin_websocket}
 
 
-@pytest.mark.parametrize("door", BEGINNINGS)
-def test_who_does_not_read_is_cut_off_and_the_turn_goes_on(door: str):
+@pytest.mark.parametrize("transport", BEGINNINGS)
+def test_who_does_not_read_is_cut_off_and_the_turn_goes_on(transport: str):
     async def run() -> None:
         service = make_service(Agent(pour), write_timeout_s=0.3)
         async with wired(Application(service)) as port, port.wire(limit=1_000) as wire:
             before = connections(port)
-            await BEGINNINGS[door](wire)
+            await BEGINNINGS[transport](wire)
             wire.writer.transport.pause_reading()  # type: ignore[attr-defined]
             await until(lambda: is_done(service, 1))
 
@@ -139,7 +139,7 @@ def test_nothing_is_left_of_a_client_that_went_away(accept: str, caplog: pytest.
                 await wire.send(post(REQUEST, f"Accept: {accept}"))
                 await until(lambda: is_begun(service))
             await until(lambda: is_done(service, 1))
-            assert [task for task in asyncio.all_tasks() if "while_connected" in repr(task.get_coro())] == []
+            assert [task for task in asyncio.all_tasks() if "run_while_connected" in repr(task.get_coro())] == []
             assert [task for task in asyncio.all_tasks() if "run_asgi" in repr(task.get_coro())] == []
 
     with caplog.at_level(logging.WARNING):

@@ -13,8 +13,8 @@ from accord.errors import ErrorCode, ErrorSeverity, StoreError
 from accord.servers.http.app import Application
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket
-from tests.servers.doors import make_service, served, within
 from tests.servers.serving_child import child
+from tests.servers.transports import make_service, served, within
 from tests.stores.postgres_server import running_server
 
 WORDS = [f"{number} " for number in range(20)]

@@ -15,7 +15,7 @@ import pytest
 from accord.errors import StoreError
 from accord.ports import Append
 from accord.stores.sqlite import SqliteStore
-from tests.servers.doors import body, within
+from tests.servers.transports import body, within
 from tests.stores.records import a_session, a_turn, ending
 
 if sys.platform != "linux":

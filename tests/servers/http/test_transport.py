@@ -13,8 +13,8 @@ from accord.backends.scripted import Pause
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.app import Application
 from accord.servers.service import Caller, Headers
-from tests.servers.doors import Answered, body, events_of, make_service, served, within
 from tests.servers.raw import REQUEST, Port, post, wired
+from tests.servers.transports import Answered, body, events_of, make_service, served, within
 
 HELLO = post(json.dumps(body(2)).encode())
 
@@ -177,12 +177,12 @@ async def shake(port: Port, *lines: str) -> Answered:
 class OneToken:
     """Lets in who has exactly this token."""
 
-    async def admit(self, headers: Headers) -> Caller:
+    async def authenticate(self, headers: Headers) -> Caller:
         if headers.get(b"authorization") != b"Bearer good":
             raise RefusedError("Who is this?", ErrorCode.UNAUTHENTICATED, {})
         return Caller("u")
 
-    async def take(self, caller: Caller, address: str) -> None:
+    async def count_request(self, caller: Caller, address: str) -> None:
         """Nobody counts."""
 
 
@@ -198,7 +198,7 @@ class OneToken:
 )
 def test_a_second_token_does_not_hide_behind_the_first(lines: list[str], status: int):
     async def run() -> Answered:
-        async with wired(Application(make_service(Agent(echo), gate=OneToken()))) as port:
+        async with wired(Application(make_service(Agent(echo), authenticator=OneToken()))) as port:
             return await port.ask(post(REQUEST, *lines))
 
     assert within(run).status == status
@@ -277,11 +277,11 @@ class Counting:
     def __init__(self) -> None:
         self.taken = 0
 
-    async def admit(self, headers: Headers) -> Caller:
+    async def authenticate(self, headers: Headers) -> Caller:
         del headers
         return Caller()
 
-    async def take(self, caller: Caller, address: str) -> None:
+    async def count_request(self, caller: Caller, address: str) -> None:
         del caller
         assert address == "127.0.0.1"
         self.taken += 1
@@ -289,9 +289,9 @@ class Counting:
 
 def test_every_turn_of_a_websocket_counts():
     async def run() -> int:
-        gate = Counting()
+        authenticator = Counting()
         async with (
-            served(Application(make_service(Agent(echo), gate=gate))) as address,
+            served(Application(make_service(Agent(echo), authenticator=authenticator))) as address,
             aiohttp.ClientSession(address) as client,
             client.ws_connect("/v1/ws") as socket,
         ):
@@ -299,7 +299,7 @@ def test_every_turn_of_a_websocket_counts():
                 await socket.send_json(body(number))
                 while (await socket.receive_json())["op"] != "close":
                     pass
-        return gate.taken
+        return authenticator.taken
 
     assert within(run) == 4
 
@@ -326,11 +326,11 @@ class Addresses:
     def __init__(self) -> None:
         self.seen: list[str] = []
 
-    async def admit(self, headers: Headers) -> Caller:
+    async def authenticate(self, headers: Headers) -> Caller:
         del headers
         return Caller()
 
-    async def take(self, caller: Caller, address: str) -> None:
+    async def count_request(self, caller: Caller, address: str) -> None:
         del caller
         self.seen.append(address)
 
@@ -347,11 +347,13 @@ class Addresses:
 )
 def test_a_forwarded_address_is_believed_from_trusted_proxies_only(trusted: list[str], forwarded: str, address: str):
     async def run() -> list[str]:
-        gate = Addresses()
-        async with wired(Application(make_service(Agent(echo), gate=gate, trusted_proxies=trusted))) as port:
+        authenticator = Addresses()
+        async with wired(
+            Application(make_service(Agent(echo), authenticator=authenticator, trusted_proxies=trusted))
+        ) as port:
             header = f"X-Forwarded-For: {forwarded}"
             assert (await port.ask(post(REQUEST, header))).status == 200
             assert (await shake(port, header)).status == 101
-        return gate.seen
+        return authenticator.seen
 
     assert within(run) == [address, address]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.servers.doors import body, within
 from tests.servers.process import accord_serve
+from tests.servers.transports import body, within
 
 AGENT = """
 import time

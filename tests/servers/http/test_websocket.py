@@ -13,14 +13,14 @@ from accord.agent import Agent, Turn, Yielded
 from accord.errors import RefusedError
 from accord.ports import SystemClock
 from accord.servers.http.app import Application
-from accord.servers.http.authentication import EXPIRED, MISSING, UNKNOWN, Doorkeeper
+from accord.servers.http.authentication import EXPIRED, MISSING, UNKNOWN, TokenAuthenticator
 from accord.servers.http.websocket import BEARER, MAX_TURNS, PROTOCOL
 from accord.servers.service import Service
 from accord.stores.memory import MemoryStore
 from accord.wire.session import TokenRecord, digest_of
-from tests.servers.doors import alive, body, make_service, served, within
+from tests.servers.clock import START, ManualClock
 from tests.servers.provider import a_provider, oidc
-from tests.servers.turned import START, TurnedClock
+from tests.servers.transports import alive, body, make_service, served, within
 
 ADA = "accord_" + "a" * 43
 EVE = "accord_" + "b" * 43
@@ -58,8 +58,8 @@ async def a_service(
     await store.open()
     for token, user in ((ADA, "ada"), (EVE, "eve")) if has_tokens else ():
         await store.put_token(record(token, user))
-    gate = Doorkeeper(store, None, rates, SystemClock(), recheck_s=RECHECK_S)
-    return make_service(agent, store=store, gate=gate, recheck_s=RECHECK_S, **settings)
+    authenticator = TokenAuthenticator(store, None, rates, SystemClock(), recheck_s=RECHECK_S)
+    return make_service(agent, store=store, authenticator=authenticator, recheck_s=RECHECK_S, **settings)
 
 
 def store_of(service: Service) -> MemoryStore:
@@ -69,10 +69,10 @@ def store_of(service: Service) -> MemoryStore:
 
 
 async def until_refused(service: Service, token: str) -> None:
-    """Wait until the gate has noticed that this token is not good any more."""
+    """Wait until the authenticator has noticed that this token is not good any more."""
     while True:
         try:
-            await service.gate.admit({b"authorization": f"Bearer {token}".encode()})
+            await service.authenticator.authenticate({b"authorization": f"Bearer {token}".encode()})
         except RefusedError:
             return
         await asyncio.sleep(0.01)
@@ -147,10 +147,10 @@ def test_a_revoked_token_closes_a_connection_that_only_reads():
 
 def test_an_expired_jwt_closes_its_connection():
     async def run() -> None:
-        clock = TurnedClock()
+        clock = ManualClock()
         async with a_provider() as provider:
-            gate = Doorkeeper(None, oidc(provider, clock), [], clock)
-            service = make_service(Agent(echo), gate=gate, recheck_s=RECHECK_S)
+            authenticator = TokenAuthenticator(None, oidc(provider, clock), [], clock)
+            service = make_service(Agent(echo), authenticator=authenticator, recheck_s=RECHECK_S)
             async with connected(service, provider.token()) as socket:
                 await socket.send_json(body(1, user="ada"))
                 await until(socket, "close")

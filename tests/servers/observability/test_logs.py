@@ -105,7 +105,7 @@ def test_an_exception_is_told_by_kind_and_place_without_its_text(capsys: pytest.
     try:
         raise ValueError(SAID)
     except ValueError:
-        logging.getLogger("accord.door").exception("something failed")
+        logging.getLogger("accord.servers").exception("something failed")
     (only,) = written(capsys)
     assert "ValueError" in only
     assert "test_logs.py" in only
@@ -130,7 +130,7 @@ def test_a_terminal_gets_text(capsys: pytest.CaptureFixture[str]):
 
 def test_a_value_that_is_not_json_is_told_by_its_kind(capsys: pytest.CaptureFixture[str]):
     set_up_logging()
-    logging.getLogger("accord.door").info("odd", extra={"fields": {"what": object()}})
+    logging.getLogger("accord.servers").info("odd", extra={"fields": {"what": object()}})
     assert line(capsys)["fields"] == {"what": "object"}
 
 

@@ -1,4 +1,4 @@
-"""Metrics: every number comes from a receipt or a door, and no label grows without end."""
+"""Metrics: every number comes from a receipt or a transport, and no label grows without end."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -81,11 +81,11 @@ def test_requests_are_counted_by_method_route_and_status(metrics: Metrics):
 
 
 def test_streams_are_counted_while_they_are_read(metrics: Metrics):
-    for door in ("sse", "sse", "websocket"):
-        metrics.stream_opened(door)
+    for transport in ("sse", "sse", "websocket"):
+        metrics.stream_opened(transport)
     metrics.stream_closed("sse")
-    assert value(metrics, "accord_active_streams", door="sse") == 1
-    assert value(metrics, "accord_active_streams", door="websocket") == 1
+    assert value(metrics, "accord_active_streams", transport="sse") == 1
+    assert value(metrics, "accord_active_streams", transport="websocket") == 1
 
 
 def test_running_turns_are_asked_for_when_somebody_wants_to_know(metrics: Metrics):

@@ -4,13 +4,13 @@ import logging
 
 import pytest
 
-from accord.servers.observability import Log, Metrics, Traces, Watch
-from accord.servers.service import NobodyWatches, Observer
+from accord.servers.observability import Log, Metrics, Observers, Traces
+from accord.servers.service import NullObserver, Observer
 from accord.wire.receipt import ReceiptBody
 from tests.servers.observability.turns import SAID, an_eventful_turn
 
 
-class Listening(NobodyWatches):
+class Listening(NullObserver):
     """Keeps what it is told."""
 
     def __init__(self) -> None:
@@ -22,14 +22,14 @@ class Listening(NobodyWatches):
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         self.told.append((method, route, status, seconds))
 
-    def stream_opened(self, door: str) -> None:
-        self.told.append(("opened", door))
+    def stream_opened(self, transport: str) -> None:
+        self.told.append(("opened", transport))
 
-    def stream_closed(self, door: str) -> None:
-        self.told.append(("closed", door))
+    def stream_closed(self, transport: str) -> None:
+        self.told.append(("closed", transport))
 
 
-class Broken(NobodyWatches):
+class Broken(NullObserver):
     """Cannot stand turns."""
 
     def turn_ended(self, body: ReceiptBody) -> None:
@@ -48,13 +48,13 @@ EVERYTHING = [("opened", "sse"), ("turn", "r0"), ("closed", "sse"), ("POST", "/v
 
 def test_everybody_is_told_everything():
     first, second = Listening(), Listening()
-    tell(Watch(first, second))
+    tell(Observers(first, second))
     assert first.told == second.told == EVERYTHING
 
 
 def test_one_that_fails_is_named_once_and_stops_nobody(caplog: pytest.LogCaptureFixture):
     listening = Listening()
-    watch = Watch(Broken(), listening)
+    watch = Observers(Broken(), listening)
     with caplog.at_level(logging.ERROR, "accord.watch"):
         tell(watch)
         tell(watch)
@@ -65,6 +65,6 @@ def test_one_that_fails_is_named_once_and_stops_nobody(caplog: pytest.LogCapture
 
 def test_the_three_watch_together():
     metrics = Metrics(version="1")
-    tell(Watch(metrics, Log(), Traces()))
+    tell(Observers(metrics, Log(), Traces()))
     assert metrics.registry.get_sample_value("accord_turns_total", {"outcome": "done"}) == 1
-    assert metrics.registry.get_sample_value("accord_active_streams", {"door": "sse"}) == 0
+    assert metrics.registry.get_sample_value("accord_active_streams", {"transport": "sse"}) == 0

@@ -4,8 +4,8 @@ import asyncio
 import json
 from pathlib import Path
 
-from tests.servers.doors import within
 from tests.servers.process import accord_serve
+from tests.servers.transports import within
 
 
 def test_a_warning_of_uvicorn_is_a_line_of_json_like_every_other(tmp_path: Path):

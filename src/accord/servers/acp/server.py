@@ -27,7 +27,7 @@ from accord.servers.acp.messages import (
 from accord.servers.acp.permits import TurnPermits
 from accord.servers.acp.sessions import ITEM_METHOD, ItemRequest, OpenSession, OpenSessions, kept_item, list_page
 from accord.servers.acp.updates import TurnUpdates, echo_line, replay_lines, state_line, stopped_line
-from accord.servers.http.serve import spare_the_collector
+from accord.servers.http.serve import tune_garbage_collector
 from accord.stdio import Connection, RpcError, own_pipes
 from accord.wire.acp.draft_update import SessionState
 from accord.wire.acp.rpc import Method
@@ -396,7 +396,7 @@ async def serve_acp(sessions: Sessions, *, owner: str, version: str) -> None:
     door = Door(sessions, owner=owner, version=version, cwd=str(Path.cwd()))
     connection = Connection(reader, sink, on_call=door.answer, on_notice=door.hear, grace_s=GRACE_S)
     door.attach(connection)
-    spare_the_collector()
+    tune_garbage_collector()
     running = asyncio.create_task(connection.run())
     _stop_on_signal(running)
     try:

@@ -20,20 +20,20 @@ from accord.servers.http.exchange import (
     Receive,
     Scope,
     Send,
+    authenticate_caller,
     check_origin,
-    let_in,
     read_headers,
     send_problem,
 )
-from accord.servers.http.requests import Lookups, missing
-from accord.servers.http.websocket import WebSocketDoor, refuse
+from accord.servers.http.requests import RequestEndpoints, missing
+from accord.servers.http.websocket import WebSocketEndpoint, refuse
 from accord.servers.service import Service
 from accord.wire.routes import ASSIST_PATH, WEBSOCKET_PATH
 
 # Puts the gate before an application that does not ask who comes. Knows nothing of what is behind it.
 
 
-class Guarded:
+class RequireAuthentication:
     """The application, for those who are let in."""
 
     def __init__(self, service: Service, app: App) -> None:
@@ -43,14 +43,14 @@ class Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, or say why not."""
         try:
-            await let_in(self._service, scope, read_headers(scope))
+            await authenticate_caller(self._service, scope, read_headers(scope))
         except AccordError as error:
             await send_problem(send, error)
         else:
             await self._app(scope, receive, send)
 
 
-# The service as one ASGI application: which door is behind which address, and what happens at start and stop.
+# The service as one ASGI application: which transport is behind which address, and what happens at start and stop.
 #
 # It runs under any ASGI server. The hot route is looked at first; everything else goes through Starlette's router.
 
@@ -77,10 +77,10 @@ class Application:
         self._loopback_only: Final = loopback_only
         self._assist: Final = assist(service)
         routes: list[BaseRoute] = [Route(route, _Endpoint(app)) for route, app in (more or {}).items()]
-        routes += [Route(address.route, address) for address in (*Lookups(service).addresses(), self._assist)]
-        routes.append(WebSocketRoute(WEBSOCKET_PATH, WebSocketDoor(service)))
+        routes += [Route(address.route, address) for address in (*RequestEndpoints(service).addresses(), self._assist)]
+        routes.append(WebSocketRoute(WEBSOCKET_PATH, WebSocketEndpoint(service)))
         starlette = Starlette(routes=routes, lifespan=self._life)
-        starlette.router.default = _nowhere
+        starlette.router.default = not_found
         # It would send people to whatever host they name.
         starlette.router.redirect_slashes = False
         self._rest: Final[Any] = self._with_cors(starlette)
@@ -89,7 +89,7 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or live through one life."""
         if self._loopback_only and (error := self._stranger(scope)) is not None:
-            await _turn_away(scope, receive, send, error)
+            await _reject(scope, receive, send, error)
         elif scope["type"] == "http" and scope["path"] == ASSIST_PATH:
             await self._hot(scope, receive, send)
         else:
@@ -164,9 +164,9 @@ class _Endpoint:
         await self._app(scope, receive, send)
 
 
-async def _nowhere(scope: Scope, receive: Receive, send: Send) -> None:
+async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
     """Whoever comes here is lost."""
-    await _turn_away(scope, receive, send, missing("There is nothing at this address"))
+    await _reject(scope, receive, send, missing("There is nothing at this address"))
 
 
 @lru_cache(maxsize=64)
@@ -180,7 +180,7 @@ def _is_loopback(named: bytes) -> bool:
     return name in LOOPBACK_NAMES
 
 
-async def _turn_away(scope: Scope, receive: Receive, send: Send, error: AccordError) -> None:
+async def _reject(scope: Scope, receive: Receive, send: Send, error: AccordError) -> None:
     with suppress(ClientGoneError):
         if scope["type"] == "websocket":
             await receive()

@@ -10,13 +10,13 @@ from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.servers.http.body import read_body, read_request
 from accord.servers.http.exchange import (
     EVENT_STREAM,
-    Address,
     ClientGoneError,
     Exchange,
+    HttpEndpoint,
     Receive,
     Send,
-    as_ours,
     client_address,
+    to_accord_error,
     within,
 )
 from accord.servers.observability import REQUEST_ID, continuing_trace
@@ -88,12 +88,12 @@ async def answer_turn(
         return await exchange.answer(response)
     service.observer.stream_opened("sse")
     try:
-        await while_connected(exchange.receive, _Stream(service, turn, exchange.send).run(after, warnings))
+        await run_while_connected(exchange.receive, _Stream(service, turn, exchange.send).run(after, warnings))
     except (ClientGoneError, OSError):
         raise ClientGoneError from None
     except Exception as error:  # noqa: BLE001
         # The answer has begun, so its status cannot be taken back; a client sees a stream that broke off, and resumes.
-        as_ours(error)
+        to_accord_error(error)
         raise ClientGoneError from None
     finally:
         service.observer.stream_closed("sse")
@@ -104,7 +104,7 @@ async def _whole(service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn
     if not turn.is_over:
         await asyncio.sleep(0)  # a turn that waits for nothing is over then, and nobody has to watch its client
     answer = service.sessions.collect(turn)
-    return await (answer if turn.is_over else while_connected(exchange.receive, answer, ANSWERED_WITHIN_S))
+    return await (answer if turn.is_over else run_while_connected(exchange.receive, answer, ANSWERED_WITHIN_S))
 
 
 class _Stream:
@@ -129,7 +129,7 @@ class _Stream:
                         await self._write(as_events(batch))
             except StoreError as error:
                 # The stream breaks and says so, without an id: it can be resumed after the last packet that had one.
-                told = [ErrorPacket(p=stream_error(as_ours(error))), ClosePacket()]
+                told = [ErrorPacket(p=stream_error(to_accord_error(error))), ClosePacket()]
                 await self._write("".join(f"data: {packet.to_json()}\n\n" for packet in told).encode())
             await self._write(b"", more=False)
         finally:
@@ -170,7 +170,9 @@ def _looked_at(task: asyncio.Task[None]) -> None:
         task.exception()
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, ResultT], watch_after_s: float = 0) -> ResultT:
+async def run_while_connected(
+    receive: Receive, work: Coroutine[Any, Any, ResultT], watch_after_s: float = 0
+) -> ResultT:
     """What the work gives, if the client waits for it; when it hangs up, the work is stopped."""
     watch = _Watch(receive, watch_after_s)
     try:
@@ -206,7 +208,7 @@ class _Watch:
             self._watching.cancel()
 
     def _begin(self) -> None:
-        self._watching = self._loop.create_task(_until_gone(self._receive))
+        self._watching = self._loop.create_task(_wait_for_disconnect(self._receive))
         self._watching.add_done_callback(self._stop_work)
 
     def _stop_work(self, _: asyncio.Task[None]) -> None:
@@ -215,7 +217,7 @@ class _Watch:
             self._working.cancel()
 
 
-async def _until_gone(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -226,7 +228,7 @@ async def _until_gone(receive: Receive) -> None:
 # stream.
 
 
-def assist(service: Service) -> Address:
+def assist(service: Service) -> HttpEndpoint:
     """The address that takes requests."""
 
     async def post(exchange: Exchange) -> int:
@@ -240,4 +242,4 @@ def assist(service: Service) -> Address:
             turn = await begin_turn(service, exchange.caller, client_address(exchange.scope), request)
         return await answer_turn(service, exchange, turn, after if wanted == EVENT_STREAM else None, warnings)
 
-    return Address(service, ASSIST_PATH, {"POST": post})
+    return HttpEndpoint(service, ASSIST_PATH, {"POST": post})

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import Clock, TokenStore
 from accord.servers.http.rates import Rates
-from accord.servers.service import NOBODY, Caller, Headers
+from accord.servers.service import ANONYMOUS, Caller, Headers
 from accord.wire.session import TokenRecord, digest_of, looks_like_token
 
 MAX_TOKEN_CHARS: Final = 8192
@@ -31,8 +31,8 @@ _BEARER: Final = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)[ \t]*", re.IGNOREC
 _JWT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 
 
-class Vouching(Protocol):
-    """Someone who can tell whose a JWT is, such as `oidc.OidcKeys`."""
+class IdentityVerifier(Protocol):
+    """Someone who can tell whose a JWT is, such as `oidc.OidcVerifier`."""
 
     async def user_of(self, token: str) -> str:
         """Whose it is; raises `RefusedError`: `UNAUTHENTICATED`, or `UNAVAILABLE` if that cannot be found out now."""
@@ -65,7 +65,7 @@ class _Remembered:
     until: float
 
 
-class TokenGate:
+class TokenVerifier:
     """Knows Accord's own tokens. Those found are remembered for seconds; those not found never are."""
 
     def __init__(self, tokens: TokenStore, clock: Clock, recheck_s: float = RECHECK_S) -> None:
@@ -113,7 +113,7 @@ class TokenGate:
         self._remembered[token.digest] = _Remembered(token, until)
 
 
-class Doorkeeper:
+class TokenAuthenticator:
     """Authenticate the bearer token and apply the rate limit.
 
     Without an identity provider, a service is open while its store never had a token: everybody is let in, unnamed.
@@ -124,26 +124,26 @@ class Doorkeeper:
     def __init__(
         self,
         tokens: TokenStore | None,
-        oidc: Vouching | None,
+        oidc: IdentityVerifier | None,
         rates: Sequence[str] | None,
         clock: Clock,
         *,
         recheck_s: float = RECHECK_S,
     ) -> None:
-        self._tokens: Final = None if tokens is None else TokenGate(tokens, clock, recheck_s)
+        self._tokens: Final = None if tokens is None else TokenVerifier(tokens, clock, recheck_s)
         self._oidc: Final = oidc
         self._rates: Final = Rates(rates, clock)
 
-    async def admit(self, headers: Headers) -> Caller:
+    async def authenticate(self, headers: Headers) -> Caller:
         """Who this is; raises `RefusedError` with `UNAUTHENTICATED` for nobody we know."""
         if self._oidc is None and (self._tokens is None or not await self._tokens.is_required()):
-            return NOBODY
+            return ANONYMOUS
         token = bearer_token(headers)
         vouching = self._oidc if self._oidc is not None and _JWT.fullmatch(token) else self._tokens
         if vouching is None:
             raise unauthenticated(UNKNOWN)
         return Caller(await vouching.user_of(token))
 
-    async def take(self, caller: Caller, address: str) -> None:
+    async def count_request(self, caller: Caller, address: str) -> None:
         """Count one more request of this caller; raises `RefusedError` with `RATE_LIMIT_EXCEEDED` if too many."""
         await self._rates.take(caller.id, address)

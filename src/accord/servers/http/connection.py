@@ -49,7 +49,7 @@ TOO_MANY_PIPELINED: Final = RefusedError(
 )
 
 
-class GivenUpError(Exception):
+class ConnectionRejectedError(Exception):
     """Stops the parser: the connection was given up, and what follows is not to be read."""
 
 
@@ -172,7 +172,7 @@ class LimitedConnection(_Written, HttpToolsProtocol):
             # One read can bring thousands of requests. Those accepted so far are answered first.
             self._reading.is_stopped = True
             self._stop_waiting()
-            raise GivenUpError
+            raise ConnectionRejectedError
         self._is_in_headers = False
         self._stop_waiting()
         before = self.cycle
@@ -191,7 +191,7 @@ class LimitedConnection(_Written, HttpToolsProtocol):
         if self._pieces > MAX_PIECES and self._body_bytes < self._pieces * MIN_PIECE_BYTES:
             # Chunks of one byte: one read would bring forty thousand of them.
             self._give_up(TINY_PIECES)
-            raise GivenUpError
+            raise ConnectionRejectedError
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -244,7 +244,7 @@ class LimitedConnection(_Written, HttpToolsProtocol):
         self._header_bytes += more
         if self._header_bytes > self.settings.max_header_bytes or self._headers_seen > MAX_HEADERS:
             self._give_up(TOO_LONG, HEADERS_TOO_LONG)
-            raise GivenUpError
+            raise ConnectionRejectedError
 
     def _give_up(self, error: AccordError, status: int | None = None) -> None:
         self._stop_waiting()

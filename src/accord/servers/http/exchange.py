@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from accord.engine.limits import Now, begin
 from accord.errors import FACTS, AccordError, ErrorCode, RefusedError, StoreError
-from accord.servers.service import NOBODY, Caller, Headers, Service
+from accord.servers.service import ANONYMOUS, Caller, Headers, Service
 from accord.wire.message import Message
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
 
@@ -102,7 +102,7 @@ class InternalError(AccordError):
     """Something of ours broke; the log knows what."""
 
 
-def as_ours(error: Exception) -> AccordError:
+def to_accord_error(error: Exception) -> AccordError:
     """What may be told of this error: our own as it is, of a store's or anybody else's only that it happened."""
     if isinstance(error, StoreError):
         # It names files and servers, for whoever runs the service.
@@ -148,7 +148,7 @@ async def send_whole(send: Send, status: int, headers: list[tuple[bytes, bytes]]
 JSON_HEADERS: Final = [(b"content-type", b"application/json"), (b"vary", b"Accept"), (b"cache-control", b"no-store")]
 HEADERS: Final = "accord.headers"
 """Where the scope of a request has its headers once they were read."""
-NOBODY_LEFT: Final = 499
+CLIENT_CLOSED_REQUEST: Final = 499
 """The status that the log has for a client who hung up before an answer."""
 
 
@@ -187,7 +187,7 @@ Handler = Callable[[Exchange], Awaitable[int]]
 """Answers a request and gives the status."""
 
 
-class Address:
+class HttpEndpoint:
     """One address and what it does for each method."""
 
     def __init__(self, service: Service, route: str, methods: Mapping[str, Handler]) -> None:
@@ -199,8 +199,8 @@ class Address:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request."""
         began_at, method = perf_counter(), str(scope["method"])
-        exchange = Exchange(scope, receive, send, read_headers(scope), NOBODY)
-        status = NOBODY_LEFT
+        exchange = Exchange(scope, receive, send, read_headers(scope), ANONYMOUS)
+        status = CLIENT_CLOSED_REQUEST
         try:
             status = await self._answer(method, exchange)
         except ClientGoneError:
@@ -213,12 +213,12 @@ class Address:
             handler = self._methods.get(method)
             if handler is None:
                 raise RefusedError(f"This address takes {self._allowed}", ErrorCode.METHOD_NOT_FOUND, {})
-            exchange.caller = await let_in(self._service, exchange.scope, exchange.headers)
+            exchange.caller = await authenticate_caller(self._service, exchange.scope, exchange.headers)
             return await handler(exchange)
         except ClientGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - whatever happens is told in one form, and never ends the server
-            told = as_ours(error)
+            told = to_accord_error(error)
             allow = self._allowed if told.code is ErrorCode.METHOD_NOT_FOUND else ""
             return await send_problem(exchange.send, told, request_id=exchange.request_id, allow=allow)
 
@@ -234,14 +234,14 @@ def read_headers(scope: Scope) -> Headers:
     return headers
 
 
-async def let_in(service: Service, scope: Scope, headers: Headers) -> Caller:
+async def authenticate_caller(service: Service, scope: Scope, headers: Headers) -> Caller:
     """Who asks, if they are known and have not asked too often; whoever is not known is counted by address."""
     try:
-        caller = await service.gate.admit(headers)
+        caller = await service.authenticator.authenticate(headers)
     except RefusedError:
-        await service.gate.take(NOBODY, client_address(scope))
+        await service.authenticator.count_request(ANONYMOUS, client_address(scope))
         raise
-    await service.gate.take(caller, client_address(scope))
+    await service.authenticator.count_request(caller, client_address(scope))
     return caller
 
 

@@ -49,7 +49,7 @@ _NOT_KEPT: Final = {"cache-control": "no-store"}
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class InformationResponse:
     """What is sent back."""
 
     body: bytes
@@ -58,7 +58,7 @@ class Answer:
     headers: Mapping[str, str] | None = None
 
 
-Reader = Callable[[Scope], Awaitable[Answer]]
+Reader = Callable[[Scope], Awaitable[InformationResponse]]
 
 
 def information_routes(
@@ -80,7 +80,7 @@ def information_routes(
 def health_endpoint(health: Health) -> ASGIApp:
     """Whether the service is well, backends included; 503 if it is not ready."""
 
-    async def read(_: Scope) -> Answer:
+    async def read(_: Scope) -> InformationResponse:
         report = await health.check()
         return _health(report, is_ready=report.status is HealthCheckStatus.OK or await health.is_ready())
 
@@ -90,7 +90,7 @@ def health_endpoint(health: Health) -> ASGIApp:
 def live_endpoint(health: Health) -> ASGIApp:
     """That the process answers at all: nothing is probed."""
 
-    async def read(_: Scope) -> Answer:
+    async def read(_: Scope) -> InformationResponse:
         return _health(health.report(HealthCheckStatus.OK), is_ready=True)
 
     return _reading(read)
@@ -99,26 +99,26 @@ def live_endpoint(health: Health) -> ASGIApp:
 def ready_endpoint(health: Health) -> ASGIApp:
     """Whether this process can take turns: 200 or 503. No backend is probed."""
 
-    async def read(_: Scope) -> Answer:
+    async def read(_: Scope) -> InformationResponse:
         is_ready = await health.is_ready()
         return _health(health.report(health.status_of(is_well=is_ready)), is_ready=is_ready)
 
     return _reading(read)
 
 
-def _health(report: HealthCheckResponse, *, is_ready: bool) -> Answer:
+def _health(report: HealthCheckResponse, *, is_ready: bool) -> InformationResponse:
     body = report.to_json().encode()
     if is_ready:
-        return Answer(body, JSON, headers=_NOT_KEPT)
-    return Answer(body, JSON, 503, {**_NOT_KEPT, "retry-after": str(RETRY_AFTER_S)})
+        return InformationResponse(body, JSON, headers=_NOT_KEPT)
+    return InformationResponse(body, JSON, 503, {**_NOT_KEPT, "retry-after": str(RETRY_AFTER_S)})
 
 
 def capabilities_endpoint(service: Service, emulation: EmulationConfig | None = None) -> ASGIApp:
     """What the agent takes, which backends can do what, and how it can be shown."""
     config = emulation or EmulationConfig()
 
-    async def read(_: Scope) -> Answer:
-        return Answer(service_capabilities(service, config).to_json().encode(), JSON, headers=_NOT_KEPT)
+    async def read(_: Scope) -> InformationResponse:
+        return InformationResponse(service_capabilities(service, config).to_json().encode(), JSON, headers=_NOT_KEPT)
 
     return _reading(read)
 
@@ -126,7 +126,7 @@ def capabilities_endpoint(service: Service, emulation: EmulationConfig | None = 
 def openapi_endpoint(service: Service) -> ASGIApp:
     """The contract."""
 
-    async def read(scope: Scope) -> Answer:
+    async def read(scope: Scope) -> InformationResponse:
         return _unless_known(scope, _contract(*_named(service)), JSON)
 
     return _reading(read)
@@ -135,7 +135,7 @@ def openapi_endpoint(service: Service) -> ASGIApp:
 def docs_endpoint(service: Service) -> ASGIApp:
     """The contract as a page that needs nothing from anywhere."""
 
-    async def read(scope: Scope) -> Answer:
+    async def read(scope: Scope) -> InformationResponse:
         return _unless_known(scope, _page(*_named(service)), HTML, {"content-security-policy": PAGE_POLICY})
 
     return _reading(read)
@@ -144,9 +144,9 @@ def docs_endpoint(service: Service) -> ASGIApp:
 def metrics_endpoint(metrics: Metrics) -> ASGIApp:
     """The numbers, as Prometheus reads them."""
 
-    async def read(_: Scope) -> Answer:
+    async def read(_: Scope) -> InformationResponse:
         media_type, body = metrics.render()
-        return Answer(body, media_type, headers=_NOT_KEPT)
+        return InformationResponse(body, media_type, headers=_NOT_KEPT)
 
     return _reading(read)
 
@@ -185,13 +185,13 @@ def _reading(read: Reader) -> ASGIApp:
     return endpoint
 
 
-def _not_allowed() -> Answer:
+def _not_allowed() -> InformationResponse:
     error: AccordError = RefusedError("This can only be read", ErrorCode.METHOD_NOT_FOUND, {"allowed": list(ALLOWED)})
     body = problem_body(error, request_id=REQUEST_ID.get()).to_json().encode()
-    return Answer(body, PROBLEM_MEDIA_TYPE, error.facts.http, {"allow": ", ".join(ALLOWED)})
+    return InformationResponse(body, PROBLEM_MEDIA_TYPE, error.facts.http, {"allow": ", ".join(ALLOWED)})
 
 
-async def _send(answer: Answer, send: Send, *, with_body: bool) -> None:
+async def _send(answer: InformationResponse, send: Send, *, with_body: bool) -> None:
     headers = {
         "content-type": answer.media_type,
         "content-length": str(len(answer.body)),
@@ -205,13 +205,15 @@ async def _send(answer: Answer, send: Send, *, with_body: bool) -> None:
     await send({"type": "http.response.body", "body": answer.body if with_body else b""})
 
 
-def _unless_known(scope: Scope, body: bytes, media_type: str, headers: Mapping[str, str] | None = None) -> Answer:
+def _unless_known(
+    scope: Scope, body: bytes, media_type: str, headers: Mapping[str, str] | None = None
+) -> InformationResponse:
     """The body, or that it has not changed, to whoever has it already."""
     tag = f'"{sha256(body).hexdigest()[:32]}"'
     told = {"etag": tag, "cache-control": "no-cache", **(headers or {})}
     if _knows(scope, tag):
-        return Answer(b"", media_type, 304, told)
-    return Answer(body, media_type, headers=told)
+        return InformationResponse(b"", media_type, 304, told)
+    return InformationResponse(body, media_type, headers=told)
 
 
 def _knows(scope: Scope, tag: str) -> bool:

@@ -71,7 +71,7 @@ class BadDocumentError(Exception):
     """What the provider sent is not what it should be."""
 
 
-class KeyRing:
+class ProviderKeys:
     """One provider's keys."""
 
     ALGORITHMS: ClassVar = frozenset(name for names in USES.values() for name in names)
@@ -229,13 +229,13 @@ SENTENCES: Final[Mapping[type[Exception], str]] = {
 _USER: Final[TypeAdapter[str]] = TypeAdapter(Id)
 
 
-class OidcKeys:
+class OidcVerifier:
     """Knows whose JWTs are, by the keys of one issuer."""
 
     def __init__(self, config: OidcConfig, clock: Clock, *, timeout_s: float = FETCH_TIMEOUT_S) -> None:
         self._config: Final = config
         self._clock: Final = clock
-        self._ring: Final = KeyRing(config, clock, timeout_s=timeout_s)
+        self._ring: Final = ProviderKeys(config, clock, timeout_s=timeout_s)
 
     async def user_of(self, token: str) -> str:
         """Whose it is; raises `RefusedError`: `UNAUTHENTICATED`, or `UNAVAILABLE` if there are no keys to check it."""
@@ -285,7 +285,7 @@ def _header(token: str) -> tuple[str | None, str]:
     except (jwt.PyJWTError, ValueError, RecursionError):
         raise unauthenticated(NOT_READABLE) from None
     kid, algorithm = header.get("kid"), header.get("alg")
-    if not isinstance(algorithm, str) or algorithm not in KeyRing.ALGORITHMS:
+    if not isinstance(algorithm, str) or algorithm not in ProviderKeys.ALGORITHMS:
         raise unauthenticated(NO_ALGORITHM)
     return kid if isinstance(kid, str) else None, algorithm
 

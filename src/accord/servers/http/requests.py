@@ -10,19 +10,19 @@ from accord.engine import KeptTurn, LiveTurn
 from accord.engine.sessions import NO_REQUEST
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.assist import answer_turn, last_event_id
-from accord.servers.http.exchange import EVENT_STREAM, Address, Exchange
+from accord.servers.http.exchange import EVENT_STREAM, Exchange, HttpEndpoint
 from accord.servers.service import Caller, Service
 from accord.wire.routes import ADAPTATION_PATH, ITEM_PATH, RECEIPT_PATH, REQUEST_PATH
 
 
-class Lookups:
+class RequestEndpoints:
     """What can be asked of a request, by its owner."""
 
     def __init__(self, service: Service) -> None:
         self._service: Final = service
         self._sessions: Final = service.sessions
 
-    def addresses(self) -> list[Address]:
+    def addresses(self) -> list[HttpEndpoint]:
         """Every address below a request."""
         answers = {
             REQUEST_PATH: {"GET": self.again, "DELETE": self.cancel},
@@ -30,7 +30,7 @@ class Lookups:
             ADAPTATION_PATH: {"GET": self.adaptation},
             ITEM_PATH: {"GET": self.item},
         }
-        return [Address(self._service, route, methods) for route, methods in answers.items()]
+        return [HttpEndpoint(self._service, route, methods) for route, methods in answers.items()]
 
     async def again(self, exchange: Exchange) -> int:
         """The answer again, or the rest of it."""
@@ -71,11 +71,11 @@ class Lookups:
         return await exchange.answer(kept)
 
     async def _turn(self, exchange: Exchange) -> LiveTurn | KeptTurn:
-        exchange.request_id = spelled_as_ours(exchange.named("request_id"))
+        exchange.request_id = parse_request_id(exchange.named("request_id"))
         return await find_turn(self._service, exchange.request_id, exchange.caller)
 
 
-def spelled_as_ours(asked: str) -> str:
+def parse_request_id(asked: str) -> str:
     """The request id, however it is spelled; raises our error for what cannot be one."""
     try:
         return str(UUID(asked))

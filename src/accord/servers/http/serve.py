@@ -29,7 +29,7 @@ NEW_OBJECTS: Final = 50_000
 """How many objects may come to be, and stay, before circles among them are looked for."""
 
 
-def spare_the_collector() -> None:
+def tune_garbage_collector() -> None:
     """Look for garbage in circles less often: a turn leaves none, and what was loaded so far stays anyway.
 
     With Python's own threshold a third of a turn's time goes into looking.
@@ -183,7 +183,7 @@ async def serve(
     """
     server = make_server(application)
     announcing = asyncio.create_task(_announce(server, started))
-    spare_the_collector()
+    tune_garbage_collector()
     with (
         Deadline() if deadline is None else nullcontext(deadline) as latest,
         Stopping(application.service, server, latest).handling_signals(),

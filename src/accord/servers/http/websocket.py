@@ -23,15 +23,15 @@ from accord.servers.http.exchange import (
     Receive,
     Scope,
     Send,
-    as_ours,
+    authenticate_caller,
     check_origin,
     client_address,
     close_code,
-    let_in,
     read_headers,
     send_problem,
+    to_accord_error,
 )
-from accord.servers.http.requests import cancel_turn, find_turn, spelled_as_ours
+from accord.servers.http.requests import cancel_turn, find_turn, parse_request_id
 from accord.servers.service import Caller, Headers, Service, begin_turn
 from accord.wire.message import Message
 from accord.wire.packet import ErrorPacket
@@ -57,8 +57,8 @@ class Control(Message, frozen=True):
     after: int = Field(default=0, ge=0, le=MAX_ID)
 
 
-class WebSocketDoor:
-    """The door for many turns on one connection."""
+class WebSocketEndpoint:
+    """The transport for many turns on one connection."""
 
     def __init__(self, service: Service) -> None:
         self._service: Final = service
@@ -69,10 +69,10 @@ class WebSocketDoor:
         await receive()  # websocket.connect
         try:
             check_origin(headers, self._service.settings.allow_origins)
-            caller = await let_in(self._service, scope, headers)
+            caller = await authenticate_caller(self._service, scope, headers)
             self._service.check_is_open()
         except Exception as error:  # noqa: BLE001 - who cannot be let in is told why in our words
-            await refuse(scope, send, as_ours(error))
+            await refuse(scope, send, to_accord_error(error))
             return
         accepted = PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None
         await send({"type": "websocket.accept", "subprotocol": accepted})
@@ -118,7 +118,7 @@ class _Connection:
     async def _is_still_known(self) -> bool:
         """Whether the token is still good; if not, the connection is closed."""
         try:
-            await self._service.gate.admit(self._headers)
+            await self._service.authenticator.authenticate(self._headers)
         except RefusedError as error:
             if error.code is not ErrorCode.UNAUTHENTICATED:
                 raise
@@ -142,7 +142,7 @@ class _Connection:
                 return
             frame = self._frame(message)
             request_id = _named_in(frame)
-            await self._service.gate.take(self._caller, self._address)
+            await self._service.authenticator.count_request(self._caller, self._address)
             # A request is far longer than a control frame, and is checked and parsed in its own place.
             if len(frame) <= MAX_CONTROL_BYTES and (control := _control(frame)) is not None:
                 request_id = control.cancel or control.resume
@@ -154,7 +154,7 @@ class _Connection:
         except ClientGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - one bad frame costs one reply
-            await self._tell(as_ours(error), request_id)
+            await self._tell(to_accord_error(error), request_id)
 
     def _frame(self, message: Any) -> bytes:
         text = message.get("text")
@@ -168,7 +168,7 @@ class _Connection:
         self._read(await begin_turn(self._service, self._caller, self._address, request), 0)
 
     async def _obey(self, control: Control) -> None:
-        turn = await find_turn(self._service, spelled_as_ours(control.cancel or control.resume or ""), self._caller)
+        turn = await find_turn(self._service, parse_request_id(control.cancel or control.resume or ""), self._caller)
         if control.cancel is None:
             self._check_room()
             self._read(turn, control.after)
@@ -198,7 +198,7 @@ class _Connection:
             except ClientGoneError:
                 raise
             except Exception as error:  # noqa: BLE001 - a turn that cannot be read is told on its own connection
-                await self._tell(as_ours(error), turn.request_id)
+                await self._tell(to_accord_error(error), turn.request_id)
 
     async def _tell(self, error: AccordError, request_id: str | None) -> None:
         frame = ErrorPacket(p=stream_error(error)).to_json()

@@ -1,6 +1,6 @@
-"""Who watches a service: metrics, log lines and traces, all told the same, none able to fail the one they watch.
+"""Observers of a service: metrics, log lines and traces. None of them can fail a turn or a request.
 
-It knows the `Observer` that doors call and the receipt that a turn leaves; it knows no door, no engine and no store.
+Transports call them through the `Observer` protocol; they know no transport, no engine and no store.
 """
 
 import logging
@@ -14,10 +14,20 @@ from accord.servers.observability.watchdog import Watchdog
 from accord.servers.service import Observer
 from accord.wire.receipt import ReceiptBody
 
-__all__ = ["REQUEST_ID", "USER", "Log", "Metrics", "Traces", "Watch", "Watchdog", "continuing_trace", "set_up_logging"]
+__all__ = [
+    "REQUEST_ID",
+    "USER",
+    "Log",
+    "Metrics",
+    "Observers",
+    "Traces",
+    "Watchdog",
+    "continuing_trace",
+    "set_up_logging",
+]
 
 
-class Watch:
+class Observers:
     """Tells every observer; one that fails is named in the log once, and told again the next time."""
 
     def __init__(self, *observers: Observer) -> None:
@@ -33,13 +43,13 @@ class Watch:
         """A request was answered."""
         self._tell(lambda observer: observer.request_done(method, route, status, seconds))
 
-    def stream_opened(self, door: str) -> None:
+    def stream_opened(self, transport: str) -> None:
         """A client reads a stream."""
-        self._tell(lambda observer: observer.stream_opened(door))
+        self._tell(lambda observer: observer.stream_opened(transport))
 
-    def stream_closed(self, door: str) -> None:
+    def stream_closed(self, transport: str) -> None:
         """It does not any more."""
-        self._tell(lambda observer: observer.stream_closed(door))
+        self._tell(lambda observer: observer.stream_closed(transport))
 
     def _tell(self, tell: Callable[[Observer], Any]) -> None:
         for place, observer in enumerate(self._observers):

@@ -193,10 +193,10 @@ class Log:
             fields = {"method": method, "route": route, "status": status, "ms": round(seconds * 1_000, 3)}
             _write(self._requests, level, "request", {"fields": fields})
 
-    def stream_opened(self, door: str) -> None:
+    def stream_opened(self, transport: str) -> None:
         """Say nothing: its request has a line."""
 
-    def stream_closed(self, door: str) -> None:
+    def stream_closed(self, transport: str) -> None:
         """Say nothing."""
 
 

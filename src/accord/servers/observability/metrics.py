@@ -20,7 +20,7 @@ MAX_UNKNOWN: Final = 50
 """How many names that were not known beforehand get a series of their own."""
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-DOORS: Final = ("sse", "websocket")
+TRANSPORTS: Final = ("sse", "websocket")
 
 _QUICK_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SLOW_S: Final = (30.0, 60.0, 120.0, 300.0, 600.0)
@@ -53,7 +53,7 @@ class Metrics:
         self._backends: Final = Names()
         self._routes: Final = Names()
         self._methods: Final = Names(METHODS, unknown=0)
-        self._doors: Final = Names(DOORS, unknown=0)
+        self._transports: Final = Names(TRANSPORTS, unknown=0)
         self._of_turns()
         self._of_requests()
         Info("accord_build", "The version that is running.", registry=self.registry).info({"version": version})
@@ -96,7 +96,7 @@ class Metrics:
 
     def _of_requests(self) -> None:
         own = self.registry
-        self._streams = Gauge("accord_active_streams", "Streams that clients read now.", ["door"], registry=own)
+        self._streams = Gauge("accord_active_streams", "Streams that clients read now.", ["transport"], registry=own)
         self._requests = Counter(
             "accord_http_requests", "HTTP requests that were answered.", ["method", "route", "status"], registry=own
         )
@@ -108,8 +108,8 @@ class Metrics:
             registry=own,
         )
         self._answered: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        for door in DOORS:
-            self._streams.labels(door)
+        for transport in TRANSPORTS:
+            self._streams.labels(transport)
 
     def count_running(self, count: Callable[[], int]) -> None:
         """Ask this whenever somebody wants to know how many turns run."""
@@ -151,13 +151,13 @@ class Metrics:
         found[0].inc()
         found[1].observe(seconds)
 
-    def stream_opened(self, door: str) -> None:
+    def stream_opened(self, transport: str) -> None:
         """One more reads."""
-        self._streams.labels(self._doors.label(door)).inc()
+        self._streams.labels(self._transports.label(transport)).inc()
 
-    def stream_closed(self, door: str) -> None:
+    def stream_closed(self, transport: str) -> None:
         """One fewer reads."""
-        self._streams.labels(self._doors.label(door)).dec()
+        self._streams.labels(self._transports.label(transport)).dec()
 
     def render(self) -> tuple[str, bytes]:
         """The content type and the text that Prometheus reads.

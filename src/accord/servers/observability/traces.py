@@ -83,10 +83,10 @@ class Traces:
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         """Nothing: spans of HTTP itself are what OpenTelemetry's ASGI instrumentation is for."""
 
-    def stream_opened(self, door: str) -> None:
+    def stream_opened(self, transport: str) -> None:
         """Nothing."""
 
-    def stream_closed(self, door: str) -> None:
+    def stream_closed(self, transport: str) -> None:
         """Nothing."""
 
 
