@@ -10,7 +10,7 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.agents import demo, relay
 from accord.backends.scripted import ScriptedBackend
-from accord.core.output.agent_work import show_plan, show_tool_call
+from accord.core.output.agent_work import build_plan_event, build_tool_call_event
 from accord.engine import Dispatcher, Engine
 from accord.errors import UsageError
 from accord.ports import SystemClock
@@ -66,9 +66,9 @@ def test_the_relay_passes_text_thoughts_and_calls():
 )
 def test_the_relay_shows_a_backends_own_work_to_whoever_can_see_it(shows: list[str], types: list[str]):
     script = [
-        WorkPiece(shown=show_plan(["Look", "Act"])),
-        WorkPiece(shown=show_tool_call("1", "Look", [], {"status": "in_progress"})),
-        WorkPiece(shown=show_tool_call("1", "Look", ["found"], {"status": "completed"})),
+        WorkPiece(shown=build_plan_event(["Look", "Act"])),
+        WorkPiece(shown=build_tool_call_event("1", "Look", [], {"status": "in_progress"})),
+        WorkPiece(shown=build_tool_call_event("1", "Look", ["found"], {"status": "completed"})),
         TextPiece(text="Done."),
     ]
     declared = {"supported_events": shows, "prefers_markdown": True}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageOps
 
-from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk
+from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, ShrunkImage
 from accord.core.output.profile import ImageResolution
 from accord.images import DECODERS, PillowImages, shrink
 from accord.wire.request import ClientCapabilities
@@ -29,8 +29,8 @@ def saved(image: Image.Image, name: str, **options: Any) -> bytes:
     return out.getvalue()
 
 
-def opened(result: Shrunk | ShrinkRefusal) -> Image.Image:
-    assert isinstance(result, Shrunk), result
+def opened(result: ShrunkImage | ShrinkRefusal) -> Image.Image:
+    assert isinstance(result, ShrunkImage), result
     return Image.open(BytesIO(result.data))
 
 
@@ -50,7 +50,7 @@ def test_a_large_picture_becomes_a_smaller_one_of_the_same_shape(name: str, mime
     data = saved(picture(mode), name)
     result = shrink(data, mime_type, SMALL)
     assert opened(result).size == (64, 32)
-    assert isinstance(result, Shrunk)
+    assert isinstance(result, ShrunkImage)
     assert result.mime_type == becomes
     assert len(result.data) < len(data)
 
@@ -91,13 +91,13 @@ def test_the_colour_profile_is_kept():
 @pytest.mark.parametrize(
     ("data", "mime_type", "limits", "reason"),
     [
-        (b"<svg/>", "image/svg+xml", SMALL, "not a raster picture"),
+        (b"<svg/>", "image/svg+xml", SMALL, "not a raster image"),
         (b"<svg/>", "image/png", SMALL, "cannot be decoded"),
         (b"", "image/png", SMALL, "cannot be decoded"),
         (saved(picture(), "JPEG"), "image/png", SMALL, "cannot be decoded"),
         (saved(picture(), "PNG")[:200], "image/png", SMALL, "cannot be decoded"),
-        (saved(picture(), "EPS"), "application/postscript", SMALL, "not a raster picture"),
-        (saved(Image.new("I;16", (256, 128)), "PNG"), "image/png", SMALL, "deeper colours than are kept here"),
+        (saved(picture(), "EPS"), "application/postscript", SMALL, "not a raster image"),
+        (saved(Image.new("I;16", (256, 128)), "PNG"), "image/png", SMALL, "unsupported colour mode"),
         (saved(Image.new("1", (256, 128)), "PNG"), "image/png", SMALL, "would not be smaller"),
         (saved(picture(), "PNG"), "image/png", ImageLimits(64, 1, True, max_bytes_in=99), "more bytes than the limit"),
         (
@@ -126,7 +126,7 @@ def test_a_bomb_is_known_by_its_header():
 
 def test_shrinking_what_was_shrunk_changes_nothing():
     result = shrink(saved(picture(), "PNG"), "image/png", SMALL)
-    assert isinstance(result, Shrunk)
+    assert isinstance(result, ShrunkImage)
     assert shrink(result.data, result.mime_type, SMALL) == ShrinkRefusal("small enough", needed=False)
 
 

@@ -9,7 +9,13 @@ from uuid import UUID, uuid5
 
 from pydantic_core import from_json
 
-from accord.core.output.agent_work import ALLOW_OR_REJECT, Offered, permission_question, show_plan, show_tool_call
+from accord.core.output.agent_work import (
+    ALLOW_OR_REJECT,
+    OfferedOptions,
+    build_permission_question,
+    build_plan_event,
+    build_tool_call_event,
+)
 from accord.core.output.profile import ClientProfile, profile_client
 from accord.core.prompt.verdict import Declared, declare
 from accord.core.vocabulary import unknown_name
@@ -291,7 +297,7 @@ class Turn:
 
         Editors show it; a client that shows progress gets its share that is done, any other a list in words.
         """
-        return self._worked(show_plan(steps))
+        return self._worked(build_plan_event(steps))
 
     def tool_call(self, call_id: str, title: str, *content: Any, **more: Any) -> EventPacket:
         """A tool at work and what it gave: texts, content blocks or diffs; the same id again is the same call.
@@ -299,7 +305,7 @@ class Turn:
         `status` is pending, in_progress, completed or failed; `kind`, `locations`, `raw_input` and `raw_output` are
         ACP's. Editors show it, others get it as progress; who shows no progress is told only that it failed.
         """
-        return self._worked(show_tool_call(call_id, title, content, {"status": "in_progress", **more}))
+        return self._worked(build_tool_call_event(call_id, title, content, {"status": "in_progress", **more}))
 
     def work(self, piece: WorkPiece) -> EventPacket:
         """What a backend shows of its own work, shown as `plan` and `tool_call` show the agent's."""
@@ -313,7 +319,7 @@ class Turn:
         kind: str | None = None,
         locations: Sequence[Mapping[str, Any]] | None = None,
         raw_input: Any = None,
-        options: Offered = ALLOW_OR_REJECT,
+        options: OfferedOptions = ALLOW_OR_REJECT,
     ) -> Permission:
         """The user's leave to do this: `if await turn.permission("Delete build/", kind="delete"): …`.
 
@@ -325,7 +331,7 @@ class Turn:
         own = call_id if call_id is not None else f"permission-{self._permissions_asked}"
         shown = {"kind": kind, "locations": locations, "raw_input": raw_input}
         more = {name: told for name, told in shown.items() if told is not None}
-        return await self._permissions(permission_question(title, own, content, more, options))
+        return await self._permissions(build_permission_question(title, own, content, more, options))
 
     def event(self, kind: str, data: Mapping[str, Any]) -> EventPacket:
         """An event of a type of the agent's own; a client that did not declare it is told that it is kept."""

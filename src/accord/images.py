@@ -1,10 +1,10 @@
-"""Makes inline pictures smaller with Pillow: the shell behind the port that `core.adapt` is handed.
+"""Shrink inline images with Pillow: the implementation of the `ImageShrinker` port of `core.output`.
 
-The header is read and judged before anything is decoded: kind, pixels, frames. Only the decoder that the media type
-names is let near the bytes; SVG and everything else that is not a raster picture stays as it is. Transparency is kept,
-orientation is applied, metadata other than the colour profile is left out. The result is smaller, or the original is
-kept. It runs where it is called: the engine feeds what `ClientAdapter.is_heavy` names in threads of its own, which are
-few. Nothing is ever fetched.
+The header is checked before anything is decoded: format, pixels, animation. Only the decoder of the declared media type
+may read the bytes; SVG and every other format that is not a raster image is left as it is. Transparency is kept,
+orientation is applied, metadata except the colour profile is removed. If the result would not be smaller, the original
+is kept. Nothing is ever fetched. Calls are synchronous: the engine runs them in worker threads
+(`ClientAdapter.may_reencode_images`).
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from accord.core.output.media import MAX_PIXELS_IN, ImageLimits, ShrinkRefusal, Shrunk
+from accord.core.output.media import MAX_PIXELS_IN, ImageLimits, ShrinkRefusal, ShrunkImage
 from accord.errors import UsageError
 
 if TYPE_CHECKING:
-    from PIL.Image import Image as Picture
+    from PIL.Image import Image as PillowImage
 
 DECODERS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -32,7 +32,7 @@ DECODERS: Final[Mapping[str, str]] = MappingProxyType(
         "image/tiff": "TIFF",
     }
 )
-"""The only decoder that each media type may wake."""
+"""Media type → the only Pillow decoder that may read it."""
 
 SAVED_AS: Final[Mapping[tuple[str, bool], tuple[str, str]]] = MappingProxyType(
     {
@@ -42,7 +42,7 @@ SAVED_AS: Final[Mapping[tuple[str, bool], tuple[str, str]]] = MappingProxyType(
         ("", True): ("PNG", "image/png"),
     }
 )
-"""What a picture becomes, by what it was and whether anything shines through it."""
+"""(Source format, has transparency) → (output format, media type)."""
 
 QUALITY: Final = 80
 TOO_MANY_PIXELS: Final = ShrinkRefusal("more pixels than the limit")
@@ -50,77 +50,76 @@ PLAIN_MODES: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK"
 
 
 def has_pillow() -> bool:
-    """Whether pictures can be made smaller here."""
+    """Whether Pillow is installed."""
     return find_spec("PIL") is not None
 
 
 class PillowImages:
-    """The port `images=` of `ClientAdapter`, done with Pillow; larger pictures than `max_pixels` stay as they are."""
+    """An `ImageShrinker` on Pillow; images of more than `max_pixels` pixels are left as they are."""
 
     def __init__(self, max_pixels: int = MAX_PIXELS_IN) -> None:
         if not has_pillow():
-            raise UsageError("Making pictures smaller needs Pillow, which is not installed")
+            raise UsageError("Shrinking images needs Pillow: pip install 'accord-agents[images]'")
         self._max_pixels: Final = max_pixels
 
-    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
-        """The picture within the limits, or why it stays as it is."""
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
+        """Return the image within the limits, or the reason why it is left as it is."""
         return shrink(data, mime_type, replace(limits, max_pixels_in=self._max_pixels))
 
 
-def shrink(data: bytes, mime_type: str, limits: ImageLimits) -> Shrunk | ShrinkRefusal:
-    """The picture within the limits, or why it stays as it is."""
+def shrink(data: bytes, mime_type: str, limits: ImageLimits) -> ShrunkImage | ShrinkRefusal:
+    """Return the image within the limits, or the reason why it is left as it is."""
     decoder = DECODERS.get(mime_type)
     if decoder is None:
-        return ShrinkRefusal("not a raster picture")
+        return ShrinkRefusal("not a raster image")
     if len(data) > limits.max_bytes_in:
         return ShrinkRefusal("more bytes than the limit")
     from PIL import Image  # noqa: PLC0415 - an extra, and slow to import
 
     try:
-        with Image.open(BytesIO(data), formats=[decoder]) as picture:
-            return _refused(picture, limits) or _smaller(picture, len(data), decoder, limits)
+        with Image.open(BytesIO(data), formats=[decoder]) as image:
+            return _check_header(image, limits) or _reencode(image, len(data), decoder, limits)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         return TOO_MANY_PIXELS
     except (OSError, ValueError, SyntaxError, EOFError):
         return ShrinkRefusal("cannot be decoded")
 
 
-def _refused(picture: "Picture", limits: ImageLimits) -> ShrinkRefusal | None:
-    """What the header alone says against it; nothing has been decoded yet."""
-    if max(picture.size) <= limits.max_side:
+def _check_header(image: "PillowImage", limits: ImageLimits) -> ShrinkRefusal | None:
+    """Return the reason to leave the image as it is, if the header gives one; no pixel has been decoded yet."""
+    if max(image.size) <= limits.max_side:
         return ShrinkRefusal("small enough", needed=False)
-    if "progressive" not in picture.info:
-        # A JPEG that is not progressive is decoded at a fraction of its size, which is then the size it says it has.
-        picture.draft("RGB", (limits.max_side, limits.max_side))
-    if picture.width * picture.height > limits.max_pixels_in:
+    if "progressive" not in image.info:
+        # A JPEG that is not progressive is decoded at a fraction of its size; `image.size` is that size from here on.
+        image.draft("RGB", (limits.max_side, limits.max_side))
+    if image.width * image.height > limits.max_pixels_in:
         return TOO_MANY_PIXELS
-    if picture.mode not in PLAIN_MODES:
-        return ShrinkRefusal("deeper colours than are kept here")
-    if limits.keep_animation and getattr(picture, "is_animated", False):
+    if image.mode not in PLAIN_MODES:
+        return ShrinkRefusal("unsupported colour mode")
+    if limits.keep_animation and getattr(image, "is_animated", False):
         return ShrinkRefusal("animated")
     return None
 
 
-def _smaller(picture: "Picture", size: int, decoder: str, limits: ImageLimits) -> Shrunk | ShrinkRefusal:
+def _reencode(image: "PillowImage", size: int, decoder: str, limits: ImageLimits) -> ShrunkImage | ShrinkRefusal:
     from PIL import Image, ImageOps  # noqa: PLC0415
 
-    picture.draft("RGB", (limits.max_side, limits.max_side))
-    clear = picture.has_transparency_data  # of an animation, this is its first frame
-    mode = "RGBA" if clear else "L" if picture.mode in ("1", "L") else "RGB"
-    # Copies are made of the small picture wherever that looks the same: those of the large one are most of the memory.
-    whole = picture if picture.mode == mode else picture.convert(mode)
-    whole.thumbnail((limits.max_side, limits.max_side), Image.Resampling.LANCZOS)
-    still = ImageOps.exif_transpose(whole)
-    name, mime_type = SAVED_AS[decoder if decoder == "WEBP" else "", clear]
-    out = BytesIO()
-    still.save(out, name, **_options(name, picture.info.get("icc_profile") if picture.mode != "CMYK" else None))
-    if out.tell() >= size:
-        return ShrinkRefusal("would not be smaller")
-    return Shrunk(out.getvalue(), mime_type)
-
-
-def _options(name: str, colours: bytes | None) -> dict[str, Any]:
-    options: dict[str, Any] = {"optimize": True} if name != "WEBP" else {"quality": QUALITY, "method": 4}
+    image.draft("RGB", (limits.max_side, limits.max_side))
+    transparent = image.has_transparency_data  # of an animation: its first frame
+    mode = "RGBA" if transparent else "L" if image.mode in ("1", "L") else "RGB"
+    # Copies are made of the small image wherever the result is the same: those of the large one are most of the memory.
+    converted = image if image.mode == mode else image.convert(mode)
+    converted.thumbnail((limits.max_side, limits.max_side), Image.Resampling.LANCZOS)
+    upright = ImageOps.exif_transpose(converted)
+    name, mime_type = SAVED_AS[decoder if decoder == "WEBP" else "", transparent]
+    options: dict[str, Any] = {"quality": QUALITY, "method": 4} if name == "WEBP" else {"optimize": True}
     if name == "JPEG":
         options["quality"] = QUALITY
-    return options | ({"icc_profile": colours} if colours else {})
+    # The profile of a CMYK image does not describe the RGB image that is saved.
+    if image.mode != "CMYK" and (colour_profile := image.info.get("icc_profile")):
+        options["icc_profile"] = colour_profile
+    out = BytesIO()
+    upright.save(out, name, **options)
+    if out.tell() >= size:
+        return ShrinkRefusal("would not be smaller")
+    return ShrunkImage(out.getvalue(), mime_type)

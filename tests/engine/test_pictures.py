@@ -12,7 +12,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import EchoBackend
-from accord.core.output import ImageLimits, Shrunk
+from accord.core.output import ImageLimits, ShrunkImage
 from accord.engine import Dispatcher, Engine, RunningTurn, TimeLimits
 from accord.wire.packet import EventPacket, StreamPacket
 from accord.wire.request import ServiceRequest
@@ -37,10 +37,10 @@ class ThreadNoting:
     def __init__(self) -> None:
         self.threads: list[int] = []
 
-    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk:
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage:
         del data, mime_type, limits
         self.threads.append(get_ident())
-        return Shrunk(b"s", "image/png")
+        return ShrunkImage(b"s", "image/png")
 
 
 def test_pictures_are_made_smaller_in_a_thread_and_stay_in_their_place():
@@ -71,7 +71,7 @@ class Slow:
         self.most = 0
         self.count = 0
 
-    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk:
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage:
         del data, mime_type, limits
         with self._lock:
             self._now, self.count = self._now + 1, self.count + 1
@@ -79,7 +79,7 @@ class Slow:
         sleep(self._seconds)  # what decoding takes
         with self._lock:
             self._now -= 1
-        return Shrunk(b"s", "image/png")
+        return ShrunkImage(b"s", "image/png")
 
 
 def carousel(count: int) -> EventPacket:

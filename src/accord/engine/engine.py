@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from accord.agent import Agent, Turn, UserFacingError
-from accord.core.output import ClientAdapter, ImageLimits, ShrinkRefusal, Shrinks, Shrunk
-from accord.core.output.packets import Collected, PacketOrder, Stage
+from accord.core.output import ClientAdapter, ImageLimits, ImageShrinker, ShrinkRefusal, ShrunkImage
+from accord.core.output.packets import OutputCollector, PacketOrder, StreamStage
 from accord.core.prompt import ContentValidator, Limits
 from accord.core.prompt.verdict import read_declaration
 from accord.core.sizes import SizeLimits, TurnSize, divided
@@ -59,7 +59,7 @@ class Engine:
         limits: TimeLimits | None = None,
         size_limits: SizeLimits | None = None,
         content_limits: Limits | None = None,
-        images: Shrinks | None = None,
+        images: ImageShrinker | None = None,
         images_at_once: int = 1,
     ) -> None:
         self.agent: Final = agent
@@ -84,14 +84,14 @@ class Engine:
 
     async def respond(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> ServiceResponse:
         """The whole answer at once; raises our error if the stream would have ended in one."""
-        turn, collected = self.begin(request, history), Collected()
+        turn, collected = self.begin(request, history), OutputCollector()
         async for packet in turn.packets():
             collected.feed(packet)
         if turn.failure is not None:
             raise turn.failure
         if collected.error is not None:
             raise failure_of(collected.error)
-        metrics = {"duration_ms": turn.duration_ms, "adaptation": turn.adapter.account()["totals"]}
+        metrics = {"duration_ms": turn.duration_ms, "adaptation": turn.adapter.report_json()["totals"]}
         return ServiceResponse(
             request_id=request.request_id, created_at=self.clock.now(), output=collected.output, metrics=metrics
         )
@@ -194,14 +194,14 @@ class RunningTurn:
         self.failure = failure = error if isinstance(error, TURN_ERRORS) else agent_failed(error)
         if isinstance(failure, AgentError):
             self._log("The agent failed", failure)
-        return [ErrorPacket(p=stream_error(failure))] if self._order.stage is Stage.OPEN else []
+        return [ErrorPacket(p=stream_error(failure))] if self._order.stage is StreamStage.OPEN else []
 
     def _log(self, message: str, error: BaseException) -> None:
         raised = error.__cause__ or error if isinstance(error, AgentRaisedError) else error
         log_agent_error(message, raised, request_id=self.request_id, fields={"agent": self._engine.agent.name})
 
     def _is_heavy(self, packet: StreamPacket) -> bool:
-        return type(packet) is not DeltaPacket and self.adapter.is_heavy(packet)
+        return type(packet) is not DeltaPacket and self.adapter.may_reencode_images(packet)
 
     async def _adapt_slowly(self, packet: StreamPacket) -> Sequence[StreamPacket]:
         """What goes out for this packet, while other turns go on: pictures are re-encoded in a thread."""
@@ -270,11 +270,11 @@ class _ImagesInTime:
     An event may hold many pictures, and no time limit can interrupt the thread that decodes them.
     """
 
-    def __init__(self, images: Shrinks, deadline: _Deadline) -> None:
+    def __init__(self, images: ImageShrinker, deadline: _Deadline) -> None:
         self._images: Final = images
         self._deadline: Final = deadline
 
-    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
         """The picture within the limits, or why it stays as it is."""
         if self._deadline.is_over():
             return ShrinkRefusal("the turn's time was up")

@@ -15,7 +15,7 @@ from itertools import count
 from math import inf
 from typing import Final
 
-from accord.core.output.packets import Collected
+from accord.core.output.packets import OutputCollector
 from accord.core.receipt import Sealed, canonical_object
 from accord.engine.engine import RunningTurn
 from accord.engine.limits import Now, begin
@@ -71,7 +71,7 @@ class LiveTurn:
         self.last_seq = 0
         self.is_over = False
         self.sealed: Sealed | None = None
-        self.collected: Final = Collected()
+        self.collected: Final = OutputCollector()
         self._store: Final = store
         self._end: Final = end
         self._forget: Final = forget
@@ -136,7 +136,7 @@ class LiveTurn:
             self._leave(reader)
         self._check()
 
-    async def whole(self) -> Collected:
+    async def whole(self) -> OutputCollector:
         """The answer as a whole, once the turn is over and kept."""
         if not self.is_over:
             reader = self._join(inf)

@@ -91,7 +91,7 @@ def receipt_members(
     turn: RunningTurn, engine: Engine, shape: dict[str, Any], now: datetime, previous: str | None
 ) -> dict[str, Any]:
     """Everything the receipt of this turn says."""
-    request, account = turn.request, turn.adapter.account()
+    request, account = turn.request, turn.adapter.report_json()
     agent = _AGENTS.answer((engine.party,), (), lambda: _written(engine.party.dump()))
     client = {name: account[name] for name in ("declared", "assumed") if name in account}
     plan_ms = round(sum([question.plan_ms for question in turn.questions]), 3)

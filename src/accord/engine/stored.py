@@ -6,7 +6,7 @@ from contextlib import aclosing
 from time import monotonic
 from typing import Final
 
-from accord.core.output.packets import Collected
+from accord.core.output.packets import OutputCollector
 from accord.engine.live import PAGE
 from accord.ports import SessionStore
 from accord.wire.packet import StreamPacket
@@ -72,9 +72,9 @@ class KeptTurn:
                 return
             self.record = found
 
-    async def whole(self) -> Collected:
+    async def whole(self) -> OutputCollector:
         """The answer as a whole, once the turn is over."""
-        collected = Collected()
+        collected = OutputCollector()
         async with aclosing(self.batches()) as batches:
             async for batch in batches:
                 for kept in batch:

@@ -12,7 +12,7 @@ import pytest
 
 from accord.backends.acp import AcpBackend, Policy
 from accord.backends.acp.process import Timing
-from accord.core.output.agent_work import show_tool_call
+from accord.core.output.agent_work import build_tool_call_event
 from accord.errors import BackendError
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, WorkPiece
@@ -48,8 +48,8 @@ async def noted(notes: Path, count: int) -> None:
 def test_what_an_agent_does_beside_answering_is_shown_as_its_work():
     assert within(lambda: answer(agent("works"))) == [
         ThinkingPiece(text="hm"),
-        WorkPiece(shown=show_tool_call("1", "Read a file", [], {})),
-        WorkPiece(shown=show_tool_call("1", "Read a file", [], {"status": "completed"})),
+        WorkPiece(shown=build_tool_call_event("1", "Read a file", [], {})),
+        WorkPiece(shown=build_tool_call_event("1", "Read a file", [], {"status": "completed"})),
         TextPiece(text="Done."),
         EndPiece(usage={"context_tokens": 5, "context_size": 100}),
     ]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from accord.backends.acp.answer import MEANINGS, REASONS, Listening, exit_failure, failure_of
 from accord.backends.acp.policy import Policy
 from accord.backends.acp.request import agent_manifest, prompt_blocks
-from accord.core.output.agent_work import show_plan, show_tool_call
+from accord.core.output.agent_work import build_plan_event, build_tool_call_event
 from accord.core.rpc import Call
 from accord.errors import BackendError
 from accord.stdio import RpcError
@@ -195,14 +195,14 @@ STEP = {"content": "a", "priority": "low", "status": "pending"}
 @pytest.mark.parametrize(
     ("updates", "shown"),
     [
-        ([CALL], show_tool_call("1", "Run", [], {"kind": "execute", "raw_input": {"c": "ls"}})),
+        ([CALL], build_tool_call_event("1", "Run", [], {"kind": "execute", "raw_input": {"c": "ls"}})),
         (
             [CALL, {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"}],
-            show_tool_call("1", "Run", [], {"status": "completed"}),
+            build_tool_call_event("1", "Run", [], {"status": "completed"}),
         ),
         (
             [{"sessionUpdate": "tool_call_update", "toolCallId": "9", "status": "failed"}],
-            show_tool_call("9", "9", [], {"status": "failed"}),
+            build_tool_call_event("9", "9", [], {"status": "failed"}),
         ),
         (
             [
@@ -214,14 +214,14 @@ STEP = {"content": "a", "priority": "low", "status": "pending"}
                     ],
                 }
             ],
-            show_tool_call(
+            build_tool_call_event(
                 "1",
                 "Run",
                 ["[A terminal that cannot be passed on]", {"type": "diff", "path": "/a", "newText": "b"}],
                 {"kind": "execute", "raw_input": {"c": "ls"}},
             ),
         ),
-        ([{"sessionUpdate": "plan", "entries": [STEP]}], show_plan([STEP])),
+        ([{"sessionUpdate": "plan", "entries": [STEP]}], build_plan_event([STEP])),
     ],
     ids=["a call", "a call that goes on", "a call that nobody began", "what a call gave", "a plan"],
 )

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 
-from accord.core.output.boundaries import BlockTracker, Boundary
+from accord.core.output.insertion import BlockTracker, Boundary
 from tests.core.output import MARKDOWN
 
 

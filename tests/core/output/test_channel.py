@@ -2,8 +2,8 @@
 
 import pytest
 
-from accord.core.output.boundaries import Boundary
 from accord.core.output.describe import Catalogue, Pen
+from accord.core.output.insertion import Boundary
 from accord.core.output.profile import TextForm
 from accord.core.output.text import MAX_UNREAD, Margin, TextChannel
 

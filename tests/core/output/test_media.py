@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord.core.output import ClientAdapter
-from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, Shrunk, choose
+from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, ShrunkImage, choose
 from accord.core.output.profile import ImageResolution
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.event import MediaItem
@@ -58,11 +58,11 @@ def test_every_resolution_but_high_has_its_limits():
 class Shrinking:
     """A port that answers what it was told to."""
 
-    def __init__(self, answer: Shrunk | ShrinkRefusal) -> None:
+    def __init__(self, answer: ShrunkImage | ShrinkRefusal) -> None:
         self.answer = answer
         self.asked: list[tuple[bytes, str]] = []
 
-    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
         assert limits in LIMITS.values()
         self.asked.append((data, mime_type))
         return self.answer
@@ -71,9 +71,11 @@ class Shrinking:
 class Halving:
     """A port that makes a picture of more than 300 bytes half as long."""
 
-    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
         del limits
-        return Shrunk(data[: len(data) // 2], mime_type) if len(data) > 300 else ShrinkRefusal("small", needed=False)
+        return (
+            ShrunkImage(data[: len(data) // 2], mime_type) if len(data) > 300 else ShrinkRefusal("small", needed=False)
+        )
 
 
 def carousel(url: str, **others: Any) -> dict[str, Any]:
@@ -88,7 +90,7 @@ def shown(resolution: str | None, data: dict[str, Any], images: Shrinking | None
 
 
 INLINE = "data:image/png;base64," + b64encode(PNG).decode()
-SMALLER = Shrunk(b"small", "image/jpeg")
+SMALLER = ShrunkImage(b"small", "image/jpeg")
 
 
 @pytest.mark.parametrize("resolution", [None, "high"])
@@ -119,11 +121,11 @@ def test_an_inline_picture_is_re_encoded_by_what_was_handed_in():
     [
         (ShrinkRefusal("small enough", needed=False), AdaptationReason.SUPPORTED),
         (ShrinkRefusal("animated"), AdaptationReason.IMAGE_NOT_REDUCED),
-        (Shrunk(PNG + b"larger", "image/png"), AdaptationReason.IMAGE_NOT_REDUCED),
+        (ShrunkImage(PNG + b"larger", "image/png"), AdaptationReason.IMAGE_NOT_REDUCED),
     ],
 )
 def test_what_cannot_be_made_smaller_is_shown_as_it_is_and_recorded(
-    answer: Shrunk | ShrinkRefusal, reason: AdaptationReason
+    answer: ShrunkImage | ShrinkRefusal, reason: AdaptationReason
 ):
     item, entry = shown("low", carousel(INLINE), Shrinking(answer))
     assert (item["url"], entry.rung, entry.reason) == (INLINE, Rung.NATIVE, reason)
@@ -187,7 +189,7 @@ def test_a_packet_is_heavy_just_if_feeding_it_decodes_a_picture(
 ):
     images = Shrinking(SMALLER)
     adapter = ClientAdapter(ClientCapabilities(supported_events=shows, image_resolution=resolution), images=images)
-    assert adapter.is_heavy(packet) == heavy
+    assert adapter.may_reencode_images(packet) == heavy
     adapter.feed(packet)
     assert bool(images.asked) == heavy
 
@@ -216,4 +218,4 @@ def test_a_broken_list_tells_what_became_of_the_rest():
 
 def test_without_a_port_nothing_is_heavy():
     client = ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
-    assert not ClientAdapter(client).is_heavy(event("media_carousel", carousel(INLINE)))
+    assert not ClientAdapter(client).may_reencode_images(event("media_carousel", carousel(INLINE)))

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.core.output.agent_work import ALLOW_OR_REJECT, permission_question, read_permission
+from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_question, read_permission
 from accord.wire.agent_work import OfferedOption, Permission, PermissionStatus
 
 ALWAYS = {"id": "always", "name": "Always", "kind": "allow_always"}
 NEVER = {"id": "never", "name": "Never", "kind": "reject_always"}
-QUESTION = permission_question("Delete build/", "1", (), {}, [*ALLOW_OR_REJECT, ALWAYS, NEVER])
+QUESTION = build_permission_question("Delete build/", "1", (), {}, [*ALLOW_OR_REJECT, ALWAYS, NEVER])
 
 
 def selected(option_id: Any) -> dict[str, Any]:
@@ -49,9 +49,9 @@ def test_each_answer_comes_to_one_thing(answered: Any, status: str, chosen: str 
 
 
 def test_options_are_told_in_a_row_or_by_their_ids():
-    in_a_row = permission_question("Go", "1", (), {}, [ALWAYS, NEVER])
+    in_a_row = build_permission_question("Go", "1", (), {}, [ALWAYS, NEVER])
     by_id = {own["id"]: {"name": own["name"], "kind": own["kind"]} for own in (ALWAYS, NEVER)}
-    assert permission_question("Go", "1", (), {}, by_id) == in_a_row
+    assert build_permission_question("Go", "1", (), {}, by_id) == in_a_row
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_options_are_told_in_a_row_or_by_their_ids():
 )
 def test_options_that_are_none_are_the_agents_mistake(offered: Any):
     with pytest.raises(ValueError, match="options"):
-        permission_question("Go", "1", (), {}, offered)
+        build_permission_question("Go", "1", (), {}, offered)
 
 
 @pytest.mark.parametrize("title", ["", "half a pair: \ud800"])
 def test_a_title_is_text_that_can_be_shown_and_kept(title: str):
     with pytest.raises(ValueError, match="title"):
-        permission_question(title, "1", (), {}, ALLOW_OR_REJECT)
+        build_permission_question(title, "1", (), {}, ALLOW_OR_REJECT)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accord.core.output.boundaries import AdaptLimits, Boundary, Deferred, Waiter, WaitingRoom, weigh
+from accord.core.output.insertion import AdaptLimits, Boundary, Deferred, Waiter, WaitingRoom, estimate_chars
 
 SMALL = AdaptLimits(max_waiting=2, max_waiting_chars=100, max_deferred=2, max_deferred_chars=200)
 
@@ -55,4 +55,4 @@ def nested(depth: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("value", [nested(100_000), {"a": "x" * 5000}, [0] * 1000, {"k" * 2000: 1}])
 def test_weighing_stops_when_it_is_enough(value: Any):
-    assert 1000 < weigh(value, 1000) < 10_000
+    assert 1000 < estimate_chars(value, 1000) < 10_000

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from accord.backends.acp.answer import Listening, end_of, exit_failure, failure_of, usage_of
 from accord.backends.acp.policy import Policy
-from accord.core.output.boundaries import weigh
+from accord.core.output.insertion import estimate_chars
 from accord.core.rpc import Notice
 from accord.errors import BackendError
 from accord.stdio import Connection, Peer, PeerFailedError, PeerGoneError, RpcError, start_peer
@@ -130,7 +130,7 @@ class Turn:
 
 def _length(piece: AnyPiece) -> int:
     if isinstance(piece, WorkPiece):
-        return weigh(piece.shown, MAX_HELD_CHARS)
+        return estimate_chars(piece.shown, MAX_HELD_CHARS)
     return len(piece.text) if isinstance(piece, TextPiece | ThinkingPiece) else 0
 
 

@@ -17,10 +17,10 @@ thoughts, what its author gave a low priority and what the client asked for itse
 from collections.abc import Mapping
 from typing import Any, Final, assert_never, cast
 
-from accord.core.output.boundaries import AdaptLimits, Boundary, Deferred, Waiter, WaitingRoom, weigh
 from accord.core.output.describe import IN_ENGLISH, Catalogue, Pen
-from accord.core.output.ladder import Client, Outcome, ProgressGate, is_heavy, place, refusal
-from accord.core.output.media import Shrinks
+from accord.core.output.insertion import AdaptLimits, Boundary, Deferred, Waiter, WaitingRoom, estimate_chars
+from accord.core.output.ladder import Client, Outcome, ProgressGate, may_reencode_images, place, refusal
+from accord.core.output.media import ImageShrinker
 from accord.core.output.profile import TextForm, profile_client
 from accord.core.output.read import Item, Priority, read_event
 from accord.core.output.report import Ledger
@@ -55,7 +55,7 @@ class ClientAdapter:
         declared: ClientCapabilities | Mapping[str, Any] | None = None,
         *,
         messages: Mapping[str, str] | None = None,
-        images: Shrinks | None = None,
+        images: ImageShrinker | None = None,
         limits: AdaptLimits | None = None,
     ) -> None:
         if declared is not None:
@@ -83,9 +83,9 @@ class ClientAdapter:
     @property
     def report(self) -> AdaptationReport:
         """The account of everything fed so far."""
-        return AdaptationReport.model_validate({**self.account(), "declared": self._declared})
+        return AdaptationReport.model_validate({**self.report_json(), "declared": self._declared})
 
-    def account(self) -> dict[str, Any]:
+    def report_json(self) -> dict[str, Any]:
         """The same as plain JSON values."""
         declared = {"declared": self._declared.dump()} if self._declared else {}
         return {**declared, "assumed": list(map(str, self._profile.assumed)), **self._ledger.members(self._channel)}
@@ -95,9 +95,9 @@ class ClientAdapter:
         """What could not be shown, by the id that the notice names."""
         return self._deferred.events
 
-    def is_heavy(self, packet: StreamPacket) -> bool:
+    def may_reencode_images(self, packet: StreamPacket) -> bool:
         """Whether feeding this packet may re-encode pictures: work for a thread, where others wait for this one."""
-        return isinstance(packet, EventPacket) and not self._is_ended and is_heavy(packet.p, self._client)
+        return isinstance(packet, EventPacket) and not self._is_ended and may_reencode_images(packet.p, self._client)
 
     def feed(self, packet: StreamPacket | Mapping[str, Any]) -> list[StreamPacket]:
         """The packets that go out for this one."""
@@ -149,7 +149,7 @@ class ClientAdapter:
     def _tell_the_account(self) -> None:
         """Send the report to a client that declared it; to nobody else, whatever was assumed of them."""
         if self._profile.shows(REPORT_EVENT):
-            self._out.append(EventPacket(p={"type": REPORT_EVENT, "data": self.account()}))
+            self._out.append(EventPacket(p={"type": REPORT_EVENT, "data": self.report_json()}))
 
     def _take_text(self, packet: DeltaPacket) -> None:
         if self._is_ended:
@@ -200,7 +200,7 @@ class ClientAdapter:
             self._show_progress(item, item.payload, packet)
             return
         self._write(item, outcome)
-        weight = 0 if self._may_go(item) else weigh(packet.p, self._limits.max_waiting_chars)
+        weight = 0 if self._may_go(item) else estimate_chars(packet.p, self._limits.max_waiting_chars)
         if weight and self._waiting.has_room(weight):
             self._waiting.add(Waiter(packet=packet, weight=weight))
         else:

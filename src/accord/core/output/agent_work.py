@@ -39,7 +39,7 @@ PROGRESS: Final[Mapping[str, str]] = MappingProxyType(
 """What a call's status is as progress; any other is running."""
 
 
-def show_plan(steps: Sequence[Mapping[str, Any] | str]) -> dict[str, Any]:
+def build_plan_event(steps: Sequence[Mapping[str, Any] | str]) -> dict[str, Any]:
     """What an event says that shows this plan: to editors, to who shows progress, and in words."""
     usual = {"priority": PlanEntryPriority.MEDIUM.value, "status": PlanEntryStatus.PENDING.value}
     given = [usual | ({"content": step} if isinstance(step, str) else dict(step)) for step in steps]
@@ -52,7 +52,7 @@ def show_plan(steps: Sequence[Mapping[str, Any] | str]) -> dict[str, Any]:
     return {"type": PLAN, "data": plan.dump(), "fallback": fallback, "fallback_text": f"{words}\n"}
 
 
-def show_tool_call(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def build_tool_call_event(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """What an event says that shows this call; who shows neither calls nor progress is told only of its failure."""
     call = read_shown(call_id, title, content, more)
     status = PROGRESS.get(str(call.status), "running")
@@ -84,7 +84,7 @@ def _part(item: Any) -> Any:
 #
 # Pure. Who is asked, and how long that takes, is not known here.
 
-Offered = Sequence[OfferedOption | Mapping[str, Any]] | Mapping[str, Mapping[str, Any]]
+OfferedOptions = Sequence[OfferedOption | Mapping[str, Any]] | Mapping[str, Mapping[str, Any]]
 """Options with `id`, `name` and `kind` each; or `name` and `kind` by id."""
 
 ALLOW_OR_REJECT: Final = (
@@ -99,8 +99,8 @@ UNKNOWN_OUTCOME: Final = "The client's answer is of a kind that is not known"
 NOT_OFFERED: Final = "The client chose an option that was not offered"
 
 
-def permission_question(
-    title: str, call_id: str, content: Sequence[Any], more: Mapping[str, Any], offered: Offered
+def build_permission_question(
+    title: str, call_id: str, content: Sequence[Any], more: Mapping[str, Any], offered: OfferedOptions
 ) -> PermissionQuestion:
     """What is asked; raises `ValueError` for content or options that are none."""
     call = read_shown(call_id, title, content, more)
@@ -125,7 +125,7 @@ def read_permission(question: PermissionQuestion, answered: Any) -> Permission:
             return Permission(status=PermissionStatus.FAILED, why=UNKNOWN_OUTCOME)
 
 
-def _options(offered: Offered) -> list[Any]:
+def _options(offered: OfferedOptions) -> list[Any]:
     if isinstance(offered, Mapping):
         return [{**told, "id": own} for own, told in offered.items()]
     return list(offered)

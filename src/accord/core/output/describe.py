@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, assert_never
 from urllib.parse import urlsplit
 
-from accord.core.output.boundaries import BlockTracker
+from accord.core.output.insertion import BlockTracker
 from accord.core.output.markdown import ENGLISH as STRIPPER_ENGLISH
 from accord.core.output.markdown import Profile, TextStripper
 from accord.core.output.markdown.outlet import escape_ssml

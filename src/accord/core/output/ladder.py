@@ -7,7 +7,7 @@ from math import inf, isfinite
 from typing import Any, Final
 
 from accord.core.output.describe import Pen, Told, describe
-from accord.core.output.media import LIMITS, Shrinks, fit_media, needs_pixels
+from accord.core.output.media import LIMITS, ImageShrinker, fit_media, needs_pixels
 from accord.core.output.profile import ClientProfile
 from accord.core.output.read import Item, Priority, read_event, sound_items
 from accord.errors import FACTS, ErrorCode
@@ -100,7 +100,7 @@ class Client:
 
     profile: ClientProfile
     pen: Pen
-    images: Shrinks | None = None
+    images: ImageShrinker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def place(item: Item, client: Client, depth: int = 0) -> Outcome:
     return _in_words_of_author(item, client.pen) or instead or _in_our_words(item, client.pen) or _untold(item)
 
 
-def is_heavy(event: dict[str, Any], client: Client, depth: int = 0) -> bool:
+def may_reencode_images(event: dict[str, Any], client: Client, depth: int = 0) -> bool:
     """Whether placing this event may re-encode a picture, of its own or of what its author wants shown instead."""
     if client.images is None or client.profile.resolution not in LIMITS or depth > MAX_FALLBACKS:
         return False
@@ -140,7 +140,7 @@ def is_heavy(event: dict[str, Any], client: Client, depth: int = 0) -> bool:
     payload = item.payload or sound_items(item)[1]
     if isinstance(payload, MediaCarousel) and client.profile.shows(PresentationEventType.MEDIA_CAROUSEL):
         return needs_pixels(payload, client.profile.resolution)
-    return item.hooks.fallback is not None and is_heavy(item.hooks.fallback, client, depth + 1)
+    return item.hooks.fallback is not None and may_reencode_images(item.hooks.fallback, client, depth + 1)
 
 
 def _shown(item: Item, client: Client) -> Outcome | None:

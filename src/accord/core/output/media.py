@@ -41,7 +41,7 @@ LIMITS: Final[Mapping[ImageResolution, ImageLimits]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class ShrunkImage:
     """A smaller picture."""
 
     data: bytes
@@ -56,10 +56,10 @@ class ShrinkRefusal:
     needed: bool = True
 
 
-class Shrinks(Protocol):
+class ImageShrinker(Protocol):
     """Makes a picture smaller, without asking anyone else."""
 
-    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> Shrunk | ShrinkRefusal:
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
         """The picture within the limits, or why it stays as it is."""
         ...
 
@@ -81,7 +81,7 @@ class _Choice:
 
 
 def fit_media(
-    event: dict[str, Any], payload: MediaCarousel, resolution: ImageResolution | None, images: Shrinks | None
+    event: dict[str, Any], payload: MediaCarousel, resolution: ImageResolution | None, images: ImageShrinker | None
 ) -> Fitted:
     """The event as this client wants its pictures; the same object if nothing changes."""
     limits = LIMITS.get(resolution) if resolution else None
@@ -95,7 +95,7 @@ def fit_media(
     return Fitted(_rewritten(event, chosen, smaller) if smaller else event, smaller, too_large)
 
 
-def choose(item: MediaItem, limits: ImageLimits, images: Shrinks | None = None) -> _Choice:
+def choose(item: MediaItem, limits: ImageLimits, images: ImageShrinker | None = None) -> _Choice:
     """The address to show: the largest variant within the limits, else the smallest, else what the item has."""
     if not _is_picture(item.mime_type):
         return _Choice(item.url, item.mime_type)
@@ -136,14 +136,14 @@ def _size(measured: tuple[int, int, int, MediaVariant]) -> tuple[int, int, int]:
     return side, size, -place
 
 
-def _reencoded(item: MediaItem | MediaVariant, limits: ImageLimits, images: Shrinks) -> _Choice:
+def _reencoded(item: MediaItem | MediaVariant, limits: ImageLimits, images: ImageShrinker) -> _Choice:
     as_sent = _Choice(item.url, item.mime_type, fits=False)
     data = _inline_bytes(item.url, limits.max_bytes_in)
     if data is None:
         return as_sent
     mime_type = item.mime_type.partition(";")[0].strip().lower()
     match images.shrink(data, mime_type, limits):
-        case Shrunk(data=smaller, mime_type=kind) if len(smaller) < len(data):
+        case ShrunkImage(data=smaller, mime_type=kind) if len(smaller) < len(data):
             return _Choice(f"data:{kind};base64,{b64encode(smaller).decode('ascii')}", kind)
         case ShrinkRefusal(needed=False):
             return _Choice(item.url, item.mime_type)

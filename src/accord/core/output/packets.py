@@ -13,7 +13,7 @@ from accord.wire.packet import DeltaPacket, ErrorPacket, EventPacket, StreamErro
 # told as a value, and the one who pumps decides what to do about it.
 
 
-class Stage(StrEnum):
+class StreamStage(StrEnum):
     """How far a stream has come."""
 
     OPEN = "open"
@@ -21,13 +21,13 @@ class Stage(StrEnum):
     CLOSED = "closed"
 
 
-NEXT: Final[Mapping[tuple[Stage, StreamOpCode], Stage]] = MappingProxyType(
+NEXT: Final[Mapping[tuple[StreamStage, StreamOpCode], StreamStage]] = MappingProxyType(
     {
-        (Stage.OPEN, StreamOpCode.DELTA): Stage.OPEN,
-        (Stage.OPEN, StreamOpCode.EVENT): Stage.OPEN,
-        (Stage.OPEN, StreamOpCode.ERROR): Stage.FAILED,
-        (Stage.OPEN, StreamOpCode.CLOSE): Stage.CLOSED,
-        (Stage.FAILED, StreamOpCode.CLOSE): Stage.CLOSED,
+        (StreamStage.OPEN, StreamOpCode.DELTA): StreamStage.OPEN,
+        (StreamStage.OPEN, StreamOpCode.EVENT): StreamStage.OPEN,
+        (StreamStage.OPEN, StreamOpCode.ERROR): StreamStage.FAILED,
+        (StreamStage.OPEN, StreamOpCode.CLOSE): StreamStage.CLOSED,
+        (StreamStage.FAILED, StreamOpCode.CLOSE): StreamStage.CLOSED,
     }
 )
 """What may follow; everything else is out of order."""
@@ -39,13 +39,13 @@ class PacketOrder:
     __slots__ = ("stage",)
 
     def __init__(self) -> None:
-        self.stage = Stage.OPEN
+        self.stage = StreamStage.OPEN
 
     def take(self, op: StreamOpCode) -> str | None:
         """Why a packet of this kind may not come now; None if it may, and then it has."""
         after = NEXT.get((self.stage, op))
         if after is None:
-            return f"{op} after the stream has {'closed' if self.stage is Stage.CLOSED else 'failed'}"
+            return f"{op} after the stream has {'closed' if self.stage is StreamStage.CLOSED else 'failed'}"
         self.stage = after
         return None
 
@@ -53,7 +53,7 @@ class PacketOrder:
 # Collects a stream into one answer: its text, its events, and the error that it ended in, if any.
 
 
-class Collected:
+class OutputCollector:
     """One stream, as a whole."""
 
     def __init__(self) -> None:

@@ -8,8 +8,8 @@ shows everything pays next to nothing. What is put in is not known here.
 from collections.abc import Iterable
 from typing import Final
 
-from accord.core.output.boundaries import BlockTracker, Boundary
 from accord.core.output.describe import Pen, counted
+from accord.core.output.insertion import BlockTracker, Boundary
 from accord.core.output.profile import TextForm
 
 MAX_UNREAD: Final = 256

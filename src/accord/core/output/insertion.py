@@ -256,7 +256,7 @@ class Deferred:
 
     def keep(self, name: str, ordinal: int, event: dict[str, Any]) -> str | None:
         """The id under which the event is kept; nothing if there is no room for it."""
-        weight = weigh(event, self._limits.max_deferred_chars)
+        weight = estimate_chars(event, self._limits.max_deferred_chars)
         full = len(self._events) >= self._limits.max_deferred
         if full or self._weight + weight > self._limits.max_deferred_chars:
             return None
@@ -266,7 +266,7 @@ class Deferred:
         return key
 
 
-def weigh(value: Any, enough: int) -> int:
+def estimate_chars(value: Any, enough: int) -> int:
     """Roughly how many characters a JSON value has; stops counting once there are more than enough."""
     weight = 0
     stack: list[Any] = [value]
