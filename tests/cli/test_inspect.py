@@ -13,8 +13,8 @@ import pytest
 
 from accord.wire.inspection import InspectionReport
 
-SINNER = str(Path(__file__).parent.parent / "acp_tools/inspect/sinner.py")
-AGENT = ("--", sys.executable, SINNER)
+MISBEHAVING_AGENT = str(Path(__file__).parent.parent / "acp_tools/inspect/misbehaving_agent.py")
+AGENT = ("--", sys.executable, MISBEHAVING_AGENT)
 
 
 def accord(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -63,7 +63,7 @@ def test_the_tables_show_flags_checks_and_a_summary():
     assert "malformed: should be true or false" in done.stdout
     assert "An image was accepted or silently dropped" in done.stdout
     assert done.stdout.splitlines()[-1] == (
-        "sinner 1.0: must 0 passed 1 failed, should 0 passed 1 failed, may 0 passed 0 failed, 0 skipped "
+        "misbehaving 1.0: must 0 passed 1 failed, should 0 passed 1 failed, may 0 passed 0 failed, 0 skipped "
         "— breaks its contract"
     )
     assert done.stderr.splitlines() == ["[1/2] capabilities: fail", "[2/2] undeclared-image: fail"]

@@ -1,11 +1,18 @@
-"""`accord inspect`: does this ACP agent keep the contract that it declares? Exit status 1 when it does not.
+"""`accord inspect`: check whether an ACP agent keeps the contract that it declares. Exit status 1 when it does not.
 
-The flags; what is done with them is in `inspected.py`, which only this command has to load.
+The flags are here; `accord.acp_tools.inspect` runs the checks and prints the report.
 """
 
+import os
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
+
+from accord.errors import UsageError
 
 
 def inspect_command(  # noqa: PLR0913 - one flag each
@@ -21,23 +28,45 @@ def inspect_command(  # noqa: PLR0913 - one flag each
     env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the agent; never shown.")] = None,
 ) -> None:
     """Start an ACP agent and report whether it keeps its contract: accord inspect -- some-agent --acp."""
-    # Tables, pipes and checks take their time to load, which no other command should wait for.
-    from accord.acp_tools.inspect import Settings  # noqa: PLC0415
-    from accord.acp_tools.inspect import report as inspected  # noqa: PLC0415
+    # Imported here: the checks and tables take a moment to load, which no other command should wait for.
+    from accord.acp_tools.inspect import InspectSettings, select_checks  # noqa: PLC0415
+    from accord.acp_tools.inspect.report import run_with_progress, write_report  # noqa: PLC0415
 
-    checks, environ, secrets = inspected.chosen(only or []), *inspected.given_environ(env or [])
-    with inspected.folder(cwd) as session_cwd:
-        settings = Settings(
+    checks, given = select_checks(only or []), _parse_environ(env or [])
+    with _session_folder(cwd) as session_cwd:
+        settings = InspectSettings(
             command=command,
-            environ=environ,
+            environ={**os.environ, **given},
             cwd=cwd,
             session_cwd=session_cwd,
             protocol=protocol,
             timeout_s=timeout,
             startup_s=startup,
-            secrets=secrets,
+            secrets=tuple(given.values()),
         )
-        report = inspected.run(settings, checks)
-    inspected.tell(report, json_file, junit)
+        report = run_with_progress(settings, checks)
+    write_report(report, json_file, junit)
     if not report.keeps_contract:
         raise typer.Exit(1)
+
+
+def _parse_environ(env: Sequence[str]) -> Mapping[str, str]:
+    given: dict[str, str] = {}
+    for pair in env:
+        name, equals, value = pair.partition("=")
+        if not name or not equals:
+            raise UsageError("--env takes NAME=VALUE")
+        given[name] = value
+    return given
+
+
+@contextmanager
+def _session_folder(cwd: str | None) -> Generator[str]:
+    """The folder that the agent's sessions work in: the one given, or an empty one that is deleted afterwards."""
+    if cwd is not None:
+        if not Path(cwd).is_dir():
+            raise UsageError(f"--cwd {cwd} is no folder")
+        yield str(Path(cwd).resolve())
+        return
+    with TemporaryDirectory(prefix="accord-inspect-", ignore_cleanup_errors=True) as empty:
+        yield empty

@@ -10,12 +10,12 @@ from accord.acp_tools.inspect.probe import (
     MUST,
     SHOULD,
     TEXT,
+    AgentProbe,
     CheckTable,
     Needs,
-    Probe,
 )
 from accord.acp_tools.inspect.replies import (
-    Outcome,
+    CheckOutcome,
     judge_accepted,
     judge_empty,
     judge_error,
@@ -35,13 +35,13 @@ NAMES: Final = {ContentType.IMAGE: "an image", ContentType.AUDIO: "audio", Conte
 
 
 @CONTENT.check("text", "text is accepted", BASELINE, MUST, Needs.SESSION)
-async def _text(probe: Probe) -> Outcome:
+async def _text(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
     return judge_accepted(baseline, baseline, "Text")
 
 
 @CONTENT.check("resource-link", "a resource link is accepted", BASELINE, MUST, Needs.SESSION)
-async def _link(probe: Probe) -> Outcome:
+async def _link(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
     return judge_accepted(await probe.prompt(TEXT, GOOD[ContentType.RESOURCE_LINK]), baseline, "A resource link")
 
@@ -50,14 +50,14 @@ def _declared(kind: ContentType) -> None:
     what, flag = NAMES[kind], FLAGS[kind]
 
     @CONTENT.check(f"declared-{kind}", f"{what}, if declared, is accepted", DECLARED, MUST, Needs.SESSION)
-    async def _accepts(probe: Probe) -> Outcome:
+    async def _accepts(probe: AgentProbe) -> CheckOutcome:
         if not probe.declaration.accepts(kind):
             return skipped(f"{flag} is not declared")
         baseline = await probe.baseline()
         return judge_accepted(await probe.prompt(TEXT, GOOD[kind]), baseline, sentence(what))
 
     @CONTENT.check(f"undeclared-{kind}", f"{what}, if not declared, is rejected", UNDECLARED, MUST, Needs.SESSION)
-    async def _rejects(probe: Probe) -> Outcome:
+    async def _rejects(probe: AgentProbe) -> CheckOutcome:
         if probe.declaration.accepts(kind):
             return skipped(f"{flag} is declared")
         baseline = await probe.baseline()
@@ -68,7 +68,7 @@ def _malformed(own: str) -> None:
     what, block = MALFORMED[own]
 
     @CONTENT.check(own, f"{what} is rejected", INVALID, SHOULD, Needs.SESSION)
-    async def _rejects(probe: Probe) -> Outcome:
+    async def _rejects(probe: AgentProbe) -> CheckOutcome:
         baseline = await probe.baseline()
         return judge_rejected(await probe.prompt(TEXT, block), baseline, sentence(what))
 
@@ -80,7 +80,7 @@ for _own in MALFORMED:
 
 
 @CONTENT.check("bad-base64", "data that is no base64 is rejected", INVALID, SHOULD, Needs.SESSION)
-async def _bad_base64(probe: Probe) -> Outcome:
+async def _bad_base64(probe: AgentProbe) -> CheckOutcome:
     block = next((block for kind, block in BAD_BASE64.items() if probe.declaration.accepts(kind)), None)
     if block is None:
         return skipped("Nothing that carries base64 is declared")
@@ -91,11 +91,11 @@ async def _bad_base64(probe: Probe) -> Outcome:
 @CONTENT.check(
     "empty-prompt", "an empty prompt is answered or rejected", "ACP schema: PromptRequest", MAY, Needs.SESSION
 )
-async def _empty(probe: Probe) -> Outcome:
+async def _empty(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
     return judge_empty(await probe.prompt(), baseline)
 
 
 @CONTENT.check("unknown-session", "a prompt to no session gets an error", "ACP: Session Setup", SHOULD)
-async def _unknown_session(probe: Probe) -> Outcome:
+async def _unknown_session(probe: AgentProbe) -> CheckOutcome:
     return judge_error(await probe.prompt(TEXT, session="accord-no-session"), None, "A prompt to an unknown session")

@@ -3,14 +3,14 @@
 import asyncio
 from typing import Final
 
-from accord.acp_tools.inspect.probe import MAY, MUST, SHOULD, UNKNOWN_NOTICE, CheckTable, Probe
+from accord.acp_tools.inspect.probe import MAY, MUST, SHOULD, UNKNOWN_NOTICE, AgentProbe, CheckTable
 from accord.acp_tools.inspect.replies import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
     Answered,
+    CheckOutcome,
     Gone,
-    Outcome,
     Refused,
     failed,
     judge_answered,
@@ -44,7 +44,7 @@ def _bad_line(own: str) -> None:
     what, line = BAD_LINES[own]
 
     @LINES.check(own, f"after {what} the next request is answered", RECOVERY, MUST)
-    async def _survives(probe: Probe) -> Outcome:
+    async def _survives(probe: AgentProbe) -> CheckOutcome:
         seen = await probe.after(line)
         return judge_next(seen.reply, len(seen.strays), what, lines=line.count(b"\n"))
 
@@ -57,7 +57,7 @@ def _told(own: str, bad: str, wanted: int) -> None:
     what, line = BAD_LINES[bad]
 
     @LINES.check(own, f"the sender of {what} is told {wanted}", TELLING, SHOULD)
-    async def _tells(probe: Probe) -> Outcome:
+    async def _tells(probe: AgentProbe) -> CheckOutcome:
         seen = await probe.after(line)
         if isinstance(seen.reply, Gone):
             return failed(f"{sentence(what)} ended the agent", seen.reply)
@@ -70,7 +70,7 @@ _told("number-told", "number-line", INVALID_REQUEST)
 
 
 @LINES.check("half-line", "a line that comes in two pieces is one line", STDIO, MUST)
-async def _half(probe: Probe) -> Outcome:
+async def _half(probe: AgentProbe) -> CheckOutcome:
     talk = await probe.agent()
     own = talk.next_id()
     line, waiting = call_line(own, *await probe.harmless()), talk.expect(own)
@@ -82,7 +82,7 @@ async def _half(probe: Probe) -> Outcome:
 
 def _long_line(megabytes: int) -> None:
     @LINES.check(f"line-{megabytes}mb", f"a line of {megabytes} MB is read", STDIO, ROUND_MEGABYTES[megabytes])
-    async def _reads(probe: Probe) -> Outcome:
+    async def _reads(probe: AgentProbe) -> CheckOutcome:
         talk = await probe.agent()
         reply = await talk.call(*await probe.harmless(text="x" * (megabytes * MEGABYTE)))
         return judge_answered(reply, f"A request of {megabytes} MB")
@@ -93,13 +93,13 @@ for _megabytes in ROUND_MEGABYTES:
 
 
 @LINES.check("unknown-method", "an unknown method gets -32601", "JSON-RPC 2.0 §5.1: -32601 method not found", MUST)
-async def _unknown_method(probe: Probe) -> Outcome:
+async def _unknown_method(probe: AgentProbe) -> CheckOutcome:
     # Not an extension (those begin with _): some libraries answer every extension with null.
     return judge_error(await (await probe.agent()).call("accord/unknown", {}), METHOD_NOT_FOUND, "An unknown method")
 
 
 @LINES.check("unknown-notification", "an unknown notification is ignored", "JSON-RPC 2.0 §4.1: no reply", MUST)
-async def _unknown_notice(probe: Probe) -> Outcome:
+async def _unknown_notice(probe: AgentProbe) -> CheckOutcome:
     seen = await probe.after(notice_line(UNKNOWN_NOTICE, {}))
     if seen.strays:
         return failed("An unknown notification got a reply", seen.strays[0])
@@ -108,7 +108,7 @@ async def _unknown_notice(probe: Probe) -> Outcome:
 
 def _id(own: str, what: str, value: int | str) -> None:
     @LINES.check(own, f"{what} comes back as it was", IDS, MUST)
-    async def _returns(probe: Probe) -> Outcome:
+    async def _returns(probe: AgentProbe) -> CheckOutcome:
         talk = await probe.agent()
         before = len(talk.strays)
         reply = await talk.exchange(call_line(value, *await probe.harmless()), value)
@@ -122,13 +122,13 @@ _id("large-id", "a large id", LARGE_ID)
 
 
 @LINES.check("null-id", "a request whose id is null does no harm", "JSON-RPC 2.0 §4: null should not be an id", MAY)
-async def _null_id(probe: Probe) -> Outcome:
+async def _null_id(probe: AgentProbe) -> CheckOutcome:
     seen = await probe.after(call_line(None, *await probe.harmless()))
     return judge_next(seen.reply, len(seen.strays), "a request whose id is null")
 
 
 @LINES.check("concurrent", "requests at once get answers with the right ids", IDS, MUST)
-async def _concurrent(probe: Probe) -> Outcome:
+async def _concurrent(probe: AgentProbe) -> CheckOutcome:
     talk = await probe.agent()
     method, params = await probe.harmless()
     replies = await asyncio.gather(*(talk.call(method, params) for _ in range(5)))

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Final
 
 from accord.acp_tools.inspect.declared import Introduction, read_introduction
-from accord.acp_tools.inspect.replies import Answered, Gone, Outcome, Refused, Reply, Silent, why_no_session
+from accord.acp_tools.inspect.replies import Answered, CheckOutcome, Gone, Refused, Reply, Silent, why_no_session
 from accord.acp_tools.inspect.talk import Talk, as_reply
 from accord.core.prompt.verdict import Declaration, read_declaration
 from accord.stdio import start_peer
@@ -91,7 +91,7 @@ UNKNOWN_NOTICE: Final = "_accord/nothing"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class InspectSettings:
     """How an agent is started and how long it is waited for."""
 
     command: Sequence[str]
@@ -116,10 +116,10 @@ class Aftermath:
     """One of those is an error without any id."""
 
 
-class Probe:
+class AgentProbe:
     """The agent under inspection."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: InspectSettings) -> None:
         self.settings: Final = settings
         self.handshake: Reply = Silent(0)
         self.introduction: Introduction = read_introduction(None)
@@ -318,7 +318,7 @@ def _introduction(version: int) -> dict[str, Any]:
 
 # What a check is: a row that says on which clause it stands, and a small function that asks an agent and judges.
 
-Ask = Callable[[Probe], Awaitable[Outcome]]
+Ask = Callable[[AgentProbe], Awaitable[CheckOutcome]]
 
 
 class Needs(Enum):

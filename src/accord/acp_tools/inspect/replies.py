@@ -103,7 +103,7 @@ CALLERS_FAULT: Final = frozenset({INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PAR
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CheckOutcome:
     """How a check ended, and why."""
 
     result: Result
@@ -111,19 +111,19 @@ class Outcome:
     observed: str | None = None
 
 
-def passed(sentence: str, reply: Reply | None = None) -> Outcome:
+def passed(sentence: str, reply: Reply | None = None) -> CheckOutcome:
     """The agent did as it should."""
-    return Outcome(Result.PASS, sentence, None if reply is None else tell(reply))
+    return CheckOutcome(Result.PASS, sentence, None if reply is None else tell(reply))
 
 
-def failed(sentence: str, reply: Reply | None = None) -> Outcome:
+def failed(sentence: str, reply: Reply | None = None) -> CheckOutcome:
     """The agent did not."""
-    return Outcome(Result.FAIL, sentence, None if reply is None else tell(reply))
+    return CheckOutcome(Result.FAIL, sentence, None if reply is None else tell(reply))
 
 
-def skipped(sentence: str, reply: Reply | None = None) -> Outcome:
+def skipped(sentence: str, reply: Reply | None = None) -> CheckOutcome:
     """It cannot be told."""
-    return Outcome(Result.SKIPPED, sentence, None if reply is None else tell(reply))
+    return CheckOutcome(Result.SKIPPED, sentence, None if reply is None else tell(reply))
 
 
 def sentence(what: str) -> str:
@@ -143,7 +143,7 @@ def own_error(reply: Reply) -> bool:
     return isinstance(reply, Refused) and reply.code not in CALLERS_FAULT
 
 
-def _cannot_be_told(reply: Reply, baseline: Reply) -> Outcome | None:
+def _cannot_be_told(reply: Reply, baseline: Reply) -> CheckOutcome | None:
     """An agent that does the same with plain text may have no key, no network or a slow model: it is not to blame."""
     if isinstance(reply, Silent) and isinstance(baseline, Silent):
         why = f"Not even text is answered within {reply.seconds:g} s: a slow model needs a longer --timeout"
@@ -156,11 +156,11 @@ def _cannot_be_told(reply: Reply, baseline: Reply) -> Outcome | None:
     return skipped(why, reply)
 
 
-def _unanswered(reply: Silent | Gone) -> Outcome:
+def _unanswered(reply: Silent | Gone) -> CheckOutcome:
     return failed("The agent crashed" if isinstance(reply, Gone) else "The agent did not answer in time", reply)
 
 
-def judge_session(reply: Reply) -> Outcome:
+def judge_session(reply: Reply) -> CheckOutcome:
     """Whether `session/new` works, as far as that can be told without a key."""
     match reply:
         case Answered():
@@ -176,7 +176,7 @@ def judge_session(reply: Reply) -> Outcome:
             return _unanswered(reply)
 
 
-def judge_accepted(reply: Reply, baseline: Reply, what: str) -> Outcome:
+def judge_accepted(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
     """Whether a prompt that the agent has to take was taken; `baseline` is its answer to plain text."""
     match reply:
         case Refused(code=code) if code == AUTH_REQUIRED:
@@ -193,7 +193,7 @@ def judge_accepted(reply: Reply, baseline: Reply, what: str) -> Outcome:
             return _cannot_be_told(reply, baseline) or _unanswered(reply)
 
 
-def judge_rejected(reply: Reply, baseline: Reply, what: str) -> Outcome:
+def judge_rejected(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
     """Whether a prompt that the agent has to reject was, with -32602; `baseline` is its answer to plain text."""
     if untold := _cannot_be_told(reply, baseline):
         return untold
@@ -212,7 +212,7 @@ def judge_rejected(reply: Reply, baseline: Reply, what: str) -> Outcome:
             return _unanswered(reply)
 
 
-def judge_empty(reply: Reply, baseline: Reply) -> Outcome:
+def judge_empty(reply: Reply, baseline: Reply) -> CheckOutcome:
     """An empty prompt may be answered or rejected, as long as something is said."""
     match reply:
         case Answered():
@@ -223,7 +223,7 @@ def judge_empty(reply: Reply, baseline: Reply) -> Outcome:
             return _cannot_be_told(reply, baseline) or _unanswered(reply)
 
 
-def judge_error(reply: Reply, code: int | None, what: str) -> Outcome:
+def judge_error(reply: Reply, code: int | None, what: str) -> CheckOutcome:
     """Whether a call that cannot succeed got an error, of this code if one is given."""
     match reply:
         case Refused() if code in (None, reply.code):
@@ -236,7 +236,7 @@ def judge_error(reply: Reply, code: int | None, what: str) -> Outcome:
             return _unanswered(reply)
 
 
-def judge_version(reply: Reply, asked: int, *, supported: int) -> Outcome:
+def judge_version(reply: Reply, asked: int, *, supported: int) -> CheckOutcome:
     """Whether the agent settled on a version; `supported` is the one that it settled on in the first handshake."""
     if isinstance(reply, Refused) and reply.code == VERSION_UNSUPPORTED and asked < supported:
         return passed(f"Nothing at or below version {asked} is spoken, and the error says so", reply)
@@ -252,7 +252,7 @@ def judge_version(reply: Reply, asked: int, *, supported: int) -> Outcome:
     return passed(f"Asked for version {asked}, the agent speaks {version}", reply)
 
 
-def judge_next(reply: Reply, strays: int, what: str, *, lines: int = 1) -> Outcome:
+def judge_next(reply: Reply, strays: int, what: str, *, lines: int = 1) -> CheckOutcome:
     """Whether a bad line cost one reply at most, and the next good request was answered."""
     if isinstance(reply, Gone):
         return failed(f"{sentence(what)} ended the agent", reply)
@@ -263,24 +263,24 @@ def judge_next(reply: Reply, strays: int, what: str, *, lines: int = 1) -> Outco
     return passed(f"After {what} the next request is answered", reply)
 
 
-def judge_told(codes: Sequence[int | None], wanted: int, what: str, *, lacks_id: bool = False) -> Outcome:
+def judge_told(codes: Sequence[int | None], wanted: int, what: str, *, lacks_id: bool = False) -> CheckOutcome:
     """Whether the sender of a bad line was told so, in a reply whose id is null; `codes` are the errors that came."""
     if not codes:
         return failed(f"{sentence(what)} got no reply")
     told = ", ".join(str(code) for code in codes)
     if wanted in codes and lacks_id:
-        return Outcome(Result.FAIL, f"The sender of {what} was told {wanted} without the id null", f"error {told}")
+        return CheckOutcome(Result.FAIL, f"The sender of {what} was told {wanted} without the id null", f"error {told}")
     if wanted in codes:
-        return Outcome(Result.PASS, f"The sender of {what} was told {wanted}", f"error {told}")
-    return Outcome(Result.FAIL, f"The sender of {what} was told {told} instead of {wanted}", f"error {told}")
+        return CheckOutcome(Result.PASS, f"The sender of {what} was told {wanted}", f"error {told}")
+    return CheckOutcome(Result.FAIL, f"The sender of {what} was told {told} instead of {wanted}", f"error {told}")
 
 
-def judge_answered(reply: Reply, what: str) -> Outcome:
+def judge_answered(reply: Reply, what: str) -> CheckOutcome:
     """Whether there was an answer at all."""
     return _unanswered(reply) if isinstance(reply, Silent | Gone) else passed(f"{what} was answered", reply)
 
 
-def judge_cancelled(reply: Reply, baseline: Reply, after_s: float) -> Outcome:
+def judge_cancelled(reply: Reply, baseline: Reply, after_s: float) -> CheckOutcome:
     """Whether a cancelled turn ended as cancelled; the reply came so many seconds after the cancelling."""
     if stop_reason(reply) == "cancelled":
         return passed("The turn ended as cancelled", reply)
@@ -296,9 +296,9 @@ def judge_cancelled(reply: Reply, baseline: Reply, after_s: float) -> Outcome:
     return _unanswered(reply) if isinstance(reply, Gone) else failed("The turn went on after session/cancel", reply)
 
 
-def judge_noise(lines: Sequence[str]) -> Outcome:
+def judge_noise(lines: Sequence[str]) -> CheckOutcome:
     """Whether the agent's output held nothing but messages."""
     if not lines:
         return passed("Every line on stdout was a message")
     told = "1 line on stdout was no message" if len(lines) == 1 else f"{len(lines)} lines on stdout were no messages"
-    return Outcome(Result.FAIL, told, f"the first: {lines[0]}")
+    return CheckOutcome(Result.FAIL, told, f"the first: {lines[0]}")

@@ -2,19 +2,16 @@
 
 import asyncio
 import json
-import os
 import signal
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 from xml.etree import ElementTree as ET
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from accord.acp_tools.inspect import CHECKS, Settings, inspect_agent
+from accord.acp_tools.inspect import InspectSettings, inspect_agent
 from accord.acp_tools.inspect.probe import Check
 from accord.acp_tools.inspect.replies import ECHOES, NO_RESULT
 from accord.acp_tools.inspect.run import NO_HANDSHAKE, OnProgress
@@ -67,39 +64,8 @@ MILD: Final = "yellow"
 NARROW: Final = 120
 
 
-def chosen(only: Sequence[str]) -> Sequence[Check]:
-    """The checks of these ids, in their own order; all if none is named."""
-    known = {check.id for check in CHECKS}
-    if unknown := [own for own in only if own not in known]:
-        raise UsageError(f"There is no check {unknown[0]}; there are {', '.join(check.id for check in CHECKS)}")
-    return [check for check in CHECKS if not only or check.id in only]
-
-
-def given_environ(env: Sequence[str]) -> tuple[Mapping[str, str], Sequence[str]]:
-    """The environment with what was given, and the values that are never to be shown."""
-    given: dict[str, str] = {}
-    for pair in env:
-        name, equals, value = pair.partition("=")
-        if not name or not equals:
-            raise UsageError("--env takes NAME=VALUE")
-        given[name] = value
-    return {**os.environ, **given}, tuple(given.values())
-
-
-@contextmanager
-def folder(cwd: str | None) -> Generator[str]:
-    """Where the agent's sessions work: the folder given, or an empty one that is gone afterwards."""
-    if cwd is not None:
-        if not Path(cwd).is_dir():
-            raise UsageError(f"--cwd {cwd} is no folder")
-        yield str(Path(cwd).resolve())
-        return
-    with TemporaryDirectory(prefix="accord-inspect-", ignore_cleanup_errors=True) as empty:
-        yield empty
-
-
-def run(settings: Settings, checks: Sequence[Check]) -> InspectionReport:
-    """What the checks found, with progress while they run."""
+def run_with_progress(settings: InspectSettings, checks: Sequence[Check]) -> InspectionReport:
+    """Run the checks with progress on standard error; raises `UsageError` if the agent cannot be started."""
     console = Console(stderr=True)
     try:
         return _run_drawn(settings, checks, console) if console.is_terminal else _run_plain(settings, checks, console)
@@ -109,7 +75,7 @@ def run(settings: Settings, checks: Sequence[Check]) -> InspectionReport:
         raise typer.Exit(128 + signal.SIGTERM) from None
 
 
-def _run_drawn(settings: Settings, checks: Sequence[Check], console: Console) -> InspectionReport:
+def _run_drawn(settings: InspectSettings, checks: Sequence[Check], console: Console) -> InspectionReport:
     columns = (SpinnerColumn(), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("starting the agent", total=len(checks))
@@ -120,7 +86,7 @@ def _run_drawn(settings: Settings, checks: Sequence[Check], console: Console) ->
         return asyncio.run(_inspect(settings, checks, show))
 
 
-def _run_plain(settings: Settings, checks: Sequence[Check], console: Console) -> InspectionReport:
+def _run_plain(settings: InspectSettings, checks: Sequence[Check], console: Console) -> InspectionReport:
     places = {check.id: place for place, check in enumerate(checks, 1)}
 
     def show(check: Check, finding: Finding | None) -> None:
@@ -131,15 +97,15 @@ def _run_plain(settings: Settings, checks: Sequence[Check], console: Console) ->
     return asyncio.run(_inspect(settings, checks, show))
 
 
-async def _inspect(settings: Settings, checks: Sequence[Check], show: OnProgress) -> InspectionReport:
+async def _inspect(settings: InspectSettings, checks: Sequence[Check], show: OnProgress) -> InspectionReport:
     """The inspection; who ends it with a signal gets it ended with everything that it started."""
     running = asyncio.ensure_future(inspect_agent(settings, checks, on_progress=show))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     return await running
 
 
-def tell(report: InspectionReport, json_file: str | None, junit: str | None) -> None:
-    """Write the files that were asked for, and print the tables, or the JSON in their place."""
+def write_report(report: InspectionReport, json_file: str | None, junit: str | None) -> None:
+    """Write the requested files, and print the tables, or the JSON if `json_file` is `-`."""
     written = json.dumps(report.dump(), indent=2, ensure_ascii=False) + "\n"
     if json_file is not None and json_file != STDOUT:
         _write(json_file, written)

@@ -6,9 +6,10 @@ from typing import Final
 
 from accord.acp_tools.inspect.content_checks import CONTENT
 from accord.acp_tools.inspect.line_checks import LINES
-from accord.acp_tools.inspect.probe import Check, Needs, Probe, Settings
-from accord.acp_tools.inspect.replies import Answered, Outcome, shorten, skipped, tell
+from accord.acp_tools.inspect.probe import AgentProbe, Check, InspectSettings, Needs
+from accord.acp_tools.inspect.replies import Answered, CheckOutcome, shorten, skipped, tell
 from accord.acp_tools.inspect.session_checks import HANDSHAKE, LIFE
+from accord.errors import UsageError
 from accord.stdio import PeerFailedError
 from accord.wire.inspection import Finding, InspectionReport, Level
 
@@ -24,15 +25,23 @@ OnProgress = Callable[[Check, Finding | None], None]
 NO_HANDSHAKE: Final = "there was no handshake"
 
 
+def select_checks(only: Sequence[str]) -> Sequence[Check]:
+    """The checks with these ids, in the order in which they run; all checks if no id is given."""
+    known = [check.id for check in CHECKS]
+    if unknown := [name for name in only if name not in known]:
+        raise UsageError(f"There is no check {unknown[0]}; there are {', '.join(known)}")
+    return [check for check in CHECKS if not only or check.id in only]
+
+
 def _quietly(_: Check, __: Finding | None) -> None:
     return
 
 
 async def inspect_agent(
-    settings: Settings, checks: Sequence[Check] = CHECKS, *, on_progress: OnProgress = _quietly
+    settings: InspectSettings, checks: Sequence[Check] = CHECKS, *, on_progress: OnProgress = _quietly
 ) -> InspectionReport:
     """What these checks find in the agent; raises `PeerFailedError` if it cannot be started at all."""
-    probe = Probe(settings)
+    probe = AgentProbe(settings)
     try:
         await probe.open()
         findings = await _unasked(probe, checks)
@@ -50,14 +59,14 @@ async def inspect_agent(
         await probe.close()
 
 
-async def _unasked(probe: Probe, checks: Sequence[Check]) -> list[Finding]:
+async def _unasked(probe: AgentProbe, checks: Sequence[Check]) -> list[Finding]:
     """That there was no handshake, whichever checks were chosen: nothing but skips would look like a pass."""
     if isinstance(probe.handshake, Answered) or any(check.id == HANDSHAKE[0].id for check in checks):
         return []
     return [_finding(HANDSHAKE[0], await _outcome(probe, HANDSHAKE[0]), probe.settings.secrets)]
 
 
-async def _outcome(probe: Probe, check: Check) -> Outcome:
+async def _outcome(probe: AgentProbe, check: Check) -> CheckOutcome:
     if why := _why_not(probe, check):
         return skipped(why)
     try:
@@ -68,7 +77,7 @@ async def _outcome(probe: Probe, check: Check) -> Outcome:
         await probe.settle(check.id, is_grave=check.level is not Level.MAY)
 
 
-def _why_not(probe: Probe, check: Check) -> str | None:
+def _why_not(probe: AgentProbe, check: Check) -> str | None:
     if check.needs is Needs.NOTHING:
         return None
     if not isinstance(probe.handshake, Answered):
@@ -76,7 +85,7 @@ def _why_not(probe: Probe, check: Check) -> str | None:
     return probe.why_no_session if check.needs is Needs.SESSION else None
 
 
-def _finding(check: Check, outcome: Outcome, secrets: Sequence[str]) -> Finding:
+def _finding(check: Check, outcome: CheckOutcome, secrets: Sequence[str]) -> Finding:
     return Finding(
         check=check.id,
         title=check.title,

@@ -4,11 +4,11 @@ import asyncio
 from dataclasses import replace
 from typing import Final
 
-from accord.acp_tools.inspect.probe import LONG_WORK, MUST, NO_SESSIONS, SHOULD, TEXT, CheckTable, Needs, Probe
+from accord.acp_tools.inspect.probe import LONG_WORK, MUST, NO_SESSIONS, SHOULD, TEXT, AgentProbe, CheckTable, Needs
 from accord.acp_tools.inspect.replies import (
     NO_RESULT,
     Answered,
-    Outcome,
+    CheckOutcome,
     Refused,
     Silent,
     failed,
@@ -31,7 +31,7 @@ NEGOTIATION: Final = "ACP: Initialization – version negotiation"
 
 
 @HANDSHAKE.check("handshake", "initialize is answered", "ACP: Initialization", MUST, Needs.NOTHING)
-async def _handshake(probe: Probe) -> Outcome:
+async def _handshake(probe: AgentProbe) -> CheckOutcome:
     if not isinstance(probe.handshake, Answered):
         outcome = failed(NO_RESULT, probe.handshake)
         words = probe.last_words()
@@ -42,7 +42,7 @@ async def _handshake(probe: Probe) -> Outcome:
 
 
 @HANDSHAKE.check("capabilities", "every declared flag is well formed", "ACP schema: AgentCapabilities", SHOULD)
-async def _capabilities(probe: Probe) -> Outcome:
+async def _capabilities(probe: AgentProbe) -> CheckOutcome:
     odd = [row for row in probe.introduction.capabilities if (row.remark or "").startswith("malformed")]
     if odd:
         return failed(f"Malformed, and so unsupported: {', '.join(row.flag for row in odd)}")
@@ -50,7 +50,7 @@ async def _capabilities(probe: Probe) -> Outcome:
 
 
 @HANDSHAKE.check("agent-info", "the agent says its name and version", "ACP schema: InitializeResponse", SHOULD)
-async def _agent_info(probe: Probe) -> Outcome:
+async def _agent_info(probe: AgentProbe) -> CheckOutcome:
     agent = probe.introduction.agent
     if agent.name is None or agent.version is None:
         return failed("There is no name and version of the agent in its answer")
@@ -59,7 +59,7 @@ async def _agent_info(probe: Probe) -> Outcome:
 
 def _version(asked: int) -> None:
     @HANDSHAKE.check(f"version-{asked}", f"asked for version {asked}, it answers with one", NEGOTIATION, MUST)
-    async def _ask(probe: Probe) -> Outcome:
+    async def _ask(probe: AgentProbe) -> CheckOutcome:
         reply = await probe.initialize(await probe.fresh(), asked)
         return judge_version(reply, asked, supported=probe.introduction.version)
 
@@ -69,7 +69,7 @@ for _asked in (1, 2, 65535):
 
 
 @HANDSHAKE.check("prompt-first", "a prompt before initialize gets an error", "ACP: Initialization", SHOULD)
-async def _prompt_first(probe: Probe) -> Outcome:
+async def _prompt_first(probe: AgentProbe) -> CheckOutcome:
     reply = await probe.prompt(
         TEXT, session="accord-no-session", talk=await probe.fresh(), wait_s=probe.settings.startup_s
     )
@@ -77,7 +77,7 @@ async def _prompt_first(probe: Probe) -> Outcome:
 
 
 @HANDSHAKE.check("session-new", "session/new gives a session", "ACP: Session Setup", MUST)
-async def _session_new(probe: Probe) -> Outcome:
+async def _session_new(probe: AgentProbe) -> CheckOutcome:
     if probe.lacks_sessions:
         return skipped(NO_SESSIONS)
     return judge_session(probe.opened)
@@ -92,7 +92,7 @@ TOO_QUICK_S: Final = 0.3
 @LIFE.check(
     "cancel", "session/cancel ends a turn as cancelled", "ACP: Prompt Turn – cancellation", SHOULD, Needs.SESSION
 )
-async def _cancel(probe: Probe) -> Outcome:
+async def _cancel(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
     talk = await probe.agent()
     own, since, is_draft = talk.next_id(), len(talk.states), probe.introduction.version >= 2
@@ -115,7 +115,7 @@ async def _cancel(probe: Probe) -> Outcome:
 
 
 @LIFE.check("ends", "the agent ends when its input does", "ACP: Transports – stdio", SHOULD)
-async def _ends(probe: Probe) -> Outcome:
+async def _ends(probe: AgentProbe) -> CheckOutcome:
     talk = await probe.fresh(introduced=True)
     if await talk.ended_within(talk.timeout_s):
         return passed("The agent ended when its input was closed")
@@ -123,7 +123,7 @@ async def _ends(probe: Probe) -> Outcome:
 
 
 @LIFE.check("stays", "nothing that was sent ended the agent", "JSON-RPC 2.0 §5: a request gets a response", MUST)
-async def _stays(probe: Probe) -> Outcome:
+async def _stays(probe: AgentProbe) -> CheckOutcome:
     await probe.end_lingering()
     if probe.crashed_in:
         return failed(f"The agent ended during: {', '.join(probe.crashed_in)}")
@@ -131,5 +131,5 @@ async def _stays(probe: Probe) -> Outcome:
 
 
 @LIFE.check("clean-stdout", "nothing but messages on stdout", "ACP: Transports – stdio", MUST, Needs.NOTHING)
-async def _clean(probe: Probe) -> Outcome:
+async def _clean(probe: AgentProbe) -> CheckOutcome:
     return judge_noise(probe.noise_so_far())

@@ -1,4 +1,4 @@
-"""Every sin is found, and nothing else: real agents in processes of their own, one table."""
+"""Every fault is found, and nothing else: real agents in processes of their own, one table."""
 
 import asyncio
 import sys
@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from accord.acp_tools.inspect import CHECKS, Settings, inspect_agent
+from accord.acp_tools.inspect import CHECKS, InspectSettings, inspect_agent
 from accord.acp_tools.inspect.line_checks import LINES as LINE_CHECKS
 from accord.stdio import PeerFailedError
 from accord.wire.inspection import InspectionReport, Result
 
-SINNER = str(Path(__file__).parent / "sinner.py")
+MISBEHAVING_AGENT = str(Path(__file__).parent / "misbehaving_agent.py")
 LINES = {check.id for check in LINE_CHECKS}
 TYPES = ("image", "audio", "resource")
 ON_THE_PIPE = (*LINES, "stays", "clean-stdout")
@@ -21,17 +21,17 @@ NEED_SESSION = {check.id for check in CHECKS if check.needs.name == "SESSION"}
 
 
 def inspect(
-    *sins: str,
+    *faults: str,
     only: tuple[str, ...] = (),
     protocol: int = 1,
     timeout_s: float = 5.0,
     aftermath_s: float = 0.1,
 ) -> InspectionReport:
-    settings = Settings(
-        (sys.executable, SINNER, *sins),
+    settings = InspectSettings(
+        (sys.executable, MISBEHAVING_AGENT, *faults),
         protocol=protocol,
         timeout_s=timeout_s,
-        startup_s=timeout_s if "mute" in sins else 20,
+        startup_s=timeout_s if "mute" in faults else 20,
         aftermath_s=aftermath_s,
     )
     checks = [check for check in CHECKS if not only or check.id in only]
@@ -48,7 +48,7 @@ def test_an_honest_agent_passes_every_check_that_applies():
     skipped = {found.check for found in report.findings if found.result is Result.SKIPPED}
     assert skipped == {*(f"declared-{kind}" for kind in TYPES), "bad-base64"}
     assert report.keeps_contract
-    assert (report.agent.name, report.agent.version, report.agent.protocol_version) == ("sinner", "1.0", 1)
+    assert (report.agent.name, report.agent.version, report.agent.protocol_version) == ("misbehaving", "1.0", 1)
 
 
 def test_an_honest_agent_of_the_draft_passes_every_check_that_applies():
@@ -60,7 +60,7 @@ def test_an_honest_agent_of_the_draft_passes_every_check_that_applies():
 
 
 @pytest.mark.parametrize(
-    ("sin", "found"),
+    ("fault", "found"),
     [
         ("accepts-undeclared", {*(f"undeclared-{kind}" for kind in TYPES)}),
         ("noisy-stdout", {"clean-stdout"}),
@@ -72,21 +72,21 @@ def test_an_honest_agent_of_the_draft_passes_every_check_that_applies():
         ("needs-auth", set[str]()),
     ],
 )
-def test_each_sin_is_found_and_nothing_else(sin: str, found: set[str]):
-    assert failed(inspect(sin, only=NOT_LINES)) == found
+def test_each_fault_is_found_and_nothing_else(fault: str, found: set[str]):
+    assert failed(inspect(fault, only=NOT_LINES)) == found
 
 
 @pytest.mark.parametrize(
-    ("sin", "found"),
+    ("fault", "found"),
     [
         ("crashes-on-array", {"array-line", "stays"}),
         ("silent-on-garbage", {"garbage-told"}),
-        ("nameless-errors", {"garbage-told"}),
+        ("errors-without-id", {"garbage-told"}),
         ("swaps-ids", {"string-id"}),
     ],
 )
-def test_each_sin_of_the_pipe_is_found_and_nothing_else(sin: str, found: set[str]):
-    assert failed(inspect(sin, only=ON_THE_PIPE, timeout_s=1.5)) == found
+def test_each_fault_of_the_pipe_is_found_and_nothing_else(fault: str, found: set[str]):
+    assert failed(inspect(fault, only=ON_THE_PIPE, timeout_s=1.5)) == found
 
 
 def test_an_agent_that_dies_soon_after_a_broken_line_fails_that_check():
@@ -105,7 +105,7 @@ def test_an_agent_that_dies_late_of_a_broken_line_is_not_held_against_the_next(t
 
 
 @pytest.mark.parametrize(
-    ("sin", "check", "sentence"),
+    ("fault", "check", "sentence"),
     [
         ("accepts-undeclared", "undeclared-image", "An image was accepted or silently dropped"),
         (
@@ -115,7 +115,7 @@ def test_an_agent_that_dies_late_of_a_broken_line_is_not_held_against_the_next(t
         ),
         ("crashes-on-array", "array-line", "The line [] ended the agent"),
         (
-            "nameless-errors",
+            "errors-without-id",
             "garbage-told",
             "The sender of a line of garbage was told -32700 without the id null",
         ),
@@ -133,12 +133,12 @@ def test_an_agent_that_dies_late_of_a_broken_line_is_not_held_against_the_next(t
         ),
     ],
 )
-def test_each_sin_is_told_in_a_sentence(sin: str, check: str, sentence: str):
-    assert [found.sentence for found in inspect(sin, only=(check,)).findings] == [sentence]
+def test_each_fault_is_told_in_a_sentence(fault: str, check: str, sentence: str):
+    assert [found.sentence for found in inspect(fault, only=(check,)).findings] == [sentence]
 
 
 @pytest.mark.parametrize(
-    ("sin", "check", "sentence"),
+    ("fault", "check", "sentence"),
     [
         ("slow", "text", "Not even text is answered within 0.5 s: a slow model needs a longer --timeout"),
         ("ignores-cancel", "cancel", "The turn went on after session/cancel"),
@@ -146,8 +146,8 @@ def test_each_sin_is_told_in_a_sentence(sin: str, check: str, sentence: str):
         ("mute", "handshake", "initialize was not answered with a result"),
     ],
 )
-def test_nothing_is_waited_for_longer_than_allowed(sin: str, check: str, sentence: str):
-    assert [found.sentence for found in inspect(sin, only=(check,), timeout_s=0.5).findings] == [sentence]
+def test_nothing_is_waited_for_longer_than_allowed(fault: str, check: str, sentence: str):
+    assert [found.sentence for found in inspect(fault, only=(check,), timeout_s=0.5).findings] == [sentence]
 
 
 def test_without_authentication_everything_that_needs_a_session_is_skipped_with_the_reason():
@@ -164,18 +164,18 @@ def test_an_agent_that_says_nothing_at_all_fails_the_handshake_and_skips_the_res
 
 
 def test_a_program_that_is_no_agent_is_told_from_one():
-    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", "print('hello')"), timeout_s=2)))
+    report = asyncio.run(inspect_agent(InspectSettings((sys.executable, "-c", "print('hello')"), timeout_s=2)))
     assert failed(report) == {"handshake", "clean-stdout"}
     assert report.findings[0].observed == "the agent ended with status 0"
 
 
 def test_a_program_that_sends_back_what_it_is_sent_is_told_from_an_agent():
-    report = asyncio.run(inspect_agent(Settings(("cat",), startup_s=10), CHECKS[:2]))
+    report = asyncio.run(inspect_agent(InspectSettings(("cat",), startup_s=10), CHECKS[:2]))
     assert report.findings[0].observed == "the program sends back what it is sent"
 
 
 def test_that_there_is_no_handshake_is_told_whichever_checks_were_chosen():
-    report = asyncio.run(inspect_agent(Settings(("cat",), startup_s=10), [CHECKS[1]]))
+    report = asyncio.run(inspect_agent(InspectSettings(("cat",), startup_s=10), [CHECKS[1]]))
     assert [(found.check, str(found.result)) for found in report.findings] == [
         ("handshake", "fail"),
         ("capabilities", "skipped"),
@@ -184,7 +184,7 @@ def test_that_there_is_no_handshake_is_told_whichever_checks_were_chosen():
 
 def test_the_last_words_of_a_program_that_fails_are_told():
     program = "import sys; sys.exit('no configuration')"
-    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", program)), CHECKS[:1]))
+    report = asyncio.run(inspect_agent(InspectSettings((sys.executable, "-c", program)), CHECKS[:1]))
     assert report.findings[0].observed == "the agent ended with status 1; on stderr: no configuration"
 
 
@@ -195,7 +195,7 @@ while True:
     print(json.dumps({"jsonrpc": "2.0", "id": json.loads(input())["id"], "result": told}), flush=True)
 """
     checks = [check for check in CHECKS if check.id in {"session-new", "text"}]
-    report = asyncio.run(inspect_agent(Settings((sys.executable, "-c", program), protocol=2), checks))
+    report = asyncio.run(inspect_agent(InspectSettings((sys.executable, "-c", program), protocol=2), checks))
     assert [(str(found.result), found.sentence) for found in report.findings] == [
         ("skipped", "session is not declared")
     ] * 2
@@ -203,7 +203,7 @@ while True:
 
 def test_a_program_that_does_not_exist_is_one_sentence():
     with pytest.raises(PeerFailedError, match=r"^no-such-agent cannot be started: "):
-        asyncio.run(inspect_agent(Settings(("no-such-agent",))))
+        asyncio.run(inspect_agent(InspectSettings(("no-such-agent",))))
 
 
 def test_every_check_has_an_id_of_its_own_and_names_its_clause():

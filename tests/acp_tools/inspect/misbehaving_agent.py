@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-SINS = set(sys.argv[1:])
-IS_DRAFT = "draft" in SINS
-DECLARED = {"image"} if "declares-image" in SINS else set[str]()
-DOOM = next((Path(sin.partition("=")[2]) for sin in SINS if sin.startswith("dies-after-array=")), None)
+FAULTS = set(sys.argv[1:])
+IS_DRAFT = "draft" in FAULTS
+DECLARED = {"image"} if "declares-image" in FAULTS else set[str]()
+DEATH_FILE = next((Path(fault.partition("=")[2]) for fault in FAULTS if fault.startswith("dies-after-array=")), None)
 """A file that is made on `42`: who got `[]` dies as soon as there is one."""
 REQUIRED = {
     "text": ("text",),
@@ -47,9 +47,9 @@ def take(line: bytes) -> None:
     try:
         message: Any = json.loads(line)
     except ValueError:
-        if "nameless-errors" in SINS:
+        if "errors-without-id" in FAULTS:
             send({"error": {"code": -32700, "message": "Parse error"}})
-        elif "silent-on-garbage" not in SINS:
+        elif "silent-on-garbage" not in FAULTS:
             fail(None, -32700, "Parse error")
         return
     if not isinstance(message, Mapping):
@@ -58,30 +58,30 @@ def take(line: bytes) -> None:
     told: Mapping[str, Any] = message  # pyright: ignore[reportUnknownVariableType]
     if "id" in told:
         call(told["id"], told.get("method", ""), told.get("params") or {})
-    elif told.get("method") == "session/cancel" and "ignores-cancel" not in SINS:
+    elif told.get("method") == "session/cancel" and "ignores-cancel" not in FAULTS:
         turns[told["params"]["sessionId"]].set()
 
 
 def take_nonsense(message: Any) -> None:
-    if "crashes-on-array" in SINS and isinstance(message, list):
+    if "crashes-on-array" in FAULTS and isinstance(message, list):
         os._exit(3)
     fail(None, -32600, "Invalid request")
-    if "dies-soon-of-array" in SINS and isinstance(message, list):
+    if "dies-soon-of-array" in FAULTS and isinstance(message, list):
         threading.Timer(0.05, os._exit, (3,)).start()
-    elif DOOM and isinstance(message, list):
-        threading.Thread(target=die_at, args=(DOOM,), daemon=True).start()
-    elif DOOM:
-        DOOM.touch()
+    elif DEATH_FILE and isinstance(message, list):
+        threading.Thread(target=die_at, args=(DEATH_FILE,), daemon=True).start()
+    elif DEATH_FILE:
+        DEATH_FILE.touch()
 
 
-def die_at(doom: Path) -> None:
-    while not doom.exists():
+def die_at(death_file: Path) -> None:
+    while not death_file.exists():
         time.sleep(0.005)
     os._exit(3)
 
 
 def call(own: Any, method: str, params: dict[str, Any]) -> None:
-    if "swaps-ids" in SINS and isinstance(own, str):
+    if "swaps-ids" in FAULTS and isinstance(own, str):
         own = 0
     if method == "initialize":
         send({"id": own, "result": introduce(params["protocolVersion"])})
@@ -96,18 +96,18 @@ def call(own: Any, method: str, params: dict[str, Any]) -> None:
 def introduce(asked: int) -> dict[str, Any]:
     global is_introduced  # noqa: PLW0603 - a program of one file
     is_introduced = True
-    info = {"name": "sinner", "version": "1.0"}
+    info = {"name": "misbehaving", "version": "1.0"}
     if IS_DRAFT and asked >= 2:
         capabilities: dict[str, Any] = {"session": {"prompt": {name: {} for name in DECLARED}}}
         return {"protocolVersion": 2, "info": info, "capabilities": capabilities}
-    flags: dict[str, Any] = dict.fromkeys(DECLARED, True) | ({"audio": "true"} if "malformed-flag" in SINS else {})
-    version = asked if "parrots-version" in SINS else 1
+    flags: dict[str, Any] = dict.fromkeys(DECLARED, True) | ({"audio": "true"} if "malformed-flag" in FAULTS else {})
+    version = asked if "parrots-version" in FAULTS else 1
     told = {"protocolVersion": version, "agentCapabilities": {"promptCapabilities": flags}}
-    return told if "anonymous" in SINS else {**told, "agentInfo": info}
+    return told if "anonymous" in FAULTS else {**told, "agentInfo": info}
 
 
 def new_session(own: Any) -> None:
-    if "needs-auth" in SINS:
+    if "needs-auth" in FAULTS:
         fail(own, -32000, "Authentication required")
         return
     name = f"s{len(sessions)}"
@@ -119,7 +119,7 @@ def problem(block: dict[str, Any]) -> str | None:
     kind = block.get("type")
     if kind not in REQUIRED:
         return "Unknown type"
-    if kind not in DECLARED | {"text", "resource_link"} and "accepts-undeclared" not in SINS:
+    if kind not in DECLARED | {"text", "resource_link"} and "accepts-undeclared" not in FAULTS:
         return "Not declared"
     if any(not isinstance(block.get(name), str) for name in REQUIRED[kind]):
         return "Malformed"
@@ -130,11 +130,11 @@ def prompt(own: Any, params: dict[str, Any]) -> None:
     session = params.get("sessionId", "")
     if session not in sessions:
         fail(own, -32602, "No such session")
-    elif "no-model" in SINS:
+    elif "no-model" in FAULTS:
         fail(own, -32603, "Set API_KEY=sk-abcdefghijklmnop to use a model")
     elif found := next((found for block in params["prompt"] if (found := problem(block))), None):
-        fail(own, -32603 if "wrong-code" in SINS else -32602, found)
-    elif "slow" in SINS:
+        fail(own, -32603 if "wrong-code" in FAULTS else -32602, found)
+    elif "slow" in FAULTS:
         time.sleep(30)
     else:
         turns[session] = threading.Event()
@@ -144,7 +144,7 @@ def prompt(own: Any, params: dict[str, Any]) -> None:
 def turn(own: Any, session: str, blocks: list[dict[str, Any]]) -> None:
     if IS_DRAFT:
         send({"id": own, "result": {"messageId": "m"}})
-    is_long = any("slowly" in str(block.get("text")) for block in blocks) and "quick" not in SINS
+    is_long = any("slowly" in str(block.get("text")) for block in blocks) and "quick" not in FAULTS
     reason = "cancelled" if is_long and turns[session].wait(30) else "end_turn"
     if IS_DRAFT:
         update = {"sessionUpdate": "state_update", "state": "idle", "stopReason": reason}
@@ -153,12 +153,12 @@ def turn(own: Any, session: str, blocks: list[dict[str, Any]]) -> None:
         send({"id": own, "result": {"stopReason": reason}})
 
 
-if "noisy-stdout" in SINS:
+if "noisy-stdout" in FAULTS:
     print("Welcome to the agent!", flush=True)
-if "mute" in SINS:
+if "mute" in FAULTS:
     time.sleep(30)
 print("ready", file=sys.stderr)
 for received in lines():
     take(received)
-if "stays" in SINS:
+if "stays" in FAULTS:
     time.sleep(1)
