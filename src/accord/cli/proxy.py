@@ -16,7 +16,7 @@ from accord.terminal import escape_line
 
 if TYPE_CHECKING:
     from accord.acp_tools.proxy.guard import Mode
-    from accord.acp_tools.trace.writer import Finding
+    from accord.acp_tools.trace.writer import ProxyFinding
 
 MAX_TOLD: Final = 100
 NOT_FOUND: Final = 127
@@ -81,8 +81,8 @@ async def _run(command: list[str], mode: "Mode", trace: Path | None, *, full: bo
         guard = Guard(mode, folder=folder)
         place = None if folder is None else Path(folder)
         ended = await Proxy(reader, sink, peer, guard, trace=recorder, folder=place, report=Reporter()).run()
-        if ended.sentence:
-            print(f"accord: {ended.sentence}", file=sys.stderr)
+        if ended.message:
+            print(f"accord: {ended.message}", file=sys.stderr)
         return ended.status
 
 
@@ -92,7 +92,7 @@ class Reporter:
     def __init__(self) -> None:
         self._told = 0
 
-    def __call__(self, findings: "Iterable[Finding]") -> None:
+    def __call__(self, findings: "Iterable[ProxyFinding]") -> None:
         """Tell these."""
         for finding in findings:
             self._told += 1

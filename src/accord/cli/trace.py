@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from accord.acp_tools.trace.summary import Conversation, Shown
+from accord.acp_tools.trace.summary import TraceRow, TraceSummarizer
 from accord.errors import UsageError
 from accord.terminal import Console, styled
 
@@ -55,16 +55,16 @@ def show_command(
         print(f"Wrote {html}", file=sys.stderr)
         return
     console = Console(soft_wrap=True)
-    conversation = Conversation()
+    summarizer = TraceSummarizer()
     for entry in _entries(file):
-        _print(console, conversation.show(entry))
-    console.print(conversation.totals() or f"{file}: no messages yet; `accord proxy --trace {file}` records some")
+        _print(console, summarizer.summarize(entry))
+    console.print(summarizer.totals() or f"{file}: no messages yet; `accord proxy --trace {file}` records some")
 
 
-def _shown(file: Path) -> Iterator[Shown]:
-    conversation = Conversation()
+def _shown(file: Path) -> Iterator[TraceRow]:
+    summarizer = TraceSummarizer()
     for entry in _entries(file):
-        yield conversation.show(entry)
+        yield summarizer.summarize(entry)
 
 
 def _entries(file: Path) -> Iterator[dict[str, Any]]:
@@ -100,7 +100,7 @@ def _entry(line: str) -> dict[str, Any] | None:
     return cast("dict[str, Any]", read) if isinstance(read, dict) and "from" in read else None
 
 
-def _print(console: Console, shown: Shown) -> None:
+def _print(console: Console, shown: TraceRow) -> None:
     if shown.begins:
         console.print(styled(f"{'':>23}another conversation", "dim"))
     line = styled(f"{shown.number:>5} {shown.at_ms:>11.1f} ms  ", "dim")

@@ -19,7 +19,7 @@ from accord.acp_tools.proxy.guard import (
     Waiting,
 )
 from accord.acp_tools.proxy.shape import BEFORE, read_handshake
-from accord.acp_tools.trace.writer import Finding, Severity, Side
+from accord.acp_tools.trace.writer import ProxyFinding, Severity, Side
 from accord.core.prompt import ContentValidator
 from tests.acp_tools.proxy.test_guard import IMAGE, TEXT, line, met, prompt
 
@@ -274,5 +274,5 @@ def test_the_oldest_calls_are_forgotten_and_then_any_id_may_be_right():
 
 
 def test_a_finding_says_what_and_why_and_repeats_nothing_else():
-    finding = Finding(1, Side.AGENT, Severity.ERROR, "clause", "sentence")
+    finding = ProxyFinding(1, Side.AGENT, Severity.ERROR, "clause", "sentence")
     assert finding.dump() == {"severity": "error", "clause": "clause", "sentence": "sentence"}

@@ -9,7 +9,7 @@ import pytest
 
 from accord.acp_tools.proxy import TraceFile
 from accord.acp_tools.trace.page import write_page
-from accord.acp_tools.trace.summary import Conversation
+from accord.acp_tools.trace.summary import TraceSummarizer
 from accord.acp_tools.trace.writer import Side
 from accord.cli.trace import show_command
 from accord.errors import UsageError
@@ -32,8 +32,8 @@ def test_the_page_joins_pieces_escapes_everything_and_lists_findings():
         *(_entry(number, "agent", _piece("<b>")) for number in (2, 3)),
         _entry(4, "agent", "\ud800", findings=[{"severity": "error", "clause": "c", "sentence": "<i>no</i>"}]),
     ]
-    conversation, page = Conversation(), io.StringIO()
-    write_page(page, "a<b", (conversation.show(entry) for entry in entries))
+    conversation, page = TraceSummarizer(), io.StringIO()
+    write_page(page, "a<b", (conversation.summarize(entry) for entry in entries))
     text = page.getvalue()
     assert not any(tag in text for tag in ("<script", "<b>&lt;b", "<i>no", "http:", "https:"))
     assert "× 2" in text

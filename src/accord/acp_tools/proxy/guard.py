@@ -10,7 +10,7 @@ import msgspec
 
 from accord.acp_tools.proxy.degrade import Save, degrade_prompt, tell_user
 from accord.acp_tools.proxy.shape import BEFORE, SHAPE_ONLY, Handshake, first_odd, read_handshake, shape_faults
-from accord.acp_tools.trace.writer import Finding, Severity, Side
+from accord.acp_tools.trace.writer import ProxyFinding, Severity, Side
 from accord.core.prompt import Verdict
 from accord.core.rpc import (
     INVALID_REQUEST,
@@ -103,7 +103,7 @@ class Step:
     back: bytes = b""
     saves: tuple[Save, ...] = ()
     otherwise: "Step | None" = None
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ProxyFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Look:
     number: int
     lines: list[bytes]
     is_plain: bool = False
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ProxyFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class _Fate:
     reply: bytes = b""
     notice: bytes = b""
     saves: tuple[Save, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ProxyFinding, ...] = ()
     otherwise: "_Fate | None" = None
 
 
@@ -142,7 +142,7 @@ class Guard:
         self._folder: Final = folder
         self._editor_waits: Final = Waiting()
         self._agent_waits: Final = Waiting()
-        self._findings: list[Finding] = []
+        self._findings: list[ProxyFinding] = []
         self._side = Side.EDITOR
 
     def from_editor(self, line: bytes) -> Step:
@@ -161,7 +161,7 @@ class Guard:
         forward = line if step.forward == message else step.forward and step.forward + _end_of(line)
         return replace(step, forward=forward, findings=(*self._findings, *step.findings)[:MAX_FINDINGS])
 
-    def from_agent(self, lines: list[bytes]) -> list[Finding]:
+    def from_agent(self, lines: list[bytes]) -> list[ProxyFinding]:
         """What is to be noticed about these lines, without their ends; they pass in any case."""
         self._side, self._findings = Side.AGENT, []
         start = 0
@@ -203,7 +203,7 @@ class Guard:
 
     def _note(self, severity: Severity, clause: str, sentence: str) -> None:
         if len(self._findings) < MAX_FINDINGS:
-            self._findings.append(Finding(self.number, self._side, severity, clause, sentence))
+            self._findings.append(ProxyFinding(self.number, self._side, severity, clause, sentence))
 
     # What the editor says.
 
@@ -291,7 +291,7 @@ class Guard:
         except (*BAD_JSON, OverflowError):
             return None
         findings = tuple(
-            Finding(self.number, Side.EDITOR, Severity.INFO, LADDER, f"{degraded.rung}: {degraded.sentence}")
+            ProxyFinding(self.number, Side.EDITOR, Severity.INFO, LADDER, f"{degraded.rung}: {degraded.sentence}")
             for degraded in account.values()
         )
         notice = tell_user(account.values(), params.get("sessionId"), self.handshake.version, self.number)

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from accord.acp_tools.proxy.degrade import Save
 from accord.acp_tools.proxy.guard import Guard, Step
-from accord.acp_tools.trace.writer import Finding, NoTrace, Side, Trace
+from accord.acp_tools.trace.writer import NoTrace, ProxyFinding, Side, Trace
 from accord.core.rpc import MAX_LINE_BYTES
 from accord.stdio import Peer, Sink
 
@@ -86,7 +86,7 @@ SIGNALLED: Final = 128
 HEAD: Final = 200
 GONE: Final = (ConnectionError, BrokenPipeError, OSError)
 
-Report = Callable[[Iterable[Finding]], None]
+Report = Callable[[Iterable[ProxyFinding]], None]
 
 
 class Way(Sink, Protocol):
@@ -98,11 +98,11 @@ class Way(Sink, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProxyExit:
     """The agent's exit status as a shell would give it, and how it came to it, if that is worth a line."""
 
     status: int
-    sentence: str = ""
+    message: str = ""
 
 
 class Proxy:
@@ -134,7 +134,7 @@ class Proxy:
         self._pieces = 0
         self._stopped: Final = asyncio.Event()
 
-    async def run(self) -> Ended:
+    async def run(self) -> ProxyExit:
         """Pump until either side ends, or a signal says so."""
         for which in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(which, self._stop, which)
@@ -299,13 +299,13 @@ class Proxy:
             self._sink.write(line)
 
 
-def _ended(status: int, *, is_expected: bool) -> Ended:
+def _ended(status: int, *, is_expected: bool) -> ProxyExit:
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-        return Ended(SIGNALLED - status, f"the agent was ended by {name}")
+        return ProxyExit(SIGNALLED - status, f"the agent was ended by {name}")
     if status:
-        return Ended(status, f"the agent ended with status {status}")
-    return Ended(0, "" if is_expected else "the agent ended while the editor was still there")
+        return ProxyExit(status, f"the agent ended with status {status}")
+    return ProxyExit(0, "" if is_expected else "the agent ended while the editor was still there")
 
 
 def _lines(data: bytes) -> list[bytes]:

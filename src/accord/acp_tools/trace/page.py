@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Final, TextIO
 
-from accord.acp_tools.trace.summary import Shown, ShownFinding
+from accord.acp_tools.trace.summary import TraceRow, TraceRowFinding
 
 # How the page of a trace looks: light and dark, wide and narrow. Knows no content.
 
@@ -87,7 +87,7 @@ MAX_LISTED: Final = 100
 SEVERITIES: Final[tuple[str, ...]] = ("error", "warning", "info")
 
 
-def write_page(page: TextIO, name: str, entries: Iterable[Shown]) -> None:
+def write_page(page: TextIO, name: str, entries: Iterable[TraceRow]) -> None:
     """Write the whole page."""
     title = escape(_safe(f"Conversation {name}"))
     page.write(
@@ -112,7 +112,7 @@ class _Totals:
         self._found: Final[dict[str, int]] = dict.fromkeys(SEVERITIES, 0)
         self._listed: Final[list[str]] = []
 
-    def add(self, row: int, group: list[Shown]) -> None:
+    def add(self, row: int, group: list[TraceRow]) -> None:
         self._messages += len(group)
         for shown in group:
             for finding in shown.findings:
@@ -130,9 +130,9 @@ class _Totals:
         return f'<header id="totals"><p>{self._messages} messages{counts or " · no findings"}</p>{listed}</header>'
 
 
-def _together(entries: Iterable[Shown]) -> Iterator[list[Shown]]:
+def _together(entries: Iterable[TraceRow]) -> Iterator[list[TraceRow]]:
     """Each message by itself; pieces of one text that follow each other, and about which nothing was found, at once."""
-    group: list[Shown] = []
+    group: list[TraceRow] = []
     for shown in entries:
         if group and not (group[0].piece and group[0].piece == shown.piece and len(group) < MAX_TOGETHER):
             yield group
@@ -142,7 +142,7 @@ def _together(entries: Iterable[Shown]) -> Iterator[list[Shown]]:
         yield group
 
 
-def _row(row: int, group: list[Shown]) -> str:
+def _row(row: int, group: list[TraceRow]) -> str:
     shown = group[0]
     begins = '<li class="begins">another conversation</li>\n' if shown.begins else ""
     text = _joined(group) if len(group) > 1 else shown.summary
@@ -157,7 +157,7 @@ def _row(row: int, group: list[Shown]) -> str:
     )
 
 
-def _classes(shown: Shown) -> Iterator[str]:
+def _classes(shown: TraceRow) -> Iterator[str]:
     yield shown.side if shown.side in {"editor", "agent", "accord"} else "unknown"
     yield "right" if shown.goes_right else "left"
     if shown.side == "accord" or shown.fate in {"refused", "adapted"}:
@@ -168,13 +168,13 @@ def _classes(shown: Shown) -> Iterator[str]:
         yield "reply"
 
 
-def _joined(group: list[Shown]) -> str:
+def _joined(group: list[TraceRow]) -> str:
     kind = group[0].piece
     text = "".join(shown.text for shown in group)
     return f"{kind} {text[:300]}{'…' if len(text) > 300 else ''}"
 
 
-def _finding(finding: ShownFinding) -> str:
+def _finding(finding: TraceRowFinding) -> str:
     severity = _severity(finding)
     return (
         f'<div class="finding {severity}"><b>{severity}</b> {escape(_safe(finding.sentence))}'
@@ -182,11 +182,11 @@ def _finding(finding: ShownFinding) -> str:
     )
 
 
-def _severity(finding: ShownFinding) -> str:
+def _severity(finding: TraceRowFinding) -> str:
     return finding.severity if finding.severity in SEVERITIES else "info"
 
 
-def _payload(shown: Shown) -> str:
+def _payload(shown: TraceRow) -> str:
     text = shown.message if isinstance(shown.message, str) else _written(shown.message)
     more = len(text) - MAX_PAYLOAD_CHARS
     cut = f"{text[:MAX_PAYLOAD_CHARS]}\n… and {more} more characters" if more > 0 else text

@@ -14,7 +14,7 @@ MAX_WAITING: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class ShownFinding:
+class TraceRowFinding:
     """A finding in words."""
 
     severity: str
@@ -23,7 +23,7 @@ class ShownFinding:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class TraceRow:
     """One entry in words."""
 
     number: int
@@ -34,7 +34,7 @@ class Shown:
     title: str
     summary: str
     message: Any
-    findings: tuple[ShownFinding, ...]
+    findings: tuple[TraceRowFinding, ...]
     begins: bool = False
     """Whether another conversation begins here: a file may hold several."""
     piece: str = ""
@@ -53,7 +53,7 @@ class Shown:
         return self.fate == "to agent" or (self.side == "editor")
 
 
-class Conversation:
+class TraceSummarizer:
     """Remembers which call an answer belongs to, and counts."""
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Conversation:
         self._last_ms = 0.0
         self._findings: Final[dict[str, int]] = {}
 
-    def show(self, entry: Mapping[str, Any]) -> Shown:
+    def summarize(self, entry: Mapping[str, Any]) -> TraceRow:
         """This entry in words."""
         self._messages += 1
         side, kind = _word(entry.get("from")), _word(entry.get("kind"))
@@ -74,7 +74,7 @@ class Conversation:
         if begins:
             self._methods.clear()
         piece, text = ("", "") if findings else _piece(message)
-        return Shown(
+        return TraceRow(
             number=_whole(entry.get("number")),
             at_ms=at_ms,
             side=side,
@@ -168,10 +168,10 @@ def _at(value: Any, key: str) -> Any:
     return cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
 
 
-def _finding(found: Any) -> ShownFinding:
+def _finding(found: Any) -> TraceRowFinding:
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
     severity, clause, sentence = (_word(fields.get(key), 500) for key in ("severity", "clause", "sentence"))
-    return ShownFinding(severity or "info", clause, sentence)
+    return TraceRowFinding(severity or "info", clause, sentence)
 
 
 def _word(value: Any, most: int = 200) -> str:

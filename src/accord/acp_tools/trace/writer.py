@@ -34,7 +34,7 @@ class Severity(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ProxyFinding:
     """One thing that was noticed: about which message of which side, on which clause it stands, in one sentence."""
 
     number: int
@@ -73,7 +73,7 @@ def trace_entry(  # noqa: PLR0913 - one column each
     line: bytes,
     *,
     fate: str = "passed",
-    findings: Iterable[Finding] = (),
+    findings: Iterable[ProxyFinding] = (),
     full: bool = False,
 ) -> dict[str, Any]:
     """The entry of this line."""
@@ -165,7 +165,7 @@ class Trace(Protocol):
         ...
 
     def add(
-        self, number: int, side: Side, line: bytes, *, fate: str = "passed", findings: Iterable[Finding] = ()
+        self, number: int, side: Side, line: bytes, *, fate: str = "passed", findings: Iterable[ProxyFinding] = ()
     ) -> None:
         """Record one message."""
         ...
@@ -185,7 +185,7 @@ class NoTrace:
     wants_lines = False
 
     def add(
-        self, number: int, side: Side, line: bytes, *, fate: str = "passed", findings: Iterable[Finding] = ()
+        self, number: int, side: Side, line: bytes, *, fate: str = "passed", findings: Iterable[ProxyFinding] = ()
     ) -> None:
         """Forget it."""
 
@@ -209,7 +209,7 @@ class TraceFile:
         self._has_failed = False
 
     def add(
-        self, number: int, side: Side, line: bytes, *, fate: str = "passed", findings: Iterable[Finding] = ()
+        self, number: int, side: Side, line: bytes, *, fate: str = "passed", findings: Iterable[ProxyFinding] = ()
     ) -> None:
         """Record one message."""
         at_ms = (time.monotonic() - self._started) * 1000
