@@ -168,7 +168,7 @@ def test_an_editors_agent_is_logged_to_standard_error(tmp_path: Path, arguments:
         editor_of(tmp_path, log, "./served_agent.py:agent", *arguments) as editor,
     ):
         session = editor.new_session()
-        reply, told = editor.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "raise"}])
+        reply, told = editor.call("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "raise"}])
         assert editor.end() == 0
     lines = (tmp_path / "log").read_text().splitlines()
     if arguments:

@@ -30,7 +30,7 @@ def _agent(user: User) -> None:  # pyright: ignore[reportUnusedFunction]
 
 def prompt(editor: Editor, session: str, *blocks: dict[str, Any]) -> tuple[Any, str]:
     """The answer to a prompt, and the text that came before it."""
-    answer, told = editor.ask("session/prompt", sessionId=session, prompt=list(blocks))
+    answer, told = editor.call("session/prompt", sessionId=session, prompt=list(blocks))
     updates = [frame["params"]["update"] for frame in told]
     chunks = [update["content"]["text"] for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
     return answer, "".join(chunks)
@@ -43,9 +43,9 @@ def prompt(editor: Editor, session: str, *blocks: dict[str, Any]) -> tuple[Any, 
 )
 def test_an_editor_prompts_the_agent_itself_and_through_the_proxy(user: User, command: tuple[str, ...]):
     with user.editor(*command) as editor:
-        greeting, _ = editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+        greeting, _ = editor.call("initialize", protocolVersion=1, clientCapabilities={})
         assert greeting["result"]["protocolVersion"] == 1
-        made, _ = editor.ask("session/new", cwd=str(user.folder), mcpServers=[])
+        made, _ = editor.call("session/new", cwd=str(user.folder), mcpServers=[])
         session = made["result"]["sessionId"]
         answer, text = prompt(editor, session, {"type": "text", "text": "hello"})
         assert (answer["result"]["stopReason"], text) == ("end_turn", "You said hello.")

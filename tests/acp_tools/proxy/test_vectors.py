@@ -48,13 +48,13 @@ def introduce(editor: Editor, row: dict[str, Any]) -> None:
     answer: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": declared}}
     if row["protocolVersion"] == 2:
         answer = {"protocolVersion": 2, "capabilities": {"session": {"prompt": declared}}}
-    editor.ask("initialize", protocolVersion=row["protocolVersion"], _meta={"answer": answer})
+    editor.call("initialize", protocolVersion=row["protocolVersion"], _meta={"answer": answer})
 
 
 @pytest.mark.parametrize("row", PROMPTS, ids=lambda row: row["id"])
 def test_every_prompt_gets_its_verdict_whatever_a_foreign_agent_declares(editor: Editor, row: dict[str, Any]):
     introduce(editor, row)
-    answer, told = editor.ask("session/prompt", sessionId="s", prompt=row["content"])
+    answer, told = editor.call("session/prompt", sessionId="s", prompt=row["content"])
     expected = row["response"]
     if row["valid"]:
         assert answer["result"] == {"stopReason": "end_turn"}
@@ -82,7 +82,7 @@ def test_decision_18_what_a_foreign_agent_sends_passes_and_only_its_shape_is_not
     introduce(editor, row)
     updates = updates_of(row)
     seen = len(trace.read_text().splitlines())
-    _, told = editor.ask("session/prompt", sessionId="s", prompt=[TEXT], _meta={"updates": updates})
+    _, told = editor.call("session/prompt", sessionId="s", prompt=[TEXT], _meta={"updates": updates})
     assert [frame["params"]["update"] for frame in told] == updates
     introduce(editor, row)  # what came before is in the trace by now
     entries = [json.loads(line) for line in trace.read_text().splitlines()[seen:]]

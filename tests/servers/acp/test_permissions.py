@@ -42,7 +42,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture(scope="module")
 def stable(folders: dict[str, Path]) -> Iterator[Editor]:
     editor = begin(folders["stable"])
-    editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+    editor.call("initialize", protocolVersion=1, clientCapabilities={})
     yield editor
     editor.close()
 
@@ -50,35 +50,35 @@ def stable(folders: dict[str, Path]) -> Iterator[Editor]:
 @pytest.fixture(scope="module")
 def draft(folders: dict[str, Path]) -> Iterator[Editor]:
     editor = begin(folders["draft"])
-    editor.ask("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
+    editor.call("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
     yield editor
     editor.close()
 
 
 def session(editor: Editor) -> str:
-    return editor.ask("session/new", cwd="/", mcpServers=[])[0]["result"]["sessionId"]
+    return editor.call("session/new", cwd="/", mcpServers=[])[0]["result"]["sessionId"]
 
 
-def say(editor: Editor, **frame: Any) -> None:
-    editor.say(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
+def send(editor: Editor, **frame: Any) -> None:
+    editor.send(json.dumps({"jsonrpc": "2.0", **frame}).encode() + b"\n")
 
 
 def prompt(editor: Editor, own: str, text: str = "delete", call: str = "p") -> None:
     params = {"sessionId": own, "prompt": [{"type": "text", "text": text}]}
-    say(editor, id=call, method="session/prompt", params=params)
+    send(editor, id=call, method="session/prompt", params=params)
 
 
 def until(editor: Editor, method: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The next frame of this method, and what was told before it."""
     told: list[dict[str, Any]] = []
-    while (frame := editor.hear()).get("method") != method:
+    while (frame := editor.receive()).get("method") != method:
         told.append(frame)
     return frame, told
 
 
 def until_answer(editor: Editor, call: str = "p") -> tuple[dict[str, Any], list[dict[str, Any]]]:
     told: list[dict[str, Any]] = []
-    while (frame := editor.hear()).get("id") != call or "method" in frame:
+    while (frame := editor.receive()).get("id") != call or "method" in frame:
         told.append(frame)
     return frame, told
 
@@ -93,7 +93,7 @@ def words(told: list[dict[str, Any]]) -> str:
 
 
 def select(editor: Editor, asked: dict[str, Any], option: Any) -> None:
-    say(editor, id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": option}})
+    send(editor, id=asked["id"], result={"outcome": {"outcome": "selected", "optionId": option}})
 
 
 ANSWERS: list[tuple[dict[str, Any], str, str]] = [
@@ -115,7 +115,7 @@ def test_what_the_editor_answers_is_what_the_agent_is_told(
 ):
     prompt(stable, session(stable))
     asked, before = until(stable, PERMISSION)
-    say(stable, id=asked["id"], **answer)
+    send(stable, id=asked["id"], **answer)
     done, after = until_answer(stable)
     assert done["result"] == {"stopReason": "end_turn"}
     assert words(after).startswith(said)
@@ -168,7 +168,7 @@ def test_two_sessions_and_one_turn_ask_at_once_and_nobody_gets_anothers_answer(s
         select(stable, each, "allow" if each["params"]["sessionId"] == one else "reject")
     told: list[dict[str, Any]] = []
     while sum("stopReason" in frame.get("result", {}) for frame in told) < 2:
-        told.append(stable.hear())
+        told.append(stable.receive())
     said = {
         own: words([frame for frame in told if frame.get("params", {}).get("sessionId") == own]) for own in (one, two)
     }
@@ -180,9 +180,9 @@ def test_a_client_that_never_answers_and_then_cancels_ends_the_turn_and_may_answ
     own = session(stable)
     prompt(stable, own)
     asked, _ = until(stable, PERMISSION)
-    say(stable, method="session/cancel", params={"sessionId": own})
+    send(stable, method="session/cancel", params={"sessionId": own})
     if not late:
-        say(stable, id=asked["id"], result={"outcome": {"outcome": "cancelled"}})
+        send(stable, id=asked["id"], result={"outcome": {"outcome": "cancelled"}})
     done, told = until_answer(stable)
     assert done["result"] == {"stopReason": "cancelled"}
     given_up = [frame["params"] for frame in told if frame.get("method") == "$/cancel_request"]
@@ -201,8 +201,8 @@ def test_a_prompt_that_is_cancelled_as_a_request_is_not_asked_about_any_more(sta
     own = session(stable)
     prompt(stable, own, "first", "gone")
     asked, _ = until(stable, PERMISSION)
-    say(stable, method="$/cancel_request", params={"requestId": "gone"})
-    frames = [stable.hear(), stable.hear()]
+    send(stable, method="$/cancel_request", params={"requestId": "gone"})
+    frames = [stable.receive(), stable.receive()]
     assert {"requestId": asked["id"]} in [frame.get("params") for frame in frames]
     assert [frame["error"]["code"] for frame in frames if frame.get("id") == "gone"] == [-32800]
 
@@ -211,7 +211,7 @@ def test_a_session_can_be_closed_while_its_client_is_asked(stable: Editor):
     own = session(stable)
     prompt(stable, own, "first")
     until(stable, PERMISSION)
-    answer, told = stable.ask("session/close", sessionId=own)
+    answer, told = stable.call("session/close", sessionId=own)
     assert "result" in answer
     assert [frame["result"] for frame in told if frame.get("id") == "p"] == [{"stopReason": "cancelled"}]
 
@@ -243,7 +243,7 @@ def test_in_the_draft_a_request_has_a_title_and_a_subject_and_the_state_says_who
     assert subject["toolCall"]["toolCallId"] == call["toolCallId"]
     assert subject["toolCall"]["content"][0]["patch"]["format"] == "git_patch"
     assert validator("v2-draft", "RequestPermissionRequest")(asked["params"])
-    _, told = draft.ask("session/resume", sessionId=own, cwd="/", mcpServers=[])
+    _, told = draft.call("session/resume", sessionId=own, cwd="/", mcpServers=[])
     assert updates(told)[-1]["state"] == "requires_action"
     select(draft, asked, "allow")
     after = draft.until_idle()
@@ -278,11 +278,11 @@ def test_in_the_draft_a_cancelled_turn_takes_its_request_back(draft: Editor):
     own = session(draft)
     prompt(draft, own)
     asked, _ = until(draft, PERMISSION)
-    say(draft, method="session/cancel", params={"sessionId": own})
+    send(draft, method="session/cancel", params={"sessionId": own})
     notice, told = until(draft, "$/cancel_request")
     assert notice["params"] == {"requestId": asked["id"]}
     assert "running" not in [update.get("state") for update in updates(told)]
-    say(draft, id=asked["id"], result={"outcome": {"outcome": "cancelled"}})
+    send(draft, id=asked["id"], result={"outcome": {"outcome": "cancelled"}})
     after = draft.until_idle()
     assert after[-1]["stopReason"] == "cancelled"
     assert [update["status"] for update in after if update["sessionUpdate"] == "tool_call_update"] == ["cancelled"]

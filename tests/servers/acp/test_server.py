@@ -17,7 +17,7 @@ AUDIO = {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
     """One agent for all of them: whatever one test does to it must not hurt the next."""
     made = start(tmp_path_factory.mktemp("door"))
-    assert "error" in made.ask("session/prompt", sessionId="s", prompt=[TEXT])[0]  # before the introduction
+    assert "error" in made.call("session/prompt", sessionId="s", prompt=[TEXT])[0]  # before the introduction
     yield made
     assert made.end() == 0
     made.close()
@@ -31,7 +31,7 @@ def words(told: list[Any]) -> str:
 
 def test_a_prompt_is_answered_with_words_and_thoughts(editor: Editor):
     session = editor.new_session()
-    answer, told = editor.ask("session/prompt", sessionId=session, prompt=[TEXT])
+    answer, told = editor.call("session/prompt", sessionId=session, prompt=[TEXT])
     assert answer["result"] == {"stopReason": "end_turn"}
     assert "You said: **Hello**." in words(told)
     kinds = {frame["params"]["update"]["sessionUpdate"] for frame in told}
@@ -40,7 +40,7 @@ def test_a_prompt_is_answered_with_words_and_thoughts(editor: Editor):
 
 def test_the_agent_declares_what_it_really_takes(tmp_path: Path):
     editor = start(tmp_path)
-    first, _ = editor.ask("initialize", protocolVersion=1, clientCapabilities={})
+    first, _ = editor.call("initialize", protocolVersion=1, clientCapabilities={})
     assert first["result"]["protocolVersion"] == 1
     assert first["result"]["agentCapabilities"]["promptCapabilities"]["image"] is True
     assert not first["result"]["agentCapabilities"]["promptCapabilities"].get("audio")
@@ -49,7 +49,7 @@ def test_the_agent_declares_what_it_really_takes(tmp_path: Path):
 
 def test_the_draft_is_spoken_where_it_is_asked_for(tmp_path: Path):
     editor = start(tmp_path)
-    draft, _ = editor.ask("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
+    draft, _ = editor.call("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
     assert draft["result"]["protocolVersion"] == 2
     assert "image" in draft["result"]["capabilities"]["session"]["prompt"]
     editor.close()
@@ -57,7 +57,7 @@ def test_the_draft_is_spoken_where_it_is_asked_for(tmp_path: Path):
 
 def test_undeclared_content_is_refused_to_the_letter(editor: Editor):
     session = editor.new_session()
-    answer, told = editor.ask("session/prompt", sessionId=session, prompt=[TEXT, AUDIO])
+    answer, told = editor.call("session/prompt", sessionId=session, prompt=[TEXT, AUDIO])
     assert told == []
     assert answer["error"] == {
         "code": -32602,
@@ -77,24 +77,24 @@ def test_undeclared_content_is_refused_to_the_letter(editor: Editor):
 )
 def test_one_bad_line_costs_one_reply_and_nothing_else(editor: Editor, line: bytes, code: int):
     session = editor.new_session()
-    editor.say(line)
-    assert editor.hear()["error"]["code"] == code
-    assert editor.ask("session/prompt", sessionId=session, prompt=[TEXT])[0]["result"]["stopReason"] == "end_turn"
+    editor.send(line)
+    assert editor.receive()["error"]["code"] == code
+    assert editor.call("session/prompt", sessionId=session, prompt=[TEXT])[0]["result"]["stopReason"] == "end_turn"
 
 
 def test_half_lines_unknown_notices_and_blank_lines_cost_nothing(editor: Editor):
     session = editor.new_session()
-    editor.say(b'\n\n{"jsonrpc":"2.0","method":"$/nobody","params":[]}\n{"jsonrpc":"2.0",')
-    editor.say(b'"method":"session/cancel","params":{"sessionId":"none"}}\n')
-    assert editor.ask("session/prompt", sessionId=session, prompt=[TEXT])[0]["result"]["stopReason"] == "end_turn"
+    editor.send(b'\n\n{"jsonrpc":"2.0","method":"$/nobody","params":[]}\n{"jsonrpc":"2.0",')
+    editor.send(b'"method":"session/cancel","params":{"sessionId":"none"}}\n')
+    assert editor.call("session/prompt", sessionId=session, prompt=[TEXT])[0]["result"]["stopReason"] == "end_turn"
 
 
 def test_a_line_of_fifty_megabytes_is_read_and_refused_for_what_it_carries(editor: Editor):
     session = editor.new_session()
-    answer, _ = editor.ask("session/prompt", sessionId=session, prompt=[{**AUDIO, "data": "aGlo" * 12_500_000}])
+    answer, _ = editor.call("session/prompt", sessionId=session, prompt=[{**AUDIO, "data": "aGlo" * 12_500_000}])
     assert answer["error"]["code"] == -32602
     assert len(json.dumps(answer)) < 10_000
-    assert editor.ask("session/prompt", sessionId=session, prompt=[TEXT])[0]["result"]["stopReason"] == "end_turn"
+    assert editor.call("session/prompt", sessionId=session, prompt=[TEXT])[0]["result"]["stopReason"] == "end_turn"
 
 
 @pytest.mark.parametrize(
@@ -109,8 +109,8 @@ def test_a_line_of_fifty_megabytes_is_read_and_refused_for_what_it_carries(edito
 )
 def test_a_call_that_makes_no_sense_is_an_error_and_never_the_end(editor: Editor, method: str, params: Any):
     editor.new_session()
-    editor.say(json.dumps({"jsonrpc": "2.0", "id": "odd", "method": method, "params": params}).encode() + b"\n")
-    answer = editor.hear()
+    editor.send(json.dumps({"jsonrpc": "2.0", "id": "odd", "method": method, "params": params}).encode() + b"\n")
+    answer = editor.receive()
     assert answer["id"] == "odd"
     assert answer["error"]["code"] in {-32602, -32601, -32002, -32600}
     assert "Traceback" not in json.dumps(answer)
@@ -118,11 +118,11 @@ def test_a_call_that_makes_no_sense_is_an_error_and_never_the_end(editor: Editor
 
 def test_sessions_are_listed_and_loaded_with_what_was_said(editor: Editor):
     session = editor.new_session()
-    editor.ask("session/prompt", sessionId=session, prompt=[TEXT])
-    listed = editor.ask("session/list")[0]["result"]["sessions"]
+    editor.call("session/prompt", sessionId=session, prompt=[TEXT])
+    listed = editor.call("session/list")[0]["result"]["sessions"]
     assert session in [each["sessionId"] for each in listed]
-    assert "result" in editor.ask("session/close", sessionId=session)[0]
-    answer, told = editor.ask("session/load", sessionId=session, cwd="/", mcpServers=[])
+    assert "result" in editor.call("session/close", sessionId=session)[0]
+    answer, told = editor.call("session/load", sessionId=session, cwd="/", mcpServers=[])
     assert "result" in answer
     replayed = [frame["params"]["update"]["sessionUpdate"] for frame in told]
     assert replayed[:2] == ["user_message_chunk", "agent_message_chunk"]
@@ -132,13 +132,13 @@ def test_sessions_are_listed_and_loaded_with_what_was_said(editor: Editor):
 def test_a_session_of_an_earlier_process_is_resumed_and_goes_on(tmp_path: Path, version: int):
     first = start(tmp_path)
     session = first.new_session(version)
-    first.ask("session/prompt", sessionId=session, prompt=[TEXT])
+    first.call("session/prompt", sessionId=session, prompt=[TEXT])
     assert first.end() == 0
     second = start(tmp_path)
     try:
         second.new_session(version)
-        assert "result" in second.ask("session/resume", sessionId=session, cwd="/", mcpServers=[])[0]
-        assert "result" in second.ask("session/prompt", sessionId=session, prompt=[TEXT])[0]
+        assert "result" in second.call("session/resume", sessionId=session, cwd="/", mcpServers=[])[0]
+        assert "result" in second.call("session/prompt", sessionId=session, prompt=[TEXT])[0]
     finally:
         first.close()
         second.close()
@@ -153,13 +153,13 @@ def test_a_cancelled_prompt_says_so(tmp_path: Path):
     try:
         session = editor.new_session()
         params = {"sessionId": session, "prompt": [TEXT]}
-        editor.say(
+        editor.send(
             json.dumps({"jsonrpc": "2.0", "id": 9, "method": "session/prompt", "params": params}).encode() + b"\n"
         )
-        assert editor.hear()["method"] == "session/update"
+        assert editor.receive()["method"] == "session/update"
         cancel = {"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": session}}
-        editor.say(json.dumps(cancel).encode() + b"\n")
-        while (frame := editor.hear()).get("id") != 9:
+        editor.send(json.dumps(cancel).encode() + b"\n")
+        while (frame := editor.receive()).get("id") != 9:
             pass
         assert frame["result"]["stopReason"] == "cancelled"
     finally:

@@ -58,7 +58,7 @@ def test_every_prompt_gets_its_verdict_through_the_door(
 ):
     for row in PROMPTS:
         editor, session = opened[version, declared(row)]
-        answer, told = editor.ask("session/prompt", sessionId=session, prompt=row["content"])
+        answer, told = editor.call("session/prompt", sessionId=session, prompt=row["content"])
         if row["valid"]:
             assert how_it_ended(editor, version, answer) == "end_turn", row["id"]
         else:
