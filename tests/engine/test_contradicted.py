@@ -13,7 +13,7 @@ from accord.config import ServerConfig
 from accord.core.work.emulation.choose import EmulationSettings
 from accord.core.work.plan import CONTRADICTED, PlanConfig
 from accord.engine import Dispatcher, Engine, Sessions
-from accord.engine.dispatch import CONTRADICTIONS, Account
+from accord.engine.dispatch import CONTRADICTIONS, WorkRecord
 from accord.engine.limits import Patience
 from accord.servers.http.information import service_capabilities
 from accord.servers.service import AllowAll, NullObserver, Service
@@ -45,7 +45,7 @@ def test_native_json_that_fits_goes_on_and_is_not_called_emulated():
     running = engine(extract, backend).begin(asking())
     assert said(played(running)) == '{"n": 4}'
     assert backend.orders[0].response_schema == SCHEMA
-    record = running.questions[0].emulation
+    record = running.work[0].emulation
     assert record is not None
     assert (record.emulated, record.effects, len(record.attempts)) == ([], [], 1)
 
@@ -55,7 +55,7 @@ def test_native_json_that_does_not_fit_is_asked_for_again_and_recorded():
     running = engine(extract, backend).begin(asking())
     assert said(played(running)) == '{"n": 4}'
     assert [order.response_schema for order in backend.orders] == [SCHEMA] * 3
-    record = running.questions[0].emulation
+    record = running.work[0].emulation
     assert record is not None
     assert [(attempt.ok, attempt.capability) for attempt in record.attempts] == [
         (False, NAME),
@@ -81,7 +81,7 @@ def test_the_next_backend_is_asked_when_the_first_does_not_give_what_it_declares
     wrong, right = native(WRONG), native(RIGHT, name="b")
     running = engine(extract, wrong, right).begin(asking())
     assert said(played(running)) == '{"n": 4}'
-    assert [name for name, _ in running.questions[0].failures] == ["a"]
+    assert [name for name, _ in running.work[0].failures] == ["a"]
 
 
 def test_without_retries_text_streams_and_a_wrong_answer_never_counts_as_done():
@@ -100,7 +100,7 @@ def test_native_json_mode_is_held_to_an_object(answer: Sequence[Step]):
     order = WorkOrder.model_validate({"conversation": conversation, "json_mode": True})
 
     async def answered() -> list[str]:
-        pieces = dispatcher.answer(order, Account(), Patience())
+        pieces = dispatcher.answer(order, WorkRecord(), Patience())
         return [piece.text async for piece in pieces if isinstance(piece, TextPiece)]
 
     assert within(answered) == ['{"a": 1}']
@@ -134,7 +134,7 @@ def test_a_contradicted_capability_is_emulated_from_then_on_and_told():
     again = sessions.engine.begin(asking())
     assert said(played(again)) == '{"n": 4}'
     assert backend.orders[-1].response_schema is None
-    plan = again.questions[0].outcome
+    plan = again.work[0].outcome
     assert isinstance(plan, Plan)
     assert [(rescue.capability, rescue.instead_of) for rescue in plan.offer.rescues] == [(NAME, CONTRADICTED)]
     (party,) = service_capabilities(service, EmulationConfig()).backends

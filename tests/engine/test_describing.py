@@ -26,7 +26,7 @@ def test_an_image_is_described_to_a_blind_backend_by_one_that_sees_if_the_operat
     told = blind.orders[0].conversation.to_json()
     assert "A black cat." in told
     assert IMAGE["data"] not in told
-    record = running.questions[0].emulation
+    record = running.work[0].emulation
     assert record is not None
     assert {(effect.kind, effect.by) for effect in record.effects} >= {("image_shown", "seer")}
 
@@ -34,7 +34,7 @@ def test_an_image_is_described_to_a_blind_backend_by_one_that_sees_if_the_operat
 def test_a_describer_that_fails_costs_the_description_and_not_the_turn():
     running, blind = describing(ScriptedBackend("seer", [[Fault("overloaded")]], {"image_input": "native"}))
     assert said(played(running)) == "A cat, you say."
-    record = running.questions[0].emulation
+    record = running.work[0].emulation
     assert record is not None
     assert {(effect.kind, effect.why) for effect in record.effects} >= {("description_failed", "overloaded")}
     assert IMAGE["data"] not in blind.orders[0].conversation.to_json()

@@ -40,7 +40,7 @@ def test_an_image_goes_to_the_backend_that_can_see():
     blind, seeing = ScriptedBackend("blind", [["no"]], STREAMS), ScriptedBackend("seeing", [["A cat."]], SEES)
     running = engine(relay, blind, seeing, accepts={"image": True}).begin(asking(content=[IMAGE]))
     assert said(played(running)) == "A cat."
-    plan = running.questions[0].outcome
+    plan = running.work[0].outcome
     assert isinstance(plan, Plan)
     assert plan.lost[0].why == "image_input (not declared)"
 
@@ -53,7 +53,7 @@ def test_json_on_a_model_without_it_is_emulated_validated_and_asked_again():
     backend = ScriptedBackend("a", [["Sure: {}"], ['```json\n{"n": 4}\n```']], STREAMS)
     running = engine(extract, backend).begin(asking())
     assert said(played(running)) == "n is 4"
-    record = running.questions[0].emulation
+    record = running.work[0].emulation
     assert record is not None
     assert [attempt.ok for attempt in record.attempts] == [False, True]
     assert len(backend.orders) == 2
@@ -80,8 +80,8 @@ def test_a_backend_that_fails_before_its_first_piece_is_replaced_and_recorded():
     second = ScriptedBackend("second", [["Here."]], STREAMS)
     running = engine(relay, first, second).begin(asking())
     assert said(played(running)) == "Here."
-    assert running.questions[0].backend == "second"
-    assert [(name, error.message) for name, error in running.questions[0].failures] == [("first", "gone")]
+    assert running.work[0].backend == "second"
+    assert [(name, error.message) for name, error in running.work[0].failures] == [("first", "gone")]
 
 
 def test_a_backend_that_fails_after_its_first_piece_ends_the_stream_and_says_if_a_retry_makes_sense():
@@ -99,7 +99,7 @@ def test_work_that_nobody_can_do_is_refused_before_dispatch_with_its_explanation
     packets = played(running)
     assert packets[0].p.code == "CAPABILITY_UNSUPPORTED"
     assert packets[0].p.details["nearest"] == "blind"
-    assert isinstance(running.questions[0].outcome, Refusal)
+    assert isinstance(running.work[0].outcome, Refusal)
     assert backend.orders == []
 
 
@@ -294,7 +294,7 @@ def test_a_slow_reader_slows_its_own_backend():
         packets = running.packets()
         for _ in range(3):
             await anext(packets)
-        made.append(len(running.said))
+        made.append(len(running.answer_text))
         await packets.aclose()
 
     within(read_slowly)

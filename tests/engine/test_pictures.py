@@ -123,7 +123,7 @@ def test_only_so_many_pictures_are_worked_on_at_once_in_all_turns_together(at_on
 
     async def run() -> int:
         images = Slow(0.02)
-        drawing = Engine(Agent(draws), Dispatcher([]), images=images, images_at_once=at_once)
+        drawing = Engine(Agent(draws), Dispatcher([]), images=images, concurrent_images=at_once)
         await asyncio.wait_for(asyncio.gather(*(collected(drawing.begin(REQUEST)) for _ in range(8))), 20)
         assert images.count == 16
         return images.most

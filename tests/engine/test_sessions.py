@@ -274,7 +274,7 @@ def test_a_turn_is_cancelled_for_all_its_readers_and_closed_properly(store: Sess
 
 
 def test_one_more_turn_than_may_run_at_once_is_refused_and_says_so(store: SessionStore):
-    made, _ = sessions(store, "one", Pause(60), at_once=1)
+    made, _ = sessions(store, "one", Pause(60), concurrent_turns=1)
 
     async def run() -> None:
         first = await made.begin(request(1))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.backends.scripted import Pause
-from accord.engine import KeptTurn, LiveTurn
+from accord.engine import LiveTurn, StoredTurn
 from accord.engine import sessions as sessions_module
 from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
@@ -38,7 +38,7 @@ def test_a_turn_is_cancelled_through_a_process_that_does_not_run_it(store: Sessi
     async def run() -> None:
         turn = await first.begin(request())
         other = await second.find(turn.request_id, "u")
-        assert isinstance(other, KeptTurn)
+        assert isinstance(other, StoredTurn)
         assert await second.cancel(other)
         packets = [StreamPacket.parse(kept.body) async for kept in turn.packets()]
         assert [packet.op for packet in packets[-2:]] == ["error", "close"]
@@ -50,7 +50,7 @@ def test_a_turn_is_cancelled_through_a_process_that_does_not_run_it(store: Sessi
     within(store, run)
 
 
-async def state_of(store: SessionStore, turn: LiveTurn | KeptTurn) -> TurnState:
+async def state_of(store: SessionStore, turn: LiveTurn | StoredTurn) -> TurnState:
     kept = await store.turn(turn.request_id)
     assert kept is not None
     return kept.state
@@ -81,7 +81,7 @@ def test_a_reader_in_another_process_keeps_the_turn_alive_and_no_longer(store: S
         packets = turn.packets()
         await anext(packets)
         other = await second.find(turn.request_id, "u")
-        assert isinstance(other, KeptTurn)
+        assert isinstance(other, StoredTurn)
         reading = other.packets()
         await anext(reading)
         await packets.aclose()

@@ -10,7 +10,7 @@ import pytest
 
 from accord.backends.scripted import Pause
 from accord.core.receipt import verify
-from accord.engine import KeptTurn, Sessions
+from accord.engine import Sessions, StoredTurn
 from accord.errors import StoreError
 from accord.ports import Append, Begun, Ending
 from accord.stores.memory import MemoryStore
@@ -159,7 +159,7 @@ def test_a_beginning_whose_confirmation_was_lost_leaves_no_turn_that_runs_for_ev
         with pytest.raises(StoreError):
             await made.begin(request())
         again = await made.begin(request())
-        assert isinstance(again, KeptTurn)
+        assert isinstance(again, StoredTurn)
         collected = await again.whole()
         assert collected.error is not None
         assert (collected.error.code, collected.error.severity) == ("unavailable", "transient")

@@ -201,7 +201,7 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
         size_limits=sizes,
         content_limits=content_limits(config),
         images=images,
-        images_at_once=config.limits.concurrent_images,
+        concurrent_images=config.limits.concurrent_images,
     )
 
 

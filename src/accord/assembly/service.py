@@ -82,10 +82,10 @@ def make_service(
     """What the transports share, with the observers."""
     metrics = Metrics(version=version("accord-agents"))
     watch = Observers(metrics, Log(), Traces())
-    at_once = loaded.config.limits.concurrent_turns
+    turns = loaded.config.limits.concurrent_turns
     unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
-    rules = session_rules(loaded.config, at_once=at_once, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
-    sessions = Sessions(engine, store, rules, ended=watch.turn_ended, sign=signer(loaded))
+    rules = session_rules(loaded.config, concurrent_turns=turns, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
+    sessions = Sessions(engine, store, rules, on_turn_ended=watch.turn_ended, sign=signer(loaded))
     metrics.count_running(lambda: sessions.running)
     return Service(sessions, settings, authenticator, watch, version("accord-agents")), metrics
 

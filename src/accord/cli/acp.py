@@ -46,8 +46,10 @@ def _run(loaded: LoadedConfig, agent: str | None) -> None:
     async def serve() -> None:
         async with open_store_and_backends(loaded, engine) as store:
             # Nobody reads a turn whose editor is gone, so it stops.
-            rules = session_rules(loaded.config, at_once=loaded.config.limits.concurrent_turns, stop_unread_after_s=0)
-            sessions = Sessions(engine, store, rules, ended=Observers(Log()).turn_ended, sign=signer(loaded))
+            rules = session_rules(
+                loaded.config, concurrent_turns=loaded.config.limits.concurrent_turns, stop_unread_after_s=0
+            )
+            sessions = Sessions(engine, store, rules, on_turn_ended=Observers(Log()).turn_ended, sign=signer(loaded))
             await serve_acp(sessions, owner=_user(), version=version("accord-agents"))
 
     run_async(serve())

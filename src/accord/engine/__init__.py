@@ -5,6 +5,6 @@ from accord.engine.engine import Engine, RunningTurn
 from accord.engine.limits import TimeLimits
 from accord.engine.live import LiveTurn
 from accord.engine.sessions import SessionRules, Sessions
-from accord.engine.stored import KeptTurn
+from accord.engine.stored import StoredTurn
 
-__all__ = ["Dispatcher", "Engine", "KeptTurn", "LiveTurn", "RunningTurn", "SessionRules", "Sessions", "TimeLimits"]
+__all__ = ["Dispatcher", "Engine", "LiveTurn", "RunningTurn", "SessionRules", "Sessions", "StoredTurn", "TimeLimits"]

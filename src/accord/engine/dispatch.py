@@ -39,7 +39,7 @@ def new_marker() -> str:
 
 
 @dataclass(slots=True)
-class Account:
+class WorkRecord:
     """What happened to one question: the plan or refusal, who failed before it succeeded, what was stood in for."""
 
     outcome: Plan | Refusal | None = None
@@ -97,34 +97,34 @@ class Dispatcher:
             if backend == name and count >= CONTRADICTIONS
         )
 
-    async def answer(self, order: WorkOrder, account: Account, patience: Patience) -> AsyncGenerator[AnyPiece, None]:
+    async def answer(self, order: WorkOrder, record: WorkRecord, patience: Patience) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
-        account.outcome = plan(order, None, self.candidates(), self._config)
-        account.plan_ms = (self._clock.monotonic() - began_at) * 1_000
-        if isinstance(account.outcome, Refusal):
-            raise RefusedError(account.outcome.message, account.outcome.code, account.outcome.dump())
-        *fallbacks, last = account.outcome.offer, *account.outcome.fallbacks
+        record.outcome = plan(order, None, self.candidates(), self._config)
+        record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
+        if isinstance(record.outcome, Refusal):
+            raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())
+        *fallbacks, last = record.outcome.offer, *record.outcome.fallbacks
         for offer in (*fallbacks, last):
             has_begun = False
             try:
-                async with aclosing(self._from(offer, order, account, patience)) as pieces:
+                async with aclosing(self._from(offer, order, record, patience)) as pieces:
                     async for piece in pieces:
                         has_begun = True
                         yield piece
                 return
             except (BackendError, TimedOutError) as error:
                 self._remember(offer.backend, error)
-                account.failures.append((offer.backend, error))
+                record.failures.append((offer.backend, error))
                 if has_begun or offer is last:
                     raise
 
     async def _from(
-        self, offer: Offer, order: WorkOrder, account: Account, patience: Patience
+        self, offer: Offer, order: WorkOrder, record: WorkRecord, patience: Patience
     ) -> AsyncGenerator[AnyPiece, None]:
-        settings = replace(await self._described(offer, order, account, patience), marker=self._markers())
+        settings = replace(await self._described(offer, order, record, patience), marker=self._markers())
         turn = self._prepare(offer, order, settings)
-        account.backend, backend = offer.backend, self.backends[offer.backend]
+        record.backend, backend = offer.backend, self.backends[offer.backend]
         waited = patience.wait(backend.name)
         try:
             while to_send := turn.next_order():
@@ -141,7 +141,7 @@ class Dispatcher:
                 for passed in turn.finish():
                     yield passed
         finally:
-            account.emulation, account.usage = turn.record, turn.usage
+            record.emulation, record.usage = turn.record, turn.usage
             self._judge(offer.backend, turn)
         if turn.failure is not None:
             raise _raised(turn, turn.failure)
@@ -156,19 +156,19 @@ class Dispatcher:
         return Emulated(order, (*chosen.emulations, *checks))
 
     async def _described(
-        self, offer: Offer, order: WorkOrder, account: Account, patience: Patience
+        self, offer: Offer, order: WorkOrder, record: WorkRecord, patience: Patience
     ) -> EmulationSettings:
         """The settings, with words for images if the operator lets a backend see them; images are shown once only."""
         if self._settings.describe_images_with is None or not offer.rescues:
             return self._settings
-        if account.described is None:
+        if record.described is None:
             showing = Describing(order, offer.rescues, self._settings, self.candidates())
             try:
                 await self._show(showing, patience)
             finally:  # a turn that is cancelled meanwhile has shown images all the same
-                account.emulation = EmulationRecord(effects=list(showing.settings().image_effects))
-            account.described = showing.settings() if showing.settings().image_effects else None
-        return account.described or self._settings
+                record.emulation = EmulationRecord(effects=list(showing.settings().image_effects))
+            record.described = showing.settings() if showing.settings().image_effects else None
+        return record.described or self._settings
 
     async def _show(self, showing: Describing, patience: Patience) -> None:
         waited = patience.wait(showing.by)
@@ -215,10 +215,10 @@ def _raised(turn: Emulated, failure: Failed) -> AccordError:
 class Questions:
     """The questions of one turn, and what became of them."""
 
-    __slots__ = ("_answers", "_dispatcher", "_patience", "_system", "accounts")
+    __slots__ = ("_answers", "_dispatcher", "_patience", "_system", "records")
 
     def __init__(self, dispatcher: Dispatcher, system: str | None, patience: Patience) -> None:
-        self.accounts: Final[list[Account]] = []
+        self.records: Final[list[WorkRecord]] = []
         self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []
         self._dispatcher: Final = dispatcher
         self._system: Final = system
@@ -226,8 +226,8 @@ class Questions:
 
     def __call__(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this question of this turn, piece by piece."""
-        account = Account()
-        self.accounts.append(account)
+        record = WorkRecord()
+        self.records.append(record)
         order = converse(
             prompt=question.prompt if question.prompt is not None else turn.text,
             content=_content(turn, question),
@@ -242,7 +242,7 @@ class Questions:
             follow=question.follow,
             requirements=question.requirements or turn.request.payload.requirements,
         )
-        answer = self._dispatcher.answer(order, account, self._patience)
+        answer = self._dispatcher.answer(order, record, self._patience)
         self._answers.append(answer)
         return answer
 

@@ -16,7 +16,7 @@ from accord.core.prompt import ContentValidator, Limits
 from accord.core.prompt.verdict import read_declaration
 from accord.core.sizes import SizeLimits, TurnSize, divided
 from accord.engine.agent_errors import Contained, log_agent_error
-from accord.engine.dispatch import Account, Dispatcher, Questions
+from accord.engine.dispatch import Dispatcher, Questions, WorkRecord
 from accord.engine.limits import NOTHING_MORE, AgentRaisedError, Patience, TimeLimits, agent_failed
 from accord.engine.permissions import Permissions
 from accord.errors import (
@@ -60,7 +60,7 @@ class Engine:
         size_limits: SizeLimits | None = None,
         content_limits: Limits | None = None,
         images: ImageShrinker | None = None,
-        images_at_once: int = 1,
+        concurrent_images: int = 1,
     ) -> None:
         self.agent: Final = agent
         self.dispatcher: Final = dispatcher
@@ -69,7 +69,7 @@ class Engine:
         self.size_limits: Final = size_limits or SizeLimits()
         self.images: Final = images
         # Threads of their own, and few: a decoded picture takes much memory, and other work must not wait behind it.
-        self.image_threads: Final = ThreadPoolExecutor(images_at_once, thread_name_prefix="accord-images")
+        self.image_threads: Final = ThreadPoolExecutor(concurrent_images, thread_name_prefix="accord-images")
         self.protocol_version: Final = 1
         self.party: Final = _party(agent, self.protocol_version)
         self.validator: Final = ContentValidator(
@@ -121,7 +121,7 @@ class RunningTurn:
         self.failure: AccordError | None = None
         self.first_packet_ms: float | None = None
         self.is_complete = False
-        self._said: Final[list[str]] = []
+        self._answer_parts: Final[list[str]] = []
         self._engine: Final = engine
         self._order: Final = PacketOrder()
         self._size: Final = TurnSize(engine.size_limits)
@@ -132,9 +132,9 @@ class RunningTurn:
         )
 
     @property
-    def questions(self) -> Sequence[Account]:
+    def work(self) -> Sequence[WorkRecord]:
         """What became of each question to a backend."""
-        return self._questions.accounts
+        return self._questions.records
 
     @property
     def permissions(self) -> Sequence[PermissionRecord]:
@@ -152,9 +152,9 @@ class RunningTurn:
         return self._patience.is_cancelled
 
     @property
-    def said(self) -> str:
-        """The text of the agent's answer so far, as it said it."""
-        return "".join(self._said)
+    def answer_text(self) -> str:
+        """The text that the agent has yielded so far, before adaptation."""
+        return "".join(self._answer_parts)
 
     def cancel(self) -> None:
         """Stop the agent and its backend at once; the stream is then closed properly."""
@@ -228,7 +228,7 @@ class RunningTurn:
             raise AgentError(f"The agent sent {problem}")
         self._size.add(packet)
         if op is StreamOpCode.DELTA:
-            self._said.append(packet.p)
+            self._answer_parts.append(packet.p)
         elif isinstance(packet, ErrorPacket):
             self.failure = failure_of(packet.p)
         return packet

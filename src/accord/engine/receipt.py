@@ -10,7 +10,7 @@ import msgspec
 from accord.core.output.profile import ClientProfile, profile_client
 from accord.core.receipt import canonical, digest_object
 from accord.core.work.negotiate import Recall
-from accord.engine.dispatch import Account
+from accord.engine.dispatch import WorkRecord
 from accord.engine.engine import Engine, RunningTurn
 from accord.errors import AccordError, ErrorCode, RefusedError, TurnCancelledError
 from accord.ports import Testimony
@@ -94,7 +94,7 @@ def receipt_members(
     request, account = turn.request, turn.adapter.report_json()
     agent = _AGENTS.answer((engine.party,), (), lambda: _written(engine.party.dump()))
     client = {name: account[name] for name in ("declared", "assumed") if name in account}
-    plan_ms = round(sum([question.plan_ms for question in turn.questions]), 3)
+    plan_ms = round(sum([question.plan_ms for question in turn.work]), 3)
     timings = {"plan_ms": plan_ms, "total_ms": turn.duration_ms, "first_packet_ms": turn.first_packet_ms}
     return {
         "version": RECEIPT_VERSION,
@@ -104,7 +104,7 @@ def receipt_members(
         **({"previous": previous} if previous else {}),
         "request": shape,
         "parties": {"agent": agent, "client": client},
-        "work": [_work(question, engine) for question in turn.questions],
+        "work": [_work(question, engine) for question in turn.work],
         **({"permissions": [_permission(asked) for asked in asked_for]} if (asked_for := turn.permissions) else {}),
         "adaptation": account,
         "timings": {name: whole_if_it_is(took) for name, took in timings.items() if took is not None},
@@ -183,7 +183,7 @@ def _outcome_members(outcome: Outcome) -> dict[str, Any]:
     return _TOLD_DONE if outcome is _DONE else outcome.dump()
 
 
-def _work(account: Account, engine: Engine) -> dict[str, Any]:
+def _work(account: WorkRecord, engine: Engine) -> dict[str, Any]:
     outcome = account.outcome
     fallbacks = [_fallback(name, error) for name, error in account.failures]
     if outcome is None:

@@ -32,7 +32,7 @@ from accord.engine.receipt import (
     record_request,
 )
 from accord.engine.recovery import HeartbeatThread, UnendedTurns
-from accord.engine.stored import KeptTurn
+from accord.engine.stored import StoredTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
 from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Permits, SessionStore
 from accord.wire.conversation import ChatMessage, Role
@@ -73,7 +73,7 @@ class SessionRules:
     history: int = 200
     history_bytes: int = HISTORY_BYTES
     quota_bytes: int | None = None
-    at_once: int | None = None
+    concurrent_turns: int | None = None
     stop_unread_after_s: float | None = None
     lease_s: float = 15.0
 
@@ -90,13 +90,13 @@ class Sessions:
         store: SessionStore,
         rules: SessionRules | None = None,
         *,
-        ended: Callable[[ReceiptBody], None] | None = None,
+        on_turn_ended: Callable[[ReceiptBody], None] | None = None,
         sign: Sign | None = None,
     ) -> None:
         self.engine: Final = engine
         self.store: Final = store
         self._rules: Final = rules or SessionRules()
-        self._ended: Final = ended
+        self._on_turn_ended: Final = on_turn_ended
         self._sign: Final = sign
         self._runner: Final = uuid4().hex
         self._beginning: Final[list[str]] = []
@@ -122,7 +122,7 @@ class Sessions:
         """Whether this process runs this turn."""
         return request_id in self._live
 
-    async def begin(self, request: ServiceRequest, *, permits: Permits | None = None) -> LiveTurn | KeptTurn:
+    async def begin(self, request: ServiceRequest, *, permits: Permits | None = None) -> LiveTurn | StoredTurn:
         """The turn of this request, begun now unless it was before; raises our error if it may not begin.
 
         Its agent asks whoever began it for permission, nobody else: who reads along later only reads.
@@ -132,8 +132,9 @@ class Sessions:
         if live := self._live.get(record.request_id):
             _same_request(live.record, record)
             return live
-        if self._rules.at_once is not None and len(self._live) + len(self._beginning) >= self._rules.at_once:
-            raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": self._rules.at_once})
+        limit = self._rules.concurrent_turns
+        if limit is not None and len(self._live) + len(self._beginning) >= limit:
+            raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": limit})
         self._beginning.append(record.request_id)
         try:
             begun = await self._begun(request, record)
@@ -144,7 +145,7 @@ class Sessions:
         finally:
             self._beginning.remove(record.request_id)
 
-    async def find(self, request_id: str, owner: str | None) -> LiveTurn | KeptTurn | None:
+    async def find(self, request_id: str, owner: str | None) -> LiveTurn | StoredTurn | None:
         """The turn of this id, if it is this owner's; None as owner is for whoever may see everything."""
         found = self._live.get(request_id)
         if found is None:
@@ -154,7 +155,7 @@ class Sessions:
             found = self._live.get(request_id) or self._kept(record)
         return found if owner in (None, found.record.owner) else None
 
-    async def cancel(self, turn: LiveTurn | KeptTurn) -> bool:
+    async def cancel(self, turn: LiveTurn | StoredTurn) -> bool:
         """Stop a turn, in whatever process it runs; False if it is over.
 
         Another process looks for such requests every `CANCEL_POLL_S`.
@@ -175,7 +176,7 @@ class Sessions:
         """The whole answer at once; raises our error if the stream would have ended in one."""
         return await self.collect(await self.begin(request))
 
-    async def collect(self, turn: LiveTurn | KeptTurn) -> ServiceResponse:
+    async def collect(self, turn: LiveTurn | StoredTurn) -> ServiceResponse:
         """The whole answer of a turn; raises our error if its stream ends in one."""
         collected = await turn.whole()
         if collected.error is not None:
@@ -236,9 +237,9 @@ class Sessions:
                 ended += await self._recovered(turn)
         return ended
 
-    def _kept(self, record: TurnRecord) -> KeptTurn:
+    def _kept(self, record: TurnRecord) -> StoredTurn:
         unread_s = self._rules.stop_unread_after_s
-        return KeptTurn(self.store, record, recover=self.recover, stop_unread_after_s=unread_s)
+        return StoredTurn(self.store, record, recover=self.recover, stop_unread_after_s=unread_s)
 
     async def _begun(self, request: ServiceRequest, record: TurnRecord) -> Begun:
         declared = request.payload.capabilities
@@ -309,7 +310,7 @@ class Sessions:
     async def _end(self, shape: dict[str, Any], previous: str | None, live: LiveTurn, last: Append) -> None:
         running, now = live.running, self.engine.clock.now()
         said = [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
-        if answer := running.said:
+        if answer := running.answer_text:
             said.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
         told = partial(receipt_members, running, self.engine, shape, now)
         live.sealed = await self._close(Ending(last, STATES[outcome_of(running).status], now, said), told, previous)
@@ -322,8 +323,8 @@ class Sessions:
             sealed = seal_members(told(previous), self._sign)
             ending.receipt = _receipt_record(sealed)
             if await self.store.end_turn(ending):
-                if self._ended is not None:
-                    self._ended(sealed.receipt)
+                if self._on_turn_ended is not None:
+                    self._on_turn_ended(sealed.receipt)
                 return sealed
             previous = await self.store.last_receipt_hash(sealed.members["session_id"])
         raise StoreError("Too many turns of this session end at once")

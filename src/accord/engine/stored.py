@@ -20,7 +20,7 @@ MARKS_PER_GRACE: Final = 3
 """A reader says so this often within the grace period of an unread turn, so that one late mark does not end it."""
 
 
-class KeptTurn:
+class StoredTurn:
     """A turn as the store has it. `recover` ends the turns of dead processes, this one among them if its process is."""
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from accord.config import ServerConfig
-from accord.engine import KeptTurn, LiveTurn, Sessions
+from accord.engine import LiveTurn, Sessions, StoredTurn
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.rates import caller_key
 from accord.wire.receipt import ReceiptBody
@@ -127,7 +127,7 @@ TURNS_RETRY_AFTER_S: Final = 1
 """How soon a caller with too many turns may try again; nobody knows when one of them ends."""
 
 
-async def begin_turn(service: Service, caller: Caller, address: str, request: ServiceRequest) -> LiveTurn | KeptTurn:
+async def begin_turn(service: Service, caller: Caller, address: str, request: ServiceRequest) -> LiveTurn | StoredTurn:
     """The turn of this request, begun now unless it was before; raises `RefusedError` if it may not begin."""
     check_identity(caller, request)
     request_id = str(request.request_id)

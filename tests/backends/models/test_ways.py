@@ -150,8 +150,8 @@ def test_the_engine_falls_back_as_planned_when_the_first_endpoint_gives_up():
         turn, packets = fallen_back(failing, well)
     assert said(packets) == TEXT
     assert (len(failing.seen), len(well.seen)) == (3, 1)
-    assert [(name, error.details["failure"]) for name, error in turn.questions[0].failures] == [("first", "failed")]
-    assert turn.questions[0].backend == "second"
+    assert [(name, error.details["failure"]) for name, error in turn.work[0].failures] == [("first", "failed")]
+    assert turn.work[0].backend == "second"
 
 
 def test_the_engine_does_not_fall_back_after_the_first_piece():

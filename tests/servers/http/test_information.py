@@ -152,7 +152,7 @@ class House:
 def a_house(*backends: Backend, agent: Any = demo) -> House:
     clock, store, metrics = HandClock(), MemoryStore(), Metrics(version="1.2.3")
     watch = Observers(metrics)
-    sessions = Sessions(Engine(agent, Dispatcher(backends), clock=clock), store, ended=watch.turn_ended)
+    sessions = Sessions(Engine(agent, Dispatcher(backends), clock=clock), store, on_turn_ended=watch.turn_ended)
     metrics.count_running(lambda: sessions.running)
     return House(Service(sessions, ServerConfig(), AllowAll(), watch, "1.2.3"), metrics, clock, store)
 

@@ -156,7 +156,7 @@ def test_a_turn_remembers_the_trace_in_which_it_was_begun():
     async def one_turn() -> None:
         store = MemoryStore()
         await store.open()
-        sessions = Sessions(engine(relay, backend), store, ended=traces.turn_ended)
+        sessions = Sessions(engine(relay, backend), store, on_turn_ended=traces.turn_ended)
         with continuing_trace(PARENT):
             turn = await sessions.begin(asking())
         assert [packet async for packet in turn.packets()]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from accord.core.rpc import Call, Notice
-from accord.engine import KeptTurn, LiveTurn, Sessions
+from accord.engine import LiveTurn, Sessions, StoredTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem
 from accord.servers.acp.handshake import Agreed, agree, introduce
 from accord.servers.acp.messages import (
@@ -281,7 +281,7 @@ class Door:
 
     async def _begin_turn(
         self, session: OpenSession, asked: Asked, own: UUID, permits: TurnPermits
-    ) -> LiveTurn | KeptTurn:
+    ) -> LiveTurn | StoredTurn:
         turn = await self._sessions.begin(self._request(session, asked, own), permits=permits)
         if session.prompting is not None:
             session.prompting.begun(turn)
@@ -294,7 +294,7 @@ class Door:
         context = SessionContext.trusted(session_id=session.id, user=self._user)
         return ServiceRequest.trusted(request_id=own, context=context, payload=payload)
 
-    async def _tell(self, updates: TurnUpdates, turn: LiveTurn | KeptTurn, permits: TurnPermits) -> None:
+    async def _tell(self, updates: TurnUpdates, turn: LiveTurn | StoredTurn, permits: TurnPermits) -> None:
         permits.told(0)
         try:
             async with aclosing(turn.batches()) as batches:
@@ -310,7 +310,7 @@ class Door:
         session: OpenSession,
         asked: Asked,
         updates: TurnUpdates,
-        turn: LiveTurn | KeptTurn,
+        turn: LiveTurn | StoredTurn,
         permits: TurnPermits,
     ) -> None:
         failure: RpcError | None = None

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from pydantic_core import from_json
 
-from accord.engine import KeptTurn, LiveTurn
+from accord.engine import LiveTurn, StoredTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError
 from accord.ports import SessionStore
 from accord.servers.acp.messages import INVALID_REQUEST, NOT_FOUND
@@ -93,7 +93,7 @@ class Prompting:
 
     def __init__(self) -> None:
         self.over: Final = asyncio.Event()
-        self._turn: LiveTurn | KeptTurn | None = None
+        self._turn: LiveTurn | StoredTurn | None = None
         self._is_cancelled = False
 
     @property
@@ -101,7 +101,7 @@ class Prompting:
         """What its turn is called in the store, if it has begun."""
         return [] if self._turn is None else [self._turn.request_id]
 
-    def begun(self, turn: LiveTurn | KeptTurn) -> None:
+    def begun(self, turn: LiveTurn | StoredTurn) -> None:
         """Its turn has begun; a client that has cancelled it meanwhile is heard now."""
         self._turn = turn
         if self._is_cancelled:

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
-from accord.engine import KeptTurn, LiveTurn
+from accord.engine import LiveTurn, StoredTurn
 from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.servers.http.body import read_body, read_request
 from accord.servers.http.exchange import (
@@ -75,7 +75,7 @@ STREAM_HEADERS: Final = [
 
 
 async def answer_turn(
-    service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn, after: int | None, warnings: Sequence[str] = ()
+    service: Service, exchange: Exchange, turn: LiveTurn | StoredTurn, after: int | None, warnings: Sequence[str] = ()
 ) -> int:
     """Answer with the packets after this number, as they come; or, without a number, with all of it at once.
 
@@ -100,7 +100,7 @@ async def answer_turn(
     return 200
 
 
-async def _whole(service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn) -> ServiceResponse:
+async def _whole(service: Service, exchange: Exchange, turn: LiveTurn | StoredTurn) -> ServiceResponse:
     if not turn.is_over:
         await asyncio.sleep(0)  # a turn that waits for nothing is over then, and nobody has to watch its client
     answer = service.sessions.collect(turn)
@@ -108,7 +108,7 @@ async def _whole(service: Service, exchange: Exchange, turn: LiveTurn | KeptTurn
 
 
 class _Stream:
-    def __init__(self, service: Service, turn: LiveTurn | KeptTurn, send: Send) -> None:
+    def __init__(self, service: Service, turn: LiveTurn | StoredTurn, send: Send) -> None:
         self._settings: Final = service.settings
         self._turn: Final = turn
         self._send: Final = send

@@ -6,7 +6,7 @@ Everything here belongs to somebody. Whoever is not its owner is told what a str
 from typing import Final
 from uuid import UUID
 
-from accord.engine import KeptTurn, LiveTurn
+from accord.engine import LiveTurn, StoredTurn
 from accord.engine.sessions import NO_REQUEST
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.assist import answer_turn, last_event_id
@@ -70,7 +70,7 @@ class RequestEndpoints:
             raise missing("There is no such item")
         return await exchange.answer(kept)
 
-    async def _turn(self, exchange: Exchange) -> LiveTurn | KeptTurn:
+    async def _turn(self, exchange: Exchange) -> LiveTurn | StoredTurn:
         exchange.request_id = parse_request_id(exchange.named("request_id"))
         return await find_turn(self._service, exchange.request_id, exchange.caller)
 
@@ -83,7 +83,7 @@ def parse_request_id(asked: str) -> str:
         raise missing(NO_REQUEST) from None
 
 
-async def find_turn(service: Service, request_id: str, caller: Caller) -> LiveTurn | KeptTurn:
+async def find_turn(service: Service, request_id: str, caller: Caller) -> LiveTurn | StoredTurn:
     """The caller's turn of this id; raises our error if there is none."""
     turn = await service.sessions.find(request_id, caller.id)
     if turn is None:
@@ -91,7 +91,7 @@ async def find_turn(service: Service, request_id: str, caller: Caller) -> LiveTu
     return turn
 
 
-async def cancel_turn(service: Service, turn: LiveTurn | KeptTurn) -> None:
+async def cancel_turn(service: Service, turn: LiveTurn | StoredTurn) -> None:
     """Stop this turn; raises our error if it is already over."""
     if not await service.sessions.cancel(turn):
         raise RefusedError("This turn is already over", ErrorCode.REQUEST_CONFLICT, {"request_id": turn.request_id})

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from pydantic import Field
 from pydantic_core import from_json
 
-from accord.engine import KeptTurn, LiveTurn
+from accord.engine import LiveTurn, StoredTurn
 from accord.errors import AccordError, ErrorCode, InvalidMessageError, RefusedError
 from accord.servers.http.assist import MAX_ID
 from accord.servers.http.body import read_request, too_large
@@ -179,7 +179,7 @@ class _Connection:
         if len(self._reading) >= MAX_TURNS:
             raise RefusedError(f"One connection reads {MAX_TURNS} turns at most", ErrorCode.UNAVAILABLE, {})
 
-    def _read(self, turn: LiveTurn | KeptTurn, after: int) -> None:
+    def _read(self, turn: LiveTurn | StoredTurn, after: int) -> None:
         """Send this turn's packets from now on; whoever asks again while it is being sent is sent nothing twice."""
         if turn.request_id in self._reading:
             return
@@ -187,7 +187,7 @@ class _Connection:
         self._reading[turn.request_id] = task
         task.add_done_callback(lambda _: self._reading.pop(turn.request_id, None))
 
-    async def _pump(self, turn: LiveTurn | KeptTurn, after: int) -> None:
+    async def _pump(self, turn: LiveTurn | StoredTurn, after: int) -> None:
         # Who is gone is noticed by whoever waits for the next frame.
         with suppress(ClientGoneError):
             try:
