@@ -146,6 +146,15 @@ def print_listed(title: str, lines: Iterable[str]) -> None:
         print(f"  {line}")
 
 
+def print_turns() -> None:
+    """Trace real turns, and print what they pass through."""
+    from scripts.traced_turns import trace_json_turn, trace_streamed_word  # noqa: PLC0415 - loads the whole package
+
+    turn, word = trace_json_turn(), trace_streamed_word()
+    print(f"a JSON turn: functions, modules, layers     {len(turn.functions)}, {len(turn.modules)}, {turn.switches}")
+    print(f"a streamed word: functions, generators      {len(word.functions)}, {word.generators}")
+
+
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description="Print how the source is cut and worded.")
@@ -179,6 +188,8 @@ def main() -> None:
     print(f"class names defined more than once          {len(doubles)}")
     print(f"comment lines                               {comments}, {100 * comments / max(lines, 1):.1f} %")
     print(f"dialect words in identifiers                {sum(words.values())}")
+    if not arguments.static and not arguments.package:
+        print_turns()
     if arguments.list:
         print_listed("Files under 25 code lines", (f"{m.code_lines:3} {m.name}" for m in small))
         print_listed("Modules with exactly one importer", (m.name for m in lonely))
