@@ -13,7 +13,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from accord.agents.relay import relay
-from accord.backends.scripted import ScriptedBackend
+from accord.backends.scripted import Pause, ScriptedBackend
 from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.servers.http.app import Application
@@ -23,7 +23,8 @@ from accord.stores.memory import MemoryStore
 from accord.wire.routes import ASSIST_PATH
 
 SOURCE: Final = str(Path(__file__).parent.parent / "src" / "accord")
-WORDS: Final = [f"word{number} " for number in range(40)]
+STREAM: Final = [step for number in range(40) for step in (f"word{number} ", Pause(0.001))]
+"""Words with a pause after each, so that each is sent alone."""
 JSON: Final = b"application/json"
 EVENT_STREAM: Final = b"text/event-stream"
 
@@ -57,13 +58,18 @@ class Passed:
         return sum(1 for code in self.functions if code.co_flags & inspect.CO_ASYNC_GENERATOR)
 
 
-def make_application(words: list[str]) -> Application:
-    """The relay agent over HTTP with the observers of `accord serve`, on a backend that streams these words."""
+def make_application(script: list[str | Pause]) -> Application:
+    """The relay agent over HTTP with the observers of `accord serve`, on a backend that plays this script."""
     logging.getLogger("accord").addHandler(logging.NullHandler())
-    backend = ScriptedBackend("scripted", [words], {"streaming": "native"})
+    backend = ScriptedBackend("scripted", [script], {"streaming": "native"})
     watch = Watch(Metrics(version="1"), Log(), Traces())
     sessions = Sessions(Engine(relay, Dispatcher([backend])), MemoryStore(), ended=watch.turn_ended)
     return Application(Service(sessions, ServerConfig(port=0), OpenGate(), watch, "1"), loopback_only=True)
+
+
+def ignore(body: bytes) -> None:
+    """Do nothing with a part of an answer."""
+    del body
 
 
 async def send_request(application: Application, accept: bytes, sent: Callable[[bytes], None]) -> None:
@@ -98,9 +104,9 @@ async def send_request(application: Application, accept: bytes, sent: Callable[[
     await application(scope, receive, send)
 
 
-async def with_application(words: list[str], run: Callable[[Application], Coroutine[Any, Any, None]]) -> None:
+async def with_application(script: list[str | Pause], run: Callable[[Application], Coroutine[Any, Any, None]]) -> None:
     """Run something while the application is started."""
-    application = make_application(words)
+    application = make_application(script)
     started, stop = asyncio.Event(), asyncio.Event()
 
     async def receive() -> dict[str, str]:
@@ -110,7 +116,8 @@ async def with_application(words: list[str], run: Callable[[Application], Corout
         return {"type": "lifespan.shutdown"}
 
     async def send(message: Any) -> None:
-        assert "failed" not in message["type"], message
+        if message["type"].endswith(".failed"):
+            raise RuntimeError(message["message"])
         started.set()
 
     lifespan = asyncio.create_task(application({"type": "lifespan"}, receive, send))
@@ -126,9 +133,9 @@ def trace_json_turn() -> Passed:
 
     async def run(application: Application) -> None:
         for _ in range(3):
-            await send_request(application, JSON, lambda body: None)
+            await send_request(application, JSON, ignore)
         sys.setprofile(passed)
-        await send_request(application, JSON, lambda body: None)
+        await send_request(application, JSON, ignore)
         sys.setprofile(None)
 
     asyncio.run(with_application(["Hello"], run))
@@ -141,7 +148,7 @@ def trace_streamed_word() -> Passed:
     first, last = b"word19 ", b"word20 "
 
     async def run(application: Application) -> None:
-        await send_request(application, EVENT_STREAM, lambda body: None)
+        await send_request(application, EVENT_STREAM, ignore)
 
         def sent(body: bytes) -> None:
             if first in body:
@@ -152,5 +159,5 @@ def trace_streamed_word() -> Passed:
         await send_request(application, EVENT_STREAM, sent)
         sys.setprofile(None)
 
-    asyncio.run(with_application(WORDS, run))
+    asyncio.run(with_application(STREAM, run))
     return passed
