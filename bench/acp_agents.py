@@ -11,7 +11,7 @@ from typing import Any
 from accord.agent import Agent, Turn, Yielded
 from accord.core.prompt import ContentValidator
 from accord.core.rpc import Call
-from accord.stdio import Connection, RpcError, own_pipes
+from accord.stdio import RpcConnection, RpcError, open_stdio
 
 corridor = Agent(name="corridor")
 
@@ -45,8 +45,8 @@ async def ours() -> None:
             await connection.notify("session/update", {"sessionId": params["sessionId"], "update": update})
         return {"stopReason": "end_turn"}
 
-    reader, sink = await own_pipes()
-    connection = Connection(reader, sink, on_call=answer)
+    reader, sink = await open_stdio()
+    connection = RpcConnection(reader, sink, on_call=answer)
     await connection.run()
     await sink.finish()
 

@@ -12,11 +12,11 @@ import msgspec
 from acp.schema import PromptRequest
 
 from accord.core.prompt import ContentValidator
-from accord.core.work.conversation import converse
-from accord.core.work.emulation.choose import choose
-from accord.core.work.emulation.run import Emulated
+from accord.core.work.conversation import build_order
+from accord.core.work.emulation.choose import choose_emulations
+from accord.core.work.emulation.run import EmulationRun
 from accord.core.work.negotiate import generate_report, negotiate
-from accord.core.work.plan import Candidate, PlanConfig, forgo, plan
+from accord.core.work.plan import Candidate, PlanConfig, plan, remove_unsupported
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirements
 from accord.wire.plan import Plan
 from accord.wire.work import WorkOrder
@@ -145,13 +145,13 @@ def planning() -> None:
     candidate, config = Candidate("a", CapabilityManifest.model_validate({"streaming": "native"})), PlanConfig()
 
     def asked() -> WorkOrder:
-        return converse(prompt="hi", content=(), history=(), system=None, stream=True)
+        return build_order(prompt="hi", content=(), history=(), system=None, stream=True)
 
     def whole() -> None:
         order = asked()
         outcome = planned(order)
-        chosen = choose(config.emulation, [rescue.capability for rescue in outcome.rescues])
-        Emulated(forgo(order, [loss.capability for loss in outcome.offer.losses]), chosen.emulations)
+        chosen = choose_emulations(config.emulation, [rescue.capability for rescue in outcome.rescues])
+        EmulationRun(remove_unsupported(order, [loss.capability for loss in outcome.offer.losses]), chosen.emulations)
 
     def planned(order: WorkOrder) -> Plan:
         outcome = plan(order, None, [candidate], config)
@@ -165,7 +165,7 @@ def planning() -> None:
     everything = min(timed(whole) for _ in range(ROUNDS * 100))
     print("\na streaming question, one backend")
     print(f"  plan: cold {cold * 1e6:.1f} µs, again {again * 1e6:.1f} µs")
-    print(f"  converse + plan + choose + forgo + Emulated: {everything * 1e6:.1f} µs, goal ≤ 60")
+    print(f"  order, plan, emulations and run together: {everything * 1e6:.1f} µs, goal ≤ 60")
 
 
 def interleaved(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:

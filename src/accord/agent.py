@@ -19,7 +19,7 @@ from accord.core.output.agent_work import (
 from accord.core.output.profile import ClientProfile, profile_client
 from accord.core.prompt.verdict import Declared, declare
 from accord.core.vocabulary import unknown_name
-from accord.core.work.conversation import message_of, result_of
+from accord.core.work.conversation import assistant_message, tool_result_message
 from accord.errors import AgentError, UsageError
 from accord.ports import Clock
 from accord.wire.acp.content import ContentBlock
@@ -161,7 +161,7 @@ class Answer:
     @property
     def message(self) -> ConversationMessage:
         """What came so far, as the model's own message: `follow` gives it back, with what its tools answered."""
-        return message_of(self._came)
+        return assistant_message(self._came)
 
     async def text(self) -> str:
         """The whole text."""
@@ -266,7 +266,7 @@ class Turn:
         self, call: ToolCallPiece, content: str | Sequence[MessagePart], *, is_error: bool = False
     ) -> ConversationMessage:
         """What the agent's tool answers to this call, for `follow`."""
-        return result_of(call, content, is_error=is_error)
+        return tool_result_message(call, content, is_error=is_error)
 
     def progress(self, label: str, share: float | None = None, *, status: str = "running") -> PresentationEvent:
         """How far a piece of work has come."""

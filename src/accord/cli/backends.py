@@ -19,7 +19,7 @@ from accord.cli.negotiate import as_object, judge
 from accord.cli.options import ConfigOption, TrustOption, load
 from accord.config import LoadedConfig
 from accord.config.probed import keep_probed
-from accord.core.work.derive import BECAUSE, PARAMETERS
+from accord.core.work.derive import PARAMETERS, REASONS
 from accord.core.work.negotiate import negotiate
 from accord.errors import BackendError, UsageError
 from accord.ports import Backend, KnownBackend, LivingBackend, SystemClock, Testimony
@@ -31,7 +31,7 @@ from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
 # Looks at every backend at once: whether it can be reached, whose word its manifest is, what nobody knows of it.
 
-ASKED_FOR: Final = tuple(dict.fromkeys(map(str, (*BECAUSE, Capability.SYSTEM_MESSAGE, *PARAMETERS.values()))))
+ASKED_FOR: Final = tuple(dict.fromkeys(map(str, (*REASONS, Capability.SYSTEM_MESSAGE, *PARAMETERS.values()))))
 """What work can need of a backend; what nobody says of these is unknown."""
 WHOSE: Final = ("operator", "probe", "endpoint", "facts", "API")
 NONE: Final = (

@@ -58,7 +58,7 @@ def _trace_path(trace: Path | None, mode: str) -> Path | None:
 async def _run(command: list[str], mode: "Mode", trace: Path | None, *, full: bool) -> int:
     from accord.acp_tools.proxy import NoTrace, Proxy, TraceFile  # noqa: PLC0415
     from accord.acp_tools.proxy.guard import Guard, Mode  # noqa: PLC0415
-    from accord.stdio import PeerFailedError, own_pipes, start_peer  # noqa: PLC0415
+    from accord.stdio import PeerStartError, open_stdio, start_peer  # noqa: PLC0415
 
     try:
         recorder = NoTrace() if trace is None else TraceFile(trace, full=full)
@@ -68,7 +68,7 @@ async def _run(command: list[str], mode: "Mode", trace: Path | None, *, full: bo
         print(f"accord: {trace} is being written; this conversation goes to {recorder.path}", file=sys.stderr)
     try:
         peer = await start_peer(command, keep_stderr=False)
-    except PeerFailedError as error:
+    except PeerStartError as error:
         print(f"accord: {error}", file=sys.stderr)
         cause = error.__cause__
         return NOT_FOUND if isinstance(cause, OSError) and cause.errno == errno.ENOENT else NOT_STARTED
@@ -77,7 +77,7 @@ async def _run(command: list[str], mode: "Mode", trace: Path | None, *, full: bo
         if mode is Mode.ADAPT:
             # Only the user may look into it, and it goes when the agent does.
             folder = stack.enter_context(TemporaryDirectory(prefix="accord-", ignore_cleanup_errors=True))
-        reader, sink = await own_pipes()
+        reader, sink = await open_stdio()
         guard = Guard(mode, folder=folder)
         place = None if folder is None else Path(folder)
         ended = await Proxy(reader, sink, peer, guard, trace=recorder, folder=place, report=Reporter()).run()

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from accord.core.work.negotiate import Recall
+from accord.core.work.negotiate import IdentityCache
 from accord.wire.emulation import LOSSES
 
 
@@ -48,7 +48,7 @@ def _answered(party: Any, candidates: Any) -> Mapping[str, Any]:
     if isinstance(party, msgspec.Raw):
         # The same texts are in the receipts of many turns: they are decoded once.
         decode = msgspec.json.decode
-        return _ANSWERED.answer((party, candidates), (), lambda: _described(decode(party), decode(candidates)))
+        return _ANSWERED.get_or_compute((party, candidates), (), lambda: _described(decode(party), decode(candidates)))
     return _NOBODY if party is None else _described(party, candidates or ())
 
 
@@ -95,4 +95,4 @@ def _lost_by_emulation(record: Mapping[str, Any] | None) -> list[dict[str, Any]]
 
 
 _NOBODY: Final[Mapping[str, Any]] = {}
-_ANSWERED: Final = Recall[Mapping[str, Any]]()
+_ANSWERED: Final = IdentityCache[Mapping[str, Any]]()

@@ -9,16 +9,17 @@ from typing import Any, Final, cast
 
 from accord.agent import Question, Turn
 from accord.core.sizes import AnswerSize, SizeLimits
-from accord.core.work.conversation import converse
-from accord.core.work.emulation.choose import EmulationSettings, choose, performed_name
-from accord.core.work.emulation.describe_images import Describing
-from accord.core.work.emulation.run import Emulated, Failed, Stage
-from accord.core.work.emulation.structured_output import check_for
-from accord.core.work.plan import Candidate, PlanConfig, forgo, plan
+from accord.core.work.conversation import build_order
+from accord.core.work.emulation.choose import EmulationSettings, choose_emulations
+from accord.core.work.emulation.describe_images import ImageDescriber
+from accord.core.work.emulation.run import EmulationFailure, EmulationRun, EmulationStage
+from accord.core.work.emulation.structured_output import output_check
+from accord.core.work.plan import Candidate, PlanConfig, plan, remove_unsupported
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, KnownBackend, SystemClock
 from accord.wire.acp.content import ContentBlock
+from accord.wire.capability import canonical_name
 from accord.wire.emulation import EmulationRecord
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import AnyPiece, WorkOrder
@@ -146,14 +147,16 @@ class Dispatcher:
         if turn.failure is not None:
             raise _raised(turn, turn.failure)
 
-    def _prepare(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> Emulated:
+    def _prepare(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> EmulationRun:
         rescued = [rescue.capability for rescue in offer.rescues]
-        chosen = choose(self._config.emulation, rescued, settings)
-        order = forgo(order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet])
-        check = check_for(order, settings.max_retries)
+        chosen = choose_emulations(self._config.emulation, rescued, settings)
+        order = remove_unsupported(
+            order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
+        )
+        check = output_check(order, settings.max_retries)
         # Whoever stands in for a capability judges the answer itself.
-        checks = () if check is None or check.capability in map(performed_name, rescued) else (check,)
-        return Emulated(order, (*chosen.emulations, *checks))
+        checks = () if check is None or check.capability in map(canonical_name, rescued) else (check,)
+        return EmulationRun(order, (*chosen.emulations, *checks))
 
     async def _described(
         self, offer: Offer, order: WorkOrder, record: WorkRecord, patience: Patience
@@ -162,7 +165,7 @@ class Dispatcher:
         if self._settings.describe_images_with is None or not offer.rescues:
             return self._settings
         if record.described is None:
-            showing = Describing(order, offer.rescues, self._settings, self.candidates())
+            showing = ImageDescriber(order, offer.rescues, self._settings, self.candidates())
             try:
                 await self._show(showing, patience)
             finally:  # a turn that is cancelled meanwhile has shown images all the same
@@ -170,7 +173,7 @@ class Dispatcher:
             record.described = showing.settings() if showing.settings().image_effects else None
         return record.described or self._settings
 
-    async def _show(self, showing: Describing, patience: Patience) -> None:
+    async def _show(self, showing: ImageDescriber, patience: Patience) -> None:
         waited = patience.wait(showing.by)
         while to_send := showing.next_order():
             size = AnswerSize(showing.by, self._size_limits)
@@ -186,11 +189,11 @@ class Dispatcher:
                 self._remember(showing.by, error)
                 showing.give_up(error.message)
 
-    def _judge(self, backend: str, turn: Emulated) -> None:
+    def _judge(self, backend: str, turn: EmulationRun) -> None:
         """Count answers that contradict the manifest; one that fits clears the count, until it was reached."""
         for check in turn.checks:
             self._contradictions[backend, check] += turn.contradicted[check]
-            if turn.stage is Stage.DONE and check not in self.contradicted_by(backend):
+            if turn.stage is EmulationStage.DONE and check not in self.contradicted_by(backend):
                 self._contradictions[backend, check] = 0
 
     def _remember(self, backend: str, error: AccordError) -> None:
@@ -198,7 +201,7 @@ class Dispatcher:
             self._refused.setdefault(backend, set()).add(error.refused)
 
 
-def _raised(turn: Emulated, failure: Failed) -> AccordError:
+def _raised(turn: EmulationRun, failure: EmulationFailure) -> AccordError:
     """The error for a turn that did not succeed."""
     details = {"attempts": failure.attempts}
     if failure.code is ErrorCode.BACKEND_FAILED:
@@ -228,7 +231,7 @@ class Questions:
         """The answer to this question of this turn, piece by piece."""
         record = WorkRecord()
         self.records.append(record)
-        order = converse(
+        order = build_order(
             prompt=question.prompt if question.prompt is not None else turn.text,
             content=_content(turn, question),
             history=turn.history,

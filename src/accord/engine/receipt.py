@@ -9,7 +9,7 @@ import msgspec
 
 from accord.core.output.profile import ClientProfile, profile_client
 from accord.core.receipt import canonical, digest_object
-from accord.core.work.negotiate import Recall
+from accord.core.work.negotiate import IdentityCache
 from accord.engine.dispatch import WorkRecord
 from accord.engine.engine import Engine, RunningTurn
 from accord.errors import AccordError, ErrorCode, RefusedError, TurnCancelledError
@@ -92,7 +92,7 @@ def receipt_members(
 ) -> dict[str, Any]:
     """Everything the receipt of this turn says."""
     request, account = turn.request, turn.adapter.report_json()
-    agent = _AGENTS.answer((engine.party,), (), lambda: _written(engine.party.dump()))
+    agent = _AGENTS.get_or_compute((engine.party,), (), lambda: _written(engine.party.dump()))
     client = {name: account[name] for name in ("declared", "assumed") if name in account}
     plan_ms = round(sum([question.plan_ms for question in turn.work]), 3)
     timings = {"plan_ms": plan_ms, "total_ms": turn.duration_ms, "first_packet_ms": turn.first_packet_ms}
@@ -131,7 +131,7 @@ def interrupted_members(
 def negotiated_by(engine: Engine, declared: ClientCapabilities | None) -> dict[str, Any]:
     """What holds for a session: the content its agent takes, and what its client is taken to show."""
     client = profile_client(declared)
-    return _NEGOTIATED.answer((engine.party, client), (), lambda: _negotiated(engine, client))
+    return _NEGOTIATED.get_or_compute((engine.party, client), (), lambda: _negotiated(engine, client))
 
 
 def _negotiated(engine: Engine, client: ClientProfile) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def _work(account: WorkRecord, engine: Engine) -> dict[str, Any]:
     if outcome is None:
         return Work(fallbacks=fallbacks).dump()
     # The same needs give the very same plan, so what a receipt says of it is taken down once.
-    decided = _DECIDED.answer((outcome,), (), lambda: _decided(outcome))
+    decided = _DECIDED.get_or_compute((outcome,), (), lambda: _decided(outcome))
     if not isinstance(outcome, Plan):
         return Work.trusted(fallbacks=fallbacks).dump() | decided
     happened = Work.trusted(fallbacks=fallbacks, emulations=account.emulation, usage=account.usage).dump()
@@ -233,7 +233,7 @@ def _backend(name: str | None, engine: Engine) -> dict[str, msgspec.Raw]:
 
     # Evidence may change while the manifest stays the very same: it is a part of the question.
     return {
-        "backend": _BACKENDS.answer(
+        "backend": _BACKENDS.get_or_compute(
             (manifest, evidence), (), written, (backend.name, model, *refused, "", *contradicted)
         )
     }
@@ -244,7 +244,7 @@ def _written(value: Any) -> msgspec.Raw:
 
 
 _NOBODY: Final[Mapping[str, Testimony]] = {}
-_AGENTS: Final = Recall[msgspec.Raw]()
-_BACKENDS: Final = Recall[msgspec.Raw]()
-_DECIDED: Final = Recall[dict[str, msgspec.Raw]]()
-_NEGOTIATED: Final = Recall[dict[str, Any]]()
+_AGENTS: Final = IdentityCache[msgspec.Raw]()
+_BACKENDS: Final = IdentityCache[msgspec.Raw]()
+_DECIDED: Final = IdentityCache[dict[str, msgspec.Raw]]()
+_NEGOTIATED: Final = IdentityCache[dict[str, Any]]()

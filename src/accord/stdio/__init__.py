@@ -1,16 +1,16 @@
 """How programs talk over pipes: a JSON-RPC connection, and peers that are started. Knows no protocol above JSON-RPC."""
 
-from accord.stdio.connection import Connection, PeerGoneError, RpcError, Sink
-from accord.stdio.pipes import own_pipes
-from accord.stdio.process import Peer, PeerFailedError, start_peer
+from accord.stdio.connection import PeerGoneError, RpcConnection, RpcError, Sink
+from accord.stdio.pipes import open_stdio
+from accord.stdio.process import Peer, PeerStartError, start_peer
 
 __all__ = [
-    "Connection",
     "Peer",
-    "PeerFailedError",
     "PeerGoneError",
+    "PeerStartError",
+    "RpcConnection",
     "RpcError",
     "Sink",
-    "own_pipes",
+    "open_stdio",
     "start_peer",
 ]

@@ -90,7 +90,7 @@ class _Batch:
             self._write(b"[" + b",".join(self._lines) + b"]\n")
 
 
-class Connection:
+class RpcConnection:
     """One peer. `on_call` gives the result of a call or raises `RpcError`; `on_notice` must not wait.
 
     When the peer ends the connection, calls that still run have `grace_s` to be answered.

@@ -91,7 +91,7 @@ class PipeReader(asyncio.StreamReader):
         return data
 
 
-async def own_pipes() -> tuple[asyncio.StreamReader, PipeSink]:
+async def open_stdio() -> tuple[asyncio.StreamReader, PipeSink]:
     """Standard input to read and standard output to write, whatever they are: pipes, files, terminals."""
     incoming, outgoing = os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno())
     sys.stdout.flush()

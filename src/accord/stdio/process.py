@@ -16,7 +16,7 @@ LAST_WORDS_S: Final = 0.5
 LIMIT: Final = 1024 * 1024
 
 
-class PeerFailedError(Exception):
+class PeerStartError(Exception):
     """The program could not be started."""
 
 
@@ -84,7 +84,7 @@ async def start_peer(
     cwd: str | None = None,
     keep_stderr: bool = True,
 ) -> Peer:
-    """The program, started; raises `PeerFailedError` with one sentence if it cannot be."""
+    """The program, started; raises `PeerStartError` with one sentence if it cannot be."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -98,5 +98,5 @@ async def start_peer(
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise PeerFailedError(f"{command[0]} cannot be started: {reason}") from error
+        raise PeerStartError(f"{command[0]} cannot be started: {reason}") from error
     return Peer(process)

@@ -9,7 +9,7 @@ import pytest
 
 from accord.acp_tools.inspect import CHECKS, InspectSettings, inspect_agent
 from accord.acp_tools.inspect.line_checks import LINES as LINE_CHECKS
-from accord.stdio import PeerFailedError
+from accord.stdio import PeerStartError
 from accord.wire.inspection import InspectionReport, Result
 
 MISBEHAVING_AGENT = str(Path(__file__).parent / "misbehaving_agent.py")
@@ -202,7 +202,7 @@ while True:
 
 
 def test_a_program_that_does_not_exist_is_one_sentence():
-    with pytest.raises(PeerFailedError, match=r"^no-such-agent cannot be started: "):
+    with pytest.raises(PeerStartError, match=r"^no-such-agent cannot be started: "):
         asyncio.run(inspect_agent(InspectSettings(("no-such-agent",))))
 
 

@@ -12,7 +12,7 @@ from accord.backends.gemini import Gemini
 from accord.backends.gemini.answer import made_id
 from accord.backends.gemini.request import GIVES, LACKS
 from accord.backends.model_api import CannotCarry
-from accord.core.work.derive import CARRIED, PARAMETERS
+from accord.core.work.derive import PARAMETERS, PART_REASONS
 from accord.wire.conversation import (
     AudioPart,
     Conversation,
@@ -165,13 +165,13 @@ def test_whatever_a_conversation_carries_is_carried():
         ResourcePart(uri="file:///a.bin", data="aa"),
     ]
     body_of(talk(said("user", *everything), said("tool", ToolResultPart(tool_use_id="a", content=everything))))
-    assert not set(LACKS) & set(CARRIED)
+    assert not set(LACKS) & set(PART_REASONS)
     assert not set(LACKS) & set(GIVES)
 
 
 def test_the_api_speaks_of_whatever_does_not_hang_on_the_model():
     on_the_model = {"image_input", "audio", "pdf_input", "frequency_penalty", "presence_penalty"}
-    asked_for = {*PARAMETERS.values(), *CARRIED, "streaming", "system_message", "stop_sequences"}
+    asked_for = {*PARAMETERS.values(), *PART_REASONS, "streaming", "system_message", "stop_sequences"}
     assert {*GIVES, *LACKS} == asked_for - on_the_model
     assert all(LACKS.values())
 

@@ -13,7 +13,7 @@ from accord.backends.model_api import CannotCarry, ModelApi
 from accord.backends.openai.chat import OpenAiChat, max_tokens_field
 from accord.backends.openai.parts import allows_strict, file_name, schema_name
 from accord.backends.openai.responses import OpenAiResponses
-from accord.core.work.derive import PARAMETERS, derive_needs, own_needs
+from accord.core.work.derive import PARAMETERS, derive_extension_needs, derive_needs
 from accord.wire.conversation import ResourcePart
 from accord.wire.work import WorkOrder
 from tests.backends.models import openai_account as account
@@ -155,7 +155,9 @@ def test_an_api_refuses_exactly_what_it_says_it_lacks(api: ModelApi, capability:
 
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
 def test_an_api_speaks_of_every_capability_that_does_not_depend_on_the_model(api: ModelApi):
-    needed = {need.capability for asked in NEEDING.values() for need in (*derive_needs(asked), *own_needs(asked))}
+    needed = {
+        need.capability for asked in NEEDING.values() for need in (*derive_needs(asked), *derive_extension_needs(asked))
+    }
     assert needed | {"system_message"} == set(NEEDING)
     assert set(NEEDING) - BY_MODEL - {"audio"} <= api.gives.keys() | api.lacks.keys()
     assert not api.gives.keys() & api.lacks.keys()

@@ -19,7 +19,7 @@ from accord.backends.probe import (
     refusal_of,
     small_pdf,
 )
-from accord.core.work.derive import follows_from
+from accord.core.work.derive import derived_capabilities
 from accord.errors import BackendError
 from accord.wire.manifest import SupportLevel
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
@@ -68,11 +68,11 @@ def test_each_answer_shows_one_thing(capability: str, pieces: Sequence[AnyPiece]
 
 def test_each_question_needs_what_it_asks_about_and_is_small():
     for question in questions({}):
-        needed = follows_from(question.order)
+        needed = derived_capabilities(question.order)
         assert list(needed) in ([question.capability], []), question.capability
         assert question.order.parameters["max_tokens"] <= 2_048
         assert len(question.order.to_json()) < 3_000
-    assert follows_from(plain_question({})) == ()
+    assert derived_capabilities(plain_question({})) == ()
 
 
 def test_what_an_api_cannot_carry_is_not_asked():

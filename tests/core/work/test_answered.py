@@ -1,6 +1,6 @@
 """Pieces of an answer as the message that they were."""
 
-from accord.core.work.conversation import message_of, result_of
+from accord.core.work.conversation import assistant_message, tool_result_message
 from accord.wire.conversation import TextPart, ThinkingPart, ToolResultPart, ToolUsePart
 from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 
@@ -9,7 +9,7 @@ CALL = ToolCallPiece(id="1", name="add", input={"a": 1}, signature="seal of a ca
 
 def test_text_in_pieces_is_one_part_and_keeps_its_place_among_calls():
     pieces = [TextPiece(text="Let me "), TextPiece(text="see."), CALL, TextPiece(text="Then."), EndPiece()]
-    assert message_of(pieces).content == [
+    assert assistant_message(pieces).content == [
         TextPart(text="Let me see."),
         ToolUsePart(id="1", name="add", input={"a": 1}, signature="seal of a call"),
         TextPart(text="Then."),
@@ -24,7 +24,7 @@ def test_a_seal_ends_the_reasoning_that_it_seals():
         ThinkingPiece(text="Then that."),
         ThinkingPiece(text="", signature="two"),
     ]
-    assert message_of(pieces).content == [
+    assert assistant_message(pieces).content == [
         ThinkingPart(text="First, this.", signature="one"),
         ThinkingPart(text="Then that.", signature="two"),
     ]
@@ -36,7 +36,7 @@ def test_reasoning_that_is_not_shown_stands_alone():
         ThinkingPiece(text="", signature="opaque", redacted=True),
         TextPiece(text="Yes."),
     ]
-    assert message_of(pieces).content == [
+    assert assistant_message(pieces).content == [
         ThinkingPart(text="Hm."),
         ThinkingPart(text="", signature="opaque", redacted=True),
         TextPart(text="Yes."),
@@ -44,8 +44,8 @@ def test_reasoning_that_is_not_shown_stands_alone():
 
 
 def test_a_result_belongs_to_its_call():
-    told = result_of(CALL, "2", is_error=True)
+    told = tool_result_message(CALL, "2", is_error=True)
     assert told.content == [ToolResultPart(tool_use_id="1", content=[TextPart(text="2")], is_error=True)]
-    assert result_of(CALL, [TextPart(text="2")]).content == [
+    assert tool_result_message(CALL, [TextPart(text="2")]).content == [
         ToolResultPart(tool_use_id="1", content=[TextPart(text="2")])
     ]

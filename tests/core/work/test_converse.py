@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.core.work.conversation import converse, part_of
-from accord.core.work.plan import forgo
+from accord.core.work.conversation import build_order, part_of
+from accord.core.work.plan import remove_unsupported
 from accord.wire.acp.content import ContentBlock
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.manifest import CapabilityRequirement, CapabilityRequirements, MinSupport
@@ -16,7 +16,7 @@ IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
 
 def test_system_history_prompt_and_content_are_all_there():
-    order = converse(
+    order = build_order(
         prompt="What is it?",
         content=[ContentBlock.model_validate(IMAGE)],
         history=[ChatMessage(role=Role.USER, content="before"), ChatMessage(role=Role.ASSISTANT, content="yes")],
@@ -59,13 +59,13 @@ ASKED: dict[str, Any] = {
 
 @pytest.mark.parametrize("asked", [{}, ASKED])
 def test_an_order_is_made_in_one_go_and_is_what_reading_it_would_give(asked: dict[str, Any]):
-    order = converse(prompt="a", content=[ContentBlock.model_validate(IMAGE)], history=[], system="b", **asked)
+    order = build_order(prompt="a", content=[ContentBlock.model_validate(IMAGE)], history=[], system="b", **asked)
     assert WorkOrder.parse(order.to_json()) == order
     assert {name: getattr(order, name) for name in asked} == asked
 
 
 def test_an_order_shares_no_list_with_another():
-    first, second = (converse(prompt="a", content=[], history=[], system=None) for _ in range(2))
+    first, second = (build_order(prompt="a", content=[], history=[], system=None) for _ in range(2))
     first.stop_sequences.append("END")
     first.requirements.required.append(ASKED["requirements"].required[0])
     assert second.stop_sequences == []
@@ -76,13 +76,13 @@ def test_an_order_shares_no_list_with_another():
 def test_words_of_an_agent_that_are_no_text_are_refused(wrong: dict[str, Any]):
     words: dict[str, Any] = {"prompt": "a", "system": None, **wrong}
     with pytest.raises(ValidationError, match="valid string"):
-        converse(content=[], history=[], **words)
+        build_order(content=[], history=[], **words)
 
 
 def test_what_is_forgone_is_not_sent_and_the_conversation_says_so():
-    order = converse(prompt="Look", content=[ContentBlock.model_validate(IMAGE)], history=[], system=None)
+    order = build_order(prompt="Look", content=[ContentBlock.model_validate(IMAGE)], history=[], system=None)
     order = order.model_copy(update={"stream": True, "stop_sequences": ["END"]})
-    left = forgo(order, ["vision", "streaming", "stop_sequences"])
+    left = remove_unsupported(order, ["vision", "streaming", "stop_sequences"])
     assert [part.dump() for part in left.conversation.messages[0].content] == [
         {"type": "text", "text": "Look"},
         {"type": "text", "text": "[An image was sent that cannot be passed on]"},
@@ -98,9 +98,12 @@ def test_forgoing_reaches_into_the_results_of_tools():
         "content": [{"type": "image", "media_type": "image/png", "data": ""}],
     }
     order = WorkOrder.model_validate({"conversation": {"messages": [{"role": "tool", "content": [result]}]}})
-    assert forgo(order, ["image_input"]).conversation.messages[0].content[0].dump()["content"][0]["type"] == "text"
+    assert (
+        remove_unsupported(order, ["image_input"]).conversation.messages[0].content[0].dump()["content"][0]["type"]
+        == "text"
+    )
 
 
 def test_forgoing_nothing_changes_nothing():
-    order = converse(prompt="a", content=[], history=[], system=None)
-    assert forgo(order, []) == order
+    order = build_order(prompt="a", content=[], history=[], system=None)
+    assert remove_unsupported(order, []) == order

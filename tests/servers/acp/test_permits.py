@@ -9,7 +9,7 @@ from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_ques
 from accord.servers.acp.permits import TurnPermits
 from accord.servers.acp.sessions import OpenSession
 from accord.servers.acp.updates import TurnUpdates
-from accord.stdio import Connection
+from accord.stdio import RpcConnection
 from accord.wire.agent_work import Permission
 
 QUESTION = build_permission_question("Go?", "1", (), {}, ALLOW_OR_REJECT)
@@ -37,7 +37,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.pipe, self.reader = Pipe(), asyncio.StreamReader()
-        self.connection = Connection(self.reader, self.pipe, grace_s=5)
+        self.connection = RpcConnection(self.reader, self.pipe, grace_s=5)
         self.reading = asyncio.create_task(self.connection.run())
         self.session = OpenSession("s", "/")
         updates = TurnUpdates("s", "own", is_draft=True)

@@ -16,7 +16,7 @@ from accord.acp_tools.inspect.probe import Check
 from accord.acp_tools.inspect.replies import ECHOES, NO_RESULT
 from accord.acp_tools.inspect.run import NO_HANDSHAKE, OnProgress
 from accord.errors import UsageError
-from accord.stdio import PeerFailedError
+from accord.stdio import PeerStartError
 from accord.terminal import Cell, Console, format_count, styled
 from accord.wire.inspection import DeclaredCapability, Finding, InspectionReport, Level, Result
 
@@ -69,7 +69,7 @@ def run_with_progress(settings: InspectSettings, checks: Sequence[Check]) -> Ins
     console = Console(stderr=True)
     try:
         return _run_drawn(settings, checks, console) if console.is_terminal else _run_plain(settings, checks, console)
-    except PeerFailedError as error:
+    except PeerStartError as error:
         raise UsageError(str(error)) from None
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None

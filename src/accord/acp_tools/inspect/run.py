@@ -10,7 +10,7 @@ from accord.acp_tools.inspect.probe import AgentProbe, Check, InspectSettings, N
 from accord.acp_tools.inspect.replies import Answered, CheckOutcome, shorten, skipped, tell
 from accord.acp_tools.inspect.session_checks import HANDSHAKE, LIFE
 from accord.errors import UsageError
-from accord.stdio import PeerFailedError
+from accord.stdio import PeerStartError
 from accord.wire.inspection import Finding, InspectionReport, Level
 
 # Every check, in the order in which they run; each file holds those of one kind.
@@ -40,7 +40,7 @@ def _quietly(_: Check, __: Finding | None) -> None:
 async def inspect_agent(
     settings: InspectSettings, checks: Sequence[Check] = CHECKS, *, on_progress: OnProgress = _quietly
 ) -> InspectionReport:
-    """What these checks find in the agent; raises `PeerFailedError` if it cannot be started at all."""
+    """What these checks find in the agent; raises `PeerStartError` if it cannot be started at all."""
     probe = AgentProbe(settings)
     try:
         await probe.open()
@@ -71,7 +71,7 @@ async def _outcome(probe: AgentProbe, check: Check) -> CheckOutcome:
         return skipped(why)
     try:
         return await check.ask(probe)
-    except PeerFailedError as error:  # it could be started before: the machine's fault, not the agent's
+    except PeerStartError as error:  # it could be started before: the machine's fault, not the agent's
         return skipped(str(error))
     finally:
         await probe.settle(check.id, is_grave=check.level is not Level.MAY)

@@ -15,7 +15,7 @@ from accord.backends.acp.policy import Policy
 from accord.core.output.insertion import estimate_chars
 from accord.core.rpc import Notice
 from accord.errors import BackendError
-from accord.stdio import Connection, Peer, PeerFailedError, PeerGoneError, RpcError, start_peer
+from accord.stdio import Peer, PeerGoneError, PeerStartError, RpcConnection, RpcError, start_peer
 from accord.wire.acp.content import ContentBlock
 from accord.wire.acp.initialize import AgentCapabilities, Implementation, InitializeRequest, InitializeResponse
 from accord.wire.acp.rpc import Method
@@ -179,7 +179,7 @@ class AgentProcess:
         self._peer: Peer | None = None
         self._turns: Final[dict[str, Turn]] = {}
         self._tasks: Final[set[asyncio.Task[Any]]] = set()
-        self._connected: Final[asyncio.Future[Connection]] = self.loop.create_future()
+        self._connected: Final[asyncio.Future[RpcConnection]] = self.loop.create_future()
         self._status: Final[asyncio.Future[int | None]] = self.loop.create_future()
         self._life: Final = asyncio.create_task(self._live(pause_s))
         self._greeting: Final = self.spawn(self._greet())
@@ -256,7 +256,7 @@ class AgentProcess:
             if pause_s > 0:
                 await self._timing.wait(pause_s)
             await self._run()
-        except PeerFailedError as error:
+        except PeerStartError as error:
             LOG.warning("%s: %s", self._name, error)
             self._fail(BackendError("The agent cannot be started", retryable=False))
         finally:
@@ -269,7 +269,7 @@ class AgentProcess:
         launch = self._launch
         self._peer = peer = await start_peer(launch.command, environ=launch.environ, cwd=launch.cwd)
         try:
-            connection = Connection(peer.stdout, peer.stdin, on_call=launch.policy.answer, on_notice=self._hear)
+            connection = RpcConnection(peer.stdout, peer.stdin, on_call=launch.policy.answer, on_notice=self._hear)
             self._connected.set_result(connection)
             await connection.run()
         finally:

@@ -12,7 +12,7 @@ from accord.backends.anthropic.answer import MessageReading, explain, read_messa
 from accord.backends.evidence import Evidence, Layer
 from accord.backends.failure import Explained
 from accord.backends.model_api import Asking, Broken, CannotCarry, document_text, link_text
-from accord.core.work.derive import PARAMETERS, PDF, follows_from, needed_for, set_in
+from accord.core.work.derive import PARAMETERS, PDF, capability_for_part, derived_capabilities, parameter_capabilities
 from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
     AnyPart,
@@ -75,7 +75,9 @@ def _written(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart, role
         return _text(link_text(part))
     if isinstance(part, ResourcePart) and part.data is None:
         return _text(document_text(part))
-    raise CannotCarry(needed_for(part) or FILE_INPUT, f"the Messages API takes only text where the {role} speaks")
+    raise CannotCarry(
+        capability_for_part(part) or FILE_INPUT, f"the Messages API takes only text where the {role} speaks"
+    )
 
 
 def _given(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart) -> Block | None:
@@ -207,7 +209,7 @@ def body_of(order: WorkOrder, model: str, manner: Manner) -> dict[str, Any]:
 
 
 def _refuse_what_is_lacking(order: WorkOrder, lacks: Mapping[str, str]) -> None:
-    for needed in (*follows_from(order), *set_in(order)):
+    for needed in (*derived_capabilities(order), *parameter_capabilities(order)):
         if needed in lacks:
             raise CannotCarry(needed, lacks[needed])
 

@@ -13,7 +13,7 @@ from accord.backends.evidence import Evidence, Layer
 from accord.backends.failure import Explained
 from accord.backends.gemini.answer import GeminiReading, explain, is_made, read_whole
 from accord.backends.model_api import Asking, Broken, CannotCarry, document_text, link_text
-from accord.core.work.derive import PARAMETERS, needed_for
+from accord.core.work.derive import PARAMETERS, capability_for_part
 from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
     AnyPart,
@@ -113,7 +113,9 @@ def _declaration(tool: ToolSpec) -> Body:
 
 def _instruction(part: MessagePart) -> Body:
     if (text := _as_text(part)) is None:
-        raise CannotCarry(needed_for(part) or Capability.SYSTEM_MESSAGE, "instructions to Gemini are text only")
+        raise CannotCarry(
+            capability_for_part(part) or Capability.SYSTEM_MESSAGE, "instructions to Gemini are text only"
+        )
     return {"text": text}
 
 

@@ -28,7 +28,7 @@ from accord.backends.openai.parts import (
     schema_name,
     with_parameters,
 )
-from accord.core.work.derive import needed_for
+from accord.core.work.derive import capability_for_part
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,
@@ -254,7 +254,7 @@ def _text(part: AnyPart, speaker: str) -> str:
         case ImagePart() | AudioPart() | ResourcePart():
             if speaker == "a tool":
                 raise CannotCarry("tool_result_media", LACKS["tool_result_media"])
-            raise misplaced(part, needed_for(part) or "", speaker)
+            raise misplaced(part, capability_for_part(part) or "", speaker)
         case ToolUsePart() | ToolResultPart():
             raise misplaced(part, "tool_use", speaker)
         case ThinkingPart():

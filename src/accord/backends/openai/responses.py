@@ -27,7 +27,7 @@ from accord.backends.openai.parts import (
     with_parameters,
 )
 from accord.core.sse import ServerEvent
-from accord.core.work.derive import needed_for
+from accord.core.work.derive import capability_for_part
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,
@@ -400,7 +400,7 @@ def _content(part: AnyPart, role: Role) -> dict[str, Any]:
 
 def _check_place(part: AnyPart, role: Role) -> None:
     """Only users and tools show things; nobody can say sound."""
-    needed = needed_for(part)
+    needed = capability_for_part(part)
     if needed is None:
         return
     if needed in LACKS:

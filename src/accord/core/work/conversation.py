@@ -37,7 +37,7 @@ from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolC
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def converse(  # noqa: PLR0913 - the fields of an order, each by its name
+def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
     *,
     prompt: str,
     content: Sequence[ContentBlock],
@@ -106,7 +106,7 @@ def _message(role: Role, part: TextPart) -> ConversationMessage:
 # it.
 
 
-def message_of(pieces: Iterable[AnyPiece]) -> ConversationMessage:
+def assistant_message(pieces: Iterable[AnyPiece]) -> ConversationMessage:
     """What the assistant said, in the order in which it said it."""
     writing = _Writing()
     for piece in pieces:
@@ -114,7 +114,7 @@ def message_of(pieces: Iterable[AnyPiece]) -> ConversationMessage:
     return ConversationMessage(role=Role.ASSISTANT, content=writing.finish())
 
 
-def result_of(
+def tool_result_message(
     call: ToolCallPiece, content: str | Iterable[MessagePart], *, is_error: bool = False
 ) -> ConversationMessage:
     """What a tool answered to this call."""

@@ -24,7 +24,7 @@ from accord.wire.work import WorkOrder
 
 PDF: Final = "application/pdf"
 
-CARRIED: Final[Mapping[str, str]] = MappingProxyType(
+PART_REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         Capability.IMAGE_INPUT: "the conversation has an image",
         Capability.AUDIO: "the conversation has sound",
@@ -36,7 +36,7 @@ CARRIED: Final[Mapping[str, str]] = MappingProxyType(
 )
 """What follows from the parts of a conversation."""
 
-ASKED: Final[tuple[tuple[Capability, str, Callable[[WorkOrder], bool]], ...]] = (
+FIELD_REASONS: Final[tuple[tuple[Capability, str, Callable[[WorkOrder], bool]], ...]] = (
     (
         Capability.STRUCTURED_OUTPUT_JSON_SCHEMA,
         "the answer must fit a schema",
@@ -66,8 +66,8 @@ PARAMETERS: Final[Mapping[str, Capability]] = MappingProxyType(
 """The parameters of an order that have one meaning everywhere. They are preferred: work goes on without them, and says
 so. Whatever else is among the parameters is the operator's own word to an API, and passed on as it is."""
 
-BECAUSE: Final[Mapping[str, str]] = MappingProxyType(
-    {**CARRIED, **{capability: because for capability, because, _ in ASKED}}
+REASONS: Final[Mapping[str, str]] = MappingProxyType(
+    {**PART_REASONS, **{capability: because for capability, because, _ in FIELD_REASONS}}
 )
 """Why each capability is needed, in the order in which needs are told."""
 
@@ -80,7 +80,7 @@ def derive_needs(order: WorkOrder) -> list[Need]:
     ]
     named = {name for need in stated if need.required for name in (need.capability, ALIASES.get(need.capability))}
     wished = {need.capability for need in stated}
-    derived = [_derived(name) for name in follows_from(order) if name not in named and name not in OWN_MEANINGS]
+    derived = [_derived(name) for name in derived_capabilities(order) if name not in named and name not in OWN_MEANINGS]
     set_up = [
         Need(capability=capability, min_support=MinSupport.EMULATED, required=False, because=f"{parameter} is set")
         for parameter, capability in PARAMETERS.items()
@@ -89,45 +89,45 @@ def derive_needs(order: WorkOrder) -> list[Need]:
     return [*stated, *derived, *set_up]
 
 
-def own_needs(order: WorkOrder) -> list[Need]:
+def derive_extension_needs(order: WorkOrder) -> list[Need]:
     """What this work needs of a backend whose manifest speaks of it; the manifests of others do not."""
-    return [_derived(name) for name in follows_from(order) if name in OWN_MEANINGS]
+    return [_derived(name) for name in derived_capabilities(order) if name in OWN_MEANINGS]
 
 
 def _derived(name: str) -> Need:
     # A model that does not see its earlier reasoning answers all the same, so that is a wish, and told if not granted.
     is_required = name != REASONING_HISTORY
-    return Need(capability=name, min_support=MinSupport.EMULATED, required=is_required, because=BECAUSE[name])
+    return Need(capability=name, min_support=MinSupport.EMULATED, required=is_required, because=REASONS[name])
 
 
-def set_in(order: WorkOrder) -> tuple[Capability, ...]:
+def parameter_capabilities(order: WorkOrder) -> tuple[Capability, ...]:
     """The capabilities that this order would like to have for the sake of its parameters."""
     return tuple(PARAMETERS[name] for name in order.parameters if name in PARAMETERS) if order.parameters else ()
 
 
-def follows_from(order: WorkOrder) -> tuple[str, ...]:
+def derived_capabilities(order: WorkOrder) -> tuple[str, ...]:
     """The capabilities that this order calls for by what it carries and asks for, whatever it states."""
-    found: set[str] = {capability for capability, _, is_asked in ASKED if is_asked(order)}
+    found: set[str] = {capability for capability, _, is_asked in FIELD_REASONS if is_asked(order)}
     for message in order.conversation.messages:
         for part in message.content:
             if part.__class__ is not TextPart:  # most parts by far, and no need follows from them
                 _add_carried(part, found)
-    return tuple(capability for capability in BECAUSE if capability in found)
+    return tuple(capability for capability in REASONS if capability in found)
 
 
 def _add_carried(part: MessagePart, found: set[str]) -> None:
     if isinstance(part, ToolResultPart):
         for inner in part.content:
-            if needed_for(inner) is not None:
+            if capability_for_part(inner) is not None:
                 found.add(TOOL_RESULT_MEDIA)
             _add_carried(inner, found)
     elif isinstance(part, ThinkingPart):
         found.add(REASONING_HISTORY)
-    elif (needed := needed_for(part)) is not None:
+    elif (needed := capability_for_part(part)) is not None:
         found.add(needed)
 
 
-def needed_for(part: MessagePart) -> str | None:
+def capability_for_part(part: MessagePart) -> str | None:
     """The capability that makes this part readable; text needs none."""
     if isinstance(part, ImagePart):
         return Capability.IMAGE_INPUT

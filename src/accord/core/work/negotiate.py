@@ -22,49 +22,6 @@ from accord.wire.manifest import (
 )
 from accord.wire.message import as_model
 
-# Remembers answers to questions that are asked again with the very same objects and the same words.
-#
-# A key is the identity of the objects, which costs nothing to compute, what else was said, by its value, and a copy
-# of what the objects held: an object that was changed since is a new question. Bounded, oldest out first. Knows
-# nothing of what is asked.
-
-AnswerT = TypeVar("AnswerT")
-
-
-class Recall(Generic[AnswerT]):
-    """The answers to the last questions."""
-
-    __slots__ = ("_answers", "_size")
-
-    def __init__(self, size: int = 256) -> None:
-        self._size: Final = size
-        # The objects are kept beside their answer, so that an identity cannot come to mean another object.
-        self._answers: Final[dict[Hashable, tuple[tuple[Any, ...], tuple[Any, ...], AnswerT]]] = {}
-
-    def answer(
-        self, asked: tuple[Any, ...], held: tuple[Any, ...], find: Callable[[], AnswerT], said: Hashable = None
-    ) -> AnswerT:
-        """The answer for these objects, which hold this; found now if it is not remembered."""
-        key = (said, *map(id, asked))
-        known = self._answers.get(key)
-        if known is not None and known[1] == held:
-            return known[2]
-        answer = find()
-        self._answers[key] = (asked, tuple(map(_copy, held)), answer)
-        if len(self._answers) > self._size:
-            self._answers.pop(next(iter(self._answers)), None)
-        return answer
-
-
-def _copy(held: Any) -> Any:
-    return held.copy()
-
-
-# Compares what a backend declares with what the work requires (ABP; decisions 10, 11 and 15).
-#
-# Looks at the manifest only. Whether Accord itself could stand in for what is missing is `plan`'s question, and
-# the two labels, emulated by the backend and emulated by Accord, never mix.
-
 NOT_DECLARED: Final = "not declared"
 
 BELOW_NATIVE: Final[Mapping[str, str]] = MappingProxyType(
@@ -107,7 +64,7 @@ def negotiate(
     """Every required capability in the list that the manifest earns it. Asking again with the same pair is quick."""
     manifest = as_model(CapabilityManifest, manifest, "manifest", MANIFEST)
     requirements = as_model(CapabilityRequirements, requirements, "requirements", REQUIREMENTS)
-    return _NEGOTIATED.answer(
+    return _NEGOTIATED.get_or_compute(
         (manifest, requirements),
         (manifest.root, requirements.required),
         lambda: compare(manifest, requirements.required),
@@ -117,7 +74,7 @@ def negotiate(
 def generate_report(result: NegotiationResult | Mapping[str, Any]) -> CompatibilityReport:
     """The result as counts, one sentence and details. Asking again with the same result is quick."""
     result = as_model(NegotiationResult, result, "result", RESULT)
-    return _REPORTED.answer(
+    return _REPORTED.get_or_compute(
         (result,), (result.native, result.emulatable, result.unsupported, result.strategies), lambda: _report(result)
     )
 
@@ -184,5 +141,40 @@ def _emulated(strategy: str | None) -> ReportedEmulated:
 
 
 _pascal = lru_cache(maxsize=16_384)(pascal_case)
-_NEGOTIATED: Final = Recall[NegotiationResult]()
-_REPORTED: Final = Recall[CompatibilityReport]()
+ResultT = TypeVar("ResultT")
+
+
+class IdentityCache(Generic[ResultT]):
+    """A bounded cache keyed by the identity of objects, which costs nothing to compute. The oldest entry goes first.
+
+    An entry is valid while the objects still contain what they contained when it was stored.
+    """
+
+    __slots__ = ("_entries", "_size")
+
+    def __init__(self, size: int = 256) -> None:
+        self._size: Final = size
+        # Each entry keeps its objects alive, so that no other object can get the same id.
+        self._entries: Final[dict[Hashable, tuple[tuple[Any, ...], tuple[Any, ...], ResultT]]] = {}
+
+    def get_or_compute(
+        self,
+        objects: tuple[Any, ...],
+        contents: tuple[Any, ...],
+        compute: Callable[[], ResultT],
+        key: Hashable = None,
+    ) -> ResultT:
+        """Return the result for these objects and this key; `contents` are the mutable containers to compare."""
+        full_key = (key, *map(id, objects))
+        entry = self._entries.get(full_key)
+        if entry is not None and entry[1] == contents:
+            return entry[2]
+        result = compute()
+        self._entries[full_key] = (objects, tuple([content.copy() for content in contents]), result)
+        if len(self._entries) > self._size:
+            self._entries.pop(next(iter(self._entries)), None)
+        return result
+
+
+_NEGOTIATED: Final = IdentityCache[NegotiationResult]()
+_REPORTED: Final = IdentityCache[CompatibilityReport]()

@@ -8,11 +8,19 @@ from typing import Any, Final
 from accord.core.prompt import ContentValidator
 from accord.core.prompt.verdict import Declared
 from accord.core.vocabulary import PROBED
-from accord.core.work.derive import CARRIED, PARAMETERS, derive_needs, follows_from, needed_for, own_needs, set_in
+from accord.core.work.derive import (
+    PARAMETERS,
+    PART_REASONS,
+    capability_for_part,
+    derive_extension_needs,
+    derive_needs,
+    derived_capabilities,
+    parameter_capabilities,
+)
 from accord.core.work.emulation.base import saying, withheld
 from accord.core.work.emulation.choose import DEFAULT_SETTINGS, PRESET, emulation_for
 from accord.core.work.emulation.engine import EmulationEngine
-from accord.core.work.negotiate import NOT_DECLARED, Recall, compare, declared_level
+from accord.core.work.negotiate import NOT_DECLARED, IdentityCache, compare, declared_level
 from accord.errors import ErrorCode, UsageError
 from accord.wire.capability import ALIASES, FILE_INPUT, TOOL_RESULT_MEDIA, Capability, canonical_name
 from accord.wire.conversation import ConversationMessage, MessagePart, TextPart, ToolResultPart
@@ -74,15 +82,15 @@ CALLED: Final[Mapping[str, str]] = MappingProxyType(
 """What is said of a part that was taken out, by the capability that would make it readable."""
 
 
-def forgo(order: WorkOrder, losses: Iterable[str], unmet: Iterable[str] = ()) -> WorkOrder:
+def remove_unsupported(order: WorkOrder, losses: Iterable[str], unmet: Iterable[str] = ()) -> WorkOrder:
     """The order without what is lost, and without parameters that were only preferred.
 
     Where a part was taken out, the conversation says so.
     """
     for name in losses:
         order = withheld(order, name)
-        lost = name if name in CARRIED else ALIASES.get(name, "")
-        if lost in CARRIED:
+        lost = name if name in PART_REASONS else ALIASES.get(name, "")
+        if lost in PART_REASONS:
             order = saying(order, [_without(message, lost) for message in order.conversation.messages])
     return _without_parameters(order, frozenset(unmet)) if order.parameters else order
 
@@ -99,13 +107,13 @@ def _without(message: ConversationMessage, lost: str) -> ConversationMessage:
 def _kept(part: MessagePart, lost: str) -> MessagePart:
     if isinstance(part, ToolResultPart):
         return part.model_copy(update={"content": [_kept_of_result(inner, lost) for inner in part.content]})
-    return _taken_out(lost) if needed_for(part) == lost else part
+    return _taken_out(lost) if capability_for_part(part) == lost else part
 
 
 def _kept_of_result(part: MessagePart, lost: str) -> MessagePart:
     if isinstance(part, ToolResultPart):
         return _kept(part, lost)
-    needed = needed_for(part)
+    needed = capability_for_part(part)
     return part if needed is None or lost not in (needed, TOOL_RESULT_MEDIA) else _taken_out(needed)
 
 
@@ -180,22 +188,22 @@ def plan(
     stated = order.requirements
     if len(stated.required) + len(stated.preferred) > MAX_RECALLED:
         return _decide(order, candidates, config)
-    return _PLANNED.answer(
+    return _PLANNED.get_or_compute(
         (config.emulation,),
         (config.emulation.strategies,),
         lambda: _decide(order, candidates, config),
-        said=(_essence(order, candidates), config.policy, config.unknown),
+        key=(_essence(order, candidates), config.policy, config.unknown),
     )
 
 
 def _essence(order: WorkOrder, candidates: Sequence[Candidate]) -> tuple[Any, ...]:
     """All that the outcome depends on, by value: what is needed, and what each candidate says of just that."""
-    follow = follows_from(order)
+    follow = derived_capabilities(order)
     required = tuple((need.capability, need.min_support) for need in order.requirements.required)
     preferred = tuple((need.capability, need.min_support) for need in order.requirements.preferred)
     names = [*follow, *(name for name, _ in required), *(name for name, _ in preferred)]
     names += [ALIASES[name] for name in names if name in ALIASES]
-    wished = set_in(order)
+    wished = parameter_capabilities(order)
     names += wished
     return (
         follow,
@@ -213,7 +221,7 @@ def _said_of(names: Sequence[str], candidate: Candidate) -> tuple[Any, ...]:
 
 def _decide(order: WorkOrder, candidates: Sequence[Candidate], config: PlanConfig) -> Plan | Refusal:
     needs = _under_policy(derive_needs(order), config.policy)
-    own = _under_policy(own_needs(order), config.policy)
+    own = _under_policy(derive_extension_needs(order), config.policy)
     offers = [
         _offer(one, [*needs, *(need for need in own if need.capability in one.manifest)], config) for one in candidates
     ]
@@ -347,4 +355,4 @@ def _told(shortfalls: Sequence[Shortfall]) -> str:
     return ", ".join(f"{shortfall.capability} ({shortfall.reason})" for shortfall in shortfalls)
 
 
-_PLANNED: Final = Recall[Plan | Refusal]()
+_PLANNED: Final = IdentityCache[Plan | Refusal]()

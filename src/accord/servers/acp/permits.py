@@ -10,7 +10,7 @@ from accord.core.output.agent_work import read_permission
 from accord.core.rpc import Id, notice_line
 from accord.servers.acp.sessions import OpenSession
 from accord.servers.acp.updates import Asking, TurnUpdates, state_line
-from accord.stdio import Connection, PeerGoneError, RpcError
+from accord.stdio import PeerGoneError, RpcConnection, RpcError
 from accord.wire.acp.rpc import Method
 from accord.wire.agent_work import Permission, PermissionQuestion, PermissionStatus
 
@@ -20,7 +20,9 @@ GONE: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="The client
 class TurnPermits:
     """One turn's way to ask its client; whoever tells the client of the turn reports `told` and `over`."""
 
-    def __init__(self, connection: Connection, session: OpenSession, updates: TurnUpdates, *, is_draft: bool) -> None:
+    def __init__(
+        self, connection: RpcConnection, session: OpenSession, updates: TurnUpdates, *, is_draft: bool
+    ) -> None:
         self._connection: Final = connection
         self._session: Final = session
         self._updates: Final = updates

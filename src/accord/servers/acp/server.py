@@ -28,7 +28,7 @@ from accord.servers.acp.permits import TurnPermits
 from accord.servers.acp.sessions import ITEM_METHOD, ItemRequest, OpenSession, OpenSessions, kept_item, list_page
 from accord.servers.acp.updates import TurnUpdates, echo_line, replay_lines, state_line, stopped_line
 from accord.servers.http.serve import tune_garbage_collector
-from accord.stdio import Connection, RpcError, own_pipes
+from accord.stdio import RpcConnection, RpcError, open_stdio
 from accord.wire.acp.draft_update import SessionState
 from accord.wire.acp.rpc import Method
 from accord.wire.acp.session import (
@@ -107,7 +107,7 @@ class Door:
             Method.SESSION_PROMPT: self._draft_prompt,
         }
 
-    def attach(self, connection: Connection) -> None:
+    def attach(self, connection: RpcConnection) -> None:
         """Speak over this connection."""
         self._connection = connection
 
@@ -392,9 +392,9 @@ GRACE_S: Final = 1.0
 
 async def serve_acp(sessions: Sessions, *, owner: str, version: str) -> None:
     """Speak ACP until the input ends; every turn is ended properly then."""
-    reader, sink = await own_pipes()
+    reader, sink = await open_stdio()
     door = Door(sessions, owner=owner, version=version, cwd=str(Path.cwd()))
-    connection = Connection(reader, sink, on_call=door.answer, on_notice=door.hear, grace_s=GRACE_S)
+    connection = RpcConnection(reader, sink, on_call=door.answer, on_notice=door.hear, grace_s=GRACE_S)
     door.attach(connection)
     tune_garbage_collector()
     running = asyncio.create_task(connection.run())

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from accord.core.output.profile import STANDARD_EVENTS
-from accord.core.work.emulation.choose import choose
+from accord.core.work.emulation.choose import choose_emulations
 from accord.errors import AccordError, ErrorCode, RefusedError
 from accord.servers.http.documentation import documentation_page
 from accord.servers.http.health import Health
@@ -155,7 +155,9 @@ def service_capabilities(service: Service, emulation: EmulationConfig) -> Servic
     """What this service can do, as of now."""
     engine = service.sessions.engine
     # Only what somebody really performs: a label alone stands in for nothing.
-    performed = choose(emulation, dict.fromkeys((*map(str, Capability), *emulation.strategies))).report.applied
+    performed = choose_emulations(
+        emulation, dict.fromkeys((*map(str, Capability), *emulation.strategies))
+    ).report.applied
     return ServiceCapabilities.model_validate(
         {
             "agent": engine.party,

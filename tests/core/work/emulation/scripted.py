@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from accord.core.work.emulation.base import Done, Emulation, Verdict
-from accord.core.work.emulation.run import Emulated
+from accord.core.work.emulation.run import EmulationRun
 from accord.wire.conversation import Conversation, ConversationMessage, TextPart
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkOrder
 
@@ -90,7 +90,7 @@ def saying(*texts: str) -> list[AnyPiece]:
     return [*pieces(*texts), EndPiece()]
 
 
-def run(turn: Emulated, backend: Backend) -> Iterator[AnyPiece]:
+def run(turn: EmulationRun, backend: Backend) -> Iterator[AnyPiece]:
     """The loop that any caller needs, and all of it."""
     while to_send := turn.next_order():
         for piece in backend(to_send):

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accord.core.work.emulation.choose import PERFORMERS, PRESET, EmulationSettings, choose, preset_config
+from accord.core.work.emulation.choose import PERFORMERS, PRESET, EmulationSettings, choose_emulations, preset_config
 from accord.core.work.emulation.engine import default_strategy
 from accord.core.work.emulation.image_input import ImageInput, ImageWords
 from accord.core.work.emulation.injection import ExtendedThinking, Injected
@@ -18,7 +18,7 @@ PROCESS = {"type": "post_processing", "detail": "magic"}
 
 
 def test_decision_13_without_the_preset_only_the_specifications_emulations_are_performed():
-    chosen = choose(EmulationConfig(), PERFORMERS)
+    chosen = choose_emulations(EmulationConfig(), PERFORMERS)
     assert sorted(emulation.capability for emulation in chosen.emulations) == [
         "extended_thinking",
         "structured_output_json_schema",
@@ -27,7 +27,7 @@ def test_decision_13_without_the_preset_only_the_specifications_emulations_are_p
 
 
 def test_decision_13_the_preset_performs_everything_and_keeps_the_specifications_labels():
-    chosen = choose(preset_config(), PERFORMERS)
+    chosen = choose_emulations(preset_config(), PERFORMERS)
     assert [emulation.capability for emulation in chosen.emulations] == list(PERFORMERS)
     assert chosen.report.warnings == []
     for name in ("extended_thinking", "structured_output_json_schema"):
@@ -36,7 +36,7 @@ def test_decision_13_the_preset_performs_everything_and_keeps_the_specifications
 
 def test_an_operator_may_take_a_part_of_the_preset():
     assert set(preset_config(["stop_sequences", "vision"]).strategies) == {"stop_sequences", "vision"}
-    chosen = choose(preset_config(["stop_sequences"]), ["stop_sequences", "tool_use"])
+    chosen = choose_emulations(preset_config(["stop_sequences"]), ["stop_sequences", "tool_use"])
     assert [emulation.capability for emulation in chosen.emulations] == ["stop_sequences"]
     assert chosen.report.warnings == ["Capability ToolUse not emulated: No emulation available for ToolUse"]
 
@@ -53,19 +53,19 @@ def test_an_operator_may_take_a_part_of_the_preset():
     ],
 )
 def test_each_strategy_finds_who_performs_it(capability: str, strategy: dict[str, str], kind: type[Any]):
-    chosen = choose({"strategies": {capability: strategy}}, [capability])
+    chosen = choose_emulations({"strategies": {capability: strategy}}, [capability])
     assert [type(emulation) for emulation in chosen.emulations] == [kind]
     assert chosen.report.applied[0].dump() == {"capability": capability, "strategy": strategy}
 
 
 def test_post_processing_that_nobody_performs_is_a_warning():
-    chosen = choose({"strategies": {"logprobs": PROCESS}}, ["logprobs"])
+    chosen = choose_emulations({"strategies": {"logprobs": PROCESS}}, ["logprobs"])
     assert chosen.emulations == ()
     assert chosen.report.warnings == ["Capability Logprobs not emulated: Nothing performs this post-processing"]
 
 
 def test_a_capability_that_is_asked_for_twice_is_performed_once():
-    chosen = choose(preset_config(), ["tool_use", "function_calling", "tool_use"])
+    chosen = choose_emulations(preset_config(), ["tool_use", "function_calling", "tool_use"])
     assert len(chosen.emulations) == 1
     assert len(chosen.report.applied) == 3
 
@@ -74,7 +74,7 @@ def test_settings_reach_the_emulations():
     words = {1: ImageWords("a cat", by="seer")}
     settings = EmulationSettings(max_retries=7, piece_chars=3, image_words=words)
     names = ["structured_output_json_schema", "streaming", "image_input"]
-    output, streaming, images = choose(preset_config(), names, settings).emulations
+    output, streaming, images = choose_emulations(preset_config(), names, settings).emulations
     assert isinstance(output, StructuredOutput)
     assert output.max_retries == 7
     assert isinstance(streaming, Streaming)
@@ -84,5 +84,5 @@ def test_settings_reach_the_emulations():
 
 
 def test_the_report_survives_the_wire():
-    report = choose(preset_config(), [*PERFORMERS, "logprobs"]).report
+    report = choose_emulations(preset_config(), [*PERFORMERS, "logprobs"]).report
     assert EmulationReport.parse(report.to_json()) == report

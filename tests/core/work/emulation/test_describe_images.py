@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.work.emulation.choose import PRESET, EmulationSettings, choose, preset_config
+from accord.core.work.emulation.choose import PRESET, EmulationSettings, choose_emulations, preset_config
 from accord.core.work.emulation.describe_images import (
     BROKE_OFF,
     DECLINED,
@@ -19,12 +19,12 @@ from accord.core.work.emulation.describe_images import (
     PROMPT,
     SAID_NOTHING,
     TOO_MANY,
-    Describing,
+    ImageDescriber,
     describing_order,
     question_of,
 )
 from accord.core.work.emulation.image_input import ImageWords
-from accord.core.work.emulation.run import Emulated
+from accord.core.work.emulation.run import EmulationRun
 from accord.core.work.plan import Candidate, PlanConfig, plan
 from accord.wire.conversation import ImagePart, TextPart
 from accord.wire.emulation import SystemPromptInjection
@@ -52,11 +52,11 @@ def showing(*images: str, text: str = "What is it?") -> WorkOrder:
 
 def describing(
     order: WorkOrder, *candidates: Candidate, rescue: Rescue = RESCUE, by: str | None = "seer"
-) -> Describing:
-    return Describing(order, [rescue], EmulationSettings(describe_images_with=by), candidates or (BLIND, SEER))
+) -> ImageDescriber:
+    return ImageDescriber(order, [rescue], EmulationSettings(describe_images_with=by), candidates or (BLIND, SEER))
 
 
-def described(turn: Describing, *answers: Iterable[AnyPiece]) -> tuple[EmulationSettings, list[WorkOrder]]:
+def described(turn: ImageDescriber, *answers: Iterable[AnyPiece]) -> tuple[EmulationSettings, list[WorkOrder]]:
     """The loop that any caller needs, and all of it."""
     backend, orders = scripted(*answers)
     while to_send := turn.next_order():
@@ -126,7 +126,7 @@ NOTHING_TO_DO = [
 
 
 @pytest.mark.parametrize("turn", NOTHING_TO_DO)
-def test_nothing_is_shown_to_anybody_unless_it_was_allowed_and_is_needed(turn: Describing):
+def test_nothing_is_shown_to_anybody_unless_it_was_allowed_and_is_needed(turn: ImageDescriber):
     settings, orders = described(turn)
     assert orders == []
     assert (settings.image_words, settings.image_effects) == ({}, ())
@@ -232,7 +232,7 @@ def test_a_description_does_not_depend_on_where_the_answer_was_cut(text: str, be
 def test_a_whole_turn_tells_the_words_and_records_who_saw_the_images():
     order = showing("YQ==", "Yg==")
     settings, _ = described(describing(order), saying("a cat"), pieces("a d"))
-    turn = Emulated(order, choose(preset_config(), ["image_input"], settings).emulations)
+    turn = EmulationRun(order, choose_emulations(preset_config(), ["image_input"], settings).emulations)
     sent = turn.next_order()
     assert sent is not None
     assert [part.text for part in parts(sent)] == [

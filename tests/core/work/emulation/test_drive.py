@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from accord.core.work.emulation.choose import PERFORMERS, EmulationSettings, choose, preset_config
-from accord.core.work.emulation.run import NOTHING_SAID, Emulated, Stage, added_usage
+from accord.core.work.emulation.choose import PERFORMERS, EmulationSettings, choose_emulations, preset_config
+from accord.core.work.emulation.run import NOTHING_SAID, EmulationRun, EmulationStage, added_usage
 from accord.core.work.emulation.structured_output import StructuredOutput
 from accord.core.work.emulation.tool_use import ToolUse
 from accord.errors import ErrorCode, InvalidMessageError
@@ -19,9 +19,9 @@ ORDER = WorkOrder(conversation=HELLO, response_schema=AGE)
 
 def test_a_good_answer_needs_one_attempt():
     backend, orders = scripted(saying('Here:\n{"age": 7}'))
-    turn = Emulated(ORDER, [StructuredOutput()])
+    turn = EmulationRun(ORDER, [StructuredOutput()])
     assert list(run(turn, backend)) == [*pieces('{"age": 7}'), EndPiece()]
-    assert turn.stage is Stage.DONE
+    assert turn.stage is EmulationStage.DONE
     assert turn.failure is None
     assert len(orders) == 1
     assert orders[0].response_schema is None
@@ -42,7 +42,7 @@ def test_a_good_answer_needs_one_attempt():
 
 def test_a_bad_answer_is_asked_for_again_with_the_answer_and_the_findings():
     backend, orders = scripted(saying("seven"), saying('{"age": "7"}'), saying('{"age": 7}'))
-    turn = Emulated(ORDER, [StructuredOutput()])
+    turn = EmulationRun(ORDER, [StructuredOutput()])
     assert joined(run(turn, backend)) == '{"age": 7}'
     assert [len(order.conversation.messages) for order in orders] == [2, 4, 6]
     said, told = orders[2].conversation.messages[-2:]
@@ -56,10 +56,10 @@ def test_a_bad_answer_is_asked_for_again_with_the_answer_and_the_findings():
 
 def test_after_the_last_attempt_it_fails_clearly_and_nothing_went_out():
     backend, orders = scripted(*[saying("never")] * 9)
-    turn = Emulated(ORDER, [StructuredOutput(max_retries=1)])
+    turn = EmulationRun(ORDER, [StructuredOutput(max_retries=1)])
     assert list(run(turn, backend)) == []
     assert len(orders) == 2
-    assert turn.stage is Stage.FAILED
+    assert turn.stage is EmulationStage.FAILED
     assert turn.failure is not None
     assert turn.failure.code is ErrorCode.EMULATION_FAILED
     assert turn.failure.attempts == 2
@@ -73,7 +73,7 @@ def test_each_emulation_has_its_own_retries_and_the_turn_is_bounded_by_their_sum
     order = ORDER.model_copy(update={"tools": [ToolSpec(name="now")]})
     bad_call, bad_json = saying("<tool_call>"), saying("never")
     backend, orders = scripted(bad_call, bad_json, bad_call, bad_json, bad_call)
-    turn = Emulated(order, [ToolUse(), StructuredOutput()])
+    turn = EmulationRun(order, [ToolUse(), StructuredOutput()])
     assert joined(run(turn, backend)) == ""
     assert len(orders) == 5
     assert turn.failure is not None
@@ -82,7 +82,7 @@ def test_each_emulation_has_its_own_retries_and_the_turn_is_bounded_by_their_sum
 
 def test_an_empty_answer_is_quoted_as_nothing():
     backend, orders = scripted(saying(), saying('{"age": 7}'))
-    assert joined(run(Emulated(ORDER, [StructuredOutput()]), backend)) == '{"age": 7}'
+    assert joined(run(EmulationRun(ORDER, [StructuredOutput()]), backend)) == '{"age": 7}'
     assert texts_of(orders[1].conversation.messages[-2]) == [NOTHING_SAID]
 
 
@@ -90,7 +90,7 @@ def test_usage_of_every_attempt_is_kept_and_added_up():
     first = [TextPiece(text="no"), EndPiece(usage={"input": 5, "cache": {"read": 1}, "model": "m"})]
     second = [TextPiece(text='{"age": 7}'), EndPiece(usage={"input": 7, "cache": {"read": 2}, "model": "m"})]
     backend, _ = scripted(first, second)
-    turn = Emulated(ORDER, [StructuredOutput()])
+    turn = EmulationRun(ORDER, [StructuredOutput()])
     assert list(run(turn, backend))[-1] == EndPiece(usage={"input": 12, "cache": {"read": 3}, "model": "m"})
     assert [attempt.usage and attempt.usage["input"] for attempt in turn.record.attempts] == [5, 7]
 
@@ -111,7 +111,7 @@ def test_accounts_of_usage_are_added(before: Any, more: Any, both: Any):
 
 def test_an_answer_that_breaks_off_is_the_backends_failure_and_is_not_asked_for_again():
     backend, orders = scripted(pieces('{"age"'))
-    turn = Emulated(ORDER, [StructuredOutput()])
+    turn = EmulationRun(ORDER, [StructuredOutput()])
     assert list(run(turn, backend)) == []
     assert turn.failure is not None
     assert turn.failure.code is ErrorCode.BACKEND_FAILED
@@ -121,23 +121,23 @@ def test_an_answer_that_breaks_off_is_the_backends_failure_and_is_not_asked_for_
 
 def test_pieces_after_the_end_are_not_part_of_the_answer():
     backend, _ = scripted([*saying('{"age": 7}'), TextPiece(text="more")])
-    assert joined(run(Emulated(ORDER, [StructuredOutput()]), backend)) == '{"age": 7}'
+    assert joined(run(EmulationRun(ORDER, [StructuredOutput()]), backend)) == '{"age": 7}'
 
 
 def test_a_broken_order_is_refused_before_anything_is_sent():
     with pytest.raises(InvalidMessageError, match="Not a valid response_schema"):
-        Emulated(WorkOrder(response_schema={"type": 1}), [StructuredOutput()])
+        EmulationRun(WorkOrder(response_schema={"type": 1}), [StructuredOutput()])
 
 
 def test_without_emulations_the_turn_is_the_backends_own():
     answer = saying("a", "b")
     backend, orders = scripted(answer)
-    assert list(run(Emulated(ORDER, []), backend)) == answer
+    assert list(run(EmulationRun(ORDER, []), backend)) == answer
     assert orders[0] is ORDER
 
 
 def test_two_turns_keep_two_records():
-    first, second = Emulated(ORDER, []), Emulated(ORDER, [])
+    first, second = EmulationRun(ORDER, []), EmulationRun(ORDER, [])
     list(run(first, scripted(saying("a"))[0]))
     assert [attempt.ok for attempt in first.record.attempts] == [True]
     assert second.record == EmulationRecord()
@@ -151,8 +151,8 @@ def test_the_whole_preset_performs_together():
         saying("<thinking>hm</thinking>Let me look. <tool_call>{now}</tool_call>"),
         saying('<tool_call>{"name": "now"}</tool_call>'),
     )
-    chosen = choose(preset_config(), PERFORMERS, EmulationSettings(piece_chars=5))
-    turn = Emulated(order, chosen.emulations)
+    chosen = choose_emulations(preset_config(), PERFORMERS, EmulationSettings(piece_chars=5))
+    turn = EmulationRun(order, chosen.emulations)
     out = list(run(turn, backend))
     assert joined(out) == "Let me look. "
     assert out[-2:] == [ToolCallPiece(id="call_1", name="now", input={}), EndPiece(reason="tool_use")]

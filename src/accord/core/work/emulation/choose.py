@@ -16,7 +16,7 @@ from accord.core.work.emulation.injection import ExtendedThinking, Injected, Sys
 from accord.core.work.emulation.streaming import PIECE_CHARS, StopSequences, Streaming
 from accord.core.work.emulation.structured_output import JsonMode, StructuredOutput
 from accord.core.work.emulation.tool_use import ToolUse
-from accord.wire.capability import ALIASES, Capability
+from accord.wire.capability import Capability, canonical_name
 from accord.wire.emulation import (
     AnyStrategy,
     Disabled,
@@ -71,7 +71,7 @@ PRESET: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenEmulations:
     """The emulations to perform, and the report that says so."""
 
     emulations: tuple[Emulation, ...]
@@ -80,14 +80,14 @@ class Chosen:
 
 def preset_config(names: Iterable[str] = tuple(PRESET)) -> EmulationConfig:
     """A configuration with the preset's strategies for these capabilities, or for all of them."""
-    return EmulationConfig(strategies={str(name): PRESET[performed_name(name)] for name in names})
+    return EmulationConfig(strategies={str(name): PRESET[canonical_name(name)] for name in names})
 
 
-def choose(
+def choose_emulations(
     config: EmulationConfig | Mapping[str, Any],
     capabilities: Iterable[str],
     settings: EmulationSettings | None = None,
-) -> Chosen:
+) -> ChosenEmulations:
     """Who stands in for these capabilities, each once, and a warning for every one that nobody stands in for."""
     engine, settings = EmulationEngine(config), settings or DEFAULT_SETTINGS
     chosen: dict[str, Emulation] = {}
@@ -95,17 +95,17 @@ def choose(
     for name in map(str, capabilities):
         strategy = cast("AnyStrategy", engine.resolve(name))
         if emulation := emulation_for(name, strategy, settings):
-            chosen.setdefault(performed_name(name), emulation)
+            chosen.setdefault(canonical_name(name), emulation)
             report.applied.append(EmulationEntry(capability=name, strategy=strategy))
         else:
             reason = strategy.reason if isinstance(strategy, Disabled) else NOT_PERFORMED
             report.warnings.append(not_emulated(name, reason))
-    return Chosen(tuple(chosen.values()), report)
+    return ChosenEmulations(tuple(chosen.values()), report)
 
 
 def emulation_for(capability: str, strategy: EmulationStrategy, settings: EmulationSettings) -> Emulation | None:
     """Who performs this strategy for this capability, if anyone does."""
-    name = performed_name(capability)
+    name = canonical_name(capability)
     strategy = cast("AnyStrategy", strategy)
     match strategy:
         case SystemPromptInjection():
@@ -118,9 +118,3 @@ def emulation_for(capability: str, strategy: EmulationStrategy, settings: Emulat
             return None
         case _:
             assert_never(strategy)
-
-
-def performed_name(capability: str) -> str:
-    """The name under which a capability is performed: its own, or its alias's."""
-    alias = ALIASES.get(capability)
-    return str(alias) if alias in PERFORMERS and capability not in PERFORMERS else str(capability)

@@ -1,11 +1,11 @@
 """Has images described by a backend that can see, for one that cannot. No I/O: orders come out, answers go in.
 
-    showing = Describing(order, offer.rescues, settings, candidates)
+    showing = ImageDescriber(order, offer.rescues, settings, candidates)
     while to_send := showing.next_order():          # one image each, to the backend named showing.by
         for piece in backend(to_send):
             showing.feed(piece)
         showing.finish()                            # or showing.give_up(why) if the backend failed
-    settings = showing.settings()                   # what `choose` is given: the words, and the account of the showing
+    settings = showing.settings()                   # for `choose_emulations`: the words, and how they were got
 
 Nothing is asked unless the operator named a backend for it, `image_input` is rescued and the plan finds that the named
 backend reads images itself. An image without a description is told as ever (see `image_input.py`), which is a loss.
@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from accord.core.work.emulation.choose import EmulationSettings, performed_name
+from accord.core.work.emulation.choose import EmulationSettings
 from accord.core.work.emulation.image_input import ImageWords, images_of
 from accord.core.work.emulation.run import added_usage
 from accord.core.work.plan import Candidate, PlanConfig, plan
-from accord.wire.capability import Capability
+from accord.wire.capability import Capability, canonical_name
 from accord.wire.conversation import Conversation, ConversationMessage, ImagePart, Role, TextPart
 from accord.wire.emulation import Effect, EffectKind, PostProcessing
 from accord.wire.manifest import CapabilityRequirement, CapabilityRequirements, MinSupport
@@ -61,7 +61,7 @@ BROKE_OFF: Final = "the answer broke off before its end"
 TOO_MANY: Final = f"only {MAX_IMAGES} images of one question are shown"
 
 
-class Describing:
+class ImageDescriber:
     """The images of one order, shown one after the other; an answer that is no use costs its own image only."""
 
     def __init__(
@@ -195,7 +195,7 @@ def question_of(order: WorkOrder) -> str:
 
 def _takes_words(rescue: Rescue) -> bool:
     """Whether this puts words in the place of images: an operator's own prompt for `image_input` does not."""
-    is_images = performed_name(rescue.capability) == Capability.IMAGE_INPUT
+    is_images = canonical_name(rescue.capability) == Capability.IMAGE_INPUT
     return is_images and isinstance(rescue.strategy, PostProcessing)
 
 

@@ -110,7 +110,7 @@ class ReaderChain:
 
 # Drives one emulated turn without doing I/O: orders to send come out, pieces of answers go in, pieces go on.
 #
-#     turn = Emulated(order, emulations)              # raises InvalidMessageError if the order itself is broken
+#     turn = EmulationRun(order, emulations)              # raises InvalidMessageError if the order itself is broken
 #     while to_send := turn.next_order():
 #         for piece in backend(to_send):
 #             yield from turn.feed(piece)
@@ -127,7 +127,7 @@ NOTHING_SAID: Final = "(nothing)"
 """Stands for an empty answer when the model is asked again: many APIs refuse an empty message."""
 
 
-class Stage(StrEnum):
+class EmulationStage(StrEnum):
     """Where a turn stands."""
 
     TO_SEND = "to_send"
@@ -137,7 +137,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class EmulationFailure:
     """Why a turn did not succeed; the attempts are in the record."""
 
     code: ErrorCode
@@ -146,7 +146,7 @@ class Failed:
     problems: tuple[str, ...] = ()
 
 
-class Emulated:
+class EmulationRun:
     """One turn: an order, its emulations, and where it stands."""
 
     def __init__(self, order: WorkOrder, emulations: Iterable[Emulation]) -> None:
@@ -159,8 +159,8 @@ class Emulated:
             if each.strategy is not None
         ]
         self.record: Final = EmulationRecord.trusted(emulated=entries, effects=effects)
-        self.stage = Stage.TO_SEND
-        self.failure: Failed | None = None
+        self.stage = EmulationStage.TO_SEND
+        self.failure: EmulationFailure | None = None
         self.contradicted: Final[Counter[str]] = Counter()
         """What the backend was asked for itself and did not do, and how often."""
         self._chain = NO_READERS
@@ -179,21 +179,21 @@ class Emulated:
 
     def next_order(self) -> WorkOrder | None:
         """What to send to the backend now; nothing once the turn is over. Asking begins a new attempt."""
-        if self.stage in (Stage.DONE, Stage.FAILED):
+        if self.stage in (EmulationStage.DONE, EmulationStage.FAILED):
             return None
-        self.stage = Stage.READING
+        self.stage = EmulationStage.READING
         self._chain = ReaderChain(self._emulations, self._asked) if self._emulations else NO_READERS
         return self._to_send
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
         """The pieces that may go on now. After an attempt's end piece, nothing does."""
-        if self.stage is not Stage.READING:
+        if self.stage is not EmulationStage.READING:
             return []
         return self._close(piece) if isinstance(piece, EndPiece) else self._chain.feed(piece)
 
     def finish(self) -> list[AnyPiece]:
         """Says that the backend's stream is over. One that broke off before its end piece has failed."""
-        if self.stage is Stage.READING:
+        if self.stage is EmulationStage.READING:
             problem = "the answer broke off before its end"
             self._note(None, (problem,), usage=None)
             self._fail(ErrorCode.BACKEND_FAILED, f"The backend failed: {problem}", (problem,))
@@ -207,7 +207,7 @@ class Emulated:
             return closing.pieces
         self._note(None, (), usage=end.usage)
         self.record.effects.extend(closing.verdict.effects)
-        self.stage = Stage.DONE
+        self.stage = EmulationStage.DONE
         told = closing.verdict.end
         whole = told if told.usage == self._usage else told.model_copy(update={"usage": self._usage})
         return [*closing.pieces, whole]
@@ -232,7 +232,7 @@ class Emulated:
         said = ConversationMessage(role=Role.ASSISTANT, content=[TextPart(text=asking.answer or NOTHING_SAID)])
         told = ConversationMessage(role=Role.USER, content=[TextPart(text=asking.correction)])
         self._to_send = saying(self._to_send, [*self._to_send.conversation.messages, said, told])
-        self.stage = Stage.TO_SEND
+        self.stage = EmulationStage.TO_SEND
 
     def _note(self, capability: str | None, problems: tuple[str, ...], *, usage: dict[str, Any] | None) -> None:
         number = len(self.record.attempts) + 1
@@ -241,8 +241,8 @@ class Emulated:
         )
 
     def _fail(self, code: ErrorCode, message: str, problems: tuple[str, ...]) -> None:
-        self.failure = Failed(code, message, len(self.record.attempts), problems)
-        self.stage = Stage.FAILED
+        self.failure = EmulationFailure(code, message, len(self.record.attempts), problems)
+        self.stage = EmulationStage.FAILED
 
 
 def added_usage(before: Mapping[str, Any] | None, more: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -307,7 +307,7 @@ class CheckedOutput:
         return _CheckingReader(self, SchemaFit(_schema(order), name="response_schema"))
 
 
-def check_for(order: WorkOrder, max_retries: int) -> CheckedOutput | None:
+def output_check(order: WorkOrder, max_retries: int) -> CheckedOutput | None:
     """The check of this order's answer, if it asks the backend for JSON."""
     if order.response_schema is not None:
         return CheckedOutput(Capability.STRUCTURED_OUTPUT_JSON_SCHEMA, max_retries)
