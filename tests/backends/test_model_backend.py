@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from accord.backends.evidence import Evidence
-from accord.backends.known import Known
+from accord.backends.evidence import BackendEvidence, Evidence
 from accord.backends.model_options import APIS, model_backend
 from accord.config import BackendConfig, read_config
 from accord.config.probed import with_line
@@ -42,7 +41,7 @@ def config(kind: str = "openai", **options: Any) -> BackendConfig:
 )
 def test_each_mistake_has_its_sentence(options: dict[str, Any], sentence: str):
     with pytest.raises(UsageError) as caught:
-        model_backend(config(**options), Known(), {"A_KEY": KEY})
+        model_backend(config(**options), BackendEvidence(), {"A_KEY": KEY})
     assert f"backends.a: {sentence}" in str(caught.value)
 
 
@@ -55,13 +54,13 @@ def test_a_header_that_is_a_secret_is_given_by_its_variable_and_not_by_its_value
 
 def test_a_model_and_an_address_are_needed():
     with pytest.raises(UsageError, match=r"backends\.a: model is missing"):
-        model_backend(BackendConfig(name="a", kind="openai"), Known(), {})
+        model_backend(BackendConfig(name="a", kind="openai"), BackendEvidence(), {})
 
 
 @pytest.mark.parametrize("key", ["two\nlines", " padded ", "schlüssel"])
 def test_a_key_that_no_header_can_have_is_told_by_its_variable(key: str):
     with pytest.raises(UsageError) as caught:
-        model_backend(config(), Known(), {"A_KEY": key})
+        model_backend(config(), BackendEvidence(), {"A_KEY": key})
     assert "ACCORD_KEY_A or A_KEY should hold" in str(caught.value)
     assert key.strip() not in str(caught.value)
 
@@ -70,7 +69,7 @@ def test_a_key_that_no_header_can_have_is_told_by_its_variable(key: str):
 def test_each_api_is_spoken_and_shows_no_key(kind: str, api: str):
     pytest.importorskip(APIS[kind][api][0])
     made = config(kind, api=api, connect_s=1, retries=0, headers={"X-Team": "a"}, header_env={"X-Pass": "PASS"})
-    backend = model_backend(made, Known(), {"A_KEY": KEY, "PASS": "hidden"})
+    backend = model_backend(made, BackendEvidence(), {"A_KEY": KEY, "PASS": "hidden"})
     assert backend.model == "m"
     assert len(backend.manifest) > 3
     assert KEY not in repr(vars(backend)["_endpoint"])
@@ -78,9 +77,9 @@ def test_each_api_is_spoken_and_shows_no_key(kind: str, api: str):
 
 def test_whose_word_counts_first():
     native, missing = SupportLevel.NATIVE, SupportLevel.UNSUPPORTED
-    known = Known(
+    known = BackendEvidence(
         declared={"tool_use": Evidence(missing, "operator")},
-        seen={"tool_use": Evidence(native, "probe"), "image_input": Evidence(missing, "probe", "2026-01-01")},
+        probed={"tool_use": Evidence(native, "probe"), "image_input": Evidence(missing, "probe", "2026-01-01")},
         facts={"image_input": Evidence(native, "facts"), "audio": Evidence(native, "facts")},
     )
     evidence = model_backend(config(), known, {}).evidence

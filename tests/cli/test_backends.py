@@ -151,7 +151,7 @@ def test_what_was_found_of_another_model_is_not_used(accord: Run, folder: Path):
         (folder / "accord.toml").read_text().replace('"tiny"', '"tiny"\nprobed = "accord.local.probed.json"')
     )
     _, out, _ = accord("backends")
-    assert 'accord.local.probed.json was found of "old", so it is not used' in out
+    assert 'accord.local.probed.json is a probe of "old", so it is not used' in out
 
 
 def test_a_backend_that_does_not_answer_is_asked_nothing_else(

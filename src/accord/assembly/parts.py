@@ -13,8 +13,7 @@ from accord.agent import Agent
 from accord.assembly.agents import find_agent
 from accord.assembly.extras import install_command
 from accord.backends.acp.options import acp_backend
-from accord.backends.evidence import Evidence, gather
-from accord.backends.known import Known, known_of
+from accord.backends.evidence import BackendEvidence, Evidence, configured_evidence, gather
 from accord.backends.model_options import APIS
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.config import BackendConfig, Config, LoadedConfig, StoreKind
@@ -124,9 +123,9 @@ def _close_to_others(path: Path, *, is_ours: bool) -> None:
 LOG: Final = logging.getLogger("accord.backends")
 
 
-def _scripted(config: BackendConfig, known: Known) -> Backend:
-    if known.unfound:  # it has nothing but what is said of it
-        raise UsageError(known.unfound)
+def _scripted(config: BackendConfig, known: BackendEvidence) -> Backend:
+    if known.unknown_model:  # it has nothing but what is said of it
+        raise UsageError(known.unknown_model)
     script: Any = config.options.get("script", [])
     steps: list[Any] = cast("list[Any]", script) if isinstance(script, list) else [None]
     if not all(isinstance(step, str) for step in steps):
@@ -134,22 +133,22 @@ def _scripted(config: BackendConfig, known: Known) -> Backend:
     return ScriptedBackend(config.name, [steps], known.manifest)
 
 
-def _echo(config: BackendConfig, known: Known) -> Backend:
+def _echo(config: BackendConfig, known: BackendEvidence) -> Backend:
     del known
     return EchoBackend(config.name)
 
 
-def _acp(config: BackendConfig, known: Known) -> Backend:
+def _acp(config: BackendConfig, known: BackendEvidence) -> Backend:
     return acp_backend(config, known.manifest)
 
 
-def _model(config: BackendConfig, known: Known) -> Backend:
+def _model(config: BackendConfig, known: BackendEvidence) -> Backend:
     from accord.backends.model_options import model_backend  # noqa: PLC0415 - whoever has no model does not wait for it
 
     return model_backend(config, known)
 
 
-KINDS: Final[Mapping[str, Callable[[BackendConfig, Known], Backend]]] = {
+KINDS: Final[Mapping[str, Callable[[BackendConfig, BackendEvidence], Backend]]] = {
     "acp": _acp,
     "echo": _echo,
     "scripted": _scripted,
@@ -163,13 +162,13 @@ class ConfiguredBackend:
     """A backend, with what is known of it beforehand."""
 
     config: BackendConfig
-    known: Known
+    known: BackendEvidence
     backend: Backend
 
     @property
     def evidence(self) -> Mapping[str, Evidence]:
         """What is known of it without asking it, each with its source."""
-        gathered = gather(self.known.declared, self.known.seen, self.known.facts)
+        gathered = gather(self.known.declared, self.known.probed, self.known.facts)
         sources = self.backend.evidence if isinstance(self.backend, KnownBackend) else gathered
         return {
             name: Evidence(level, said.source, said.date)
@@ -265,7 +264,7 @@ def _assembled(config: BackendConfig, loaded: LoadedConfig) -> ConfiguredBackend
     kind = KINDS.get(config.kind)
     if kind is None:
         raise UsageError(f"backends.{config.name}: kind should be one of {', '.join(sorted(KINDS))}")
-    known = known_of(config, loaded)
+    known = configured_evidence(config, loaded)
     return ConfiguredBackend(config, known, kind(config, known))
 
 

@@ -10,8 +10,7 @@ from typing import Any, Final, cast, get_type_hints
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
-from accord.backends.evidence import gather
-from accord.backends.known import Known
+from accord.backends.evidence import BackendEvidence, gather
 from accord.backends.model import Endpoint, ModelBackend, Retrying
 from accord.backends.model_api import ModelApi
 from accord.backends.upstream import Reply, Upstream, UpstreamRequest, UpstreamTimes
@@ -49,11 +48,13 @@ OPTIONS: Final = ("api", *TIMES, "retries", "retry_patience_s", "ca_file", "head
 MAX_RETRIES: Final = 20
 
 
-def model_backend(config: BackendConfig, known: Known, environ: Mapping[str, str] | None = None) -> ModelBackend:
+def model_backend(
+    config: BackendConfig, known: BackendEvidence, environ: Mapping[str, str] | None = None
+) -> ModelBackend:
     """The backend that these options describe."""
     options = _Options(config, os.environ if environ is None else environ)
     api = options.api()
-    facts = gather(known.seen, known.facts)
+    facts = gather(known.probed, known.facts)
     return ModelBackend(
         config.name,
         api,

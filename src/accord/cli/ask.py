@@ -19,12 +19,13 @@ from accord.assembly.loop import run_async
 from accord.assembly.opening import open_store_and_backends
 from accord.assembly.parts import build_engine, find_backend, session_rules
 from accord.assembly.signing import signer
-from accord.backends.known import parse_requirements, warnings_about
-from accord.cli.options import ConfigOption, TrustOption, load
+from accord.cli.options import ConfigOption, TrustOption, load, parse_requirements
 from accord.config import LoadedConfig
 from accord.core.summarise import summarise_work
+from accord.core.vocabulary import unknown_name_warnings
 from accord.engine import Engine, Sessions
 from accord.errors import UsageError
+from accord.files import STDIN, read_json, read_text
 from accord.terminal import Console, escape_line, warn
 from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
 from accord.wire.event import PresentationEventType
@@ -119,7 +120,7 @@ class Asked:
     def request(self) -> ServiceRequest:
         """The same as a request to the engine."""
         needs = parse_requirements(self.requirements)
-        warn(warnings_about(need.capability for need in needs.required))
+        warn(unknown_name_warnings(need.capability for need in needs.required))
         payload = {"query": self.prompt, "content": self.content or None, "requirements": needs}
         shows = ClientCapabilities(supported_events=list(SHOWN), prefers_markdown=True)
         user = {"id": "local", "name": "local"}
@@ -286,9 +287,6 @@ def ask_command(  # noqa: PLR0913 - the command's own flags
     trust: TrustOption = False,
 ) -> None:
     """Ask a model one question, and hear what had to be emulated or was lost."""
-    # An engine takes a while to load, which no other command should wait for.
-    from accord.backends.known import STDIN, read_json, read_text  # noqa: PLC0415
-
     memory = (("store", "kind"), "memory", "accord ask")  # one turn is not worth a file
     loaded = load(config, trusts=trust, flags=[memory])
     asked = Asked(

@@ -12,13 +12,13 @@ import typer
 
 from accord.assembly.loop import run_async
 from accord.assembly.parts import ConfiguredBackend, build_backends, find_backend
-from accord.backends.evidence import Evidence, gather, manifest_of
-from accord.backends.known import probed_evidence, read_requirements, warnings_about
+from accord.backends.evidence import Evidence, from_probe, gather, manifest_of
 from accord.backends.probe import Finding, Question, Verdict, found_by, is_news, plain_question, questions, refusal_of
 from accord.cli.negotiate import as_object, judge
-from accord.cli.options import ConfigOption, TrustOption, load
+from accord.cli.options import ConfigOption, TrustOption, load, read_requirements
 from accord.config import LoadedConfig
 from accord.config.probed import keep_probed
+from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.derive import PARAMETERS, REASONS
 from accord.core.work.negotiate import negotiate
 from accord.errors import BackendError, UsageError
@@ -111,7 +111,7 @@ def _sources(assembled: ConfiguredBackend) -> dict[str, int]:
 
 def _whose(name: str, said: Testimony, assembled: ConfiguredBackend, api: str | None) -> str:
     known = assembled.known
-    layers = {"operator": known.declared, "probe": known.seen, "facts": known.facts}
+    layers = {"operator": known.declared, "probe": known.probed, "facts": known.facts}
     return next(
         (whose for whose, layer in layers.items() if layer.get(name) == said),
         "API" if said.source == api else "endpoint",
@@ -202,7 +202,7 @@ def show_probe(  # noqa: PLR0913 - one flag each
     if write:
         console.print(keep_probed(loaded, assembled.config, record), soft_wrap=True)
     # What was observed counts before everything that is declared, overrides included: a probe is there to check it.
-    evidence = gather(probed_evidence(record), assembled.evidence)
+    evidence = gather(from_probe(record), assembled.evidence)
     if as_json:
         return _print_json(assembled, probe, record, needs, evidence)
     _print_probe(assembled, probe)
@@ -270,7 +270,7 @@ def _print_json(
     told = {**record.dump(), "capabilities": found, "spent": spent}
     result = negotiate(manifest_of(evidence), needs or CapabilityRequirements())
     if needs is not None:
-        warnings = warnings_about((need.capability for need in needs.required), evidence)
+        warnings = unknown_name_warnings((need.capability for need in needs.required), evidence)
         told["negotiation"] = as_object(result, needs, evidence, warnings)
         warn(warnings)
     print(json.dumps(told, indent=2, ensure_ascii=False))

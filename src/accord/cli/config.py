@@ -11,13 +11,13 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from accord.assembly.extras import missing_extras, tracing_note
-from accord.backends.known import warnings_about
 from accord.cli.options import ConfigOption
 from accord.config import Config, LoadedConfig, StoreKind, load_config
 from accord.config.origin import written
 from accord.config.read import FILE_NAME, unread_variables
 from accord.config.starter import STARTER
 from accord.config.trust import effects, is_trusted, trust
+from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import ConfigError, Mistake, UsageError
 from accord.terminal import Cell, Console, escape_line, format_count, styled
 
@@ -107,8 +107,12 @@ def _notes(loaded: LoadedConfig) -> Iterator[str]:
     if note := tracing_note(os.environ):
         yield note
     for backend in loaded.config.backends:
-        yield from (f"backends.{backend.name}: overrides: {unknown}" for unknown in warnings_about(backend.overrides))
-    yield from (f"emulation.strategies: {unknown}" for unknown in warnings_about(loaded.config.emulation.strategies))
+        yield from (
+            f"backends.{backend.name}: overrides: {unknown}" for unknown in unknown_name_warnings(backend.overrides)
+        )
+    yield from (
+        f"emulation.strategies: {unknown}" for unknown in unknown_name_warnings(loaded.config.emulation.strategies)
+    )
     if not is_trusted(loaded, os.environ):
         yield f"{loaded.file} is not trusted yet: `accord config trust` shows what it does, and trusts it"
 

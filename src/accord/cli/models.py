@@ -7,9 +7,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from accord.backends.evidence import from_facts, manifest_of
+from accord.backends.evidence import from_facts, manifest_of, read_catalogue
 from accord.backends.facts import Catalogue, Fact, ModelFacts, shipped
-from accord.backends.known import catalogue, read_requirements, refuse_misspelled, warnings_about
+from accord.cli.options import check_spelling, read_requirements
+from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.negotiate import NOT_DECLARED, negotiate
 from accord.terminal import Console, escape_line, format_count, unfiltered, warn
 from accord.wire.capability import ALIASES
@@ -49,10 +50,10 @@ def models_command(  # noqa: PLR0913 - one flag each
     Exit status 1 when there is no such model, or when the named model lacks something that --require names.
     """
     columns = capability or [*SHORT]
-    refuse_misspelled(columns, "--capability")
+    check_spelling(columns, "--capability")
     needs = CapabilityRequirements() if require is None else read_requirements(require)
     required = [need.capability for need in needs.required]
-    known = catalogue(snapshot) if snapshot else shipped()
+    known = read_catalogue(snapshot) if snapshot else shipped()
     models, is_named = _search(known, search, by_name=require is not None)
     reasons = {model.name: negotiate(manifest_of(from_facts(model)), needs).reasons for model in models}
     found = [model for model in models if not reasons[model.name]]
@@ -61,7 +62,7 @@ def models_command(  # noqa: PLR0913 - one flag each
         print(json.dumps([_as_object(model) for model in shown], indent=2, ensure_ascii=False))
     elif shown or not is_named:
         _print_matrix(shown, columns, len(found))
-    warn(warnings_about((*columns, *required)))
+    warn(unknown_name_warnings((*columns, *required)))
     for name, lacking in reasons.items() if is_named else ():
         if lacking:
             listed = ", ".join(f"{need} ({NO_SOURCE if why == NOT_DECLARED else why})" for need, why in lacking.items())

@@ -6,9 +6,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from accord.backends.evidence import Evidence, from_operator, gather, manifest_of
-from accord.backends.known import read_evidence, read_levels, read_requirements, warnings_about
-from accord.cli.options import ConfigOption, TrustOption, load
+from accord.backends.evidence import Evidence, from_operator, gather, manifest_of, read_evidence
+from accord.cli.options import ConfigOption, TrustOption, load, parse_levels, read_requirements
+from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.negotiate import generate_report, negotiate
 from accord.errors import UsageError
 from accord.terminal import Console, styled, warn
@@ -52,7 +52,7 @@ def negotiate_command(  # noqa: PLR0913 - one flag each
     else:
         needs = read_requirements(require)
         known = read_evidence(manifest, snapshot) if manifest else _configured(backend or "", config, trusts=trust)
-    evidence = gather(from_operator(read_levels(override or [])), known)
+    evidence = gather(from_operator(parse_levels(override or [])), known)
     if not judge(needs, evidence, as_json=as_json, given=[item.partition("=")[0] for item in override or ()]):
         raise typer.Exit(1)
 
@@ -73,7 +73,7 @@ def judge(
     result = negotiate(manifest_of(evidence), needs)
     required = [need.capability for need in needs.required]
     # A name that the backend itself declares is no mistake, but one that only an --override has may be.
-    warnings = warnings_about((*required, *given), evidence.keys() - set(given))
+    warnings = unknown_name_warnings((*required, *given), evidence.keys() - set(given))
     if as_json:
         print(json.dumps(as_object(result, needs, evidence, warnings), indent=2, ensure_ascii=False))
     else:

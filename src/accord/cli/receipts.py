@@ -15,11 +15,11 @@ from rich.json import JSON
 from rich.table import Table
 
 from accord.assembly.signing import make_key, signature_check
-from accord.backends.known import as_message, read_text
 from accord.cli.options import ConfigOption, StoreOption, load_if_trusted
 from accord.core.receipt import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
 from accord.core.summarise import summarise_work
 from accord.errors import StoreError, UsageError
+from accord.files import parse_message, read_text
 from accord.ports import Store
 from accord.terminal import Cell, Console, escape_line, format_count, styled, styled_line
 from accord.wire.agent_work import PermissionRecord
@@ -112,7 +112,7 @@ def show_command(
         return
     if which > len(receipts):
         raise UsageError(f"{file}: there is no receipt {which}; the file has {format_count(len(receipts), 'receipt')}")
-    receipt = as_message(receipts[which - 1], Receipt, f"{file}: receipt {which}")
+    receipt = parse_message(receipts[which - 1], Receipt, f"{file}: receipt {which}")
     Console().print(_page(receipt, genuine=is_genuine(receipts[which - 1])))
 
 

@@ -12,10 +12,10 @@ from typing import Annotated, Final, assert_never, cast
 
 import typer
 
-from accord.backends.known import is_path, read_message
 from accord.core.output import ClientAdapter
 from accord.core.output.markdown import Profile, TextStripper
 from accord.errors import InvalidMessageError, UsageError
+from accord.files import path_exists, read_message
 from accord.images import PillowImages, has_pillow
 from accord.terminal import Console, escape_line, format_count, styled, styled_line
 from accord.wire.adaptation import AdaptationReport, Rung
@@ -74,7 +74,7 @@ def render_command(  # noqa: PLR0913 - the command's own flags
 def _client(name: str) -> ClientCapabilities | None:
     if name in CLIENTS:
         return CLIENTS[name]
-    if is_path(name):
+    if path_exists(name):
         return read_message(name, ClientCapabilities)
     raise UsageError(f"--client {name}: expected {', '.join(CLIENTS)}, or a file of ClientCapabilities")
 

@@ -9,10 +9,10 @@ from typing import Annotated, Any
 import typer
 
 from accord.assembly.opening import is_absent, run_with_store
-from accord.backends.known import as_message
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.config import StoreKind
 from accord.errors import StoreConflictError, UsageError
+from accord.files import parse_message
 from accord.terminal import Cell, Console, format_count, styled, styled_line
 from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, digest_of
 
@@ -45,7 +45,7 @@ def add_command(  # noqa: PLR0913 - one flag each
         "created_at": now,
         "expires_at": None if days is None else now + timedelta(days=days),
     }
-    record = as_message(fields, TokenRecord, "tokens add")
+    record = parse_message(fields, TokenRecord, "tokens add")
     run_with_store(loaded, lambda opened: opened.put_token(record), create=True)
     print(token)
     print(_advice(record), file=sys.stderr)

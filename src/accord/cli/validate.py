@@ -5,9 +5,10 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from accord.backends.known import STDIN, is_path, one_of, read_json
 from accord.core.prompt import ContentValidator, Context, Decision, Verdict
+from accord.core.vocabulary import unknown_name
 from accord.errors import UsageError
+from accord.files import STDIN, path_exists, read_json
 from accord.terminal import Console, format_count, styled
 
 FLAGS: Final = ("image", "audio", "embeddedContext")
@@ -48,7 +49,7 @@ def _blocks(value: Any, file: str) -> list[Any]:
 
 
 def _declared(given: str, protocol_version: int) -> dict[str, Any] | None:
-    if given == STDIN or (given and is_path(given)):
+    if given == STDIN or (given and path_exists(given)):
         return _inside(read_json(given), given)
     if given.lstrip().startswith("{"):
         try:
@@ -57,7 +58,10 @@ def _declared(given: str, protocol_version: int) -> dict[str, Any] | None:
             raise UsageError(f"--capabilities: expected JSON: {error}") from error
     yes: Any = {} if protocol_version >= 2 else True
     flags = [flag.strip() for flag in given.split(",") if flag.strip()]
-    return {one_of(flag, FLAGS, "--capabilities", "prompt capability"): yes for flag in flags}
+    for flag in flags:
+        if flag not in FLAGS:
+            raise UsageError(f"--capabilities: {unknown_name('prompt capability', flag, FLAGS)}")
+    return dict.fromkeys(flags, yes)
 
 
 def _inside(value: Any, place: str) -> dict[str, Any] | None:

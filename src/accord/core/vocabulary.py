@@ -83,3 +83,9 @@ def check_name(name: str) -> UnknownName | None:
 def unknown_names(names: Iterable[str]) -> list[UnknownName]:
     """What is wrong with these names, each once."""
     return [unknown for name in dict.fromkeys(names) if (unknown := check_name(name))]
+
+
+def unknown_name_warnings(names: Iterable[str], declared: Iterable[str] = ()) -> list[str]:
+    """Return a sentence for each capability that is neither known nor declared by the backend in question."""
+    accepted = frozenset(declared)
+    return [str(unknown) for unknown in unknown_names(names) if unknown.name not in accepted]
