@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from accord.backends.facts import Catalogue, ModelFacts, Unfound, find
-from accord.config import BackendConfig, Loaded
+from accord.config import BackendConfig, LoadedConfig
 from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import UsageError
 from accord.files import STDIN, parse_message, path_exists, read_json, read_message, read_text
@@ -109,7 +109,7 @@ class BackendEvidence:
         return manifest_of(gather(self.declared, self.probed, self.facts))
 
 
-def configured_evidence(config: BackendConfig, loaded: Loaded) -> BackendEvidence:
+def configured_evidence(config: BackendConfig, loaded: LoadedConfig) -> BackendEvidence:
     """Return what the configuration, its files and the model facts say about this backend.
 
     A model without facts is not an error here: what an endpoint tells of itself, or a probe, may be enough.

@@ -138,5 +138,7 @@ def test_a_service_that_leaves_takes_no_new_work_and_answers_what_it_knows(trans
 
 
 def test_more_turns_than_may_run_at_once_are_refused(transport: str):
-    (told,) = asked(transport, Application(make_service(Agent(relay), "x", rules=SessionRules(concurrent_turns=0))), body())
+    (told,) = asked(
+        transport, Application(make_service(Agent(relay), "x", rules=SessionRules(concurrent_turns=0))), body()
+    )
     assert told.code == "unavailable"
