@@ -14,7 +14,8 @@ from io import BytesIO
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from accord.core.output.media import MAX_PIXELS_IN, ImageLimits, ShrinkRefusal, ShrunkImage
+from accord.core.output.media import ImageLimits, ShrinkRefusal, ShrunkImage
+from accord.core.sizes import MAX_PIXELS_IN
 from accord.errors import UsageError
 
 if TYPE_CHECKING:

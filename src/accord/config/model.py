@@ -16,9 +16,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.types import Strict
 from pydantic_core import PydanticCustomError
 
-from accord.core.output.media import MAX_PIXELS_IN
 from accord.core.prompt.rules import Limits
-from accord.core.sizes import MAX_PACKET_BYTES, SizeLimits
+from accord.core.sizes import MAX_PACKET_BYTES, MAX_PIXELS_IN, SizeLimits
 from accord.core.work.emulation.base import DEFAULT_RETRIES
 from accord.core.work.emulation.choose import PRESET
 from accord.ports import HISTORY_BYTES

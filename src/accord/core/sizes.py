@@ -96,6 +96,10 @@ MEBIBYTE: Final = 1024 * 1024
 MAX_PACKET_BYTES: Final = MAX_EVENT_BYTES - MEBIBYTE
 """The largest limit of a packet: our own client refuses larger events, and adapting an event may add a little."""
 
+# Here and not beside the code that shrinks pictures: the configuration reads it, and every command loads that.
+MAX_PIXELS_IN: Final = 8_300_000
+"""A picture of 3840 by 2160; decoding takes up to 18 bytes a pixel (WebP with transparency), so 150 MB."""
+
 _ENVELOPE_BYTES: Final = len('{"op":"delta","p":}')
 _MAX_ESCAPED: Final = 6
 _encode: Final = msgspec.json.Encoder().encode

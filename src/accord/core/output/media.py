@@ -14,10 +14,8 @@ from typing import Any, Final, Protocol
 from urllib.parse import unquote_to_bytes
 
 from accord.core.output.profile import ImageResolution
+from accord.core.sizes import MAX_PIXELS_IN
 from accord.wire.event import MediaCarousel, MediaItem, MediaVariant, inline_media_type
-
-MAX_PIXELS_IN: Final = 8_300_000
-"""A picture of 3840 by 2160; decoding takes up to 18 bytes a pixel (WebP with transparency), so 150 MB."""
 
 
 @dataclass(frozen=True, slots=True)
