@@ -7,7 +7,7 @@ import pytest
 from accord.backends.evidence import BackendEvidence, Evidence
 from accord.backends.model_options import APIS, model_backend
 from accord.config import BackendConfig, read_config
-from accord.config.probed import with_line
+from accord.config.probed import add_probed_line
 from accord.errors import ConfigError, UsageError
 from accord.wire.manifest import SupportLevel
 
@@ -48,7 +48,7 @@ def test_each_mistake_has_its_sentence(options: dict[str, Any], sentence: str):
 def test_a_header_that_is_a_secret_is_given_by_its_variable_and_not_by_its_value():
     text = '[[backends]]\nname = "a"\nkind = "openai"\n[backends.options.{}]\nauthorization = "{}"\n'
     assert read_config(text.format("header_env", "PASS")).config.backends[0].options
-    with pytest.raises(ConfigError, match="secrets do not stand in the file"):
+    with pytest.raises(ConfigError, match="secrets do not belong in this file"):
         read_config(text.format("headers", "Bearer x"))
 
 
@@ -90,7 +90,7 @@ TWO = '# keep\n[[backends]]\nname = "a"\nkind = "echo"\n\n  [[backends]]\n  name
 
 
 def test_the_line_that_names_what_was_found_leaves_every_other_line_alone():
-    assert with_line(TWO, 1, "b.json") == TWO.replace("# me\n", '# me\n  probed = "b.json"\n')
+    assert add_probed_line(TWO, 1, "b.json") == TWO.replace("# me\n", '# me\n  probed = "b.json"\n')
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_the_line_that_names_what_was_found_leaves_every_other_line_alone():
     ids=["on one line", "inside an array"],
 )
 def test_where_a_line_would_mean_something_else_nothing_is_changed(text: str):
-    assert with_line(text, 0, "a.json") is None
+    assert add_probed_line(text, 0, "a.json") is None

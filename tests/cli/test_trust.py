@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from accord.config import load_config
-from accord.config.trust import effects
+from accord.config.trust import describe_effects
 from tests.cli.on_terminal import run_on_terminal
 from tests.cli.test_app import accord
 
@@ -177,7 +177,10 @@ EFFECTS: list[tuple[str, list[str]]] = [
 def test_only_what_reaches_beyond_accord_needs_trust(tmp_path: Path, text: str, expected: list[str]):
     (tmp_path / "accord.toml").write_text(text)
     flags = [(("store", "kind"), "memory", "a flag of ours is not the file's")]
-    assert effects(load_config(environ={}, folder=tmp_path, flags=flags if "store" not in text else ())) == expected
+    assert (
+        describe_effects(load_config(environ={}, folder=tmp_path, flags=flags if "store" not in text else ()))
+        == expected
+    )
 
 
 SHADOWS = ("json", "rich", "uvloop", "typer", "PIL", "asyncio", "accord/__init__", "brotli", "sitecustomize")

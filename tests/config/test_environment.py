@@ -1,4 +1,4 @@
-"""Environment variables: each sets its own value over the file's, whatever word it is said with."""
+"""Environment variables: each overrides one value of the file."""
 
 from collections.abc import Callable
 from typing import Any
@@ -39,7 +39,7 @@ SET_BY: dict[str, tuple[str, Callable[[Config], Any], Any]] = {
     "ACCORD_STORE_KIND": ("memory", lambda config: config.store.kind, "memory"),
     "ACCORD_STORE_PATH": ("other.db", lambda config: config.store.path, "other.db"),
 }
-"""Variable, a text for it, where its value is found, and what it is then."""
+"""Each variable with a text for it, the value that it sets, and what that value is then."""
 
 
 @pytest.mark.parametrize("name", sorted(VARIABLES))

@@ -1,11 +1,11 @@
-"""Which file is read."""
+"""Which configuration file is read."""
 
 from pathlib import Path
 
 import pytest
 
 from accord.config import find_config, load_config
-from accord.config.read import unread_variables
+from accord.config.read import find_misspelled_variables
 from accord.errors import AccordError
 
 
@@ -17,7 +17,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_one_named_then_the_variable_then_the_usual_then_none(folder: Path):
+def test_the_named_file_comes_before_the_variable_and_the_usual_file(folder: Path):
     usual, other = str(folder / "accord.toml"), str(folder / "other.toml")
     assert find_config(other, {"ACCORD_CONFIG": usual}, folder) == other
     assert find_config(None, {"ACCORD_CONFIG": other}, folder) == other
@@ -25,12 +25,12 @@ def test_the_one_named_then_the_variable_then_the_usual_then_none(folder: Path):
     assert find_config(None, {}, folder / "nowhere") is None
 
 
-def test_the_usual_file_is_called_as_it_is_seen(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_usual_file_is_named_without_its_folder(folder: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(folder)
     assert find_config(None, {}, Path()) == "accord.toml"
 
 
-def test_a_byte_order_mark_is_no_mistake(folder: Path):
+def test_a_byte_order_mark_is_accepted(folder: Path):
     assert load_config(str(folder / "other.toml"), environ={}).config.policy == "permissive"
 
 
@@ -49,12 +49,12 @@ MISTAKES: list[tuple[str | None, dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "environ", "told"), MISTAKES)
-def test_a_file_that_cannot_be_read_is_told(folder: Path, name: str | None, environ: dict[str, str], told: str):
+@pytest.mark.parametrize(("name", "environ", "message"), MISTAKES)
+def test_a_file_that_cannot_be_read_is_named(folder: Path, name: str | None, environ: dict[str, str], message: str):
     named = {key: value.replace("{}", str(folder)) for key, value in environ.items()}
     with pytest.raises(AccordError) as raised:
         load_config(None if name is None else str(folder / name), environ=named, folder=folder)
-    assert str(raised.value) == told.replace("{}", str(folder))
+    assert str(raised.value) == message.replace("{}", str(folder))
 
 
 def test_paths_are_relative_to_the_file(folder: Path):
@@ -62,6 +62,8 @@ def test_paths_are_relative_to_the_file(folder: Path):
     assert load_config(environ={}, folder=folder / "nowhere").path_of("a.json") == Path("a.json")
 
 
-def test_a_misspelt_variable_is_noticed():
+def test_a_misspelled_variable_is_reported():
     environ = {"ACCORD_POLCY": "x", "ACCORD_POLICY": "strict", "ACCORD_KEY_LOCAL": "k", "ACCORD_ELSE": "x", "PATH": "x"}
-    assert unread_variables(environ) == ["env ACCORD_POLCY: this variable is not used; did you mean ACCORD_POLICY?"]
+    assert find_misspelled_variables(environ) == [
+        "env ACCORD_POLCY: this variable is not used; did you mean ACCORD_POLICY?"
+    ]

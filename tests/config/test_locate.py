@@ -1,4 +1,4 @@
-"""Where keys stand: held against what tomllib reads."""
+"""The position of keys in a TOML text, compared with what tomllib reads."""
 
 import tomllib
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize(("text", "path", "place"), PLACES)
-def test_a_key_is_found_where_it_stands(text: str, path: KeyPath, place: tuple[int, int]):
+def test_each_key_has_its_line_and_column(text: str, path: KeyPath, place: tuple[int, int]):
     tomllib.loads(text)
     assert locate(text)[path] == place
 

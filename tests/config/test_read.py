@@ -1,4 +1,4 @@
-"""Reading a configuration: what is in effect, where it came from, and a sentence for every mistake."""
+"""Reading a configuration: the effective values, their origins, and a message for every mistake."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.config import Config, LoadedConfig, Origin, OriginKind, read_config
-from accord.config.check import KEY_ADVICE, LEVELS, SENTENCES, URL_ADVICE
+from accord.config.check import KEY_ADVICE, LEVELS, MESSAGES, URL_ADVICE
 from accord.config.read import VARIABLES
 from accord.config.starter import STARTER
 from accord.errors import ConfigError
@@ -62,13 +62,13 @@ def mistakes(text: str, **given: Any) -> list[str]:
     return str(raised.value).split("\n")
 
 
-def test_no_file_is_the_embedded_defaults():
+def test_without_a_file_the_defaults_are_in_effect():
     loaded = read_config(None)
     assert loaded == LoadedConfig(Config(), {}, None)
     assert read_config("").config == Config()
 
 
-def test_everything_can_be_said():
+def test_every_key_can_be_set():
     config = read_config(FULL).config
     assert [backend.name for backend in config.backends] == ["local", "cloud"]
     assert config.backends[0].overrides["tool_bash"].reason == "sandbox"
@@ -93,18 +93,18 @@ ORIGINS = [
 ]
 
 
-@pytest.mark.parametrize(("path", "told"), ORIGINS)
-def test_every_value_knows_where_it_came_from(path: tuple[str | int, ...], told: str):
+@pytest.mark.parametrize(("path", "origin"), ORIGINS)
+def test_the_origin_of_every_value_is_known(path: tuple[str | int, ...], origin: str):
     loaded = read_config(
         FULL,
         "a.toml",
         environ={"ACCORD_LIMITS_TURN_S": "9", "ACCORD_UNKNOWN": "deny"},
         flags=[(("unknown",), "try", "--unknown")],
     )
-    assert str(loaded.origin(path)) == told
+    assert str(loaded.origin(path)) == origin
 
 
-def test_later_wins_default_file_environment_flag():
+def test_a_flag_overrides_the_environment_which_overrides_the_file():
     assert read_config("").config.policy == "standard"
     assert read_config('policy = "strict"').config.policy == "strict"
     environ = {"ACCORD_POLICY": "permissive"}
@@ -115,13 +115,13 @@ def test_later_wins_default_file_environment_flag():
     assert loaded.origin(["policy"]) == Origin(OriginKind.FLAG, "--policy")
 
 
-def test_an_overridden_preset_leaves_nothing_of_the_files():
+def test_overriding_the_preset_replaces_all_of_it():
     loaded = read_config("emulation.preset.tool_use = true", environ={"ACCORD_EMULATION_PRESET": "off"})
     assert loaded.config.emulation.preset == {}
     assert str(loaded.origin(["emulation", "preset"])) == "env ACCORD_EMULATION_PRESET"
 
 
-def test_another_kind_of_store_is_another_place():
+def test_overriding_the_kind_of_store_drops_its_address():
     assert read_config(FULL, environ={"ACCORD_STORE_KIND": "memory"}).config.store.kind == "memory"
 
 
@@ -129,7 +129,7 @@ MISTAKES = [
     ('polici = "strict"', ["a.toml:1:1: polici: unknown key; did you mean policy?"]),
     (
         "[store]\nzzz = 1",
-        ["a.toml:2:1: store.zzz: unknown key; known here are kind, path, url_env"],
+        ["a.toml:2:1: store.zzz: unknown key; use one of kind, path, url_env"],
     ),
     ("[[backends]]\nname='a'\nkind='x'\nmodle='m'", ["a.toml:4:1: backends[0].modle: unknown key; did you mean model?"]),
     ("limits = {turns_s = 1}", ["a.toml:1:11: limits.turns_s: unknown key; did you mean turn_s?"]),
@@ -139,7 +139,7 @@ MISTAKES = [
     ("retention_days = '3'", ["a.toml:1:1: retention_days: expected a whole number"]),
     ("retention_days = 3.0", ["a.toml:1:1: retention_days: expected a whole number"]),
     ("retention_days = true", ["a.toml:1:1: retention_days: expected a whole number"]),
-    ("default_agent = 'nobody'", ["a.toml:1:1: default_agent: expected one of the agents: demo, relay"]),
+    ("default_agent = 'unknown'", ["a.toml:1:1: default_agent: expected one of the agents: demo, relay"]),
     (
         "default_agent = 'a b'",
         ["a.toml:1:1: default_agent: expected a name of letters, digits, dots, dashes and underscores"],
@@ -149,6 +149,7 @@ MISTAKES = [
     ("agents = 7", ["a.toml:1:1: agents: expected a table"]),
     ("limits = 7", ["a.toml:1:1: limits: expected a table"]),
     ("[backends]\nname = 'a'", ["a.toml:1:1: backends: expected an array of tables, [[…]]"]),
+    ("server.rates = 7", ["a.toml:1:8: server.rates: expected an array, [ … ]"]),
     ("backends = [7]", ["a.toml:1:13: backends[0]: expected a table"]),
     ("[[backends]]\nname = 'a'", ["a.toml:1:1: backends[0].kind: is missing"]),
     (
@@ -181,7 +182,7 @@ MISTAKES = [
     ("[emulation.strategies.tool_us]\ntype='disabled'\nreason='x'", ['a.toml:1:1: emulation.strategies.tool_us: unknown capability "tool_us"; did you mean tool_use?']),
     (
         "[[backends]]\nname='a'\nkind='x'\noptions={x=[{y=2026-01-01}]}",
-        ["a.toml:4:1: backends[0].options: expected no date or time, unless in quotes: options are sent on as JSON"],
+        ["a.toml:4:1: backends[0].options: expected no date or time; put it in quotes, since options are sent as JSON"],
     ),
     (
         "[[backends]]\nname='a'\nkind='x'\noptions={x=nan}",
@@ -201,7 +202,7 @@ MISTAKES = [
     ),
     (
         "emulation.describe_images_with = 'b'",
-        ["a.toml:1:11: emulation.describe_images_with: expected one of the backends: none is listed"],
+        ["a.toml:1:11: emulation.describe_images_with: expected one of the backends: none is configured"],
     ),
     ("emulation.describe_images_with = 7", ["a.toml:1:11: emulation.describe_images_with: expected text"]),
     ("emulation.max_retries = 21", ["a.toml:1:11: emulation.max_retries: expected a number of at most 20"]),
@@ -231,17 +232,17 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "told"), MISTAKES, ids=lambda value: str(value)[:40])
-def test_every_mistake_is_told_with_its_place(text: str, told: list[str]):
-    assert mistakes(text) == told
+@pytest.mark.parametrize(("text", "messages"), MISTAKES, ids=lambda value: str(value)[:40])
+def test_every_mistake_is_reported_with_its_place(text: str, messages: list[str]):
+    assert mistakes(text) == messages
 
 
-def test_every_sentence_of_the_table_is_tested():
-    never_met = {"model_attributes_type", "literal_error"}  # pydantic's other names for the same findings
-    words = {kind: sentence for kind, sentence in SENTENCES.items() if kind not in never_met}
+def test_every_message_of_the_table_is_tested():
+    unused = {"model_attributes_type", "literal_error"}  # pydantic's other names for the same findings
+    makers = {kind: make for kind, make in MESSAGES.items() if kind not in unused}
     context = {"expected": "", "expected_tags": "", "max_length": 128, "gt": 0, "ge": 1, "le": 20}
-    told = "\n".join(line for _, lines in MISTAKES for line in lines)
-    assert [kind for kind, sentence in words.items() if sentence(context) not in told] == []
+    tested = "\n".join(line for _, lines in MISTAKES for line in lines)
+    assert [kind for kind, make in makers.items() if make(context) not in tested] == []
 
 
 @pytest.mark.parametrize(
@@ -259,10 +260,10 @@ def test_every_sentence_of_the_table_is_tested():
     ],
 )
 def test_a_secret_in_the_file_is_refused_and_not_repeated(word: str):
-    (told,) = mistakes(f'[[backends]]\nname = "a"\nkind = "x"\n{word} = "sk-123"')
-    assert told.startswith("a.toml:4:")
-    assert told.endswith(KEY_ADVICE)
-    assert "sk-123" not in told
+    (message,) = mistakes(f'[[backends]]\nname = "a"\nkind = "x"\n{word} = "sk-123"')
+    assert message.startswith("a.toml:4:")
+    assert message.endswith(KEY_ADVICE)
+    assert "sk-123" not in message
 
 
 VARIABLE_MISTAKES = [
@@ -273,22 +274,22 @@ VARIABLE_MISTAKES = [
     ({"ACCORD_EMULATION_PRESET": "maybe"}, "env ACCORD_EMULATION_PRESET: emulation.preset: expected true or false"),
     (
         {"ACCORD_EMULATION_DESCRIBE_IMAGES_WITH": "b"},
-        "env ACCORD_EMULATION_DESCRIBE_IMAGES_WITH: emulation.describe_images_with: expected one of the backends: none is listed",
+        "env ACCORD_EMULATION_DESCRIBE_IMAGES_WITH: emulation.describe_images_with: expected one of the backends: none is configured",
     ),
     ({"ACCORD_STORE_KIND": "disk"}, "env ACCORD_STORE_KIND: store.kind: expected one of memory, sqlite, postgres"),
 ]
 
 
-@pytest.mark.parametrize(("environ", "told"), VARIABLE_MISTAKES)
-def test_a_mistake_in_the_environment_names_the_variable(environ: dict[str, str], told: str):
-    assert mistakes("", environ=environ) == [told]
+@pytest.mark.parametrize(("environ", "message"), VARIABLE_MISTAKES)
+def test_a_mistake_in_the_environment_names_the_variable(environ: dict[str, str], message: str):
+    assert mistakes("", environ=environ) == [message]
 
 
-def test_an_empty_variable_says_nothing():
+def test_an_empty_variable_counts_as_unset():
     assert read_config(None, environ=dict.fromkeys(VARIABLES, "")).config == Config()
 
 
-def test_a_variable_over_a_broken_table_leaves_the_files_mistake():
+def test_a_variable_does_not_hide_a_mistake_of_the_file():
     assert mistakes("limits = 7", environ={"ACCORD_LIMITS_GAP_S": "1"}) == ["a.toml:1:1: limits: expected a table"]
 
 

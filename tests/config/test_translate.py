@@ -1,4 +1,4 @@
-"""What `core` gets from a configuration."""
+"""What the core gets from a configuration."""
 
 import pytest
 
@@ -24,9 +24,9 @@ def test_policies_limits_and_retries_are_passed_on():
     assert emulation_settings(config).max_retries == 5
 
 
-def test_the_backend_that_images_may_be_shown_to_is_passed_on():
-    text = "emulation.describe_images_with = 'seer'\n[[backends]]\nname = 'seer'\nkind = 'x'"
-    assert emulation_settings(read_config(text).config).describe_images_with == "seer"
+def test_the_backend_that_describes_images_is_passed_on():
+    text = "emulation.describe_images_with = 'viewer'\n[[backends]]\nname = 'viewer'\nkind = 'x'"
+    assert emulation_settings(read_config(text).config).describe_images_with == "viewer"
 
 
 PRESETS = [
@@ -43,14 +43,14 @@ def test_the_preset_is_on_as_a_whole_or_one_by_one(line: str, names: set[str]):
     assert not any(isinstance(strategy, Disabled) for strategy in strategies.values())
 
 
-def test_what_is_off_is_disabled_even_where_the_standard_has_it_on():
+def test_a_preset_that_is_off_disables_even_a_standard_emulation():
     config = read_config("emulation.preset.structured_output_json_schema = false").config
     assert plan_config(config).emulation.strategies == {
         "structured_output_json_schema": Disabled(reason="Turned off in the configuration")
     }
 
 
-def test_a_strategy_that_is_spelled_out_goes_over_the_preset():
+def test_a_strategy_given_in_full_overrides_the_preset():
     text = "[emulation]\npreset = true\nstrategies.tool_use = { type = 'disabled', reason = 'No tools' }"
     assert plan_config(read_config(text).config).emulation.strategies["tool_use"] == Disabled(reason="No tools")
 
@@ -69,5 +69,8 @@ def test_a_key_comes_from_the_environment(environ: dict[str, str], key: str | No
 
 
 def test_a_manifest_is_a_file_unless_it_is_one_of_the_two_words():
-    files = [BackendConfig(name="a", kind="x", manifest=said).manifest_file for said in ("facts", "declared", "m.json")]
+    files = [
+        BackendConfig(name="a", kind="x", manifest=manifest).manifest_file
+        for manifest in ("facts", "declared", "m.json")
+    ]
     assert files == [None, None, "m.json"]

@@ -17,7 +17,7 @@ from accord.backends.probe import Finding, Question, Verdict, found_by, is_news,
 from accord.cli.negotiate import as_object, judge
 from accord.cli.options import ConfigOption, TrustOption, load, read_requirements
 from accord.config import LoadedConfig
-from accord.config.probed import keep_probed
+from accord.config.probed import save_probe
 from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.derive import PARAMETERS, REASONS
 from accord.core.work.negotiate import negotiate
@@ -200,7 +200,7 @@ def show_probe(  # noqa: PLR0913 - one flag each
         found=found_by(probe.verdicts),
     )
     if write:
-        console.print(keep_probed(loaded, assembled.config, record), soft_wrap=True)
+        console.print(save_probe(loaded, assembled.config, record), soft_wrap=True)
     # What was observed counts before everything that is declared, overrides included: a probe is there to check it.
     evidence = gather(from_probe(record), assembled.evidence)
     if as_json:

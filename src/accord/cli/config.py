@@ -13,10 +13,10 @@ import typer
 from accord.assembly.extras import missing_extras, tracing_note
 from accord.cli.options import ConfigOption
 from accord.config import Config, LoadedConfig, StoreKind, load_config
-from accord.config.origin import written
-from accord.config.read import FILE_NAME, unread_variables
+from accord.config.origin import format_key
+from accord.config.read import FILE_NAME, find_misspelled_variables
 from accord.config.starter import STARTER
-from accord.config.trust import effects, is_trusted, trust
+from accord.config.trust import describe_effects, is_trusted, trust
 from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import ConfigError, Mistake, UsageError
 from accord.terminal import Cell, Console, escape_line, format_count, styled
@@ -84,7 +84,7 @@ def trust_command(
 ) -> None:
     """Trust a configuration as it is, so that commands in its folder use it without asking."""
     loaded = load_config(file, environ=os.environ)
-    for effect in effects(loaded):
+    for effect in describe_effects(loaded):
         print(f"it {escape_line(effect)}")
     trust(file, loaded.digest or "", os.environ)
     print(f"Trusted {Path(file).resolve()} until it changes")
@@ -103,7 +103,7 @@ def _check_parts(loaded: LoadedConfig) -> None:
 
 def _notes(loaded: LoadedConfig) -> Iterator[str]:
     """What an operator should know about a configuration that is in order."""
-    yield from unread_variables(os.environ)
+    yield from find_misspelled_variables(os.environ)
     if note := tracing_note(os.environ):
         yield note
     for backend in loaded.config.backends:
@@ -131,7 +131,7 @@ def _print_json(loaded: LoadedConfig, secrets: list[Secret], notes: list[str]) -
         "valid": True,
         "file": loaded.file,
         "config": loaded.config.model_dump(mode="json"),
-        "origins": {written(path): str(loaded.origin(path)) for path, _ in _leaves(loaded.config)},
+        "origins": {format_key(path): str(loaded.origin(path)) for path, _ in _leaves(loaded.config)},
         "secrets": [{"key": secret.key, "variable": secret.variable, "set": secret.is_set} for secret in secrets],
         "notes": notes,
     }
@@ -142,7 +142,7 @@ def _print_table(loaded: LoadedConfig, secrets: list[Secret], notes: list[str]) 
     rows: list[tuple[Cell, ...]] = []
     for path, value in _leaves(loaded.config):
         origin = loaded.origin(path)
-        rows.append((written(path), _told(value), styled(str(origin), COLOURS[origin.kind])))
+        rows.append((format_key(path), _told(value), styled(str(origin), COLOURS[origin.kind])))
     for secret in secrets:
         state = styled("is set", "green") if secret.is_set else styled("is not set", "yellow")
         rows.append((secret.key, state, f"env {secret.variable}"))

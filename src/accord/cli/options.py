@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from accord.config import LoadedConfig, StoreKind, load_config
-from accord.config.trust import effects, is_trusted, trust
+from accord.config.trust import describe_effects, is_trusted, trust
 from accord.core.vocabulary import unknown_names
 from accord.errors import UsageError
 from accord.files import STDIN, parse_message, path_exists, read_message
@@ -65,7 +65,7 @@ def _read(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str
 def _ask(loaded: LoadedConfig, *, trusts: bool) -> None:
     """Have the user trust this file, or refuse to use it."""
     path = Path(loaded.file or "").resolve()
-    will = [escape_line(effect) for effect in effects(loaded)]
+    will = [escape_line(effect) for effect in describe_effects(loaded)]
     if not trusts:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError(

@@ -1,6 +1,6 @@
-"""What the operator chose: `accord.toml`, the environment, the command line; checked, and each value with its origin.
+"""The operator's choices from `accord.toml`, the environment and the command line, validated, each with its origin.
 
-Only `find.py`, `state.py` and `trust.py` touch the disk. Nothing here knows a concrete backend, store or server.
+No module here depends on a concrete backend, store or server.
 """
 
 from accord.config.model import (

@@ -1,6 +1,6 @@
-"""Says what is wrong with a configuration in the operator's words: unknown keys, secrets, values of the wrong kind.
+"""Explain what is wrong with a configuration: unknown keys, secrets, values of the wrong type.
 
-Finds keys and sentences; where they stand is not known here. No sentence repeats a value, which may be a secret.
+Gives key paths and messages; `read.py` adds the lines. No message repeats a value, since it may be a secret.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +23,7 @@ from accord.core.vocabulary import check_name, closest
 from accord.wire.emulation import EmulationStrategy
 
 ANY: Final = "*"
+"""In a path, stands for any key or index."""
 
 TABLES: Final[Mapping[KeyPath, type[BaseModel]]] = {
     (): Config,
@@ -33,12 +34,12 @@ TABLES: Final[Mapping[KeyPath, type[BaseModel]]] = {
     ("server", "oidc"): OidcConfig,
     ("store",): StoreConfig,
 }
-"""Which keys are known in which table."""
+"""The model of each table: its fields are the known keys."""
 
 STRATEGIES: Final[KeyPath] = ("emulation", "strategies", ANY)
 OVERRIDES: Final[KeyPath] = ("backends", ANY, "overrides", ANY)
 CAPABILITIES: Final[tuple[KeyPath, ...]] = (OVERRIDES, STRATEGIES)
-"""Keys that are names of capabilities."""
+"""Where keys are names of capabilities."""
 LEVELS: Final = 'expected "native", "emulated", "unsupported" or { restricted = { reason = "…" } }'
 
 SECRET_WORDS: Final = frozenset(
@@ -46,18 +47,18 @@ SECRET_WORDS: Final = frozenset(
     "passwd authorization x-api-key x-goog-api-key credentials".split()
 )
 NAMES_VARIABLES: Final = "header_env"
-"""An option in which every value is the name of a variable, as that of `key_env` is."""
+"""An option whose values are names of environment variables, as that of `key_env` is, and never secrets."""
 KEY_ADVICE: Final = (
-    "secrets do not stand in the file: put it in an environment variable and name that variable in key_env"
+    "secrets do not belong in this file: put the key in an environment variable and name that variable in key_env"
 )
 URL_ADVICE: Final = (
-    "the address may hold a password: put it in an environment variable and name that variable in url_env"
+    "the address may contain a password: put it in an environment variable and name that variable in url_env"
 )
 
-SENTENCES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+MESSAGES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "missing": lambda _: "is missing",
-    "enum": lambda context: f"expected one of {_words(context['expected'])}",
-    "literal_error": lambda context: f"expected one of {_words(context['expected'])}",
+    "enum": lambda context: f"expected one of {_join_words(context['expected'])}",
+    "literal_error": lambda context: f"expected one of {_join_words(context['expected'])}",
     "int_type": lambda _: "expected a whole number",
     "float_type": lambda _: "expected a number",
     "finite_number": lambda _: "expected a finite number",
@@ -72,34 +73,33 @@ SENTENCES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "dict_type": lambda _: "expected a table",
     "model_type": lambda _: "expected a table",
     "model_attributes_type": lambda _: "expected a table",
-    "list_type": lambda _: "expected an array of tables, [[…]]",
-    "union_tag_invalid": lambda context: f"expected a type that is one of {_words(context['expected_tags'])}",
+    "list_type": lambda _: "expected an array, [ … ]",
+    "array_of_tables": lambda _: "expected an array of tables, [[…]]",
+    "union_tag_invalid": lambda context: f"expected a type that is one of {_join_words(context['expected_tags'])}",
     "union_tag_not_found": lambda _: f"expected a type that is one of {', '.join(EmulationStrategy.kinds)}",
 }
-"""pydantic's findings in the operator's words; a validator of ours brings its own."""
+"""Our message for each type of pydantic error, and for `backends`; validators of `model.py` bring their own."""
 
 
-def stray_keys(data: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
-    """Every key that nobody reads, with the one that was probably meant, and every secret."""
-    return list(_strays(data, ()))
-
-
-def _strays(table: Mapping[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
-    known = _known(path, table)
-    for key, value in table.items():
+def find_unknown_keys(data: Mapping[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+    """Yield every key that is not known, with a suggestion, and every secret that must not be in the file."""
+    known = _known_keys(path, data)
+    for key, value in data.items():
         place = (*path, key)
-        if advice := _secret(place, value):
+        if advice := _secret_advice(place, value):
             yield place, advice
         elif known is not None and key not in known:
-            yield place, _unknown(key, known)
-        elif misspelled := _misspelled(place):
+            near = closest(key, known)
+            yield place, f"unknown key; did you mean {near}?" if near else f"unknown key; use one of {', '.join(known)}"
+        elif misspelled := _misspelled_capability(place):
             yield place, misspelled
         else:
             for inner_place, inner in _tables(place, value):
-                yield from _strays(inner, inner_place)
+                yield from find_unknown_keys(inner, inner_place)
 
 
 def _tables(place: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+    """Yield the tables in a value: itself, or those of an array."""
     if isinstance(value, dict):
         yield place, cast("dict[str, Any]", value)
     elif isinstance(value, list):
@@ -107,60 +107,57 @@ def _tables(place: KeyPath, value: Any) -> Iterator[tuple[KeyPath, Mapping[str, 
             yield from _tables((*place, index), item)
 
 
-def _known(path: KeyPath, table: Mapping[str, Any]) -> list[str] | None:
-    """The keys of a table, or None where any will do."""
-    if _fits(path, STRATEGIES):
-        kind = EmulationStrategy.kinds.get(str(table.get("type")))
-        return None if kind is None else list(kind.model_fields)
-    model = next((model for pattern, model in TABLES.items() if _fits(path, pattern)), None)
+def _known_keys(path: KeyPath, table: Mapping[str, Any]) -> list[str] | None:
+    """Return the keys that a table may have, or None where any key is allowed."""
+    if _matches(path, STRATEGIES):
+        model = EmulationStrategy.kinds.get(str(table.get("type")))
+    else:
+        model = next((model for pattern, model in TABLES.items() if _matches(path, pattern)), None)
     return None if model is None else list(model.model_fields)
 
 
-def _fits(path: KeyPath, pattern: KeyPath) -> bool:
+def _matches(path: KeyPath, pattern: KeyPath) -> bool:
     return len(path) == len(pattern) and all(wanted in (ANY, part) for part, wanted in zip(path, pattern, strict=True))
 
 
-def _misspelled(place: KeyPath) -> str | None:
-    """What capability was meant, if this key should be one and nearly is."""
-    if not any(_fits(place, pattern) for pattern in CAPABILITIES):
+def _misspelled_capability(place: KeyPath) -> str | None:
+    """Suggest the capability that was meant, if this key is almost the name of one."""
+    if not any(_matches(place, pattern) for pattern in CAPABILITIES):
         return None
     unknown = check_name(str(place[-1]))
     return str(unknown) if unknown and unknown.is_misspelling else None
 
 
-def _unknown(key: str, known: list[str]) -> str:
-    near = closest(key, known)
-    return f"unknown key; did you mean {near}?" if near else f"unknown key; known here are {', '.join(known)}"
-
-
-def _secret(place: KeyPath, value: Any) -> str | None:
-    """Why this may not stand in the file, if it holds a secret."""
+def _secret_advice(place: KeyPath, value: Any) -> str | None:
+    """Say what to do with this value if it is a secret."""
     word = str(place[-1]).lower()
-    by_variable = NAMES_VARIABLES in place
-    if place[:1] == ("backends",) and word in SECRET_WORDS and isinstance(value, str) and not by_variable:
+    if place[0] == "backends" and word in SECRET_WORDS and isinstance(value, str) and NAMES_VARIABLES not in place:
         return KEY_ADVICE
-    if place[:1] == ("store",) and (word in SECRET_WORDS or word in ("url", "dsn")):
+    if place[0] == "store" and (word in SECRET_WORDS or word in ("url", "dsn")):
         return URL_ADVICE
     return None
 
 
-def mistakes_of(error: ValidationError, data: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
-    """What pydantic found, as keys of the file and sentences, one for each key."""
-    told: dict[KeyPath, str] = {}
+def explain_errors(error: ValidationError, data: Mapping[str, Any]) -> list[tuple[KeyPath, str]]:
+    """Return one message for each key that pydantic rejected."""
+    messages: dict[KeyPath, str] = {}
     for details in error.errors(include_url=False, include_input=False):
         if details["type"] == "extra_forbidden":
-            continue  # told by `stray_keys`, with what was meant
-        path = _path(details, data)
-        if _fits(path[: len(OVERRIDES)], OVERRIDES):
-            told[path[: len(OVERRIDES)]] = LEVELS  # pydantic would tell what each member of the union misses
+            continue  # `find_unknown_keys` reports it, with a suggestion
+        path = _path_in_file(details, data)
+        if _matches(path[: len(OVERRIDES)], OVERRIDES):
+            messages[path[: len(OVERRIDES)]] = LEVELS  # pydantic has an error for each member of the union
         else:
-            told.setdefault(path, _sentence(details))
-    return list(told.items())
+            is_backends = path == ("backends",) and details["type"] == "list_type"
+            make = MESSAGES.get("array_of_tables" if is_backends else details["type"])
+            messages.setdefault(path, make(details.get("ctx", {})) if make else details["msg"])
+    return list(messages.items())
 
 
-def _path(details: ErrorDetails, data: Any) -> KeyPath:
-    """The key as it stands in the file: without the names of union members that pydantic puts in between."""
-    parts = [*details["loc"], *_named(details)]
+def _path_in_file(details: ErrorDetails, data: Any) -> KeyPath:
+    """Return the key as it is in the file: without the names of union members that pydantic puts between."""
+    at = details.get("ctx", {}).get("at")  # a validator of a whole table says which of its keys is wrong
+    parts = [*details["loc"], *(int(part) if part.isdigit() else part for part in (at.split(".") if at else ()))]
     path: KeyPath = ()
     for number, part in enumerate(parts, 1):
         inside: Any = data
@@ -174,15 +171,5 @@ def _path(details: ErrorDetails, data: Any) -> KeyPath:
     return path
 
 
-def _named(details: ErrorDetails) -> list[str | int]:
-    at = details.get("ctx", {}).get("at")
-    return [int(part) if part.isdigit() else part for part in at.split(".")] if at else []
-
-
-def _sentence(details: ErrorDetails) -> str:
-    sentence = SENTENCES.get(details["type"])
-    return sentence(details.get("ctx", {})) if sentence else details["msg"]
-
-
-def _words(quoted: str) -> str:
+def _join_words(quoted: str) -> str:
     return quoted.replace("'", "").replace(" or ", ", ")

@@ -1,8 +1,8 @@
-"""Finds where each key of a TOML text stands: line and column, from 1.
+"""Find the line and column of each key in a TOML text.
 
-By hand because no well-kept parser tells it: tomllib, tomli, rtoml and pytomlpp give values only, tomlkit has it as an
-open wish (#55), toml-rs leaves out table headers. It need not judge: the text has been parsed by tomllib before,
-and a property test holds what is found here against what tomllib read.
+Written by hand because no maintained parser reports positions: tomllib, tomli, rtoml and pytomlpp give values only,
+tomlkit has an open request for it (#55), toml-rs leaves out table headers. It does not validate: tomllib has parsed the
+text before, and a property test compares the keys found here with those that tomllib reads.
 """
 
 import re
@@ -12,10 +12,11 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 KeyPath = tuple[str | int, ...]
+"""The keys and indexes that lead to a value, such as `("backends", 0, "model")`."""
 
 
 class Position(NamedTuple):
-    """A place in a text, counted from 1."""
+    """A position in a text, counted from 1."""
 
     line: int
     column: int
@@ -33,11 +34,13 @@ _BARE_VALUE: Final = re.compile(r"[^,\]}#\n]+|.")
 
 
 def locate(text: str) -> Mapping[KeyPath, Position]:
-    """Where every key, table and array item of this valid TOML text stands; the first place if there are several."""
-    return _Scan(text.replace("\r\n", "\n")).run()
+    """Return the position of every key, table and array item of a valid TOML text; of several, the first."""
+    return _Scanner(text.replace("\r\n", "\n")).run()
 
 
-class _Scan:
+class _Scanner:
+    """Reads a text from its start to its end, once."""
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -74,7 +77,7 @@ class _Scan:
         return path
 
     def _member(self, table: KeyPath) -> None:
-        """One `key = value`, dotted or not."""
+        """Read one `key = value`, dotted or not."""
         path = table
         for key, start in self._keys():
             path = (*path, key)
@@ -84,50 +87,42 @@ class _Scan:
         self._value(path)
 
     def _keys(self) -> list[tuple[str, int]]:
-        """The parts of a dotted key, each with where it begins; stops after the spaces that follow."""
+        """Read a dotted key and the spaces after it; return its parts, each with its position."""
         keys: list[tuple[str, int]] = []
         while True:
             self._skip(_SPACE)
             start = self._at
-            keys.append((self._key(), start))
+            if quoted := _STRING.match(self._text, start):
+                self._at = quoted.end()
+                key = next(iter(tomllib.loads(f"{quoted[0]} = 0")))
+            else:
+                self._skip(_BARE_KEY)
+                key = self._text[start : self._at]
+            keys.append((key, start))
             self._skip(_SPACE)
             if not self._text.startswith(".", self._at):
                 return keys
             self._at += 1
 
-    def _key(self) -> str:
-        start = self._at
-        if quoted := _STRING.match(self._text, start):
-            self._at = quoted.end()
-            return next(iter(tomllib.loads(f"{quoted[0]} = 0")))
-        self._skip(_BARE_KEY)
-        return self._text[start : self._at]
-
     def _value(self, path: KeyPath) -> None:
         if self._text.startswith("[", self._at):
-            self._array(path)
+            self._at += 1
+            index = 0
+            while not self._closes("]"):
+                self._note((*path, index), self._at)
+                self._value((*path, index))
+                index += 1
         elif self._text.startswith("{", self._at):
-            self._inline_table(path)
+            self._at += 1
+            while not self._closes("}"):
+                self._member(path)
         elif string := _STRING.match(self._text, self._at):
             self._at = string.end()
         else:
             self._skip(_BARE_VALUE)
 
-    def _array(self, path: KeyPath) -> None:
-        self._at += 1
-        index = 0
-        while not self._closes("]"):
-            self._note((*path, index), self._at)
-            self._value((*path, index))
-            index += 1
-
-    def _inline_table(self, path: KeyPath) -> None:
-        self._at += 1
-        while not self._closes("}"):
-            self._member(path)
-
     def _closes(self, bracket: str) -> bool:
-        """Go on to the next item; whether there is none, and the bracket is behind us."""
+        """Skip to the next item; return True, past the bracket, if there is none."""
         self._skip(_BETWEEN)
         closes = self._text.startswith(bracket, self._at)
         self._at += closes

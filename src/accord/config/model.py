@@ -1,7 +1,7 @@
-"""The configuration as values: frozen, complete with defaults, nothing unknown in it. `Config()` runs without a file.
+"""The configuration as frozen pydantic models with defaults: `Config()` is what runs without a file.
 
-It decides what a valid configuration is, and says what was expected where it is not. Secrets are never in it, only the
-names of the variables that hold them. It does not know TOML, files or positions.
+Secrets are never in it, only the names of the environment variables that hold them. It does not know TOML, files or
+positions.
 """
 
 import re
@@ -28,9 +28,9 @@ from accord.wire.message import MAX_DEPTH, FreeObject
 from accord.wire.plan import UnknownPolicy, WorkPolicy
 
 BUILT_IN_AGENTS: Final = ("demo", "relay")
-"""Agents that are there without being listed."""
+"""Agents that need no entry in `[agents]`."""
 KEY_PREFIX: Final = "ACCORD_KEY_"
-"""With a backend's name after it, the variable that holds its key whatever `key_env` says."""
+"""Prefix of a variable that holds the key of the backend named after it; it counts before `key_env`."""
 
 DESCRIBER: Final = "emulation.describe_images_with"
 
@@ -42,11 +42,11 @@ _TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 def expected(what: str, *, at: str | None = None) -> PydanticCustomError:
-    """The error that says what was expected; `at` names the field if a whole table is being checked."""
+    """Make the error that says what was expected; `at` names the field if a whole table is being checked."""
     return PydanticCustomError("config", "expected {what}", {"what": what, "at": at})
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
+def _matches(pattern: re.Pattern[str], what: str) -> AfterValidator:
     def check(text: str) -> str:
         if not pattern.fullmatch(text):
             raise expected(what)
@@ -55,33 +55,33 @@ def _matching(pattern: re.Pattern[str], what: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def _web_address(text: str) -> str:
+def _check_web_address(text: str) -> str:
     try:
         parts = urlsplit(text)
-        fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        is_valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
-        fine, parts = False, None
-    if not fine or parts is None:
+        is_valid, parts = False, None
+    if not is_valid or parts is None:
         raise expected("an address that begins with http:// or https://")
     if parts.username is not None or parts.password is not None:
         raise expected("an address without a user or password; put the secret in a variable and name it in key_env")
     return text
 
 
-def _without_dates(value: Any) -> Any:
-    """The value itself, if nothing in it is a date or a time: options are sent on as JSON, which has none."""
+def _reject_dates(value: Any) -> Any:
+    """Reject dates and times, at any depth: options are sent as JSON, which has none."""
     if isinstance(value, date | time):
-        raise expected("no date or time, unless in quotes: options are sent on as JSON")
+        raise expected("no date or time; put it in quotes, since options are sent as JSON")
     if isinstance(value, dict):
-        _without_dates([*cast("dict[str, Any]", value).values()])
+        _reject_dates([*cast("dict[str, Any]", value).values()])
     elif isinstance(value, list):
         for item in cast("list[Any]", value):
-            _without_dates(item)
+            _reject_dates(item)
     return cast("Any", value)
 
 
-def _preset(given: Any) -> Any:
-    """`true` stands for every emulation of the preset, `false` for none of them."""
+def _expand_preset(given: Any) -> Any:
+    """Expand `true` to every emulation of the preset, `false` to none."""
     if isinstance(given, bool):
         return dict.fromkeys(map(str, PRESET), True) if given else {}
     if not isinstance(given, Mapping):
@@ -89,41 +89,38 @@ def _preset(given: Any) -> Any:
     return cast("Any", given)
 
 
-def _in_preset(chosen: dict[str, bool]) -> dict[str, bool]:
+def _check_preset(chosen: dict[str, bool]) -> dict[str, bool]:
     for name in chosen:
         if name not in PRESET and ALIASES.get(name) not in PRESET:
-            known = ", ".join(sorted(map(str, PRESET)))
-            raise PydanticCustomError(
-                "config", "expected a capability of the preset: {known}", {"known": known, "at": name}
-            )
+            raise expected(f"a capability of the preset: {', '.join(sorted(map(str, PRESET)))}", at=name)
     return chosen
 
 
-def _network(text: str) -> str:
+def _parse_network(text: str) -> str:
     try:
         return str(ip_network(text))
     except ValueError:
         raise expected("an IP address or network, such as 127.0.0.1 or 10.0.0.0/8") from None
 
 
-Name = Annotated[str, _matching(_NAME, "a name of letters, digits, dots, dashes and underscores")]
-Variable = Annotated[str, _matching(_VARIABLE, "the name of an environment variable, such as OPENAI_API_KEY")]
-Target = Annotated[str, _matching(_TARGET, "module:name, such as my_agents:helper")]
-Rate = Annotated[str, _matching(_RATE, "a rate such as 60/minute")]
-Origin = Annotated[str, _matching(_ORIGIN, "an origin such as https://app.example.com, without a path")]
-Network = Annotated[str, AfterValidator(_network)]
+Name = Annotated[str, _matches(_NAME, "a name of letters, digits, dots, dashes and underscores")]
+Variable = Annotated[str, _matches(_VARIABLE, "the name of an environment variable, such as OPENAI_API_KEY")]
+Target = Annotated[str, _matches(_TARGET, "module:name, such as my_agents:helper")]
+Rate = Annotated[str, _matches(_RATE, "a rate such as 60/minute")]
+WebOrigin = Annotated[str, _matches(_ORIGIN, "an origin such as https://app.example.com, without a path")]
+Network = Annotated[str, AfterValidator(_parse_network)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Seconds = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 
 
 class ConfigTable(BaseModel, frozen=True):
-    """A table of the file: a key that is not known is an error."""
+    """A table of the file; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class BackendConfig(ConfigTable, frozen=True):
-    """One backend. `kind` names who speaks to it; which kinds there are is not known here."""
+    """One backend. Which kinds there are is decided in `assembly/parts.py`."""
 
     FACTS: ClassVar[str] = "facts"
     DECLARED: ClassVar[str] = "declared"
@@ -131,42 +128,42 @@ class BackendConfig(ConfigTable, frozen=True):
     name: Name
     kind: Name
     model: Annotated[str, Field(min_length=1)] | None = None
-    base_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    base_url: Annotated[str, AfterValidator(_check_web_address)] | None = None
     key_env: Variable | None = None
     manifest: Annotated[str, Field(min_length=1)] = FACTS
     probed: Annotated[str, Field(min_length=1)] | None = None
     overrides: CapabilityManifest = Field(default_factory=lambda: CapabilityManifest({}))
-    options: Annotated[FreeObject, AfterValidator(_without_dates)] = Field(default_factory=dict[str, Any])
+    options: Annotated[FreeObject, AfterValidator(_reject_dates)] = Field(default_factory=dict[str, Any])
 
     @property
     def key_variables(self) -> tuple[str, ...]:
-        """The variables that may hold the key, the first that is set wins."""
-        own = KEY_PREFIX + re.sub(r"\W", "_", self.name).upper()
-        return (own,) if self.key_env is None else (own, self.key_env)
+        """The environment variables that may hold the key, in order of precedence."""
+        by_name = KEY_PREFIX + re.sub(r"\W", "_", self.name).upper()
+        return (by_name,) if self.key_env is None else (by_name, self.key_env)
 
     def key(self, environ: Mapping[str, str]) -> str | None:
-        """The key, if any variable holds one."""
+        """Return the key, or None if no variable holds one."""
         return next((environ[name] for name in self.key_variables if environ.get(name)), None)
 
     @property
     def manifest_file(self) -> str | None:
-        """The manifest's file, if it comes from one."""
+        """The file of the manifest, if it comes from one."""
         return None if self.manifest in (self.FACTS, self.DECLARED) else self.manifest
 
 
 class EmulationChoices(ConfigTable, frozen=True):
-    """What Accord may stand in for: names of the preset, on or off, and strategies spelled out (decision 15)."""
+    """What Accord emulates: names of the preset, on or off, and strategies in full (decision 15)."""
 
-    preset: Annotated[dict[CapabilityName, StrictBool], BeforeValidator(_preset), AfterValidator(_in_preset)] = Field(
-        default_factory=dict[str, bool]
-    )
+    preset: Annotated[
+        dict[CapabilityName, StrictBool], BeforeValidator(_expand_preset), AfterValidator(_check_preset)
+    ] = Field(default_factory=dict[str, bool])
     strategies: dict[CapabilityName, EmulationStrategy] = Field(default_factory=dict[CapabilityName, EmulationStrategy])
     max_retries: Annotated[int, Strict(), Field(ge=0, le=20)] = DEFAULT_RETRIES
     describe_images_with: Name | None = None
 
 
 class LimitsConfig(ConfigTable, frozen=True):
-    """How much may come in, how long it may take, how many at once."""
+    """Limits of size, time and concurrency."""
 
     max_block_bytes: Count = Limits().max_block_bytes
     max_prompt_bytes: Count = Limits().max_prompt_bytes
@@ -193,9 +190,9 @@ class StoreKind(StrEnum):
 
 
 class StoreConfig(ConfigTable, frozen=True):
-    """Where sessions are kept: `path` is SQLite's file, `url_env` the variable with PostgreSQL's address.
+    """Where sessions are kept: `path` is the SQLite file, `url_env` the variable with the address of PostgreSQL.
 
-    Without a path the file is in the user's state folder.
+    Without a path, the file is in the user's state folder.
     """
 
     kind: StoreKind = StoreKind.SQLITE
@@ -203,7 +200,7 @@ class StoreConfig(ConfigTable, frozen=True):
     url_env: Variable = "ACCORD_STORE_URL"
 
     @model_validator(mode="after")
-    def _fits_its_kind(self) -> Self:
+    def _check_fields_of_kind(self) -> Self:
         if "path" in self.model_fields_set and self.kind is not StoreKind.SQLITE:
             raise expected(f'kind = "sqlite": a {self.kind} store has no path', at="path")
         if "url_env" in self.model_fields_set and self.kind is not StoreKind.POSTGRES:
@@ -212,23 +209,23 @@ class StoreConfig(ConfigTable, frozen=True):
 
 
 class UnreadPolicy(StrEnum):
-    """What becomes of a turn that nobody reads any more."""
+    """What happens to a turn that has no reader any more."""
 
     CONTINUE = "continue"
     STOP = "stop"
 
 
 class OidcConfig(ConfigTable, frozen=True):
-    """Whose tokens are believed besides Accord's own. The keys come from the issuer's own discovery unless named."""
+    """An OpenID Connect issuer whose tokens are accepted. Without `jwks_url`, its discovery document names the keys."""
 
-    issuer: Annotated[str, AfterValidator(_web_address)]
+    issuer: Annotated[str, AfterValidator(_check_web_address)]
     audience: Annotated[str, Field(min_length=1)]
-    jwks_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    jwks_url: Annotated[str, AfterValidator(_check_web_address)] | None = None
     user_claim: Annotated[str, Field(min_length=1)] = "sub"
 
 
 class ServerConfig(ConfigTable, frozen=True):
-    """How the service is reached, and how much a stranger may ask of it."""
+    """Where the service listens, its limits and timeouts, and who may call it."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8000
@@ -250,13 +247,13 @@ class ServerConfig(ConfigTable, frozen=True):
     rates: list[Rate] | None = None
     turns_per_caller: Count = 100
     recheck_s: Seconds = 5.0
-    allow_origins: list[Origin] = Field(default_factory=list[str])
+    allow_origins: list[WebOrigin] = Field(default_factory=list[str])
     trusted_proxies: list[Network] = Field(default_factory=list[str])
     oidc: OidcConfig | None = None
 
 
 class Config(ConfigTable, frozen=True):
-    """Everything the operator can choose, with its defaults."""
+    """The whole configuration, with its defaults."""
 
     policy: WorkPolicy = WorkPolicy.STANDARD
     unknown: UnknownPolicy = UnknownPolicy.DENY
@@ -271,7 +268,7 @@ class Config(ConfigTable, frozen=True):
     server: ServerConfig = Field(default_factory=ServerConfig)
 
     @model_validator(mode="after")
-    def _names_fit(self) -> Self:
+    def _check_names(self) -> Self:
         names = [backend.name for backend in self.backends]
         for index, name in enumerate(names):
             if name in names[:index]:
@@ -281,9 +278,9 @@ class Config(ConfigTable, frozen=True):
             raise expected(f"one of the agents: {known}", at="default_agent")
         describer = self.emulation.describe_images_with
         if describer is not None and describer not in names:
-            raise expected(f"one of the backends: {', '.join(names) or 'none is listed'}", at=DESCRIBER)
+            raise expected(f"one of the backends: {', '.join(names) or 'none is configured'}", at=DESCRIBER)
         return self
 
     def backend(self, name: str) -> BackendConfig | None:
-        """The backend of this name."""
+        """Return the backend of this name, or None."""
         return next((backend for backend in self.backends if backend.name == name), None)

@@ -1,4 +1,4 @@
-"""Where each value of a configuration came from. What the value is and whether it is right is decided elsewhere."""
+"""A configuration together with where each of its values came from. It neither reads nor validates one."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from accord.config.model import Config
 
 
 class OriginKind(StrEnum):
-    """Who said it; the later wins."""
+    """What set a value; a later kind overrides an earlier one."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -21,7 +21,7 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who said it, and where: `accord.toml:12`, the name of a variable, a flag."""
+    """What set a value, and where: `accord.toml:12`, the name of a variable, a flag."""
 
     kind: OriginKind
     where: str = ""
@@ -35,7 +35,7 @@ DEFAULT: Final = Origin(OriginKind.DEFAULT)
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A value from outside of the file, put over it."""
+    """A value of an environment variable or a flag, which replaces that of the file."""
 
     path: KeyPath
     value: Any
@@ -44,36 +44,30 @@ class Override:
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """The effective configuration, and where it came from; `file` is None where there is none."""
+    """The effective configuration with its origins; `file` is None if none was read."""
 
     config: Config
     origins: Mapping[KeyPath, Origin]
     file: str | None = None
     is_named: bool = True
-    """Whether somebody named the file; otherwise it was found in the working directory."""
+    """Whether the user named the file; otherwise it was found in the working directory."""
     digest: str | None = None
     """The SHA-256 of the file's text, as it was read."""
 
     def origin(self, path: Iterable[str | int]) -> Origin:
-        """Where the value at this path came from: its own origin, or that of the nearest table around it."""
+        """Return where the value at this path came from."""
         place = tuple(path)
-        if not place:
-            return DEFAULT
-        return self.origins.get(place) or (self.origin(place[:-1]) if self._is_inside(place) else DEFAULT)
+        # `preset = true` sets all of its members at once, so that they have the origin of the preset.
+        while place not in self.origins and place[:2] == ("emulation", "preset"):
+            place = place[:-1]
+        return self.origins.get(place, DEFAULT)
 
-    def _is_inside(self, place: KeyPath) -> bool:
-        """Whether this is a part of one value, such as an item of a preset: tables of settings have their own."""
-        return place[:2] == ("emulation", "preset")
-
-    def path_of(self, written: str) -> FilePath:
-        """A path of the configuration: relative to its file, or to the working folder without one."""
+    def path_of(self, name: str) -> FilePath:
+        """Resolve a path of the configuration: relative to its file, or to the working directory if there is none."""
         folder = FilePath() if self.file is None else FilePath(self.file).parent
-        return folder / FilePath(written).expanduser()
+        return folder / FilePath(name).expanduser()
 
 
-def written(path: KeyPath) -> str:
-    """A path as people read it: `backends[0].model`."""
-    told = ""
-    for part in path:
-        told += f"[{part}]" if isinstance(part, int) else f".{part}"
-    return told.removeprefix(".")
+def format_key(path: KeyPath) -> str:
+    """Write a key path as `backends[0].model`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

@@ -1,7 +1,7 @@
-"""Keeps what a probe found: in a file beside the configuration, and a line in the configuration that names it.
+"""Save what a probe found: in a file beside the configuration, with a line in the configuration that names it.
 
-The line is put in as text, so that every comment stays. The changed text is read before it is written: if it would mean
-anything else than the old one and that line, it is left as it is and the operator is told the line.
+The line is inserted as text, so that comments stay. The changed text is parsed before it is written: if it differs from
+the old configuration in more than that line, the file is left alone and the operator gets the line to add.
 """
 
 import json
@@ -20,26 +20,26 @@ from accord.wire.service import Probed
 KEY: Final = "probed"
 
 
-def keep_probed(loaded: LoadedConfig, backend: BackendConfig, record: Probed) -> str:
-    """Write what was found; gives a sentence that says where, and what is left to do."""
+def save_probe(loaded: LoadedConfig, backend: BackendConfig, record: Probed) -> str:
+    """Write what was found; return a sentence that says where, and what is left to do."""
     config = Path(loaded.file or "")
     name = backend.probed or f"{config.stem}.{backend.name}.probed.json"
     _write(loaded.path_of(name), json.dumps(record.dump(), indent=2, ensure_ascii=False) + "\n")
-    told = f"Wrote {loaded.path_of(name)}"
+    done = f"Wrote {loaded.path_of(name)}"
     if backend.probed is not None:
-        return told
+        return done
     text = config.read_text(encoding="utf-8-sig")
-    changed = with_line(text, [each.name for each in loaded.config.backends].index(backend.name), name)
+    changed = add_probed_line(text, [each.name for each in loaded.config.backends].index(backend.name), name)
     if changed is None:
-        return f"{told}. Add this line to the backend {backend.name} in {config}: {_line(name)}"
+        return f"{done}. Add this line to the backend {backend.name} in {config}: {_line(name)}"
     _write(config, changed)
-    if not loaded.is_named:  # it was trusted before, and this line is ours
+    if not loaded.is_named:  # the file was trusted before, and this line is ours
         trust(str(config), sha256(changed.encode()).hexdigest(), os.environ)
-    return f"{told}, and in {config} the line: {_line(name)}"
+    return f"{done} and added to {config}: {_line(name)}"
 
 
-def with_line(text: str, index: int, name: str) -> str | None:
-    """The configuration's text with the line that names the file; None if it cannot be put in with certainty."""
+def add_probed_line(text: str, index: int, name: str) -> str | None:
+    """Insert the line that names the file into the text of a configuration; None if that cannot be done safely."""
     found = locate(text).get(("backends", index, "name"))
     if found is None:
         return None
@@ -49,17 +49,13 @@ def with_line(text: str, index: int, name: str) -> str | None:
     end = "\r\n" if before.endswith("\r\n") else "\n"
     first = before if before.endswith("\n") else before + end
     changed = "".join((*lines[: found.line - 1], first, indent + _line(name) + end, *lines[found.line :]))
-    return changed if _means_the_same(text, changed, index, name) else None
-
-
-def _means_the_same(text: str, changed: str, index: int, name: str) -> bool:
     try:
-        before, after = read_config(text).config, read_config(changed).config
+        expected, actual = read_config(text).config, read_config(changed).config
     except ConfigError:
-        return False
-    backends = list(before.backends)
+        return None
+    backends = list(expected.backends)
     backends[index] = backends[index].model_copy(update={KEY: name})
-    return before.model_copy(update={"backends": backends}) == after
+    return changed if expected.model_copy(update={"backends": backends}) == actual else None
 
 
 def _line(name: str) -> str:
@@ -67,16 +63,16 @@ def _line(name: str) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all; it keeps its mode."""
-    kept: str | None = None
+    """Replace a file in one step, keeping its mode."""
+    temporary: str | None = None
     try:
         mode = path.stat().st_mode if path.exists() else 0o644
         with tempfile.NamedTemporaryFile("wb", dir=path.parent, delete=False) as out:
-            kept = out.name
+            temporary = out.name
             out.write(text.encode())
-        os.chmod(kept, mode)  # noqa: PTH101 - a name, not a path
-        os.replace(kept, path.resolve())  # noqa: PTH105 - as above
+        os.chmod(temporary, mode)  # noqa: PTH101 - a name, not a path
+        os.replace(temporary, path.resolve())  # noqa: PTH105 - as above
     except OSError as error:
-        if kept is not None:
-            Path(kept).unlink(missing_ok=True)
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
         raise UsageError(f"{path}: {error.strerror}") from error

@@ -1,4 +1,10 @@
-"""Which configurations are trusted, and the user's own state folder in which that is remembered."""
+"""Which configurations are trusted, and the user's state folder that remembers it.
+
+A file that the user named, with `--config` or `ACCORD_CONFIG`, is trusted. One that is merely in the working directory
+may come from anyone (a cloned repository, an archive), and a configuration can run programs, send keys to an address
+and write files; so it is used only after the user agreed to its exact content. Files that it names, such as the module
+of an agent, are not covered by that.
+"""
 
 import json
 import os
@@ -13,22 +19,25 @@ from accord.config.model import BackendConfig
 from accord.config.origin import LoadedConfig, OriginKind
 from accord.errors import UsageError
 
-# The folder in which Accord keeps what belongs to this user: sessions, and which configurations are trusted.
-
 STATE_VARIABLE: Final = "ACCORD_STATE_DIR"
 PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
+FILE_NAME: Final = "trusted-configurations.json"
+MAX_EFFECT_CHARS: Final = 1_000
+
+HARMLESS: Final = frozenset({"policy", "unknown", "default_agent", "emulation", "limits"})
+"""Top-level keys that start no program, send nothing and write nothing. A new key needs trust until it is listed."""
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
-    """The folder that the environment names, else the platform's own place for a user's state."""
+    """Return the folder of this user's state: as `ACCORD_STATE_DIR` says, else where the platform keeps it."""
     if named := environ.get(STATE_VARIABLE):
         return Path(named).expanduser().absolute()
     return platformdirs.user_state_path("accord", appauthor=False)
 
 
 def make_state_folder(environ: Mapping[str, str]) -> Path:
-    """The same folder, there and closed to other users."""
+    """Create the state folder if needed, closed to other users, and return it."""
     folder = state_folder(environ)
     try:
         folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -39,23 +48,41 @@ def make_state_folder(environ: Mapping[str, str]) -> Path:
     return folder
 
 
-# Decides whether a configuration may be used, and remembers which ones were trusted.
-#
-# A file that was named, with `--config` or `ACCORD_CONFIG`, is trusted. One that merely lies in the working directory
-# may come from anybody (a cloned repository, an archive), and a configuration can run programs, send keys to an
-# address and write files; so it is used only after the user agreed to its exact content. Files that it names, such as
-# an agent's module, are not covered by that.
-
-FILE_NAME: Final = "trusted-configurations.json"
-MAX_SHOWN_CHARS: Final = 1_000
-
-HARMLESS: Final = frozenset({"policy", "unknown", "default_agent", "emulation", "limits"})
-"""Top-level keys that run nothing, reach nothing and write nothing. A new key is not one of them until it is listed."""
+def is_trusted(loaded: LoadedConfig, environ: Mapping[str, str]) -> bool:
+    """Whether this configuration may be used without asking the user."""
+    if loaded.file is None or loaded.is_named or not describe_effects(loaded):
+        return True
+    return _read_trusted(state_folder(environ)).get(str(Path(loaded.file).resolve())) == loaded.digest
 
 
-def effects(loaded: LoadedConfig) -> list[str]:
-    """What the file has Accord do beyond itself, a phrase each; empty if it only sets what is harmless."""
-    return [_bounded(effect) for effect in _effects(loaded)]
+def trust(file: str, digest: str, environ: Mapping[str, str]) -> None:
+    """Remember that this file is trusted as long as it has this content."""
+    folder = make_state_folder(environ)
+    trusted = _read_trusted(folder) | {str(Path(file).resolve()): digest}
+    try:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as out:
+            json.dump(trusted, out, indent=2)
+        os.chmod(out.name, PRIVATE_FILE)  # noqa: PTH101 - a name, not a path
+        os.replace(out.name, folder / FILE_NAME)  # noqa: PTH105 - as above
+    except OSError as error:
+        raise UsageError(f"{folder / FILE_NAME}: {error.strerror}") from error
+
+
+def _read_trusted(folder: Path) -> dict[str, Any]:
+    """Return the digest of each trusted file; none if the record cannot be read or parsed."""
+    try:
+        read = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+
+
+def describe_effects(loaded: LoadedConfig) -> list[str]:
+    """List what the file makes Accord do, such as `runs some-agent`; empty if it only sets harmless keys."""
+    return [
+        effect if len(effect) <= MAX_EFFECT_CHARS else f"{effect[:MAX_EFFECT_CHARS]}… ({len(effect)} characters)"
+        for effect in _effects(loaded)
+    ]
 
 
 def _effects(loaded: LoadedConfig) -> Iterator[str]:
@@ -70,7 +97,7 @@ def _effects(loaded: LoadedConfig) -> Iterator[str]:
             yield f"imports {value[inner[0]].partition(':')[0]}"
         elif inner:
             yield f"sets {key}.{inner[0]} to {json.dumps(value[inner[0]], ensure_ascii=False)}"
-        elif not isinstance(value, dict | list):  # of a table, only what is in it counts
+        elif not isinstance(value, dict | list):  # a table has no effect but those of its keys
             yield f"sets {key} to {json.dumps(value, ensure_ascii=False)}"
 
 
@@ -78,55 +105,14 @@ def _backend_effect(backend: BackendConfig) -> str:
     options: Mapping[str, Any] = backend.options
     command = options.get("command")
     if backend.kind == "acp" and isinstance(command, list):
-        does = f"runs {' '.join(map(str, cast('list[Any]', command)))}"
+        action = f"runs {' '.join(map(str, cast('list[Any]', command)))}"
     else:
-        does = f"sends requests to {backend.base_url or f'the usual address of {backend.kind}'}"
-    variables = [*backend.key_variables[1:], *_named_variables(options)]
-    sends = f", with the values of {', '.join(variables)}" if variables else ""
-    others = {name: value for name, value in options.items() if name != "command"}
-    said = f" (options {json.dumps(others, ensure_ascii=False, default=str)})" if others else ""
-    return f"{does}{sends}{said}"
-
-
-def _named_variables(options: Mapping[str, Any]) -> list[str]:
+        action = f"sends requests to {backend.base_url or f'the usual address of {backend.kind}'}"
     headers, environ = options.get("header_env"), options.get("environ")
-    names: list[Any] = [*cast("dict[str, Any]", headers).values()] if isinstance(headers, dict) else []
-    names += cast("list[Any]", environ) if isinstance(environ, list) else []
-    return [name for name in names if isinstance(name, str)]
-
-
-def _bounded(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}… ({len(text)} characters)"
-
-
-def is_trusted(loaded: LoadedConfig, environ: Mapping[str, str]) -> bool:
-    """Whether this configuration may be used without asking."""
-    if loaded.file is None or loaded.is_named or not effects(loaded):
-        return True
-    return _read(state_folder(environ)).get(_key(loaded.file)) == loaded.digest
-
-
-def trust(file: str, digest: str, environ: Mapping[str, str]) -> None:
-    """Remember that this file is trusted as long as it has this content."""
-    folder = make_state_folder(environ)
-    known = _read(folder) | {_key(file): digest}
-    try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, delete=False) as out:
-            json.dump(known, out, indent=2)
-        os.chmod(out.name, PRIVATE_FILE)  # noqa: PTH101 - a name, not a path
-        os.replace(out.name, folder / FILE_NAME)  # noqa: PTH105 - as above
-    except OSError as error:
-        raise UsageError(f"{folder / FILE_NAME}: {error.strerror}") from error
-
-
-def _key(file: str) -> str:
-    return str(Path(file).resolve())
-
-
-def _read(folder: Path) -> dict[str, Any]:
-    """What was trusted so far; a file that cannot be read or understood trusts nothing."""
-    try:
-        read = json.loads((folder / FILE_NAME).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return cast("dict[str, Any]", read) if isinstance(read, dict) else {}
+    named: list[Any] = [*cast("dict[str, Any]", headers).values()] if isinstance(headers, dict) else []
+    named += cast("list[Any]", environ) if isinstance(environ, list) else []
+    variables = [*backend.key_variables[1:], *(name for name in named if isinstance(name, str))]
+    if variables:
+        action += f", with the values of {', '.join(variables)}"
+    others = {name: value for name, value in options.items() if name != "command"}
+    return f"{action} (options {json.dumps(others, ensure_ascii=False, default=str)})" if others else action
