@@ -1,15 +1,15 @@
-"""The file that `accord config init` writes: every setting, commented out with its default or an example.
+"""The file that `accord config init` writes: every setting, commented out, with its default or an example.
 
-A line that begins with `#` and no space is a setting; a test takes the sign away and reads the file.
+A line that begins with `#` and no space is a setting: a test removes the sign and reads the file.
 """
 
 from typing import Final
 
 STARTER: Final = """\
-# Accord's configuration. Every line that is commented out shows the default, or an example where there is none.
-# `accord config check` validates this file and shows what is in effect, and where each value came from.
+# Configuration of Accord. Each commented line shows the default of a setting, or an example if it has no default.
+# `accord config check` validates this file and shows the effective value of every setting and where it comes from.
 #
-# Over this file go environment variables, and over those the flags of a command:
+# Environment variables override this file, and command-line options override both:
 #   ACCORD_POLICY                          policy
 #   ACCORD_UNKNOWN                         unknown
 #   ACCORD_DEFAULT_AGENT                   default_agent
@@ -25,29 +25,29 @@ STARTER: Final = """\
 #   ACCORD_SERVER_PORT                     server.port
 #   ACCORD_STORE_KIND                      store.kind
 #   ACCORD_STORE_PATH                      store.path
-# ACCORD_KEY_<BACKEND> holds the key of a backend, before the variable that its `key_env` names.
+# ACCORD_KEY_<BACKEND> holds the API key of a backend; it is used before the variable that `key_env` names.
 
-# How far work may be compromised: "strict" (native only), "standard" (emulation where the work accepts it),
-# "permissive" (go on without what is missing; every loss is told).
+# When a backend lacks something: "strict" (refuse; native support only), "standard" (emulate where the request accepts
+# it, refuse otherwise), "permissive" (continue without it; every loss is reported).
 #policy = "standard"
 
-# What to make of a capability that nobody says anything about: "deny", or "try" and let the endpoint decide.
+# A capability that no source says anything about: "deny" (treat it as missing) or "try" (let the endpoint decide).
 #unknown = "deny"
 
-# The agent that answers when none is named: one listed below, or the built-in "demo" or "relay".
+# The agent that answers when a command names none: one listed below, or the built-in "demo" or "relay".
 #default_agent = "demo"
 
-# Delete sessions after so many days. Kept until they are deleted unless this is set.
+# Delete sessions after this many days. If this is not set, they are kept until someone deletes them.
 #retention_days = 30
 
-# Sign receipts with this key's file, which `accord receipts keygen` makes. It is a secret: keep it out of repositories.
+# Sign receipts with this private key; `accord receipts keygen` makes one. It is a secret: do not commit it.
 #signing_key = "accord-signing-key.pem"
 
-# Your agents: a name, and where it is found.
+# Your agents: a name, and module:name of the agent.
 [agents]
 #helper = "my_agents:helper"
 
-# Backends in order of preference. Keys never stand in this file: `key_env` names the variable that holds one.
+# Backends in order of preference. API keys do not belong in this file: `key_env` names the variable that holds one.
 #[[backends]]
 #name = "local"
 #kind = "openai"
@@ -55,101 +55,107 @@ STARTER: Final = """\
 #base_url = "http://localhost:11434/v1"
 #key_env = "OPENAI_API_KEY"
 
-# What the backend can do: "facts" (what is known of the model), "declared" (only the overrides), or a manifest's file.
+# What the backend can do: "facts" (the shipped facts about the model), "declared" (only the overrides below), or the
+# file of a manifest.
 #manifest = "facts"
 
-# What `accord backends probe local --write` found; it counts before the facts, and after your own word below.
+# What `accord backends probe local --write` found. It overrides the facts; the overrides below override both.
 #probed = "accord.local.probed.json"
 
-# Your word goes over the manifest's.
+# Capabilities that you declare yourself; they override every other source.
 #[backends.overrides]
 #streaming = "native"
 #tool_bash = { restricted = { reason = "sandbox only" } }
 
-# What only this kind of backend takes; docs/backends.md lists it.
+# Options of this kind of backend; docs/backends.md lists them.
 #[backends.options]
 #api = "chat"
 #first_byte_s = 120.0
 
 [emulation]
-# Emulations that Accord performs beyond the standard ones: true, false, or one by one.
+# Emulations beyond the standard ones: true (all), false (none), or a table of capabilities.
 #preset = { tool_use = true, image_input = true }
 #max_retries = 2
 
-# A backend that reads images and may be shown those meant for one that does not; its description goes in their place.
-# Only where image_input is on above. Without this, images are told by their file names, and no other backend sees them.
+# A backend that reads images: for a backend that does not, it describes them, and the descriptions replace the images.
+# Needs image_input in the preset. Without this, an image is replaced by its file name, and no other backend gets it.
 #describe_images_with = "local"
 
-# A strategy of your own: "system_prompt_injection" with a prompt, "post_processing" with a detail, "disabled" with a
-# reason.
+# The emulation of one capability: "system_prompt_injection" with a prompt, "post_processing" with a detail, or
+# "disabled" with a reason.
 #[emulation.strategies.extended_thinking]
 #type = "system_prompt_injection"
 #prompt = "Think step by step before answering."
 
 [limits]
+# Size of one content block (base64), of a whole prompt, and how many blocks a prompt may have.
 #max_block_bytes = 33554432
 #max_prompt_bytes = 67108864
 #max_blocks = 100000
+# Seconds until the first packet of an answer, between two packets, and for a whole turn.
 #first_packet_s = 60.0
 #gap_s = 60.0
 #turn_s = 600.0
-# Pictures that are made smaller for a client: the largest, and how many at once; a decoded pixel takes up to 18 bytes.
+# Images that are made smaller for a client: most pixels (each takes up to 18 bytes of memory), and how many at once.
 #max_image_pixels = 8300000
 #concurrent_images = 1
+# How many turns may run at once.
 #concurrent_turns = 1000
 
-# How large may be what is made in a turn: one packet, the answer of one backend, everything that the agent sends.
+# Size of one packet, of the answer of one backend, and of everything that the agent sends in a turn.
 #max_packet_bytes = 8388608
 #max_answer_bytes = 33554432
 #max_turn_bytes = 67108864
 
-# How much of what was said before a turn is given; and how much may be stored of one user (no limit unless it is set).
+# How much of the conversation so far a turn gets; and how much may be stored for one user (no limit if not set).
 #max_history_bytes = 1048576
 #max_user_bytes = 1073741824
 
-# Where sessions are kept: "sqlite" in a file, "memory", or "postgres" (its address in the variable named by `url_env`).
+# Where sessions are kept: "sqlite" (a file), "memory", or "postgres" (`url_env` names the variable with its address).
 [store]
 #kind = "sqlite"
-# SQLite's file, relative to this one; without it the file is in your own state folder (docs/configuration.md).
+# The SQLite file, relative to this file. By default it is in your state folder (docs/configuration.md).
 #path = "accord.db"
 
-# How the service is reached. Anything but loopback needs tokens (`accord tokens add`), an issuer below, or --insecure.
+# Where the service listens. Any host but loopback needs tokens (`accord tokens add`), [server.oidc] or --insecure.
 [server]
 #host = "127.0.0.1"
 #port = 8000
 #max_body_bytes = 67108864
-# The largest WebSocket message; a larger request goes over HTTP.
+# The largest WebSocket message; send larger requests over HTTP.
 #max_frame_bytes = 16777216
 #max_header_bytes = 65536
+# How deeply the JSON of a request may be nested, and how many values it may have (a text is one value).
 #max_depth = 100
-# How many values a request may have outside of its texts, base64 media included in those: what JSON costs to parse.
 #max_values = 50000
+# Seconds to receive the headers and the body of a request, and to send a part of an answer.
 #header_timeout_s = 10.0
 #body_timeout_s = 30.0
 #write_timeout_s = 30.0
+# Seconds without a packet after which an event stream sends a comment, so that proxies keep it open.
 #heartbeat_s = 15.0
-# How long the event loop may stand still before what blocks it is logged; an agent that does not await blocks everyone.
+# Seconds that the event loop may be blocked before the blocking code is logged. A blocking agent delays all turns.
 #stall_s = 1.0
-# How long running turns may go on after the service was told to stop.
+# Seconds that running turns may take to finish after the first signal to stop.
 #drain_s = 30.0
-# The process exits so long after a second signal at the latest, even if an agent ignores that its turn is cancelled.
+# Seconds after a second signal until the process exits, even if an agent ignores that its turn is cancelled.
 #kill_s = 5.0
-# A turn that nobody reads any more: "continue" (it can be read again later) or "stop".
+# A turn whose client has disconnected: "continue" (the client can read it later) or "stop".
 #unread = "continue"
-# How long such a turn waits for a reader to come back before it is stopped.
+# With "stop": seconds to wait for the client to come back.
 #unread_grace_s = 5.0
-# The turns of a process that gave no sign of life for so long are ended by the other processes on the same store.
+# Seconds without a heartbeat after which other processes on the same store end the turns of this one.
 #lease_s = 15.0
-# How often each identity may send a request or a WebSocket frame; each address where there are no tokens. Unless set,
-# the rates below hold for everyone but this machine's own programs. [] turns them off.
+# How many requests and WebSocket frames each caller may send: each user, or each address where there are no tokens.
+# If not set, these rates apply to all callers except programs on this machine. [] turns them off.
 #rates = ["50/second", "1500/minute"]
-# How many turns each identity (or address) may run at once.
+# How many turns each caller may run at once.
 #turns_per_caller = 100
-# How long a checked token is trusted before it is checked again, also on open WebSockets.
+# Seconds after which a token is checked again, also on open WebSockets.
 #recheck_s = 5.0
-# Web pages that may call the service from a browser.
+# Origins of web pages that may call the service from a browser (CORS).
 #allow_origins = ["https://app.example.com"]
-# Reverse proxies (addresses or networks) whose X-Forwarded-For and X-Forwarded-Proto headers are believed.
+# Reverse proxies (addresses or networks) whose X-Forwarded-For and X-Forwarded-Proto headers are used.
 #trusted_proxies = ["127.0.0.1"]
 
 # An OpenID Connect provider whose tokens are accepted.
