@@ -17,8 +17,8 @@ from accord.backends.scripted import Pause, ScriptedBackend
 from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.servers.http.app import Application
-from accord.servers.observability import Log, Metrics, Traces, Watch
-from accord.servers.service import OpenGate, Service
+from accord.servers.observability import Log, Metrics, Observers, Traces
+from accord.servers.service import AllowAll, Service
 from accord.stores.memory import MemoryStore
 from accord.wire.routes import ASSIST_PATH
 
@@ -62,9 +62,9 @@ def make_application(script: list[str | Pause]) -> Application:
     """The relay agent over HTTP with the observers of `accord serve`, on a backend that plays this script."""
     logging.getLogger("accord").addHandler(logging.NullHandler())
     backend = ScriptedBackend("scripted", [script], {"streaming": "native"})
-    watch = Watch(Metrics(version="1"), Log(), Traces())
-    sessions = Sessions(Engine(relay, Dispatcher([backend])), MemoryStore(), ended=watch.turn_ended)
-    return Application(Service(sessions, ServerConfig(port=0), OpenGate(), watch, "1"), loopback_only=True)
+    observers = Observers(Metrics(version="1"), Log(), Traces())
+    sessions = Sessions(Engine(relay, Dispatcher([backend])), MemoryStore(), on_turn_ended=observers.turn_ended)
+    return Application(Service(sessions, ServerConfig(port=0), AllowAll(), observers, "1"), loopback_only=True)
 
 
 def ignore(body: bytes) -> None:
