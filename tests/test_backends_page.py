@@ -12,7 +12,7 @@ import pytest
 from accord.assembly.parts import build_backends
 from accord.backends.model import Endpoint, ModelBackend
 from accord.backends.model_options import APIS, OPTIONS
-from accord.backends.upstream import Reply, UpstreamRequest
+from accord.backends.upstream import UpstreamReply, UpstreamRequest
 from accord.config import read_config
 from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
@@ -45,7 +45,7 @@ class Server:
     def __init__(self) -> None:
         self.asked: list[UpstreamRequest] = []
 
-    async def send(self, request: UpstreamRequest) -> Reply:
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
         self.asked.append(request)
         return Answered(b'{"text": "Hello yourself"}')
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from accord.errors import BackendError, ErrorCode
 from accord.terminal import escape_line
@@ -52,39 +52,46 @@ class Failure(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """Our code, our words, and whether the same request may be sent again: by us at once, by anybody later."""
+class FailureRule:
+    """The error that a client gets for a failure.
+
+    `may_resend`: the backend may send the same request again at once; `retryable`: the client may try again later.
+    """
 
     code: ErrorCode
-    told: str
-    again: bool = False
-    later: bool = False
+    sentence: str
+    may_resend: bool = False
+    retryable: bool = False
 
 
-MEANINGS: Final[Mapping[Failure, Meaning]] = MappingProxyType(
+_FAILED: Final = ErrorCode.BACKEND_FAILED
+FAILURE_RULES: Final[Mapping[Failure, FailureRule]] = MappingProxyType(
     {
-        Failure.BAD_KEY: Meaning(ErrorCode.BACKEND_FAILED, "the key is missing or not accepted"),
-        Failure.FORBIDDEN: Meaning(ErrorCode.BACKEND_FAILED, "the key may not do this"),
-        Failure.NO_SUCH_MODEL: Meaning(ErrorCode.BACKEND_FAILED, "there is no such model or address"),
-        Failure.CONTEXT_TOO_LONG: Meaning(ErrorCode.TOO_LARGE, "the conversation is longer than the model takes"),
-        Failure.CONTENT_REFUSED: Meaning(ErrorCode.BACKEND_FAILED, "the endpoint refuses this content"),
-        Failure.TOO_LARGE: Meaning(ErrorCode.TOO_LARGE, "the request is larger than the endpoint takes"),
-        Failure.UNSUPPORTED: Meaning(ErrorCode.BACKEND_FAILED, "the endpoint does not have what was asked for"),
-        Failure.BAD_REQUEST: Meaning(ErrorCode.BACKEND_FAILED, "the endpoint does not accept the request"),
-        Failure.RATE_LIMITED: Meaning(
-            ErrorCode.RATE_LIMIT_EXCEEDED, "the endpoint takes no more requests for now", again=True, later=True
+        Failure.BAD_KEY: FailureRule(_FAILED, "the key is missing or not accepted"),
+        Failure.FORBIDDEN: FailureRule(_FAILED, "the key may not do this"),
+        Failure.NO_SUCH_MODEL: FailureRule(_FAILED, "there is no such model or address"),
+        Failure.CONTEXT_TOO_LONG: FailureRule(ErrorCode.TOO_LARGE, "the conversation is longer than the model takes"),
+        Failure.CONTENT_REFUSED: FailureRule(_FAILED, "the endpoint refuses this content"),
+        Failure.TOO_LARGE: FailureRule(ErrorCode.TOO_LARGE, "the request is larger than the endpoint takes"),
+        Failure.UNSUPPORTED: FailureRule(_FAILED, "the endpoint does not have what was asked for"),
+        Failure.BAD_REQUEST: FailureRule(_FAILED, "the endpoint does not accept the request"),
+        Failure.RATE_LIMITED: FailureRule(
+            ErrorCode.RATE_LIMIT_EXCEEDED,
+            "the endpoint takes no more requests for now",
+            may_resend=True,
+            retryable=True,
         ),
-        Failure.OUT_OF_QUOTA: Meaning(ErrorCode.BACKEND_FAILED, "the account's quota is used up"),
-        Failure.OVERLOADED: Meaning(ErrorCode.UNAVAILABLE, "the endpoint is overloaded", again=True, later=True),
-        Failure.FAILED: Meaning(ErrorCode.BACKEND_FAILED, "the endpoint failed", again=True, later=True),
-        Failure.UNREACHABLE: Meaning(
-            ErrorCode.BACKEND_FAILED, "the endpoint cannot be reached", again=True, later=True
+        Failure.OUT_OF_QUOTA: FailureRule(_FAILED, "the account's quota is used up"),
+        Failure.OVERLOADED: FailureRule(
+            ErrorCode.UNAVAILABLE, "the endpoint is overloaded", may_resend=True, retryable=True
         ),
-        # A certificate does not get better by looking at it again.
-        Failure.UNTRUSTED: Meaning(ErrorCode.BACKEND_FAILED, "the endpoint's certificate is not trusted"),
-        Failure.BROKEN_OFF: Meaning(ErrorCode.BACKEND_FAILED, "the answer broke off", again=True, later=True),
-        Failure.TIMED_OUT: Meaning(ErrorCode.TIMED_OUT, "the endpoint did not answer in time", later=True),
-        Failure.NOT_UNDERSTOOD: Meaning(ErrorCode.BACKEND_FAILED, "the answer cannot be understood", later=True),
+        Failure.FAILED: FailureRule(_FAILED, "the endpoint failed", may_resend=True, retryable=True),
+        Failure.UNREACHABLE: FailureRule(_FAILED, "the endpoint cannot be reached", may_resend=True, retryable=True),
+        # A certificate is not trusted the second time either.
+        Failure.UNTRUSTED: FailureRule(_FAILED, "the endpoint's certificate is not trusted"),
+        Failure.BROKEN_OFF: FailureRule(_FAILED, "the answer broke off", may_resend=True, retryable=True),
+        Failure.TIMED_OUT: FailureRule(ErrorCode.TIMED_OUT, "the endpoint did not answer in time", retryable=True),
+        Failure.NOT_UNDERSTOOD: FailureRule(_FAILED, "the answer cannot be understood", retryable=True),
     }
 )
 
@@ -116,55 +123,51 @@ def failure_by_status(status: int) -> Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Explained:
+class FailureReport:
     """What an endpoint's answer says went wrong.
 
-    `refused` names the capability that it turned out not to have, `short` is the endpoint's own code, `said` its own
-    sentence, and `why` words of ours, which must not repeat what the endpoint sent.
+    `refused` is the capability that the endpoint turned out not to have; `code` and `message` are the endpoint's own;
+    `reason` is our text, which must not repeat what the endpoint sent.
     """
 
     failure: Failure
     refused: str | None = None
-    short: str | None = None
-    said: str | None = None
-    why: str | None = None
+    code: str | None = None
+    message: str | None = None
+    reason: str | None = None
     status: int | None = None
     retry_after_s: float | None = None
 
 
 class EndpointError(BackendError):
-    """A model endpoint failed. `again` says whether the same request may be sent once more, at once.
+    """A model endpoint failed; `may_resend` says whether the same request may be sent again at once.
 
     `secrets` are masked in the endpoint's message.
     """
 
-    def __init__(self, backend: str, explained: Explained, secrets: Iterable[str] = ()) -> None:
-        meaning = MEANINGS[explained.failure]
-        self.explained: Final = explained
-        self.again: Final = meaning.again
-        why = f": {explained.why}" if explained.why else ""
-        status = f" ({explained.status})" if explained.status is not None else ""
+    def __init__(self, backend: str, report: FailureReport, secrets: Iterable[str] = ()) -> None:
+        rule = FAILURE_RULES[report.failure]
+        self.report: Final = report
+        self.may_resend: Final = rule.may_resend
+        reason = f": {report.reason}" if report.reason else ""
+        status = f" ({report.status})" if report.status is not None else ""
+        details = {
+            "backend": backend,
+            "failure": str(report.failure),
+            "status": report.status,
+            # Anything but a short word could hold what must not reach a client.
+            "endpoint_code": report.code if report.code and _SHORT_CODE.fullmatch(report.code) else None,
+            "retry_after": report.retry_after_s,
+        }
         super().__init__(
-            f"{backend}: {meaning.told}{why}{status}",
-            retryable=meaning.later,
-            refused=explained.refused,
-            details=_details(backend, explained),
-            code=meaning.code,
+            f"{backend}: {rule.sentence}{reason}{status}",
+            retryable=rule.retryable,
+            refused=report.refused,
+            details={name: value for name, value in details.items() if value is not None},
+            code=rule.code,
         )
-        if explained.said:
-            self.add_note(without_secrets(explained.said, secrets))
-
-
-def _details(backend: str, explained: Explained) -> dict[str, Any]:
-    short = explained.short if explained.short and _SHORT_CODE.fullmatch(explained.short) else None
-    told = {
-        "backend": backend,
-        "failure": str(explained.failure),
-        "status": explained.status,
-        "endpoint_code": short,
-        "retry_after": explained.retry_after_s,
-    }
-    return {name: value for name, value in told.items() if value is not None}
+        if report.message:
+            self.add_note(without_secrets(report.message, secrets))
 
 
 def without_secrets(message: str, secrets: Iterable[str] = ()) -> str:

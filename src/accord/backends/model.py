@@ -17,9 +17,17 @@ from urllib.parse import urlsplit
 import msgspec
 
 from accord.backends.evidence import Layer, gather, manifest_of
-from accord.backends.failure import EndpointError, Explained, Failure, text_of
-from accord.backends.model_api import Asking, Broken, CannotCarry, ModelApi, Reading, Told, layers
-from accord.backends.upstream import Reply, Upstream, UpstreamError, UpstreamRequest
+from accord.backends.failure import EndpointError, Failure, FailureReport, text_of
+from accord.backends.model_api import (
+    AnswerReader,
+    ApiRequest,
+    MalformedAnswerError,
+    ModelApi,
+    ReportedError,
+    UnsupportedByApiError,
+    layers,
+)
+from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Dice, delay_s, told_seconds
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import BackendError, InvalidMessageError
@@ -39,7 +47,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
-class Retrying:
+class RetryPolicy:
     """How often a request is sent again, and how long is waited for that at most."""
 
     times: int = 2
@@ -79,7 +87,7 @@ class ModelBackend:
         *,
         declared: Layer | None = None,
         facts: Layer | None = None,
-        retrying: Retrying | None = None,
+        retrying: RetryPolicy | None = None,
     ) -> None:
         self.name: Final = name
         self.api: Final = api
@@ -87,7 +95,7 @@ class ModelBackend:
         self._endpoint: Final = endpoint
         self._upstream: Final = upstream
         self._clock: Final = clock
-        self._retrying: Final = retrying or Retrying()
+        self._retrying: Final = retrying or RetryPolicy()
         self._declared: Final = declared or {}
         self._facts: Final = facts or {}
         self._headers: Final = {"content-type": "application/json", **api.headers(endpoint.key)}
@@ -103,8 +111,8 @@ class ModelBackend:
     async def discover(self) -> CapabilityManifest:
         """The manifest once the endpoint was asked; one that cannot be asked leaves it as it is."""
         try:
-            self._learn(self.api.discovered(await self._looked(), self.model))
-        except (BackendError, Broken):
+            self._learn(self.api.read_discovery(await self._looked(), self.model))
+        except (BackendError, MalformedAnswerError):
             return self._manifest
         return self._manifest
 
@@ -124,10 +132,10 @@ class ModelBackend:
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
         """The answer as it comes."""
         try:
-            asking = self.api.ask(order, self.model)
-        except CannotCarry as error:
+            asking = self.api.request(order, self.model)
+        except UnsupportedByApiError as error:
             refused = error.capability if error.always else None
-            failed = Explained(Failure.UNSUPPORTED, refused=refused, why=error.what)
+            failed = FailureReport(Failure.UNSUPPORTED, refused=refused, reason=error.reason)
             raise self._error(failed) from None
         request, tries = self._request(asking), 0
         while True:
@@ -152,30 +160,30 @@ class ModelBackend:
             kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
             try:
                 if kind == EVENT_STREAM:
-                    async for batch in self._streamed(reply, self.api.reading()):
+                    async for batch in self._streamed(reply, self.api.answer_reader()):
                         yield batch
                 elif kind.endswith("json"):
-                    yield self.api.read_whole(await self._whole(reply, MAX_WHOLE_BYTES))
+                    yield self.api.read_answer(await self._whole(reply, MAX_WHOLE_BYTES))
                 else:
-                    raise Broken("it is neither JSON nor a stream of events")
+                    raise MalformedAnswerError("it is neither JSON nor a stream of events")
             except UpstreamError as error:
-                raise self._error(Explained(error.failure, why=error.why)) from None
-            except Told as error:
-                raise self._error(error.explained) from None
-            except (Broken, InvalidMessageError) as error:
-                told = str(error) if isinstance(error, Broken) else "an event is too long"
-                raise self._error(Explained(Failure.NOT_UNDERSTOOD, why=told)) from None
+                raise self._error(FailureReport(error.failure, reason=error.reason)) from None
+            except ReportedError as error:
+                raise self._error(error.report) from None
+            except (MalformedAnswerError, InvalidMessageError) as error:
+                told = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
+                raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=told)) from None
 
-    async def _streamed(self, reply: Reply, reading: Reading) -> AsyncGenerator[Sequence[AnyPiece], None]:
+    async def _streamed(self, reply: UpstreamReply, reading: AnswerReader) -> AsyncGenerator[Sequence[AnyPiece], None]:
         decoder, left = EventDecoder(), MAX_STREAM_BYTES
         while data := await reply.read():
             left -= len(data)
             if left < 0:
-                raise Broken(f"it is longer than {MAX_STREAM_BYTES} bytes")
+                raise MalformedAnswerError(f"it is longer than {MAX_STREAM_BYTES} bytes")
             batch: list[AnyPiece] = []
             try:
                 has_ended = _read_events(decoder.feed(data), reading, batch)
-            except (Told, Broken, InvalidMessageError):
+            except (ReportedError, MalformedAnswerError, InvalidMessageError):
                 if batch:  # what was said before it went wrong was said
                     yield batch
                 raise
@@ -186,23 +194,23 @@ class ModelBackend:
                 return
         yield reading.finish()
 
-    async def _whole(self, reply: Reply, limit: int) -> bytes:
+    async def _whole(self, reply: UpstreamReply, limit: int) -> bytes:
         held = bytearray()
         while data := await reply.read():
             held += data
             if len(held) > limit:
-                raise Broken(f"it is longer than {limit} bytes")
+                raise MalformedAnswerError(f"it is longer than {limit} bytes")
         return bytes(held)
 
     @asynccontextmanager
-    async def _replied(self, request: UpstreamRequest, accept: str) -> AsyncGenerator[Reply]:
+    async def _replied(self, request: UpstreamRequest, accept: str) -> AsyncGenerator[UpstreamReply]:
         """The reply, if it is not an error; closed at once when it is not wanted any more."""
         headers = {"accept": accept, **request.headers}
         sent = UpstreamRequest(request.method, request.url, headers, request.body)
         try:
             reply = await self._upstream.send(sent)
         except UpstreamError as error:
-            raise self._error(Explained(error.failure, why=error.why)) from None
+            raise self._error(FailureReport(error.failure, reason=error.reason)) from None
         try:
             if reply.status != OK:
                 raise self._error(await self._explained(reply))
@@ -211,35 +219,35 @@ class ModelBackend:
             if not self._ending.has(reply):
                 await reply.close()
 
-    async def _explained(self, reply: Reply) -> Explained:
+    async def _explained(self, reply: UpstreamReply) -> FailureReport:
         try:
             body = await self._whole(reply, MAX_PROBLEM_BYTES)
-        except (UpstreamError, Broken):
+        except (UpstreamError, MalformedAnswerError):
             body = b""
-        told = self.api.explain(reply.status, body)
+        told = self.api.read_error(reply.status, body)
         wait_s = told.retry_after_s or seconds_of(reply.headers.get("retry-after"), self._clock)
-        return replace(told, status=reply.status, retry_after_s=wait_s, said=told.said or text_of(body))
+        return replace(told, status=reply.status, retry_after_s=wait_s, message=told.message or text_of(body))
 
-    def _error(self, explained: Explained) -> EndpointError:
+    def _error(self, explained: FailureReport) -> EndpointError:
         return EndpointError(self.name, explained, self._endpoint.secrets)
 
     async def _wait_after(self, error: EndpointError, tries: int) -> None:
         """Wait until the request may be sent again; raises the error if it is not worth it."""
-        rules, told_s = self._retrying, error.explained.retry_after_s
-        if not error.again or tries > rules.times or (told_s or 0.0) > rules.patience_s:
+        rules, told_s = self._retrying, error.report.retry_after_s
+        if not error.may_resend or tries > rules.times or (told_s or 0.0) > rules.patience_s:
             raise error
         await rules.wait(min(delay_s(tries, told_s=told_s, dice=rules.dice), rules.patience_s))
 
     async def _looked(self) -> bytes:
-        async with self._replied(self._request(self.api.look(self.model)), "application/json") as reply:
+        async with self._replied(self._request(self.api.discovery_request(self.model)), "application/json") as reply:
             try:
                 return await self._whole(reply, MAX_WHOLE_BYTES)
             except UpstreamError as error:
-                raise self._error(Explained(error.failure, why=error.why)) from None
-            except Broken as error:
-                raise self._error(Explained(Failure.NOT_UNDERSTOOD, why=str(error))) from None
+                raise self._error(FailureReport(error.failure, reason=error.reason)) from None
+            except MalformedAnswerError as error:
+                raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=str(error))) from None
 
-    def _request(self, asking: Asking) -> UpstreamRequest:
+    def _request(self, asking: ApiRequest) -> UpstreamRequest:
         body = None if asking.body is None else _encode(asking.body)
         base = self._endpoint.base_url.rstrip("/")
         url = (root_of(base) if asking.at_root else base) + asking.path
@@ -258,7 +266,7 @@ def root_of(url: str) -> str:
     return f"{scheme}://{host}"
 
 
-def _read_events(events: Iterable[ServerEvent], reading: Reading, into: list[AnyPiece]) -> bool:
+def _read_events(events: Iterable[ServerEvent], reading: AnswerReader, into: list[AnyPiece]) -> bool:
     """Add the pieces of these events; whether the answer is complete with them."""
     feed = reading.feed
     for event in events:
@@ -278,11 +286,11 @@ class _Ending:
     def __init__(self) -> None:
         self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
 
-    def has(self, reply: Reply) -> bool:
+    def has(self, reply: UpstreamReply) -> bool:
         """Whether this one is being read to its end."""
         return id(reply) in self._tasks
 
-    def begin(self, reply: Reply) -> None:
+    def begin(self, reply: UpstreamReply) -> None:
         """Read the rest of this reply, and let go of it."""
         task = self._tasks[id(reply)] = asyncio.create_task(_read_rest(reply))
         task.add_done_callback(lambda _: self._tasks.pop(id(reply), None))
@@ -292,7 +300,7 @@ class _Ending:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
-async def _read_rest(reply: Reply) -> None:
+async def _read_rest(reply: UpstreamReply) -> None:
     try:
         with suppress(UpstreamError, TimeoutError):
             async with asyncio.timeout(REST_S):

@@ -11,9 +11,9 @@ from typing import Any, Final, cast, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from accord.backends.evidence import BackendEvidence, gather
-from accord.backends.model import Endpoint, ModelBackend, Retrying
+from accord.backends.model import Endpoint, ModelBackend, RetryPolicy
 from accord.backends.model_api import ModelApi
-from accord.backends.upstream import Reply, Upstream, UpstreamRequest, UpstreamTimes
+from accord.backends.upstream import Upstream, UpstreamReply, UpstreamRequest, UpstreamTimeouts
 from accord.config import BackendConfig
 from accord.errors import UsageError
 from accord.ports import SystemClock
@@ -74,7 +74,7 @@ class WithHeaders:
         self._inner: Final = inner
         self._headers: Final = {name.lower(): value for name, value in headers.items()}
 
-    async def send(self, request: UpstreamRequest) -> Reply:
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """The reply to the request with the headers."""
         headers = {name.lower(): value for name, value in request.headers.items()} | self._headers
         return await self._inner.send(UpstreamRequest(request.method, request.url, headers, request.body))
@@ -138,7 +138,7 @@ class _Options:
         made = _found(*TRANSPORTS[transport])
         if made is None:
             raise self._wrong("transport", f"is {transport}, which is not installed")
-        times = UpstreamTimes(**{name: self._seconds(name) for name in TIMES if name in self._options})
+        times = UpstreamTimeouts(**{name: self._seconds(name) for name in TIMES if name in self._options})
         upstream = cast("Upstream", made(times, tls=self._tls()))
         headers = self._texts("headers") | self._secret_headers()
         for name, value in headers.items():
@@ -146,14 +146,14 @@ class _Options:
                 raise self._wrong("headers", f"has a name or value that no header can have: {name!r}")
         return WithHeaders(upstream, headers) if headers else upstream
 
-    def retrying(self) -> Retrying:
+    def retrying(self) -> RetryPolicy:
         """How often a request is sent again."""
-        usual = Retrying()
+        usual = RetryPolicy()
         times = self._options.get("retries", usual.times)
         if not isinstance(times, int) or isinstance(times, bool) or not 0 <= times <= MAX_RETRIES:
             raise self._wrong("retries", f"should be a whole number from 0 to {MAX_RETRIES}")
         patience_s = self._seconds("retry_patience_s") if "retry_patience_s" in self._options else usual.patience_s
-        return Retrying(times, patience_s)
+        return RetryPolicy(times, patience_s)
 
     def _tls(self) -> ssl.SSLContext | None:
         if "ca_file" not in self._options:

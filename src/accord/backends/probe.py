@@ -169,7 +169,7 @@ def plain_question(lacks: Mapping[str, str]) -> WorkOrder:
 
 def refusal_of(error: AccordError) -> Verdict:
     """What a failure shows: an endpoint that answers otherwise and says no to this does not take it."""
-    if isinstance(error, EndpointError) and error.explained.failure in NO:
+    if isinstance(error, EndpointError) and error.report.failure in NO:
         return Verdict(Finding.REFUSED, error.message)
     return Verdict(Finding.UNTOLD, error.message)
 

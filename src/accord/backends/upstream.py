@@ -20,13 +20,13 @@ class UpstreamRequest:
 class UpstreamError(Exception):
     """The way broke: `failure` says how, in a word of the one table; the text holds no address and no key."""
 
-    def __init__(self, failure: Failure, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, failure: Failure, reason: str) -> None:
+        super().__init__(reason)
         self.failure = failure
-        self.why = why
+        self.reason = reason
 
 
-class Reply(Protocol):
+class UpstreamReply(Protocol):
     """One answer while it arrives."""
 
     @property
@@ -51,7 +51,7 @@ class Reply(Protocol):
 class Upstream(Protocol):
     """A pool of connections."""
 
-    async def send(self, request: UpstreamRequest) -> Reply:
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """The reply, as soon as its head is there; raises `UpstreamError` if it does not come."""
         ...
 
@@ -61,7 +61,7 @@ class Upstream(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class UpstreamTimes:
+class UpstreamTimeouts:
     """How long may be waited, in seconds: for a connection, for the head of a reply, for the next bytes of it."""
 
     connect_s: float = 10.0

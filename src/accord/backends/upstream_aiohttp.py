@@ -25,7 +25,7 @@ from aiohttp import (
 from yarl import URL
 
 from accord.backends.failure import Failure
-from accord.backends.upstream import Reply, UpstreamError, UpstreamRequest, UpstreamTimes
+from accord.backends.upstream import UpstreamError, UpstreamReply, UpstreamRequest, UpstreamTimeouts
 from accord.errors import UsageError
 from accord.http_client import environment_proxy, read_piece
 
@@ -53,12 +53,12 @@ class AiohttpUpstream:
     `tls` says whose certificates are trusted, if not those that the system trusts.
     """
 
-    def __init__(self, times: UpstreamTimes | None = None, *, tls: ssl.SSLContext | None = None) -> None:
-        self._times: Final = times or UpstreamTimes()
+    def __init__(self, times: UpstreamTimeouts | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+        self._times: Final = times or UpstreamTimeouts()
         self._tls: Final = tls
         self._session: ClientSession | None = None
 
-    async def send(self, request: UpstreamRequest) -> Reply:
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
         """The reply, as soon as its head is there."""
         body = request.body
         data = BytesIO(body) if body is not None and len(body) > LARGE_BYTES else body

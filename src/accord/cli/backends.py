@@ -211,7 +211,7 @@ def show_probe(  # noqa: PLR0913 - one flag each
 
 async def _probe(assembled: ConfiguredBackend, timeout_s: float, console: Console) -> Probe:
     backend, probe = assembled.backend, Probe()
-    lacks: Mapping[str, str] = getattr(getattr(backend, "api", None), "lacks", {})
+    lacks: Mapping[str, str] = getattr(getattr(backend, "api", None), "unsupported", {})
     try:
         if isinstance(backend, LivingBackend):
             await backend.discover()

@@ -6,7 +6,6 @@ from typing import Any
 
 from accord.backends.anthropic import AnthropicMessages
 from accord.backends.anthropic.request import MAX_TOKENS, MEDIA_TYPE
-from accord.backends.model_api import part_of_text
 from accord.core.sse import EventDecoder
 from accord.wire.conversation import (
     Conversation,
@@ -19,6 +18,7 @@ from accord.wire.conversation import (
     ToolUsePart,
 )
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkOrder, WorkPiece
+from tests.backends.models.document_parts import part_of_text
 
 OWN_FIELDS = {"model", "max_tokens", "system", "messages", "tools", "stop_sequences", "stream", "thinking"}
 
@@ -123,6 +123,6 @@ def written(events: Iterable[dict[str, Any]]) -> bytes:
 
 def read(chunks: Iterable[bytes]) -> list[AnyPiece]:
     """The pieces of a stream that comes in these chunks and then ends."""
-    decoder, reading = EventDecoder(), AnthropicMessages().reading()
+    decoder, reading = EventDecoder(), AnthropicMessages().answer_reader()
     pieces = [piece for chunk in chunks for event in decoder.feed(chunk) for piece in reading.feed(event)]
     return [*pieces, *reading.finish()]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from accord.backends.model import Endpoint, ModelBackend, Retrying
-from accord.backends.upstream import Upstream, UpstreamTimes
+from accord.backends.model import Endpoint, ModelBackend, RetryPolicy
+from accord.backends.upstream import Upstream, UpstreamTimeouts
 from accord.backends.upstream_aiohttp import AiohttpUpstream
 from accord.wire.conversation import Conversation
 from accord.wire.work import AnyPiece, WorkOrder
@@ -63,13 +63,13 @@ def model(
     transport: str = "aiohttp",
     *,
     waits: Waits | None = None,
-    times: UpstreamTimes | None = None,
+    times: UpstreamTimeouts | None = None,
     tls: ssl.SSLContext | None = None,
     name: str = "toy",
 ) -> ModelBackend:
     """The toy behind this address; whoever makes one closes it."""
-    upstream = TRANSPORTS[transport](times or UpstreamTimes(5.0, 5.0, 5.0), tls=tls)
-    retrying = Retrying(wait=waits or Waits(), dice=lambda: 1.0)
+    upstream = TRANSPORTS[transport](times or UpstreamTimeouts(5.0, 5.0, 5.0), tls=tls)
+    retrying = RetryPolicy(wait=waits or Waits(), dice=lambda: 1.0)
     return ModelBackend(name, ToyApi(), Endpoint(url, "m", KEY), upstream, StandingClock(), retrying=retrying)
 
 

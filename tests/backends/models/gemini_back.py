@@ -5,7 +5,6 @@ import re
 from typing import Any, cast
 
 from accord.backends.gemini.request import FIELDS
-from accord.backends.model_api import part_of_text
 from accord.wire.conversation import (
     AudioPart,
     Conversation,
@@ -18,6 +17,7 @@ from accord.wire.conversation import (
     ToolUsePart,
 )
 from accord.wire.work import ToolSpec, WorkOrder
+from tests.backends.models.document_parts import part_of_text
 
 FILE = re.compile(r"<file (\{.*\})/>")
 OURS = {"contents", "tools", "systemInstruction", "generationConfig"}

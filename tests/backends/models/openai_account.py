@@ -24,7 +24,7 @@ from accord.wire.conversation import (
 )
 from accord.wire.work import WorkOrder
 
-Told = tuple[Any, ...]
+Statement = tuple[Any, ...]
 Strategy = st.SearchStrategy[Any]
 
 TEXT = st.text("abcé漢🙂 \n<>{}", min_size=1, max_size=12)
@@ -78,7 +78,7 @@ def orders(messages: Strategy, **more: Strategy) -> st.SearchStrategy[WorkOrder]
     return st.fixed_dictionaries({**asked, **more}).map(WorkOrder.model_validate)
 
 
-def of_order(order: WorkOrder) -> list[Told]:
+def of_order(order: WorkOrder) -> list[Statement]:
     """All that the conversation says."""
     return one_text(
         told
@@ -88,7 +88,7 @@ def of_order(order: WorkOrder) -> list[Told]:
     )
 
 
-def _of_part(part: AnyPart, role: str) -> Iterator[Told]:
+def _of_part(part: AnyPart, role: str) -> Iterator[Statement]:
     match part:
         case TextPart() | ResourceLinkPart() | ResourcePart():
             yield role, *_of_words(part)
@@ -105,7 +105,7 @@ def _of_part(part: AnyPart, role: str) -> Iterator[Told]:
             yield role, "result", part.tool_use_id, part.is_error, *one_text(inner, between="\n")
 
 
-def _of_words(part: TextPart | ResourceLinkPart | ResourcePart) -> Told:
+def _of_words(part: TextPart | ResourceLinkPart | ResourcePart) -> Statement:
     match part:
         case TextPart():
             return "text", part.text
@@ -117,9 +117,9 @@ def _of_words(part: TextPart | ResourceLinkPart | ResourcePart) -> Told:
             return "file", part.uri.rpartition("/")[2], part.data
 
 
-def one_text(told: Iterable[Told], between: str = "") -> list[Told]:
+def one_text(told: Iterable[Statement], between: str = "") -> list[Statement]:
     """The account with text that follows on text of the same speaker in one."""
-    account: list[Told] = []
+    account: list[Statement] = []
     for each in told:
         if account and each[1] == "text" and account[-1][:2] == each[:2]:
             account[-1] = (*each[:2], account[-1][2] + between + each[2])
@@ -128,7 +128,7 @@ def one_text(told: Iterable[Told], between: str = "") -> list[Told]:
     return account
 
 
-def of_content(role: str, content: Any) -> Iterator[Told]:
+def of_content(role: str, content: Any) -> Iterator[Statement]:
     """What the content of a message of either API says."""
     if isinstance(content, str):
         yield role, "text", content
@@ -147,7 +147,7 @@ def of_content(role: str, content: Any) -> Iterator[Told]:
                 raise AssertionError(part)
 
 
-def of_result(id: str, content: Any) -> Told:
+def of_result(id: str, content: Any) -> Statement:
     """What a tool gave, in either API."""
     told = one_text(of_content("tool", content), between="\n")
     first = told[0]
@@ -158,7 +158,7 @@ def of_result(id: str, content: Any) -> Told:
     return "user", "result", id, has_failed, *told
 
 
-def of_call(id: str, name: str, arguments: str) -> Told:
+def of_call(id: str, name: str, arguments: str) -> Statement:
     """A call, in either API."""
     return "assistant", "call", id, name, json.loads(arguments)
 

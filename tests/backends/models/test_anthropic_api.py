@@ -11,9 +11,9 @@ import pytest
 
 from accord.backends.anthropic import AnthropicMessages
 from accord.backends.failure import EndpointError
-from accord.backends.model import Endpoint, ModelBackend, Retrying
-from accord.backends.model_api import Asking, Broken, ModelApi
-from accord.backends.upstream import Reply, UpstreamRequest
+from accord.backends.model import Endpoint, ModelBackend, RetryPolicy
+from accord.backends.model_api import ApiRequest, MalformedAnswerError, ModelApi
+from accord.backends.upstream import UpstreamReply, UpstreamRequest
 from accord.ports import SystemClock
 from accord.wire.conversation import Conversation
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
@@ -31,8 +31,8 @@ def test_it_is_addressed_by_key_and_version():
 
 
 def test_a_model_is_looked_at_by_its_name_whatever_is_in_it():
-    assert API.look("claude-test") == Asking("/v1/models/claude-test", method="GET")
-    assert API.look("../a?b").path == "/v1/models/..%2Fa%3Fb"
+    assert API.discovery_request("claude-test") == ApiRequest("/v1/models/claude-test", method="GET")
+    assert API.discovery_request("../a?b").path == "/v1/models/..%2Fa%3Fb"
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": 0}, {"thinking_budget": 1023}])
@@ -41,11 +41,11 @@ def test_options_that_the_api_would_refuse_are_refused_at_once(options: dict[str
         AnthropicMessages(**options)
 
 
-def discovered(told: Any, **options: Any) -> dict[str, Any]:
+def read_discovery(told: Any, **options: Any) -> dict[str, Any]:
     body = json.dumps(
         {"id": "claude-test", "type": "model", "max_input_tokens": 200_000, "capabilities": told}
     ).encode()
-    layer = AnthropicMessages(**options).discovered(body, "claude-test")
+    layer = AnthropicMessages(**options).read_discovery(body, "claude-test")
     assert {evidence.source for evidence in layer.values()} <= {"anthropic messages API"}
     return {name: evidence.level.model_dump() for name, evidence in layer.items()}
 
@@ -54,12 +54,12 @@ def discovered(told: Any, **options: Any) -> dict[str, Any]:
     "told", [None, {}, {"batch": YES, "effort": {"supported": True, "low": YES}}, {"pdf_input": {}}]
 )
 def test_an_endpoint_that_tells_nothing_of_use_changes_nothing(told: Any):
-    assert discovered(told) == {}
+    assert read_discovery(told) == {}
 
 
 def test_what_an_endpoint_tells_of_a_model_is_taken_as_it_is_told():
     told = {"image_input": YES, "pdf_input": NO, "structured_outputs": YES, "citations": YES, "code_execution": NO}
-    assert discovered(told) == {
+    assert read_discovery(told) == {
         "image_input": "native",
         "pdf_input": "unsupported",
         "structured_output_json_schema": "native",
@@ -80,13 +80,13 @@ def test_what_an_endpoint_tells_of_a_model_is_taken_as_it_is_told():
 def test_a_model_thinks_only_if_it_does_so_in_the_way_it_would_be_asked_to(
     thinking: Any, budget: int | None, level: str
 ):
-    assert discovered({"thinking": thinking}, thinking_budget=budget) == {"extended_thinking": level}
+    assert read_discovery({"thinking": thinking}, thinking_budget=budget) == {"extended_thinking": level}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'{"capabilities": 5}'])
 def test_an_endpoint_that_is_not_understood_is_broken(body: bytes):
-    with pytest.raises(Broken):
-        API.discovered(body, "claude-test")
+    with pytest.raises(MalformedAnswerError):
+        API.read_discovery(body, "claude-test")
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Shelf:
     replies: list[Kept]
     asked: list[UpstreamRequest] = field(default_factory=list[UpstreamRequest])
 
-    async def send(self, request: UpstreamRequest) -> Reply:
+    async def send(self, request: UpstreamRequest) -> UpstreamReply:
         self.asked.append(request)
         return self.replies.pop(0)
 
@@ -130,7 +130,7 @@ STREAM = (Path(__file__).parent / "golden" / "anthropic" / "streams" / "text.sse
 
 def answered(shelf: Shelf) -> list[AnyPiece]:
     endpoint = Endpoint("https://models.example/", "claude-test", "k")
-    backend = ModelBackend("claude", API, endpoint, shelf, SystemClock(), retrying=Retrying(times=0))
+    backend = ModelBackend("claude", API, endpoint, shelf, SystemClock(), retrying=RetryPolicy(times=0))
 
     async def ask() -> list[AnyPiece]:
         return [piece async for piece in backend.answer(ORDER)]
@@ -152,7 +152,7 @@ def test_an_endpoint_that_is_overloaded_is_told_as_such():
     told = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
     with pytest.raises(EndpointError, match="claude: the endpoint is overloaded \\(529\\)") as caught:
         answered(Shelf([Kept(529, "application/json", [told])]))
-    assert (caught.value.again, caught.value.details["endpoint_code"]) == (True, "overloaded_error")
+    assert (caught.value.may_resend, caught.value.details["endpoint_code"]) == (True, "overloaded_error")
 
 
 def test_a_connection_that_ends_too_early_is_not_an_answer():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.anthropic import AnthropicMessages
-from accord.backends.model_api import CannotCarry
+from accord.backends.model_api import UnsupportedByApiError
 from accord.core.work.derive import PARAMETERS
 from accord.wire.capability import FILE_INPUT, Capability
 from accord.wire.conversation import Conversation
@@ -34,14 +34,14 @@ def order(*parts: dict[str, Any], role: str = "user", **fields: Any) -> WorkOrde
 
 
 def body(work: WorkOrder, api: AnthropicMessages = API) -> Any:
-    return api.ask(work, MODEL).body
+    return api.request(work, MODEL).body
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda path: path.stem)
 def test_every_order_is_written_as_its_golden_file_says(path: Path):
     case = json.loads(path.read_text(encoding="utf-8"))
     work = WorkOrder.model_validate(case["order"])
-    asking = AnthropicMessages(**case["options"]).ask(work, MODEL)
+    asking = AnthropicMessages(**case["options"]).request(work, MODEL)
     assert (asking.method, asking.path) == ("POST", "/v1/messages")
     assert asking.body == case["body"]
     assert asking.body is not None
@@ -179,18 +179,18 @@ OF_MODELS = {
 @pytest.mark.parametrize("api", SPEAKERS.values(), ids=SPEAKERS)
 @pytest.mark.parametrize("capability", NEEDING)
 def test_exactly_what_the_api_lacks_is_refused_by_name(capability: str, api: AnthropicMessages):
-    if capability not in api.lacks:
+    if capability not in api.unsupported:
         body(NEEDING[capability], api)
         return
-    with pytest.raises(CannotCarry) as caught:
+    with pytest.raises(UnsupportedByApiError) as caught:
         body(NEEDING[capability], api)
-    assert (caught.value.capability, caught.value.what) == (capability, api.lacks[capability])
+    assert (caught.value.capability, caught.value.reason) == (capability, api.unsupported[capability])
 
 
 @pytest.mark.parametrize("api", SPEAKERS.values(), ids=SPEAKERS)
 def test_the_api_says_something_of_all_that_an_order_can_need(api: AnthropicMessages):
-    assert set(api.gives).isdisjoint(api.lacks)
-    assert set(NEEDING) == {*api.gives, *api.lacks, *(OF_MODELS - set(api.lacks))}
+    assert set(api.supported).isdisjoint(api.unsupported)
+    assert set(NEEDING) == {*api.supported, *api.unsupported, *(OF_MODELS - set(api.unsupported))}
 
 
 @pytest.mark.parametrize(
@@ -208,7 +208,7 @@ def test_the_api_says_something_of_all_that_an_order_can_need(api: AnthropicMess
     ],
 )
 def test_what_does_not_go_together_or_there_is_refused_and_not_left_out(work: WorkOrder, capability: str):
-    with pytest.raises(CannotCarry) as caught:
+    with pytest.raises(UnsupportedByApiError) as caught:
         body(work, AnthropicMessages(thinking_budget=2048))
     assert caught.value.capability == capability
 

@@ -37,8 +37,8 @@ def body(kind: str, message: str) -> bytes:
     ],
 )
 def test_every_kind_of_error_has_its_meaning(status: int, kind: str, failure: Failure):
-    told = API.explain(status, body(kind, "Some sentence."))
-    assert (told.failure, told.short, told.said, told.status) == (failure, kind, "Some sentence.", status)
+    told = API.read_error(status, body(kind, "Some sentence."))
+    assert (told.failure, told.code, told.message, told.status) == (failure, kind, "Some sentence.", status)
     assert told.refused is None
 
 
@@ -73,8 +73,8 @@ def test_every_kind_of_error_has_its_meaning(status: int, kind: str, failure: Fa
     ],
 )
 def test_a_refusal_is_understood_by_its_sentence(message: str, failure: Failure, refused: str | None):
-    told = API.explain(400, body(INVALID, message))
-    assert (told.failure, told.refused, told.said) == (failure, refused, message)
+    told = API.read_error(400, body(INVALID, message))
+    assert (told.failure, told.refused, told.message) == (failure, refused, message)
 
 
 def test_every_kind_that_the_api_documents_is_in_the_table():
@@ -85,13 +85,13 @@ def test_every_kind_that_the_api_documents_is_in_the_table():
     "junk", [b"", b"<html>Bad gateway</html>", b"[]", b"\xff", b'{"error": "text"}', b'{"error": null}']
 )
 def test_whoever_is_in_between_is_understood_by_the_status(junk: bytes):
-    assert API.explain(502, junk).failure is Failure.FAILED
-    assert API.explain(429, junk).failure is Failure.RATE_LIMITED
+    assert API.read_error(502, junk).failure is Failure.FAILED
+    assert API.read_error(429, junk).failure is Failure.RATE_LIMITED
 
 
 @given(st.sampled_from(sorted(BY_KIND)), st.sampled_from(["temperature: not permitted ", "prompt is too long ", ""]))
 def test_no_word_of_the_endpoint_is_in_what_we_say(kind: str, beginning: str):
-    told = API.explain(400, body(kind, f"{beginning}xyzzy"))
+    told = API.read_error(400, body(kind, f"{beginning}xyzzy"))
     error = EndpointError("claude", told)
     assert "xyzzy" not in f"{error}{error.details}"
     assert any("xyzzy" in note for note in error.__notes__)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from accord.backends.anthropic import AnthropicMessages
 from accord.backends.anthropic.answer import REASONS
 from accord.backends.failure import Failure
-from accord.backends.model_api import Broken, Told
+from accord.backends.model_api import MalformedAnswerError, ReportedError
 from accord.core.sse import ServerEvent
 from accord.wire.work import AnswerPiece, AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 from tests.backends.models.anthropic_back import events_of, read, written
@@ -51,14 +51,14 @@ def test_a_stream_says_the_same_wherever_it_is_cut():
 def test_a_stream_that_stops_before_its_end_is_broken(path: Path):
     events = path.read_bytes().replace(b"\r\n", b"\n").split(b"\n\n")
     for count in range(len(events) - 2):
-        with pytest.raises(Broken, match="before its end"):
+        with pytest.raises(MalformedAnswerError, match="before its end"):
             read([b"\n\n".join(events[:count]) + b"\n\n"])
 
 
 @pytest.mark.parametrize("path", sorted((GOLDEN / "answers").glob("*.json")), ids=lambda path: path.stem)
 def test_every_whole_answer_is_read_as_its_golden_file_says(path: Path):
     case = json.loads(path.read_text(encoding="utf-8"))
-    assert list(AnthropicMessages().read_whole(json.dumps(case["body"]).encode())) == pieces_of(case["pieces"])
+    assert list(AnthropicMessages().read_answer(json.dumps(case["body"]).encode())) == pieces_of(case["pieces"])
 
 
 TEXTS = st.sampled_from(["a", " ", "ß世👋", "\n\n", "\r", "\u2028", '"}', "\\", "data: x"])
@@ -84,10 +84,10 @@ def test_pieces_survive_the_way_there_and_back(pieces: list[AnyPiece], reason: A
 
 @given(st.binary(max_size=60))
 def test_any_bytes_at_all_are_pieces_or_broken(data: bytes):
-    reading = AnthropicMessages().reading()
+    reading = AnthropicMessages().answer_reader()
     try:
         reading.feed(ServerEvent(data))
-    except (Broken, Told):
+    except (MalformedAnswerError, ReportedError):
         return
 
 
@@ -131,7 +131,7 @@ DEEP = '{"a":' * 300 + "1" + "}" * 300
     ],
 )
 def test_what_the_api_does_not_say_is_broken(sent: bytes, why: str):
-    with pytest.raises(Broken, match=why):
+    with pytest.raises(MalformedAnswerError, match=why):
         read([sent])
 
 
@@ -156,14 +156,14 @@ def test_events_of_different_blocks_may_be_mixed():
     [("overloaded_error", Failure.OVERLOADED), ("api_error", Failure.FAILED), ("new", Failure.FAILED)],
 )
 def test_an_error_in_the_middle_is_told_after_what_came_before(kind: str, failure: Failure):
-    reading = AnthropicMessages().reading()
+    reading = AnthropicMessages().answer_reader()
     text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "so far"}}
     assert list(reading.feed(ServerEvent(json.dumps(text).encode()))) == [TextPiece(text="so far")]
     error = {"type": "error", "error": {"type": kind, "message": "Overloaded: secret"}}
-    with pytest.raises(Told) as caught:
+    with pytest.raises(ReportedError) as caught:
         reading.feed(ServerEvent(json.dumps(error).encode(), None, "error"))
-    told = caught.value.explained
-    assert (told.failure, told.short, told.said, told.status) == (failure, kind, "Overloaded: secret", None)
+    told = caught.value.report
+    assert (told.failure, told.code, told.message, told.status) == (failure, kind, "Overloaded: secret", None)
     assert "secret" not in str(caught.value)
 
 
@@ -175,11 +175,11 @@ def test_an_answer_ends_for_a_reason_that_we_know(reason: str | None):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"content": 1}', b'{"content": [{"text": "a"}]}', b"\xff"])
 def test_a_whole_answer_that_is_none_is_broken(body: bytes):
-    with pytest.raises(Broken):
-        AnthropicMessages().read_whole(body)
+    with pytest.raises(MalformedAnswerError):
+        AnthropicMessages().read_answer(body)
 
 
 def test_a_whole_answer_may_be_an_error():
-    with pytest.raises(Told) as caught:
-        AnthropicMessages().read_whole(b'{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}')
-    assert caught.value.explained.failure is Failure.RATE_LIMITED
+    with pytest.raises(ReportedError) as caught:
+        AnthropicMessages().read_answer(b'{"type":"error","error":{"type":"rate_limit_error","message":"slow"}}')
+    assert caught.value.report.failure is Failure.RATE_LIMITED

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord.backends.anthropic import answer as anthropic
-from accord.backends.failure import BY_STATUS, MEANINGS, EndpointError, Explained, Failure, failure_by_status
+from accord.backends.failure import BY_STATUS, FAILURE_RULES, EndpointError, Failure, FailureReport, failure_by_status
 from accord.backends.gemini import answer as gemini
 from accord.backends.openai import endpoint as openai
 
@@ -127,14 +127,14 @@ def unlike(failure: str) -> int:
     return 500 if failure == "bad_request" else 418
 
 
-def told(explained: Explained) -> tuple[str, str | None]:
+def told(explained: FailureReport) -> tuple[str, str | None]:
     return str(explained.failure), explained.refused
 
 
 def test_each_table_has_exactly_these_rows():
     assert {int(status) for status, _ in pairs(STATUSES)} >= set(BY_STATUS)
-    assert [line.split()[0] for line in MEANT.strip().splitlines()] == [str(failure) for failure in MEANINGS]
-    assert set(MEANINGS) == set(Failure)
+    assert [line.split()[0] for line in MEANT.strip().splitlines()] == [str(failure) for failure in FAILURE_RULES]
+    assert set(FAILURE_RULES) == set(Failure)
     assert dict(pairs(OPENAI_CODES)).keys() == openai.CODES.keys()
     assert dict(pairs(OPENAI_FIELDS)).keys() == openai.REFUSED.keys()
     assert dict(pairs(ANTHROPIC_KINDS)).keys() == anthropic.BY_KIND.keys()
@@ -149,14 +149,14 @@ def test_each_table_has_exactly_these_rows():
 def test_each_status_means_this_by_itself(status: str, failure: str):
     assert failure_by_status(int(status)) == failure
     for api in (openai, anthropic, gemini):
-        assert api.explain(int(status), b"<html>").failure == failure
+        assert api.read_error(int(status), b"<html>").failure == failure
 
 
 @pytest.mark.parametrize("row", MEANT.strip().splitlines())
 def test_each_failure_has_this_code_and_is_tried_again_so(row: str):
     failure, code, again, later = row.split()
-    error = EndpointError("b", Explained(Failure(failure)))
-    assert (error.code, error.again, error.retryable) == (code, again == "again", later == "later")
+    error = EndpointError("b", FailureReport(Failure(failure)))
+    assert (error.code, error.may_resend, error.retryable) == (code, again == "again", later == "later")
 
 
 @pytest.mark.parametrize(("code", "failure"), pairs(OPENAI_CODES))
@@ -165,31 +165,31 @@ def test_each_openai_code_means_this(code: str, failure: str, member: str):
     status = 404 if failure == "failed" else unlike(failure)
     expected = "no_such_model" if failure == "failed" else failure  # "server_error" says less than a status does
     body = json.dumps({"error": {member: code.upper(), "message": ""}}).encode()
-    assert str(openai.explain(status, body).failure) == expected
+    assert str(openai.read_error(status, body).failure) == expected
 
 
 @pytest.mark.parametrize(("field", "capability"), pairs(OPENAI_FIELDS))
 def test_each_openai_field_that_is_refused_means_this_capability(field: str, capability: str):
     body = {"error": {"code": "unsupported_parameter", "param": field, "message": ""}}
-    assert told(openai.explain(400, json.dumps(body).encode())) == ("unsupported", capability)
+    assert told(openai.read_error(400, json.dumps(body).encode())) == ("unsupported", capability)
 
 
 @pytest.mark.parametrize(("kind", "failure"), pairs(ANTHROPIC_KINDS))
 def test_each_anthropic_kind_means_this(kind: str, failure: str):
     body = json.dumps({"type": "error", "error": {"type": kind, "message": "x"}}).encode()
-    assert anthropic.explain(unlike(failure), body).failure == failure
+    assert anthropic.read_error(unlike(failure), body).failure == failure
 
 
 @pytest.mark.parametrize(("status", "failure"), pairs(GOOGLE_STATUSES))
 def test_each_google_status_means_this(status: str, failure: str):
     body = json.dumps({"error": {"status": status, "message": "x"}}).encode()
-    assert gemini.explain(unlike(failure), body).failure == failure
+    assert gemini.read_error(unlike(failure), body).failure == failure
 
 
 @pytest.mark.parametrize(("reason", "failure"), pairs(GOOGLE_REASONS))
 def test_each_google_reason_means_this(reason: str, failure: str):
     body = json.dumps({"error": {"status": "INVALID_ARGUMENT", "details": [{"reason": reason}]}}).encode()
-    assert gemini.explain(400, body).failure == failure
+    assert gemini.read_error(400, body).failure == failure
 
 
 def cases(api: Any, kind: dict[str, Any], sentences: list[tuple[str, str, str | None]]) -> list[Any]:
@@ -205,4 +205,4 @@ def cases(api: Any, kind: dict[str, Any], sentences: list[tuple[str, str, str | 
     ],
 )
 def test_each_sentence_means_this(api: Any, body: Any, failure: str, refused: str | None):
-    assert told(api.explain(400, json.dumps(body).encode())) == (failure, refused)
+    assert told(api.read_error(400, json.dumps(body).encode())) == (failure, refused)

@@ -10,7 +10,7 @@ import pytest
 
 from accord.backends.failure import EndpointError, Failure
 from accord.backends.model import ModelBackend
-from accord.backends.upstream import UpstreamTimes
+from accord.backends.upstream import UpstreamTimeouts
 from accord.wire.work import AnyPiece, EndPiece, TextPiece
 from tests.backends.models.faulty import (
     AT_ONCE,
@@ -33,7 +33,7 @@ from tests.backends.models.faulty import (
 )
 from tests.client.faulty_server import END, STREAM_HEAD, Do, FaultyServer, Step, chunk, in_turn, whole
 
-HURRIED = UpstreamTimes(connect_s=0.3, first_byte_s=0.3, gap_s=0.3)
+HURRIED = UpstreamTimeouts(connect_s=0.3, first_byte_s=0.3, gap_s=0.3)
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Case:
     requests: int = 1
     waited: tuple[float, ...] = ()
     before: str = ""
-    times: UpstreamTimes | None = None
+    times: UpstreamTimeouts | None = None
 
 
 CASES: dict[str, Case] = {
@@ -131,7 +131,7 @@ async def outcome(backend: ModelBackend) -> tuple[str, str | Failure, EndpointEr
         async for piece in backend.answer(order()):
             pieces += [piece]
     except EndpointError as error:
-        return text_of(pieces), error.explained.failure, error
+        return text_of(pieces), error.report.failure, error
     finally:
         await backend.aclose()
     assert isinstance(pieces[-1], EndPiece)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from accord.backends.gemini import Gemini
 from accord.backends.gemini.answer import made_id
-from accord.backends.gemini.request import GIVES, LACKS
-from accord.backends.model_api import CannotCarry
+from accord.backends.gemini.request import SUPPORTED, UNSUPPORTED
+from accord.backends.model_api import UnsupportedByApiError
 from accord.core.work.derive import PARAMETERS, PART_REASONS
 from accord.wire.conversation import (
     AudioPart,
@@ -34,8 +34,8 @@ GEMINI = Gemini()
 CASES = sorted(path.name for path in GOLDEN.glob("ask_*.json"))
 
 
-def body_of(order: WorkOrder) -> dict[str, Any]:
-    body = GEMINI.ask(order, "gemini-3-pro").body
+def request_body(order: WorkOrder) -> dict[str, Any]:
+    body = GEMINI.request(order, "gemini-3-pro").body
     assert body is not None
     return dict(body)
 
@@ -56,7 +56,7 @@ def hello(**fields: Any) -> WorkOrder:
 def test_a_golden_order_is_asked_as_its_file_says_and_can_be_read_back(name: str):
     case = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
     order = WorkOrder.model_validate(case["order"])
-    asked = GEMINI.ask(order, case["model"])
+    asked = GEMINI.request(order, case["model"])
     assert asked.path == case["path"]
     assert json.dumps(asked.body, ensure_ascii=False) == json.dumps(case["body"], ensure_ascii=False)
     if case.get("there_and_back", True):
@@ -138,22 +138,22 @@ orders = st.builds(
 
 @given(orders)
 def test_what_an_order_holds_is_all_in_the_request(order: WorkOrder):
-    assert order_of(json.loads(json.dumps(body_of(order)))) == order
+    assert order_of(json.loads(json.dumps(request_body(order)))) == order
 
 
 def test_json_of_any_shape_is_asked_for_by_its_type_alone():
-    assert body_of(hello(json_mode=True))["generationConfig"] == {"responseMimeType": "application/json"}
-    assert order_of(body_of(hello(json_mode=True))) == hello(json_mode=True)
+    assert request_body(hello(json_mode=True))["generationConfig"] == {"responseMimeType": "application/json"}
+    assert order_of(request_body(hello(json_mode=True))) == hello(json_mode=True)
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_parameter_is_carried_or_the_api_says_that_it_lacks_it(name: str):
     order = hello(parameters={name: 1})
-    if PARAMETERS[name] not in LACKS:
-        assert list(body_of(order)["generationConfig"].values()) == [1]
+    if PARAMETERS[name] not in UNSUPPORTED:
+        assert list(request_body(order)["generationConfig"].values()) == [1]
         return
-    with pytest.raises(CannotCarry) as caught:
-        body_of(order)
+    with pytest.raises(UnsupportedByApiError) as caught:
+        request_body(order)
     assert caught.value.capability == PARAMETERS[name]
 
 
@@ -164,33 +164,33 @@ def test_whatever_a_conversation_carries_is_carried():
         ResourcePart(uri="file:///a.pdf", media_type="application/pdf", data="aa"),
         ResourcePart(uri="file:///a.bin", data="aa"),
     ]
-    body_of(talk(said("user", *everything), said("tool", ToolResultPart(tool_use_id="a", content=everything))))
-    assert not set(LACKS) & set(PART_REASONS)
-    assert not set(LACKS) & set(GIVES)
+    request_body(talk(said("user", *everything), said("tool", ToolResultPart(tool_use_id="a", content=everything))))
+    assert not set(UNSUPPORTED) & set(PART_REASONS)
+    assert not set(UNSUPPORTED) & set(SUPPORTED)
 
 
 def test_the_api_speaks_of_whatever_does_not_hang_on_the_model():
     on_the_model = {"image_input", "audio", "pdf_input", "frequency_penalty", "presence_penalty"}
     asked_for = {*PARAMETERS.values(), *PART_REASONS, "streaming", "system_message", "stop_sequences"}
-    assert {*GIVES, *LACKS} == asked_for - on_the_model
-    assert all(LACKS.values())
+    assert {*SUPPORTED, *UNSUPPORTED} == asked_for - on_the_model
+    assert all(UNSUPPORTED.values())
 
 
 def test_only_text_can_be_an_instruction():
-    with pytest.raises(CannotCarry) as caught:
-        body_of(talk(said("system", ImagePart(media_type="image/png", data="aa"))))
+    with pytest.raises(UnsupportedByApiError) as caught:
+        request_body(talk(said("system", ImagePart(media_type="image/png", data="aa"))))
     assert caught.value.capability == "image_input"
 
 
 def test_arguments_that_are_no_object_cannot_be_carried():
-    with pytest.raises(CannotCarry):
-        body_of(talk(said("assistant", ToolUsePart(id="a", name="look", input=[1]))))
+    with pytest.raises(UnsupportedByApiError):
+        request_body(talk(said("assistant", ToolUsePart(id="a", name="look", input=[1]))))
 
 
 def test_a_result_cannot_hold_a_call():
     held = ToolUsePart(id="b", name="look", input={})
-    with pytest.raises(CannotCarry):
-        body_of(talk(said("tool", ToolResultPart(tool_use_id="a", content=[held]))))
+    with pytest.raises(UnsupportedByApiError):
+        request_body(talk(said("tool", ToolResultPart(tool_use_id="a", content=[held]))))
 
 
 def test_results_come_together_in_the_order_of_their_calls_and_ids_of_ours_are_left_out():
@@ -200,7 +200,7 @@ def test_results_come_together_in_the_order_of_their_calls_and_ids_of_ours_are_l
         said("tool", ToolResultPart(tool_use_id=made, content=[TextPart(text=text)]))
         for made, text in ((second, "two"), (first, "one"))
     ]
-    contents = body_of(talk(said("assistant", *calls), *results))["contents"]
+    contents = request_body(talk(said("assistant", *calls), *results))["contents"]
     assert contents == [
         {
             "role": "model",
@@ -229,19 +229,21 @@ def test_of_two_calls_with_one_id_the_later_one_names_the_result():
         )
     ]
     named = [
-        part["functionResponse"]["name"] for turn in body_of(talk(*turns))["contents"][1::2] for part in turn["parts"]
+        part["functionResponse"]["name"]
+        for turn in request_body(talk(*turns))["contents"][1::2]
+        for part in turn["parts"]
     ]
     assert named == ["look", "listen"]
 
 
 def test_a_result_without_a_call_is_named_by_its_id():
-    (content,) = body_of(talk(said("tool", ToolResultPart(tool_use_id="gone"))))["contents"]
+    (content,) = request_body(talk(said("tool", ToolResultPart(tool_use_id="gone"))))["contents"]
     assert content["parts"] == [{"functionResponse": {"id": "gone", "name": "gone", "response": {"output": []}}}]
 
 
 def test_adjacent_messages_of_one_role_are_one_turn_and_empty_ones_are_none():
     order = talk(said("user", TextPart(text="a")), said("user", TextPart(text="b")), said("assistant"))
-    assert body_of(order)["contents"] == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
+    assert request_body(order)["contents"] == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
 
 
 def test_the_operators_own_words_are_merged_into_the_body():
@@ -250,7 +252,7 @@ def test_the_operators_own_words_are_merged_into_the_body():
         "tools": [{"googleSearch": {}}],
         "cachedContent": "cachedContents/a",
     }
-    body = body_of(hello(tools=[ToolSpec(name="look")], thinking=True, parameters={"temperature": 1, **own}))
+    body = request_body(hello(tools=[ToolSpec(name="look")], thinking=True, parameters={"temperature": 1, **own}))
     assert body["generationConfig"] == {
         "temperature": 0.5,
         "thinkingConfig": {"includeThoughts": True, "thinkingBudget": 64},
@@ -269,9 +271,9 @@ def test_the_operators_own_words_are_merged_into_the_body():
     ],
 )
 def test_a_model_is_found_by_its_name(model: str, path: str):
-    asked = GEMINI.look(model)
+    asked = GEMINI.discovery_request(model)
     assert (asked.method, asked.path, asked.body) == ("GET", path, None)
-    assert GEMINI.ask(hello(stream=True), model).path == f"{path}:streamGenerateContent?alt=sse"
+    assert GEMINI.request(hello(stream=True), model).path == f"{path}:streamGenerateContent?alt=sse"
 
 
 def test_the_key_is_in_a_header_and_nowhere_else():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from accord.backends.failure import Failure
 from accord.backends.gemini import Gemini
 from accord.backends.gemini.answer import BY_GOOGLE_STATUS
-from accord.backends.model_api import Broken
+from accord.backends.model_api import MalformedAnswerError
 
 GEMINI = Gemini()
 INFO = "type.googleapis.com/google.rpc.ErrorInfo"
@@ -23,7 +23,7 @@ def problem(status: str | None, message: str = "", details: list[Any] | None = N
 
 
 def explained(status: int, told: Any):
-    return GEMINI.explain(status, json.dumps(told).encode())
+    return GEMINI.read_error(status, json.dumps(told).encode())
 
 
 def refused(message: str):
@@ -35,7 +35,7 @@ def refused(message: str):
 def test_googles_status_counts_before_that_of_http_also_in_a_list(status: str):
     for told in (problem(status), [problem(status)], [{}, problem(status)]):
         found = explained(418, told)
-        assert (found.failure, found.short, found.status) == (BY_GOOGLE_STATUS[status], status, 418)
+        assert (found.failure, found.code, found.status) == (BY_GOOGLE_STATUS[status], status, 418)
 
 
 @pytest.mark.parametrize(
@@ -111,17 +111,17 @@ def test_a_quota_of_the_day_is_used_up_and_one_of_the_minute_is_not():
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": "no"}', b"\xff", b"[" * 9_000])
 def test_what_cannot_be_read_means_what_its_status_means(body: bytes):
-    assert GEMINI.explain(503, body).failure is Failure.OVERLOADED
-    assert GEMINI.explain(401, body).failure is Failure.BAD_KEY
+    assert GEMINI.read_error(503, body).failure is Failure.OVERLOADED
+    assert GEMINI.read_error(401, body).failure is Failure.BAD_KEY
 
 
 @given(st.binary(max_size=40), st.integers(400, 599))
 def test_no_bytes_at_all_keep_a_failure_from_being_explained(body: bytes, status: int):
-    assert GEMINI.explain(status, body).failure in Failure
+    assert GEMINI.read_error(status, body).failure in Failure
 
 
 def levels(described: Any) -> dict[str, str]:
-    found = GEMINI.discovered(json.dumps(described).encode(), "gemini-3-pro")
+    found = GEMINI.read_discovery(json.dumps(described).encode(), "gemini-3-pro")
     assert {evidence.source for evidence in found.values()} <= {GEMINI.name}
     return {name: evidence.level.kind for name, evidence in found.items()}
 
@@ -149,5 +149,5 @@ def test_a_model_that_answers_nothing_has_nothing_that_answers_need():
 
 def test_a_description_that_tells_nothing_leaves_everything_open():
     assert levels({}) == {}
-    with pytest.raises(Broken):
-        GEMINI.discovered(b"<html>", "gemini-3-pro")
+    with pytest.raises(MalformedAnswerError):
+        GEMINI.read_discovery(b"<html>", "gemini-3-pro")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from accord.backends.failure import Failure
 from accord.backends.gemini import Gemini
 from accord.backends.gemini.answer import FAILURES, REFUSALS, is_made
-from accord.backends.model_api import Broken, Told
+from accord.backends.model_api import MalformedAnswerError, ReportedError
 from accord.core.sse import EventDecoder
 from accord.wire.conversation import Conversation, ConversationMessage, MessagePart, TextPart, ThinkingPart, ToolUsePart
 from accord.wire.work import (
@@ -40,7 +40,7 @@ def streamed(chunks: list[Any], *, end: str = "\n") -> bytes:
 
 
 def read(raw: bytes, *cuts: int) -> list[AnyPiece]:
-    decoder, reading = EventDecoder(), GEMINI.reading()
+    decoder, reading = EventDecoder(), GEMINI.answer_reader()
     pieces: list[AnyPiece] = []
     for start, stop in zip((0, *cuts), (*cuts, len(raw)), strict=True):
         for event in decoder.feed(raw[start:stop]):
@@ -52,8 +52,8 @@ def read_chunks(*chunks: Any) -> list[AnyPiece]:
     return read(streamed(list(chunks)))
 
 
-def read_whole(told: Any) -> list[AnyPiece]:
-    return list(GEMINI.read_whole(json.dumps(told).encode()))
+def read_answer(told: Any) -> list[AnyPiece]:
+    return list(GEMINI.read_answer(json.dumps(told).encode()))
 
 
 EXCHANGE = [
@@ -97,7 +97,7 @@ def test_an_exchange_says_the_same_wherever_it_is_cut(end: str):
 def test_a_golden_answer_is_read_as_its_file_says_whole_and_streamed(name: str):
     case = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
     expected = [AnswerPiece(**piece) for piece in case["pieces"]]
-    assert read_whole(case["answer"]) == expected
+    assert read_answer(case["answer"]) == expected
     assert read(streamed(case["answer"] if isinstance(case["answer"], list) else [case["answer"]])) == expected
 
 
@@ -130,7 +130,7 @@ def part_of(piece: AnyPiece) -> MessagePart:
 
 def given_back(*pieces: AnyPiece) -> list[dict[str, Any]]:
     said = ConversationMessage.model_validate({"role": "assistant", "content": [part_of(piece) for piece in pieces]})
-    body = GEMINI.ask(WorkOrder(conversation=Conversation(messages=[said])), "gemini-3-pro").body
+    body = GEMINI.request(WorkOrder(conversation=Conversation(messages=[said])), "gemini-3-pro").body
     assert body is not None
     return body["contents"][0]["parts"]
 
@@ -139,26 +139,26 @@ def given_back(*pieces: AnyPiece) -> list[dict[str, Any]]:
 def test_what_an_answer_says_and_seals_is_given_back_as_it_came(pieces: list[AnyPiece]):
     parts = given_back(*pieces)
     assert read_chunks(*(chunk(part) for part in parts), chunk(reason="STOP"))[:-1] == pieces
-    assert read_whole(chunk(*parts, reason="STOP"))[:-1] == pieces
+    assert read_answer(chunk(*parts, reason="STOP"))[:-1] == pieces
 
 
 def test_parallel_calls_without_ids_each_have_a_stable_one_and_are_given_back_without():
     parts: list[dict[str, Any]] = [{"functionCall": {"name": "look", "args": {}}}] * 2
     told = chunk(*parts, reason="STOP", responseId="r")
-    first, second, end = read_whole(told)
+    first, second, end = read_answer(told)
     assert isinstance(first, ToolCallPiece)
     assert isinstance(second, ToolCallPiece)
     assert first.id != second.id
     assert end == EndPiece(reason="tool_use")
-    assert read_whole(told) == [first, second, end]
+    assert read_answer(told) == [first, second, end]
     assert given_back(first, second) == parts
-    (other, _, _) = read_whole({**told, "responseId": "s"})
+    (other, _, _) = read_answer({**told, "responseId": "s"})
     assert isinstance(other, ToolCallPiece)
     assert other.id != first.id
 
 
 def test_thoughts_may_stand_between_calls_and_a_seal_on_text_is_kept():
-    pieces = read_whole(
+    pieces = read_answer(
         chunk(
             {"functionCall": {"id": "a", "name": "look"}, "thoughtSignature": "one"},
             {"text": "Hm.", "thought": True, "thoughtSignature": "two"},
@@ -195,7 +195,7 @@ def test_the_last_usage_counts_even_after_the_reason_to_finish():
     ]
     end = EndPiece(usage={"input_tokens": 6, "output_tokens": 2, "cached_input_tokens": 1})
     assert read_chunks(*told) == [TextPiece(text="a"), TextPiece(text="b"), end]
-    assert read_whole(told) == read_chunks(*told)
+    assert read_answer(told) == read_chunks(*told)
 
 
 @pytest.mark.parametrize(
@@ -208,34 +208,34 @@ def test_each_reason_to_finish_after_words_has_its_end(reason: str, ends: Any):
 
 @pytest.mark.parametrize("reason", REFUSALS)
 def test_an_answer_that_is_refused_before_a_word_is_a_refusal_of_content(reason: str):
-    with pytest.raises(Told) as caught:
+    with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "Hm", "thought": True}), chunk(reason=reason))
-    told = caught.value.explained
-    assert (told.failure, told.short, told.why) == (Failure.CONTENT_REFUSED, reason, REFUSALS[reason])
+    told = caught.value.report
+    assert (told.failure, told.code, told.reason) == (Failure.CONTENT_REFUSED, reason, REFUSALS[reason])
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "OTHER", "BLOCKED_FOR_A_NEW_REASON"])
 def test_a_blocked_prompt_is_a_refusal_of_content_whatever_the_reason(reason: str):
     blocked = {"promptFeedback": {"blockReason": reason}, "usageMetadata": {"promptTokenCount": 3}}
-    for reader in (read_chunks, read_whole):
-        with pytest.raises(Told) as caught:
+    for reader in (read_chunks, read_answer):
+        with pytest.raises(ReportedError) as caught:
             reader(blocked)
-        told = caught.value.explained
-        assert (told.failure, told.short, told.why) == (Failure.CONTENT_REFUSED, reason, REFUSALS.get(reason))
+        told = caught.value.report
+        assert (told.failure, told.code, told.reason) == (Failure.CONTENT_REFUSED, reason, REFUSALS.get(reason))
 
 
 def test_feedback_that_blocks_nothing_is_no_refusal():
     assert (
-        read_whole({**chunk({"text": "a"}, reason="STOP"), "promptFeedback": {"safetyRatings": []}})[-1] == EndPiece()
+        read_answer({**chunk({"text": "a"}, reason="STOP"), "promptFeedback": {"safetyRatings": []}})[-1] == EndPiece()
     )
 
 
 @pytest.mark.parametrize("reason", FAILURES)
 def test_an_answer_that_went_wrong_is_a_failure_even_after_words(reason: str):
-    with pytest.raises(Told) as caught:
+    with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "So"}), chunk(reason=reason))
-    told = caught.value.explained
-    assert ((told.failure, told.why), told.short) == (FAILURES[reason], reason)
+    told = caught.value.report
+    assert ((told.failure, told.reason), told.code) == (FAILURES[reason], reason)
 
 
 @pytest.mark.parametrize(
@@ -256,8 +256,8 @@ def test_an_answer_that_went_wrong_is_a_failure_even_after_words(reason: str):
     ids=str,
 )
 def test_what_is_incomplete_or_not_the_apis_is_broken_and_not_repeated(told: list[Any]):
-    for reader in (lambda: read_chunks(*told), lambda: read_whole(told)):
-        with pytest.raises(Broken) as caught:
+    for reader in (lambda: read_chunks(*told), lambda: read_answer(told)):
+        with pytest.raises(MalformedAnswerError) as caught:
             reader()
         assert "secret" not in str(caught.value)
 
@@ -266,25 +266,25 @@ def test_what_is_incomplete_or_not_the_apis_is_broken_and_not_repeated(told: lis
     "raw", [b"", b"{", b"[", b'{"candidates":' * 9_000, b'{"responseId": "\xff"}', b"null", b"[[]]"]
 )
 def test_any_other_bytes_are_broken_too(raw: bytes):
-    with pytest.raises(Broken):
-        GEMINI.read_whole(raw)
-    with pytest.raises(Broken):
+    with pytest.raises(MalformedAnswerError):
+        GEMINI.read_answer(raw)
+    with pytest.raises(MalformedAnswerError):
         read(b"data: " + raw + b"\n\n")
 
 
 def test_arguments_that_are_nested_too_deep_are_broken():
     deep = b'{"a":' * 250 + b"1" + b"}" * 250
     call = b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"look","args":' + deep + b"}}]}}]}"
-    with pytest.raises(Broken):
-        GEMINI.read_whole(call)
+    with pytest.raises(MalformedAnswerError):
+        GEMINI.read_answer(call)
 
 
 def test_an_error_in_the_middle_of_a_stream_is_told():
     problem = {"error": {"code": 503, "status": "UNAVAILABLE", "message": "The model is overloaded."}}
-    with pytest.raises(Told) as caught:
+    with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "So"}), problem)
-    told = caught.value.explained
-    assert (told.failure, told.short, told.status, told.said) == (
+    told = caught.value.report
+    assert (told.failure, told.code, told.status, told.message) == (
         Failure.OVERLOADED,
         "UNAVAILABLE",
         503,

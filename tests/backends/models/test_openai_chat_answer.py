@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
-from accord.backends.model_api import Broken, Told
+from accord.backends.model_api import MalformedAnswerError, ReportedError
 from accord.backends.openai import OpenAiChat
-from accord.backends.openai.chat_answer import ChatReading, read_whole
+from accord.backends.openai.chat_answer import ChatReader, read_answer
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder
 
@@ -30,7 +30,7 @@ def said(text: str) -> bytes:
 
 
 def read(*chunks: bytes) -> list[AnyPiece]:
-    decoder, reading = EventDecoder(), ChatReading()
+    decoder, reading = EventDecoder(), ChatReader()
     pieces = [piece for chunk in chunks for told in decoder.feed(chunk) for piece in reading.feed(told)]
     return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reading.finish()]
 
@@ -69,7 +69,7 @@ def test_a_reason_to_finish_or_the_end_marker_completes_an_answer(ending: tuple[
 
 @pytest.mark.parametrize("cut", [(), (said("Hel"),), (said("Hel"), b'data: {"choi')])
 def test_a_stream_that_has_neither_is_broken(cut: tuple[bytes, ...]):
-    with pytest.raises(Broken, match="ended before"):
+    with pytest.raises(MalformedAnswerError, match="ended before"):
         read(*cut)
 
 
@@ -229,7 +229,7 @@ def test_a_call_without_arguments_has_none_and_a_seal_on_it_is_kept():
     ],
 )
 def test_a_call_that_cannot_be_made_is_broken(calls: list[dict[str, Any]], finish: str, why: str):
-    with pytest.raises(Broken, match=why):
+    with pytest.raises(MalformedAnswerError, match=why):
         read(event(choice({"tool_calls": calls}, finish)), DONE)
 
 
@@ -243,16 +243,16 @@ def test_a_call_that_cannot_be_made_is_broken(calls: list[dict[str, Any]], finis
     ],
 )
 def test_an_error_in_the_middle_of_a_stream_is_told(data: bytes, failure: Failure):
-    with pytest.raises(Told) as caught:
+    with pytest.raises(ReportedError) as caught:
         read(said("so far"), data)
-    assert caught.value.explained.failure is failure
-    assert caught.value.explained.said == "secret"
+    assert caught.value.report.failure is failure
+    assert caught.value.report.message == "secret"
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("data", [b"secret", b"[]", b'{"choices": "secret"}', b'{"choices": [{"delta": {"content": 1}}]}', b'{"choices": [{"delta": {"content": "\\ud800"}}]}', b'{"choices": [{"delta": {"content": "\xff"}}]}'])  # fmt: skip
 def test_what_is_not_the_api_is_broken_and_not_repeated(data: bytes):
-    with pytest.raises(Broken) as caught:
+    with pytest.raises(MalformedAnswerError) as caught:
         read(b"data: " + data + b"\n\n")
     assert "secret" not in str(caught.value)
 
@@ -261,9 +261,9 @@ def test_what_is_not_the_api_is_broken_and_not_repeated(data: bytes):
 def test_no_bytes_raise_anything_but_what_the_port_says(data: bytes):
     for body in (data, b'{"choices": [' + data + b"]}"):
         try:
-            read_whole(body)
+            read_answer(body)
             read(b"data: " + body.replace(b"\n", b"") + b"\n\n")
-        except (Broken, Told):
+        except (MalformedAnswerError, ReportedError):
             pass
 
 
@@ -271,7 +271,7 @@ def test_a_whole_answer_gives_the_same_pieces():
     calls = [call(None, "1", "look", '{"at": "a"}'), call(None, "2", "find", '{"b": [1]}')]
     message = {"role": "assistant", "content": "Hello", "reasoning": "hm", "tool_calls": calls}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}], "usage": {"prompt_tokens": 1}}
-    pieces = list(read_whole(json.dumps(body).encode()))
+    pieces = list(read_answer(json.dumps(body).encode()))
     assert pieces[:2] == [ThinkingPiece(text="hm"), TextPiece(text="Hello")]
     assert calls_of(pieces) == [A, B]
     assert pieces[-1] == EndPiece(reason="tool_use", usage={"input_tokens": 1})
@@ -279,13 +279,13 @@ def test_a_whole_answer_gives_the_same_pieces():
 
 @pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b"null"])
 def test_a_whole_answer_that_has_no_answer_is_broken(body: bytes):
-    with pytest.raises(Broken):
-        read_whole(body)
+    with pytest.raises(MalformedAnswerError):
+        read_answer(body)
 
 
 def test_an_error_in_place_of_a_whole_answer_is_told():
-    with pytest.raises(Told):
-        read_whole(b'{"error": {"message": "no"}}')
+    with pytest.raises(ReportedError):
+        read_answer(b'{"error": {"message": "no"}}')
 
 
 def test_probabilities_of_tokens_come_with_the_end():
@@ -293,7 +293,7 @@ def test_probabilities_of_tokens_come_with_the_end():
         choice = {"index": 0, "delta": {"content": "a"}, "logprobs": {"content": list(tokens)}, **more}
         return ServerEvent(json.dumps({"choices": [choice]}).encode())
 
-    reading = ChatReading()
+    reading = ChatReader()
     reading.feed(chunk({"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}))
     likely = {"token": "c", "logprob": -2.0, "bytes": None}
     reading.feed(chunk({"token": "b", "logprob": -1.0, "top_logprobs": [likely]}, finish_reason="stop"))
@@ -310,5 +310,5 @@ def test_probabilities_of_tokens_come_with_the_end():
     [(True, {"logprobs": True}), (3, {"logprobs": True, "top_logprobs": 3}), (False, {"logprobs": False})],
 )
 def test_probabilities_are_asked_for_with_or_without_a_number(asked: object, fields: dict[str, object]):
-    body = OpenAiChat().ask(WorkOrder(parameters={"logprobs": asked}), "m").body or {}
+    body = OpenAiChat().request(WorkOrder(parameters={"logprobs": asked}), "m").body or {}
     assert {name: value for name, value in body.items() if "logprobs" in name} == fields

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.failure import EndpointError, Failure
-from accord.backends.openai.endpoint import explain
+from accord.backends.openai.endpoint import read_error
 
 
 def error(message: str = "secret", **fields: Any) -> dict[str, Any]:
@@ -69,23 +69,23 @@ SAYINGS: list[tuple[int, Any, Failure, str | None]] = [
 
 @pytest.mark.parametrize(("status", "body", "failure", "refused"), SAYINGS)
 def test_each_saying_means_one_failure(status: int, body: Any, failure: Failure, refused: str | None):
-    explained = explain(status, json.dumps(body).encode())
+    explained = read_error(status, json.dumps(body).encode())
     assert (explained.failure, explained.refused, explained.status) == (failure, refused, status)
     assert "secret" not in str(EndpointError("b", explained))
 
 
 def test_a_code_that_is_a_name_is_told_and_a_number_is_not():
     assert (
-        explain(400, json.dumps(error(code=400, type="invalid_request_error")).encode()).short
+        read_error(400, json.dumps(error(code=400, type="invalid_request_error")).encode()).code
         == "invalid_request_error"
     )
-    assert explain(429, json.dumps(error(code="insufficient_quota", type="x")).encode()).short == "insufficient_quota"
-    assert explain(500, b"<html>secret</html>").short is None
+    assert read_error(429, json.dumps(error(code="insufficient_quota", type="x")).encode()).code == "insufficient_quota"
+    assert read_error(500, b"<html>secret</html>").code is None
 
 
 @given(st.integers(100, 599), st.binary(max_size=100))
 def test_no_body_is_too_odd_to_be_explained(status: int, body: bytes):
-    assert explain(status, body).status == status
+    assert read_error(status, body).status == status
 
 
 @given(
@@ -96,9 +96,9 @@ def test_no_body_is_too_odd_to_be_explained(status: int, body: bytes):
     )
 )  # fmt: skip
 def test_no_shape_is_too_odd_to_be_explained(told: Any):
-    assert explain(400, json.dumps(told).encode()).failure in Failure
+    assert read_error(400, json.dumps(told).encode()).failure in Failure
 
 
 def test_nesting_without_end_is_no_trap():
-    assert explain(400, b"[" * 100_000 + b"]" * 100_000).failure is Failure.BAD_REQUEST
-    assert explain(400, b'{"error":' * 500 + b"1" + b"}" * 500).failure is Failure.BAD_REQUEST
+    assert read_error(400, b"[" * 100_000 + b"]" * 100_000).failure is Failure.BAD_REQUEST
+    assert read_error(400, b'{"error":' * 500 + b"1" + b"}" * 500).failure is Failure.BAD_REQUEST

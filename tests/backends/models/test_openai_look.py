@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from accord.backends.model import Endpoint, ModelBackend
-from accord.backends.model_api import Broken, ModelApi
+from accord.backends.model_api import MalformedAnswerError, ModelApi
 from accord.backends.openai.chat import OpenAiChat
 from accord.backends.openai.responses import OpenAiResponses
 from accord.backends.upstream import UpstreamRequest
@@ -18,7 +18,7 @@ from accord.wire.work import WorkOrder
 
 
 def levels(told: Any, api: ModelApi | None = None) -> dict[str, str]:
-    layer = (api or OpenAiChat()).discovered(json.dumps(told).encode(), "a/b")
+    layer = (api or OpenAiChat()).read_discovery(json.dumps(told).encode(), "a/b")
     return {name: evidence.level.kind for name, evidence in layer.items()}
 
 
@@ -53,8 +53,8 @@ def test_ollama_tells_what_a_model_has():
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"data": 1}', b"[" * 100_000])
 def test_a_list_that_cannot_be_read_is_broken(body: bytes):
-    with pytest.raises(Broken):
-        OpenAiChat().discovered(body, "m")
+    with pytest.raises(MalformedAnswerError):
+        OpenAiChat().read_discovery(body, "m")
 
 
 class Recorded:

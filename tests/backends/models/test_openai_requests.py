@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.model_api import CannotCarry, ModelApi
+from accord.backends.model_api import ModelApi, UnsupportedByApiError
 from accord.backends.openai.chat import OpenAiChat, max_tokens_field
 from accord.backends.openai.parts import allows_strict, file_name, schema_name
 from accord.backends.openai.responses import OpenAiResponses
@@ -28,15 +28,15 @@ def order(*messages: Any, **fields: Any) -> WorkOrder:
     return WorkOrder.model_validate({"conversation": {"messages": said}, **fields})
 
 
-def body_of(api: ModelApi, asked: WorkOrder) -> dict[str, Any]:
-    return json.loads(json.dumps(api.ask(asked, "m").body))
+def request_body(api: ModelApi, asked: WorkOrder) -> dict[str, Any]:
+    return json.loads(json.dumps(api.request(asked, "m").body))
 
 
 @pytest.mark.parametrize("name", APIS)
 def test_a_work_order_becomes_the_request_that_the_documents_show(name: str):
     asked = WorkOrder.parse((GOLDEN / "order.json").read_bytes())
     expected = json.loads((GOLDEN / f"{name}_request.json").read_text(encoding="utf-8"))
-    asking = APIS[name].ask(asked, "gpt-5")
+    asking = APIS[name].request(asked, "gpt-5")
     assert {"path": asking.path, "body": json.loads(json.dumps(asking.body))} == expected
     assert list(asking.body or ()) == list(expected["body"])
 
@@ -51,7 +51,7 @@ CHAT_ORDERS = account.orders(
 )  # fmt: skip
 
 
-def of_chat(messages: list[Any]) -> Iterator[account.Told]:
+def of_chat(messages: list[Any]) -> Iterator[account.Statement]:
     for message in messages:
         if message["role"] == "tool":
             yield account.of_result(message["tool_call_id"], message["content"])
@@ -63,7 +63,7 @@ def of_chat(messages: list[Any]) -> Iterator[account.Told]:
 
 @given(CHAT_ORDERS)
 def test_a_chat_request_says_all_that_the_order_says(asked: WorkOrder):
-    body = body_of(OpenAiChat(), asked)
+    body = request_body(OpenAiChat(), asked)
     assert account.one_text(of_chat(body["messages"])) == account.of_order(asked)
     tools = [tool["function"] for tool in body.get("tools", ())]
     assert [(tool["name"], tool["description"], tool["parameters"]) for tool in tools] == of_tools(asked)
@@ -84,7 +84,7 @@ RESPONSES_ORDERS = account.orders(
 )  # fmt: skip
 
 
-def of_responses(items: list[Any]) -> Iterator[account.Told]:
+def of_responses(items: list[Any]) -> Iterator[account.Statement]:
     for item in items:
         match item["type"]:
             case "message":
@@ -99,7 +99,7 @@ def of_responses(items: list[Any]) -> Iterator[account.Told]:
 
 @given(RESPONSES_ORDERS)
 def test_a_responses_request_says_all_that_the_order_says(asked: WorkOrder):
-    body = body_of(OpenAiResponses(), asked)
+    body = request_body(OpenAiResponses(), asked)
     assert account.one_text(of_responses(body["input"])) == account.of_order(asked)
     assert [(tool["name"], tool["description"], tool["parameters"]) for tool in body.get("tools", ())] == of_tools(
         asked
@@ -141,15 +141,15 @@ NEEDING: dict[str, WorkOrder] = {
 @pytest.mark.parametrize("capability", NEEDING)
 @pytest.mark.parametrize("api", [*APIS.values(), OpenAiChat(top_k=True)], ids=[*APIS, "chat with top_k"])
 def test_an_api_refuses_exactly_what_it_says_it_lacks(api: ModelApi, capability: str):
-    if capability not in api.lacks:
-        assert api.ask(NEEDING[capability], "m").body
+    if capability not in api.unsupported:
+        assert api.request(NEEDING[capability], "m").body
         return
-    with pytest.raises(CannotCarry) as caught:
-        api.ask(NEEDING[capability], "m")
-    assert (caught.value.capability, caught.value.always, caught.value.what) == (
+    with pytest.raises(UnsupportedByApiError) as caught:
+        api.request(NEEDING[capability], "m")
+    assert (caught.value.capability, caught.value.always, caught.value.reason) == (
         capability,
         True,
-        api.lacks[capability],
+        api.unsupported[capability],
     )
 
 
@@ -159,9 +159,9 @@ def test_an_api_speaks_of_every_capability_that_does_not_depend_on_the_model(api
         need.capability for asked in NEEDING.values() for need in (*derive_needs(asked), *derive_extension_needs(asked))
     }
     assert needed | {"system_message"} == set(NEEDING)
-    assert set(NEEDING) - BY_MODEL - {"audio"} <= api.gives.keys() | api.lacks.keys()
-    assert not api.gives.keys() & api.lacks.keys()
-    assert not (api.gives.keys() | api.lacks.keys()) & BY_MODEL
+    assert set(NEEDING) - BY_MODEL - {"audio"} <= api.supported.keys() | api.unsupported.keys()
+    assert not api.supported.keys() & api.unsupported.keys()
+    assert not (api.supported.keys() | api.unsupported.keys()) & BY_MODEL
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,8 @@ def test_an_api_speaks_of_every_capability_that_does_not_depend_on_the_model(api
     ],
 )
 def test_what_chat_carries_otherwise_is_refused_without_learning_from_it(asked: WorkOrder, capability: str):
-    with pytest.raises(CannotCarry) as caught:
-        OpenAiChat().ask(asked, "m")
+    with pytest.raises(UnsupportedByApiError) as caught:
+        OpenAiChat().request(asked, "m")
     assert (caught.value.capability, caught.value.always) == (capability, False)
 
 
@@ -193,8 +193,8 @@ def test_what_chat_carries_otherwise_is_refused_without_learning_from_it(asked: 
     ],
 )
 def test_what_responses_carries_otherwise_is_refused_without_learning_from_it(asked: WorkOrder, capability: str):
-    with pytest.raises(CannotCarry) as caught:
-        OpenAiResponses().ask(asked, "m")
+    with pytest.raises(UnsupportedByApiError) as caught:
+        OpenAiResponses().request(asked, "m")
     assert (caught.value.capability, caught.value.always) == (capability, False)
 
 
@@ -205,7 +205,7 @@ def test_options_say_what_a_server_differs_in():
     local = OpenAiChat(
         max_tokens_field="max_tokens", usage_in_stream=False, top_k=True, reasoning_field="reasoning_content"
     )
-    assert body_of(local, thought) == {
+    assert request_body(local, thought) == {
         "model": "m",
         "messages": [{"role": "assistant", "content": "hi", "reasoning_content": "hm"}],
         "stream": True,
@@ -213,7 +213,7 @@ def test_options_say_what_a_server_differs_in():
         "top_k": 3,
     }
     many = order(("user", TEXT), stop_sequences=list("abcde"))
-    assert body_of(OpenAiChat(max_stops=None), many)["stop"] == list("abcde")
+    assert request_body(OpenAiChat(max_stops=None), many)["stop"] == list("abcde")
 
 
 @pytest.mark.parametrize(
@@ -231,14 +231,14 @@ def test_the_limit_on_tokens_has_its_older_name_everywhere_but_at_openai(url: st
 
 def test_the_operator_may_say_how_hard_to_think_and_what_else_text_is():
     asked = order(("user", TEXT), thinking=True, parameters={"reasoning_effort": "high"})
-    assert body_of(OpenAiChat(), asked)["reasoning_effort"] == "high"
+    assert request_body(OpenAiChat(), asked)["reasoning_effort"] == "high"
     asked = order(("user", TEXT), json_mode=True, parameters={"text": {"verbosity": "low"}})
-    assert body_of(OpenAiResponses(), asked)["text"] == {"verbosity": "low", "format": {"type": "json_object"}}
+    assert request_body(OpenAiResponses(), asked)["text"] == {"verbosity": "low", "format": {"type": "json_object"}}
 
 
 def test_a_seal_on_a_call_is_given_back_where_it_came_from():
     call: dict[str, Any] = {"type": "tool_use", "id": "1", "name": "f", "input": {}, "signature": "seal"}
-    (message,) = body_of(OpenAiChat(), order(("assistant", call)))["messages"]
+    (message,) = request_body(OpenAiChat(), order(("assistant", call)))["messages"]
     assert message["content"] is None
     assert message["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "seal"}}
 
@@ -246,10 +246,10 @@ def test_a_seal_on_a_call_is_given_back_where_it_came_from():
 def test_seals_on_reasoning_are_asked_for_only_where_there_is_reasoning():
     sealed = {"type": "thinking", "text": "", "signature": "seal", "redacted": True}
     unsealed = {"type": "thinking", "text": "hm"}
-    body = body_of(OpenAiResponses(), order(("assistant", sealed, TEXT)))
+    body = request_body(OpenAiResponses(), order(("assistant", sealed, TEXT)))
     assert body["input"][0] == {"type": "reasoning", "summary": [], "encrypted_content": "seal"}
     assert body["include"] == ["reasoning.encrypted_content"]
-    assert "include" not in body_of(OpenAiResponses(), order(("assistant", unsealed, TEXT)))
+    assert "include" not in request_body(OpenAiResponses(), order(("assistant", unsealed, TEXT)))
 
 
 def test_the_key_is_in_one_header_and_none_is_sent_without_it():

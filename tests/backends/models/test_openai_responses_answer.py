@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
-from accord.backends.model_api import Broken, Told
-from accord.backends.openai.responses import ResponsesReading, read_whole
+from accord.backends.model_api import MalformedAnswerError, ReportedError
+from accord.backends.openai.responses import ResponsesReader, read_answer
 from accord.core.sse import EventDecoder
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 
@@ -63,7 +63,7 @@ COMPLETED = event("response.completed", response=response(SAID))
 
 
 def read(*chunks: bytes) -> list[AnyPiece]:
-    decoder, reading = EventDecoder(), ResponsesReading()
+    decoder, reading = EventDecoder(), ResponsesReader()
     pieces = [piece for chunk in chunks for told in decoder.feed(chunk) for piece in reading.feed(told)]
     return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reading.finish()]
 
@@ -140,7 +140,7 @@ def test_calls_are_whole_and_in_their_order():
 def test_each_end_is_told_in_our_words(ended: dict[str, Any], reason: str):
     end = EndPiece.model_validate({"reason": reason, "usage": COUNTED})
     assert read(event(f"response.{ended['status']}", response=ended))[-1] == end
-    assert read_whole(json.dumps(ended).encode())[-1] == end
+    assert read_answer(json.dumps(ended).encode())[-1] == end
 
 
 def test_a_refusal_is_said():
@@ -153,7 +153,7 @@ def test_a_refusal_is_said():
 
 def test_a_whole_answer_gives_the_same_pieces():
     body = response(reasoning("a", "b", seal="gAAA"), SAID, call("1", "{}"))
-    assert list(read_whole(json.dumps(body).encode())) == [
+    assert list(read_answer(json.dumps(body).encode())) == [
         ThinkingPiece(text="a\n\nb"),
         ThinkingPiece(text="", signature="gAAA"),
         TextPiece(text="Hello"),
@@ -176,9 +176,9 @@ FAILED = {"code": "rate_limit_exceeded", "message": "secret"}
     ],
 )  # fmt: skip
 def test_an_error_in_a_stream_is_told(data: bytes, failure: Failure):
-    with pytest.raises(Told) as caught:
+    with pytest.raises(ReportedError) as caught:
         read(*HELLO, data)
-    assert (caught.value.explained.failure, caught.value.explained.said) == (failure, "secret")
+    assert (caught.value.report.failure, caught.value.report.message) == (failure, "secret")
 
 
 @pytest.mark.parametrize(
@@ -195,15 +195,15 @@ def test_an_error_in_a_stream_is_told(data: bytes, failure: Failure):
     ],
 )
 def test_an_answer_that_is_not_whole_is_broken(chunks: tuple[bytes, ...], why: str):
-    with pytest.raises(Broken, match=why) as caught:
+    with pytest.raises(MalformedAnswerError, match=why) as caught:
         read(*chunks)
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"status": "queued"}', b"[" * 100_000])
 def test_a_whole_answer_that_has_no_answer_is_broken(body: bytes):
-    with pytest.raises(Broken):
-        read_whole(body)
+    with pytest.raises(MalformedAnswerError):
+        read_answer(body)
 
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1), st.integers(1, 30))

@@ -7,7 +7,7 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
-from accord.backends.failure import EndpointError, Explained, Failure
+from accord.backends.failure import EndpointError, Failure, FailureReport
 from accord.backends.probe import (
     Finding,
     Question,
@@ -76,8 +76,8 @@ def test_each_question_needs_what_it_asks_about_and_is_small():
 
 
 def test_what_an_api_cannot_carry_is_not_asked():
-    lacks = {"pdf_input": "there is no place for it", "max_tokens": "nor for it"}
-    made = questions(lacks)
+    unsupported = {"pdf_input": "there is no place for it", "max_tokens": "nor for it"}
+    made = questions(unsupported)
     assert "pdf_input" not in [question.capability for question in made]
     assert all(not question.order.parameters for question in made)
 
@@ -92,7 +92,7 @@ def test_what_an_api_cannot_carry_is_not_asked():
     ],
 )
 def test_only_a_no_is_a_refusal(failure: Failure, finding: Finding):
-    assert refusal_of(EndpointError("a", Explained(failure))).finding is finding
+    assert refusal_of(EndpointError("a", FailureReport(failure))).finding is finding
     assert refusal_of(BackendError("gone")).finding is Finding.UNTOLD
 
 

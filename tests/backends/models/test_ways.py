@@ -68,7 +68,7 @@ def text_from(backend: ModelBackend) -> str:
 def failure_of(backend: ModelBackend) -> Failure:
     with pytest.raises(EndpointError) as caught:
         text_from(backend)
-    return caught.value.explained.failure
+    return caught.value.report.failure
 
 
 def test_a_certificate_of_the_operators_own_is_trusted_if_he_says_so(serving: ssl.SSLContext, trusting: ssl.SSLContext):

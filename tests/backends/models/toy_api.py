@@ -6,8 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from accord.backends.evidence import Layer
-from accord.backends.failure import Explained, failure_by_status
-from accord.backends.model_api import Asking, Broken
+from accord.backends.failure import FailureReport, failure_by_status
+from accord.backends.model_api import ApiRequest, MalformedAnswerError
 from accord.core.sse import ServerEvent
 from accord.wire.conversation import TextPart
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
@@ -27,34 +27,34 @@ class ToyApi:
     def __init__(self) -> None:
         self.name: Final = "toy API"
         self.base_url: Final = None
-        self.gives: Final[Mapping[str, str]] = {"streaming": "native"}
-        self.lacks: Final[Mapping[str, str]] = {"image_input": "it is all words"}
+        self.supported: Final[Mapping[str, str]] = {"streaming": "native"}
+        self.unsupported: Final[Mapping[str, str]] = {"image_input": "it is all words"}
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {} if key is None else {"authorization": f"Bearer {key}"}
 
-    def ask(self, order: WorkOrder, model: str) -> Asking:
+    def request(self, order: WorkOrder, model: str) -> ApiRequest:
         parts = [part for message in order.conversation.messages for part in message.content]
         words = [part.text for part in parts if isinstance(part, TextPart)]
-        return Asking("/talk", {"model": model, "words": words, "stream": order.stream})
+        return ApiRequest("/talk", {"model": model, "words": words, "stream": order.stream})
 
-    def reading(self) -> "ToyReading":
-        return ToyReading()
+    def answer_reader(self) -> "ToyReader":
+        return ToyReader()
 
-    def read_whole(self, body: bytes) -> Sequence[AnyPiece]:
+    def read_answer(self, body: bytes) -> Sequence[AnyPiece]:
         return [TextPiece(text=_said(body).text), EndPiece()]
 
-    def explain(self, status: int, body: bytes) -> Explained:
-        return Explained(failure_by_status(status), said=body.decode(errors="replace"))
+    def read_error(self, status: int, body: bytes) -> FailureReport:
+        return FailureReport(failure_by_status(status), message=body.decode(errors="replace"))
 
-    def look(self, model: str) -> Asking:
-        return Asking(f"/models/{model}", method="GET")
+    def discovery_request(self, model: str) -> ApiRequest:
+        return ApiRequest(f"/models/{model}", method="GET")
 
-    def discovered(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - it tells nothing
+    def read_discovery(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - it tells nothing
         return {}
 
 
-class ToyReading:
+class ToyReader:
     """One answer while it is read."""
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
@@ -62,14 +62,14 @@ class ToyReading:
         return (EndPiece(),) if said.end else (TextPiece.trusted(text=said.text),)
 
     def finish(self) -> Sequence[AnyPiece]:
-        raise Broken("the stream ended before the answer did")
+        raise MalformedAnswerError("the stream ended before the answer did")
 
 
 def _said(data: bytes) -> _Said:
     try:
         return _read(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise Broken("it is not what the API says") from None
+        raise MalformedAnswerError("it is not what the API says") from None
 
 
 def event(**said: Any) -> bytes:

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from accord.backends.failure import MAX_NOTE_CHARS, Explained, Failure, failure_by_status
-from accord.backends.model_api import Broken, Told
+from accord.backends.failure import MAX_NOTE_CHARS, Failure, FailureReport, failure_by_status
+from accord.backends.model_api import MalformedAnswerError, ReportedError
 from accord.core.sse import ServerEvent
 from accord.wire.capability import Capability
 from accord.wire.work import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
@@ -44,18 +44,18 @@ class Sign:
     words: re.Pattern[str]
     failure: Failure
     refused: str | None = None
-    why: str | None = None
+    reason: str | None = None
 
 
 _NO = r"(?:deprecated|removed|unsupported|not (?:supported|permitted|available|allowed)|(?:does not|doesn't) support)"
 
 
-def _sign(words: str, failure: Failure, refused: str | None = None, why: str | None = None) -> Sign:
-    return Sign(re.compile(words, re.IGNORECASE | re.DOTALL), failure, refused, why)
+def _sign(words: str, failure: Failure, refused: str | None = None, reason: str | None = None) -> Sign:
+    return Sign(re.compile(words, re.IGNORECASE | re.DOTALL), failure, refused, reason)
 
 
-def _lacks(words: str, capability: Capability, why: str | None = None) -> Sign:
-    return _sign(words, Failure.UNSUPPORTED, capability, why)
+def _lacks(words: str, capability: Capability, reason: str | None = None) -> Sign:
+    return _sign(words, Failure.UNSUPPORTED, capability, reason)
 
 
 SIGNS: Final = (
@@ -65,7 +65,7 @@ SIGNS: Final = (
     _sign(
         r"signature.*thinking|thinking.*signature|thinking.*cannot be modified",
         Failure.BAD_REQUEST,
-        why="it does not accept the seal on earlier reasoning, which another model may have set",
+        reason="it does not accept the seal on earlier reasoning, which another model may have set",
     ),
     _lacks(
         rf"^\W?(?:thinking\.type|adaptive thinking).*{_NO}|{_NO}.*\bthinking",
@@ -89,7 +89,9 @@ SIGNS: Final = (
     _lacks(rf"{_NO} (?:pdf|document)|\b(?:pdf|document)s? (?:input )?(?:is|are) not supported", Capability.PDF_INPUT),
     _lacks(rf"{_NO} tool|\btools? (?:use )?(?:is|are) not supported", Capability.TOOL_USE),
     _sign(
-        r"could not process (?:image|pdf)|image exceeds", Failure.BAD_REQUEST, why="an image or a PDF is not readable"
+        r"could not process (?:image|pdf)|image exceeds",
+        Failure.BAD_REQUEST,
+        reason="an image or a PDF is not readable",
     ),
 )
 """The first that fits counts. A capability is refused only where the sentence is about it alone: that is remembered."""
@@ -109,7 +111,7 @@ class _Envelope(msgspec.Struct):
 _decode: Final = msgspec.json.Decoder(_Envelope).decode
 
 
-def explain(status: int, body: bytes) -> Explained:
+def read_error(status: int, body: bytes) -> FailureReport:
     """What an answer with this status says went wrong; whoever is in between may answer anything at all."""
     try:
         error = _decode(body).error
@@ -117,18 +119,18 @@ def explain(status: int, body: bytes) -> Explained:
         error = None
     by_status = failure_by_status(status)
     if error is None:
-        return Explained(by_status, status=status)
+        return FailureReport(by_status, status=status)
     return explained(error, by_status, status)
 
 
-def explained(error: ErrorObject, otherwise: Failure = Failure.FAILED, status: int | None = None) -> Explained:
+def explained(error: ErrorObject, otherwise: Failure = Failure.FAILED, status: int | None = None) -> FailureReport:
     """What this error means; `otherwise` if its kind is not known."""
     failure = BY_KIND.get(error.type or "", otherwise)
     said = (error.message or "")[:MAX_NOTE_CHARS]
     sign = next((sign for sign in SIGNS if sign.words.search(said)), None) if failure in SPOKEN else None
     if sign is None:
-        return Explained(failure, short=error.type, said=said or None, status=status)
-    return Explained(sign.failure, sign.refused, error.type, said, sign.why, status)
+        return FailureReport(failure, code=error.type, message=said or None, status=status)
+    return FailureReport(sign.failure, sign.refused, error.type, said, sign.reason, status)
 
 
 SPOKEN: Final = frozenset({Failure.BAD_REQUEST, Failure.FORBIDDEN, Failure.TOO_LARGE, Failure.FAILED})
@@ -213,7 +215,7 @@ _NOTHING: Final[tuple[AnyPiece, ...]] = ()
 _NOT_UNDERSTOOD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class MessageReading:
+class MessagesReader:
     """One streamed answer while it is read."""
 
     __slots__ = ("_held", "_is_cut", "_is_over", "_open", "_reason", "_usage")
@@ -231,7 +233,7 @@ class MessageReading:
         try:
             told = _decode_event(event.data)
         except _NOT_UNDERSTOOD:
-            raise Broken("an event cannot be understood") from None
+            raise MalformedAnswerError("an event cannot be understood") from None
         delta = told.delta
         if told.type == "content_block_delta" and delta is not None:
             if delta.type == "text_delta":
@@ -242,7 +244,7 @@ class MessageReading:
     def finish(self) -> Sequence[AnyPiece]:
         """Nothing more, if the answer is complete."""
         if not self._is_over:
-            raise Broken("the answer stops before its end")
+            raise MalformedAnswerError("the answer stops before its end")
         return _NOTHING
 
     def _more(self, index: int, delta: _Delta) -> Sequence[AnyPiece]:
@@ -251,7 +253,7 @@ class MessageReading:
                 return (ThinkingPiece(text=delta.thinking),) if delta.thinking else _NOTHING
             case "input_json_delta" | "signature_delta":
                 if index not in self._open:
-                    raise Broken("a piece belongs to nothing that was begun")
+                    raise MalformedAnswerError("a piece belongs to nothing that was begun")
                 self._held.setdefault(index, []).append(delta.partial_json or delta.signature)
             case _:
                 pass
@@ -273,7 +275,7 @@ class MessageReading:
             case "message_stop":
                 return self._ended()
             case "error":
-                raise Told(explained(told.error or ErrorObject()))
+                raise ReportedError(explained(told.error or ErrorObject()))
             case _:
                 pass
         return _NOTHING
@@ -299,21 +301,23 @@ class MessageReading:
     def _ended(self) -> Sequence[AnyPiece]:
         end = _end(self._reason, self._usage)
         if (self._is_cut or self._open) and end.reason not in CUT_SHORT:
-            raise Broken("the arguments of a call are not JSON" if self._is_cut else "a part of the answer has no end")
+            raise MalformedAnswerError(
+                "the arguments of a call are not JSON" if self._is_cut else "a part of the answer has no end"
+            )
         self._is_over = True
         return (end,)
 
 
-def read_message(body: bytes) -> Sequence[AnyPiece]:
+def read_answer(body: bytes) -> Sequence[AnyPiece]:
     """The pieces of an answer that came at once."""
     try:
         message = _decode_message(body)
     except _NOT_UNDERSTOOD:
-        raise Broken("the answer cannot be understood") from None
+        raise MalformedAnswerError("the answer cannot be understood") from None
     if message.type == "error" or message.error is not None:
-        raise Told(explained(message.error or ErrorObject()))
+        raise ReportedError(explained(message.error or ErrorObject()))
     if message.content is None:
-        raise Broken("the answer has no content")
+        raise MalformedAnswerError("the answer has no content")
     pieces: list[AnyPiece] = []
     for block in message.content:
         if block.type == "thinking":
@@ -342,11 +346,11 @@ def _opened(block: _Block) -> Sequence[AnyPiece]:
 
 def _call(block: _Block) -> ToolCallPiece:
     if not block.id or not block.name:
-        raise Broken("a call does not say which tool it is for")
+        raise MalformedAnswerError("a call does not say which tool it is for")
     try:
         return ToolCallPiece(id=block.id, name=block.name, input={} if block.input is None else block.input)
     except ValidationError:
-        raise Broken("the arguments of a call are nested too deeply") from None
+        raise MalformedAnswerError("the arguments of a call are nested too deeply") from None
 
 
 def _count(told: _Usage | None, usage: dict[str, int]) -> None:

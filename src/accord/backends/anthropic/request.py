@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from accord.backends.anthropic.answer import MessageReading, explain, read_message
+from accord.backends.anthropic.answer import MessagesReader, read_answer, read_error
 from accord.backends.evidence import Evidence, Layer
-from accord.backends.failure import Explained
-from accord.backends.model_api import Asking, Broken, CannotCarry, document_text, link_text
-from accord.core.work.derive import PARAMETERS, PDF, capability_for_part, derived_capabilities, parameter_capabilities
+from accord.backends.failure import FailureReport
+from accord.backends.model_api import ApiRequest, MalformedAnswerError, UnsupportedByApiError, document_text, link_text
+from accord.core.work.derive import PARAMETERS, PDF, derived_capabilities, capability_for_part, parameter_capabilities
 from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
     AnyPart,
@@ -47,7 +47,7 @@ Block = dict[str, Any]
 
 
 def blocks_of(message: ConversationMessage) -> list[Block]:
-    """What a message says; raises `CannotCarry` for what its side cannot say."""
+    """What a message says; raises `UnsupportedByApiError` for what its side cannot say."""
     return [
         block for part in cast("list[AnyPart]", message.content) if (block := _block(part, message.role)) is not None
     ]
@@ -75,7 +75,7 @@ def _written(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart, role
         return _text(link_text(part))
     if isinstance(part, ResourcePart) and part.data is None:
         return _text(document_text(part))
-    raise CannotCarry(
+    raise UnsupportedByApiError(
         capability_for_part(part) or FILE_INPUT, f"the Messages API takes only text where the {role} speaks"
     )
 
@@ -89,7 +89,7 @@ def _given(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart) -> Blo
         case ResourcePart():
             return _document(part)
         case AudioPart():
-            raise CannotCarry(Capability.AUDIO, "the Messages API takes no sound")
+            raise UnsupportedByApiError(Capability.AUDIO, "the Messages API takes no sound")
         case _:
             assert_never(part)
 
@@ -97,7 +97,7 @@ def _given(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart) -> Blo
 def _document(part: ResourcePart) -> Block | None:
     if part.data is not None:
         if part.media_type != PDF:
-            raise CannotCarry(FILE_INPUT, "the Messages API takes PDF documents and text, and no other files")
+            raise UnsupportedByApiError(FILE_INPUT, "the Messages API takes PDF documents and text, and no other files")
         name = "title" if 0 < len(part.uri) <= MAX_TITLE_CHARS else "context"
         return {"type": "document", "source": _base64(PDF, part.data), name: part.uri}
     if not part.text or part.text.isspace() or not 0 < len(part.uri) <= MAX_TITLE_CHARS:
@@ -125,16 +125,16 @@ def _thinking(part: ThinkingPart, role: Role) -> Block | None:
 
 def _call(part: ToolUsePart, role: Role) -> Block:
     if role is not Role.ASSISTANT:
-        raise CannotCarry(Capability.TOOL_USE, "only the assistant calls tools")
+        raise UnsupportedByApiError(Capability.TOOL_USE, "only the assistant calls tools")
     arguments: Any = {} if part.input is None else part.input
     if not isinstance(arguments, dict):
-        raise CannotCarry(Capability.TOOL_USE, "arguments of a tool that are not an object")
+        raise UnsupportedByApiError(Capability.TOOL_USE, "arguments of a tool that are not an object")
     return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
 
 
 def _result(part: ToolResultPart, role: Role) -> Block:
     if role not in GIVING:
-        raise CannotCarry(Capability.TOOL_USE, f"a tool's result in a message of the role {role}")
+        raise UnsupportedByApiError(Capability.TOOL_USE, f"a tool's result in a message of the role {role}")
     content = list(_inside(part))
     given = {"content": content} if content else {}
     failed = {"is_error": True} if part.is_error else {}
@@ -144,7 +144,7 @@ def _result(part: ToolResultPart, role: Role) -> Block:
 def _inside(result: ToolResultPart) -> Iterator[Block]:
     for part in cast("list[AnyPart]", result.content):
         if isinstance(part, ToolUsePart | ToolResultPart):
-            raise CannotCarry(TOOL_RESULT_MEDIA, "a tool's result that holds a call or another result")
+            raise UnsupportedByApiError(TOOL_RESULT_MEDIA, "a tool's result that holds a call or another result")
         if (block := _block(part, Role.TOOL)) is not None:
             yield block
 
@@ -184,8 +184,8 @@ class Manner:
     lacks: Mapping[str, str]
 
 
-def body_of(order: WorkOrder, model: str, manner: Manner) -> dict[str, Any]:
-    """The body that carries this work; raises `CannotCarry` for what it cannot."""
+def request_body(order: WorkOrder, model: str, manner: Manner) -> dict[str, Any]:
+    """The body that carries this work; raises `UnsupportedByApiError` for what it cannot."""
     _refuse_what_is_lacking(order, manner.lacks)
     system, messages = _conversation(order.conversation.messages)
     _mark(order.parameters.get("cache_control"), system, messages)
@@ -211,7 +211,7 @@ def body_of(order: WorkOrder, model: str, manner: Manner) -> dict[str, Any]:
 def _refuse_what_is_lacking(order: WorkOrder, lacks: Mapping[str, str]) -> None:
     for needed in (*derived_capabilities(order), *parameter_capabilities(order)):
         if needed in lacks:
-            raise CannotCarry(needed, lacks[needed])
+            raise UnsupportedByApiError(needed, lacks[needed])
 
 
 def _conversation(messages: Sequence[ConversationMessage]) -> tuple[list[Block], list[Turn]]:
@@ -268,7 +268,7 @@ def _thinking_config(manner: Manner, max_tokens: Any) -> dict[str, Any]:
         budget = max(LEAST_THINKING, max_tokens // 2)
         if max_tokens <= LEAST_THINKING:
             why = f"max_tokens leaves no room to think: that takes more than {LEAST_THINKING}"
-            raise CannotCarry(Capability.EXTENDED_THINKING, why, always=False)
+            raise UnsupportedByApiError(Capability.EXTENDED_THINKING, why, always=False)
     return {"type": "enabled", "budget_tokens": budget}
 
 
@@ -278,7 +278,7 @@ def _sampling(order: WorkOrder) -> dict[str, Any]:
         for name, value in told.items():
             if not _goes_with_thinking(name, value):
                 why = f"the Messages API does not take this {name} while the model thinks"
-                raise CannotCarry(SAMPLED[name], why, always=False)
+                raise UnsupportedByApiError(SAMPLED[name], why, always=False)
     return told
 
 
@@ -320,7 +320,7 @@ MAX_TOKENS: Final = 8192
 
 SAMPLING: Final = (Capability.TEMPERATURE, Capability.TOP_P, Capability.TOP_K)
 
-GIVES: Final = (
+SUPPORTED: Final = (
     Capability.STREAMING,
     "reasoning_history",
     Capability.SYSTEM_MESSAGE,
@@ -330,7 +330,7 @@ GIVES: Final = (
     TOOL_RESULT_MEDIA,
 )
 
-LACKS: Final[Mapping[str, str]] = MappingProxyType(
+UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         Capability.AUDIO: "the Messages API takes no sound",
         FILE_INPUT: "the Messages API takes PDF documents and text, and no other files",
@@ -376,47 +376,47 @@ class AnthropicMessages:
             raise ValueError(f"thinking_budget is at least {LEAST_THINKING}")
         self.name: Final = NAME
         self.base_url: Final = BASE_URL
-        lacks = dict(LACKS)
+        lacks = dict(UNSUPPORTED)
         if not structured_output:
             lacks[Capability.STRUCTURED_OUTPUT_JSON_SCHEMA] = "the operator keeps schemas from the Messages API"
         if version >= WITHOUT_SAMPLING:
             lacks |= {name: f"version {version} of the Messages API has no {name}" for name in SAMPLING}
-        self.lacks: Final[Mapping[str, str]] = MappingProxyType(lacks)
-        given = (name for name in (*GIVES, *SAMPLING) if name not in lacks)
-        self.gives: Final[Mapping[str, str]] = MappingProxyType(dict.fromkeys(given, "native"))
-        self._manner: Final = Manner(max_tokens, thinking_budget, self.lacks)
+        self.unsupported: Final[Mapping[str, str]] = MappingProxyType(lacks)
+        given = (name for name in (*SUPPORTED, *SAMPLING) if name not in lacks)
+        self.supported: Final[Mapping[str, str]] = MappingProxyType(dict.fromkeys(given, "native"))
+        self._manner: Final = Manner(max_tokens, thinking_budget, self.unsupported)
         self._fixed: Final = {"anthropic-version": version} | ({"anthropic-beta": ",".join(betas)} if betas else {})
 
     def headers(self, key: str | None) -> dict[str, str]:
         """The headers of every request."""
         return {**({} if key is None else {"x-api-key": key}), **self._fixed}
 
-    def ask(self, order: WorkOrder, model: str) -> Asking:
+    def request(self, order: WorkOrder, model: str) -> ApiRequest:
         """The request that carries this work."""
-        return Asking("/v1/messages", body_of(order, model, self._manner))
+        return ApiRequest("/v1/messages", request_body(order, model, self._manner))
 
-    def reading(self) -> MessageReading:
+    def answer_reader(self) -> MessagesReader:
         """A reader for one streamed answer."""
-        return MessageReading()
+        return MessagesReader()
 
-    def read_whole(self, body: bytes) -> Sequence[AnyPiece]:
+    def read_answer(self, body: bytes) -> Sequence[AnyPiece]:
         """The pieces of an answer that came at once."""
-        return read_message(body)
+        return read_answer(body)
 
-    def explain(self, status: int, body: bytes) -> Explained:
+    def read_error(self, status: int, body: bytes) -> FailureReport:
         """What an answer that is not 200 says went wrong."""
-        return explain(status, body)
+        return read_error(status, body)
 
-    def look(self, model: str) -> Asking:
+    def discovery_request(self, model: str) -> ApiRequest:
         """Ask what the model is."""
-        return Asking(f"/v1/models/{quote(model, safe='')}", method="GET")
+        return ApiRequest(f"/v1/models/{quote(model, safe='')}", method="GET")
 
-    def discovered(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - the answer is about one model
+    def read_discovery(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - the answer is about one model
         """What the endpoint tells of the model: newer ones tell their capabilities, others nothing."""
         try:
             told = _decode(body).capabilities or {}
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise Broken("what the endpoint tells of the model cannot be understood") from None
+            raise MalformedAnswerError("what the endpoint tells of the model cannot be understood") from None
         found = {
             ours: is_there for theirs, ours in TOLD.items() if (is_there := _is_there(told.get(theirs))) is not None
         }

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from accord.backends.failure import Explained, Failure, failure_by_status
-from accord.backends.model_api import Broken, Told
+from accord.backends.failure import Failure, FailureReport, failure_by_status
+from accord.backends.model_api import MalformedAnswerError, ReportedError
 from accord.core.sse import ServerEvent
 from accord.wire.capability import TOOL_RESULT_MEDIA, Capability
 from accord.wire.work import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
@@ -150,26 +150,26 @@ _detail: Final = msgspec.json.Decoder(Detail)
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def explain(status: int, body: bytes) -> Explained:
+def read_error(status: int, body: bytes) -> FailureReport:
     """What an answer of this status says went wrong; one that cannot be read says what its status says."""
     try:
         envelopes = _listed.decode(body) if body.lstrip()[:1] == b"[" else [_envelope.decode(body)]
     except _UNREADABLE:
-        return Explained(failure_by_status(status))
+        return FailureReport(failure_by_status(status))
     problem = next((one.error for one in envelopes if one.error is not None), None)
-    return Explained(failure_by_status(status)) if problem is None else explain_problem(problem, status)
+    return FailureReport(failure_by_status(status)) if problem is None else explain_problem(problem, status)
 
 
-def explain_problem(problem: Problem, status: int | None = None) -> Explained:
+def explain_problem(problem: Problem, status: int | None = None) -> FailureReport:
     """What an error says went wrong, be it an answer of its own or an event among others."""
     code = status if status is not None else problem.code
     details = [detail for raw in problem.details or () if (detail := _read(raw)) is not None]
     failure, refused = _meaning(problem, details, code)
-    return Explained(
+    return FailureReport(
         failure,
         refused=refused,
-        short=problem.status,
-        said=problem.message,
+        code=problem.status,
+        message=problem.message,
         status=code,
         retry_after_s=_retry_after_s(details),
     )
@@ -330,20 +330,20 @@ _chunks: Final = msgspec.json.Decoder(list[Chunk]).decode
 _NOT_READ: Final = "it is not JSON of the API's shape"
 
 
-def read_whole(body: bytes) -> Sequence[AnyPiece]:
+def read_answer(body: bytes) -> Sequence[AnyPiece]:
     """The pieces of an answer that came at once, or of a stream that came as a list."""
     try:
         chunks = _chunks(body) if body.lstrip()[:1] == b"[" else [_chunk(body)]
     except _UNREADABLE:
-        raise Broken(_NOT_READ) from None
-    reading = GeminiReading()
+        raise MalformedAnswerError(_NOT_READ) from None
+    reading = GeminiReader()
     pieces: list[AnyPiece] = []
     for chunk in chunks:
         pieces.extend(reading.take(chunk))
     return [*pieces, *reading.finish()]
 
 
-class GeminiReading:
+class GeminiReader:
     """One answer while it is read."""
 
     __slots__ = ("_blocked", "_calls", "_finished", "_has_spoken", "_response_id", "_usage")
@@ -361,13 +361,13 @@ class GeminiReading:
         try:
             chunk = _chunk(event.data)
         except _UNREADABLE:
-            raise Broken(_NOT_READ) from None
+            raise MalformedAnswerError(_NOT_READ) from None
         return self.take(chunk)
 
     def take(self, chunk: Chunk) -> Sequence[AnyPiece]:
         """The pieces of this part of an answer."""
         if chunk.error is not None:
-            raise Told(explain_problem(chunk.error))
+            raise ReportedError(explain_problem(chunk.error))
         if chunk.usage_metadata is not None:
             self._usage = chunk.usage_metadata
         if chunk.response_id is not None:
@@ -384,15 +384,15 @@ class GeminiReading:
         """The end, if the endpoint said that it is the end."""
         finished = self._finished or ""
         if not finished and self._blocked is None:
-            raise Broken("it ends without a reason to finish")
+            raise MalformedAnswerError("it ends without a reason to finish")
         if finished in FAILURES:
-            failure, why = FAILURES[finished]
-            raise Told(Explained(failure, short=finished, why=why))
+            failure, reason = FAILURES[finished]
+            raise ReportedError(FailureReport(failure, code=finished, reason=reason))
         is_refused = self._blocked is not None or finished in REFUSALS
         if is_refused and not self._has_spoken:
             # Another filter may be added any day; that a prompt was blocked is known even if the reason is not.
-            short = self._blocked or finished
-            raise Told(Explained(Failure.CONTENT_REFUSED, short=short, why=REFUSALS.get(short)))
+            code = self._blocked or finished
+            raise ReportedError(FailureReport(Failure.CONTENT_REFUSED, code=code, reason=REFUSALS.get(code)))
         return [EndPiece(reason="refusal" if is_refused else self._reason(), usage=_usage(self._usage))]
 
     def _reason(self) -> EndReason:
@@ -416,7 +416,7 @@ class GeminiReading:
 
     def _take_text(self, part: Part, pieces: list[AnyPiece]) -> None:
         if part.inline_data is not None or part.file_data is not None:
-            raise Broken("it holds an image, sound or file, and answers have no place for one")
+            raise MalformedAnswerError("it holds an image, sound or file, and answers have no place for one")
         if part.text:
             self._has_spoken = True
             pieces.append(TextPiece(text=part.text))
@@ -425,7 +425,7 @@ class GeminiReading:
 
     def _call(self, call: Call, signature: str | None) -> ToolCallPiece:
         if call.will_continue:
-            raise Broken("a call of a tool comes in pieces")
+            raise MalformedAnswerError("a call of a tool comes in pieces")
         self._has_spoken = True
         self._calls += 1
         given = call.args or {}
@@ -433,7 +433,7 @@ class GeminiReading:
         try:
             return ToolCallPiece(id=made, name=call.name, input=given, signature=signature)
         except ValidationError:
-            raise Broken("the arguments of a call of a tool cannot be read") from None
+            raise MalformedAnswerError("the arguments of a call of a tool cannot be read") from None
 
 
 def _usage(told: Usage | None) -> dict[str, Any] | None:

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import msgspec
 
 from accord.backends.evidence import Evidence, Layer
-from accord.backends.failure import Explained
-from accord.backends.gemini.answer import GeminiReading, explain, is_made, read_whole
-from accord.backends.model_api import Asking, Broken, CannotCarry, document_text, link_text
+from accord.backends.failure import FailureReport
+from accord.backends.gemini.answer import GeminiReader, is_made, read_answer, read_error
+from accord.backends.model_api import ApiRequest, MalformedAnswerError, UnsupportedByApiError, document_text, link_text
 from accord.core.work.derive import PARAMETERS, capability_for_part
 from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
@@ -32,7 +32,7 @@ from accord.wire.conversation import (
 from accord.wire.manifest import SupportLevel
 from accord.wire.work import AnyPiece, ToolSpec, WorkOrder
 
-# Writes a work order as the body of a Gemini request. Pure; what cannot be written raises `CannotCarry`.
+# Writes a work order as the body of a Gemini request. Pure; what cannot be written raises `UnsupportedByApiError`.
 #
 # Calls and their results. The API's pairing of a result with its call is by `id` where there is one and by name and
 # order where there is none, and it wants the name in both cases. So a result gets the name of the last call with its
@@ -68,7 +68,7 @@ FIELDS: Final[Mapping[str, str]] = MappingProxyType(
 ROLES: Final[Mapping[Role, str]] = MappingProxyType({Role.USER: "user", Role.TOOL: "user", Role.ASSISTANT: "model"})
 
 
-def body_of(order: WorkOrder) -> Body:
+def request_body(order: WorkOrder) -> Body:
     """The body that carries this order, its fields in the order of the API's documentation."""
     instructions = [message for message in order.conversation.messages if message.role is Role.SYSTEM]
     spoken = [message for message in order.conversation.messages if message.role is not Role.SYSTEM]
@@ -95,7 +95,7 @@ def _generation_config(order: WorkOrder) -> Body:
         if name not in order.parameters:
             continue
         if name not in FIELDS:
-            raise CannotCarry(capability, f"{name} has no place in a Gemini request")
+            raise UnsupportedByApiError(capability, f"{name} has no place in a Gemini request")
         settings[FIELDS[name]] = order.parameters[name]
     if order.thinking:
         settings["thinkingConfig"] = {"includeThoughts": True}
@@ -113,7 +113,7 @@ def _declaration(tool: ToolSpec) -> Body:
 
 def _instruction(part: MessagePart) -> Body:
     if (text := _as_text(part)) is None:
-        raise CannotCarry(
+        raise UnsupportedByApiError(
             capability_for_part(part) or Capability.SYSTEM_MESSAGE, "instructions to Gemini are text only"
         )
     return {"text": text}
@@ -205,7 +205,7 @@ def _thought(part: ThinkingPart) -> Body:
 def _call(part: ToolUsePart) -> Body:
     given = cast("object", part.input)
     if not isinstance(given, dict):
-        raise CannotCarry(Capability.TOOL_USE, "the arguments of a call in Gemini are an object")
+        raise UnsupportedByApiError(Capability.TOOL_USE, "the arguments of a call in Gemini are an object")
     call: Body = {**_identified(part.id), "name": part.name, "args": cast("Body", given)}
     return {"functionCall": call, **_sealed(part.signature)}
 
@@ -224,7 +224,7 @@ def _result(part: ToolResultPart, name: str) -> Body:
             values.append({"$ref": shown})
             media.append({"inlineData": {**_inline(inner)["inlineData"], "displayName": shown}})
         else:
-            raise CannotCarry(Capability.TOOL_USE, "a tool's result holds a call, a result or reasoning")
+            raise UnsupportedByApiError(Capability.TOOL_USE, "a tool's result holds a call, a result or reasoning")
     value = values[0] if len(values) == 1 else values
     told: Body = {**_identified(part.tool_use_id), "name": name, "response": {_outcome(part): value}}
     return {"functionResponse": {**told, "parts": media} if media else told}
@@ -280,7 +280,7 @@ NAME: Final = "gemini API"
 BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
 KEY_HEADER: Final = "x-goog-api-key"
 
-GIVES: Final[Mapping[str, str]] = MappingProxyType(
+SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         Capability.STREAMING: "native",
         "reasoning_history": "native",
@@ -296,7 +296,7 @@ GIVES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 
-LACKS: Final[Mapping[str, str]] = MappingProxyType(
+UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         Capability.LOGPROBS: "answers have no place for the probabilities that the Gemini API tells",
         Capability.CACHE_CONTROL: "the Gemini API caches contents that were made beforehand, not parts of a request",
@@ -342,41 +342,41 @@ class Gemini:
         return BASE_URL
 
     @property
-    def gives(self) -> Mapping[str, str]:
+    def supported(self) -> Mapping[str, str]:
         """What every model has through it, or refuses in words that are understood."""
-        return GIVES
+        return SUPPORTED
 
     @property
-    def lacks(self) -> Mapping[str, str]:
+    def unsupported(self) -> Mapping[str, str]:
         """What cannot be carried through it."""
-        return LACKS
+        return UNSUPPORTED
 
     def headers(self, key: str | None) -> dict[str, str]:
         """The key has a header of its own; it is never part of an address."""
         return {} if key is None else {KEY_HEADER: key}
 
-    def ask(self, order: WorkOrder, model: str) -> Asking:
+    def request(self, order: WorkOrder, model: str) -> ApiRequest:
         """The request that carries this work."""
         method = "streamGenerateContent?alt=sse" if order.stream else "generateContent"
-        return Asking(f"/{_resource(model)}:{method}", body_of(order))
+        return ApiRequest(f"/{_resource(model)}:{method}", request_body(order))
 
-    def reading(self) -> GeminiReading:
+    def answer_reader(self) -> GeminiReader:
         """A reader for one streamed answer."""
-        return GeminiReading()
+        return GeminiReader()
 
-    def read_whole(self, body: bytes) -> Sequence[AnyPiece]:
+    def read_answer(self, body: bytes) -> Sequence[AnyPiece]:
         """The pieces of an answer that came at once."""
-        return read_whole(body)
+        return read_answer(body)
 
-    def explain(self, status: int, body: bytes) -> Explained:
+    def read_error(self, status: int, body: bytes) -> FailureReport:
         """What an answer that is not 200 says went wrong."""
-        return explain(status, body)
+        return read_error(status, body)
 
-    def look(self, model: str) -> Asking:
+    def discovery_request(self, model: str) -> ApiRequest:
         """The model's own description."""
-        return Asking(f"/{_resource(model)}", method="GET")
+        return ApiRequest(f"/{_resource(model)}", method="GET")
 
-    def discovered(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - one model is described, the one asked for
+    def read_discovery(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - one model is described, the one asked for
         """What the description says the model can do.
 
         A description that has other ways of sampling and no `topK` says that the model takes none. That it thinks is
@@ -385,7 +385,7 @@ class Gemini:
         try:
             told = _described.decode(body)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise Broken("the description of the model cannot be read") from None
+            raise MalformedAnswerError("the description of the model cannot be read") from None
         return {name: Evidence(level, NAME) for name, level in _levels(told).items()}
 
 

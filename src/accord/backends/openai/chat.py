@@ -11,10 +11,10 @@ from typing import Any, Final, Literal, assert_never, cast
 from urllib.parse import urlsplit
 
 from accord.backends.evidence import Layer
-from accord.backends.failure import Explained
-from accord.backends.model_api import Asking, CannotCarry, Reading, document_text, link_text
-from accord.backends.openai.chat_answer import ChatReading, read_whole
-from accord.backends.openai.endpoint import discovered, explain, look
+from accord.backends.failure import FailureReport
+from accord.backends.model_api import AnswerReader, ApiRequest, UnsupportedByApiError, document_text, link_text
+from accord.backends.openai.chat_answer import ChatReader, read_answer
+from accord.backends.openai.endpoint import discovery_request, read_discovery, read_error
 from accord.backends.openai.parts import (
     SOUNDS,
     allows_strict,
@@ -51,7 +51,7 @@ AZURE_HOSTS: Final = ".openai.azure.com"
 MAX_STOPS: Final = 4
 MaxTokensField = Literal["max_completion_tokens", "max_tokens"]
 
-GIVES: Final[Mapping[str, str | SupportLevel]] = MappingProxyType(
+SUPPORTED: Final[Mapping[str, str | SupportLevel]] = MappingProxyType(
     {
         "streaming": "native",
         "system_message": "native",
@@ -65,7 +65,7 @@ GIVES: Final[Mapping[str, str | SupportLevel]] = MappingProxyType(
         "seed_determinism": SupportLevel.limited("the seed is taken, and answers mostly repeat: no more is promised"),
     }
 )
-LACKS: Final[Mapping[str, str]] = MappingProxyType(
+UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "file_input": "it takes no files other than PDF",
         "tool_result_media": "what tools give is text only",
@@ -106,9 +106,11 @@ class OpenAiChat:
     ) -> None:
         self.name: Final = "openai chat API"
         self.base_url: Final = BASE_URL
-        self.gives: Final[Mapping[str, str | SupportLevel]] = {**GIVES, "top_k": "native"} if top_k else GIVES
-        self.lacks: Final[Mapping[str, str]] = {
-            **LACKS,
+        self.supported: Final[Mapping[str, str | SupportLevel]] = (
+            {**SUPPORTED, "top_k": "native"} if top_k else SUPPORTED
+        )
+        self.unsupported: Final[Mapping[str, str]] = {
+            **UNSUPPORTED,
             **({} if top_k else {"top_k": NO_TOP_K}),
             **({} if reasoning_field else {"reasoning_history": NO_REASONING}),
         }
@@ -132,7 +134,7 @@ class OpenAiChat:
         """The key, if there is one: servers at home need none."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
-    def ask(self, order: WorkOrder, model: str) -> Asking:
+    def request(self, order: WorkOrder, model: str) -> ApiRequest:
         """The request that carries this work."""
         messages = [said for message in order.conversation.messages for said in self._messages(message)]
         body: dict[str, Any] = {"model": model, "messages": messages, "stream": order.stream}
@@ -146,37 +148,39 @@ class OpenAiChat:
             body["response_format"] = {"type": "json_object"}
         if order.stop_sequences:
             body["stop"] = self._stops(order.stop_sequences)
-        body = with_parameters(body, order, self._fields, self.lacks)
+        body = with_parameters(body, order, self._fields, self.unsupported)
         if (count := order.parameters.get("logprobs")) is not None and not isinstance(count, bool):
             # How many likely tokens to tell of each; the API wants the question and the number apart.
             body |= {"logprobs": True, "top_logprobs": count}
         if order.thinking:
             body.setdefault("reasoning_effort", self._effort)
-        return Asking("/chat/completions", body)
+        return ApiRequest("/chat/completions", body)
 
-    def reading(self) -> Reading:
+    def answer_reader(self) -> AnswerReader:
         """A reader for one streamed answer."""
-        return ChatReading()
+        return ChatReader()
 
-    def read_whole(self, body: bytes) -> Sequence[AnyPiece]:
+    def read_answer(self, body: bytes) -> Sequence[AnyPiece]:
         """The pieces of an answer that came at once."""
-        return read_whole(body)
+        return read_answer(body)
 
-    def explain(self, status: int, body: bytes) -> Explained:
+    def read_error(self, status: int, body: bytes) -> FailureReport:
         """What an answer that is not 200 says went wrong."""
-        return explain(status, body)
+        return read_error(status, body)
 
-    def look(self, model: str) -> Asking:
+    def discovery_request(self, model: str) -> ApiRequest:
         """The list of models, or what Ollama says of this one."""
-        return look(model, ollama=self._ollama)
+        return discovery_request(model, ollama=self._ollama)
 
-    def discovered(self, body: bytes, model: str) -> Layer:
+    def read_discovery(self, body: bytes, model: str) -> Layer:
         """What that tells of the model."""
-        return discovered(body, model)
+        return read_discovery(body, model)
 
     def _stops(self, texts: list[str]) -> list[str]:
         if self._max_stops is not None and len(texts) > self._max_stops:
-            raise CannotCarry("stop_sequences", f"it takes at most {self._max_stops} texts to stop at", always=False)
+            raise UnsupportedByApiError(
+                "stop_sequences", f"it takes at most {self._max_stops} texts to stop at", always=False
+            )
         return list(texts)
 
     def _messages(self, message: ConversationMessage) -> Iterator[dict[str, Any]]:
@@ -253,7 +257,7 @@ def _text(part: AnyPart, speaker: str) -> str:
             return link_text(part)
         case ImagePart() | AudioPart() | ResourcePart():
             if speaker == "a tool":
-                raise CannotCarry("tool_result_media", LACKS["tool_result_media"])
+                raise UnsupportedByApiError("tool_result_media", UNSUPPORTED["tool_result_media"])
             raise misplaced(part, capability_for_part(part) or "", speaker)
         case ToolUsePart() | ToolResultPart():
             raise misplaced(part, "tool_use", speaker)
@@ -266,7 +270,7 @@ def _text(part: AnyPart, speaker: str) -> str:
 def _sound(part: AudioPart) -> str:
     kind = SOUNDS.get(part.media_type.partition(";")[0].strip().lower())
     if kind is None:
-        raise CannotCarry("audio", "it takes sound as WAV and MP3 only", always=False)
+        raise UnsupportedByApiError("audio", "it takes sound as WAV and MP3 only", always=False)
     return kind
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 import msgspec
 from msgspec import Struct
 
-from accord.backends.model_api import Broken, Told
+from accord.backends.model_api import MalformedAnswerError, ReportedError
 from accord.backends.openai.endpoint import explained_by
 from accord.backends.openai.parts import arguments_of
 from accord.core.sse import ServerEvent
@@ -121,13 +121,13 @@ class _Calling:
 
     def piece(self, *, is_cut: bool) -> ToolCallPiece:
         if not self.name:
-            raise Broken("a call names no tool")
+            raise MalformedAnswerError("a call names no tool")
         given = arguments_of("".join(self.arguments), is_cut=is_cut)
         named = self.id or f"call_{uuid4().hex}"
         return ToolCallPiece.trusted(id=named, name=self.name, input=given, signature=self.signature)
 
 
-class ChatReading:
+class ChatReader:
     """One answer while it is read."""
 
     __slots__ = ("_by_index", "_calls", "_finished", "_has_refused", "_stopped_at_text", "_tokens", "_usage")
@@ -149,9 +149,9 @@ class ChatReading:
         try:
             chunk = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Broken("an event is not what the API says") from None
+            raise MalformedAnswerError("an event is not what the API says") from None
         if chunk.error or event.name == "error":
-            raise Told(explained_by(chunk.error or _untyped(data)))
+            raise ReportedError(explained_by(chunk.error or _untyped(data)))
         if chunk.usage is not None:
             self._usage = chunk.usage
         return self._taken(chunk.choices) if chunk.choices else ()
@@ -159,14 +159,14 @@ class ChatReading:
     def finish(self) -> Sequence[AnyPiece]:
         """The end, if the answer said that it is complete."""
         if self._finished is None:
-            raise Broken("the stream ended before the answer did")
+            raise MalformedAnswerError("the stream ended before the answer did")
         return self._end()
 
     def whole(self, body: bytes) -> Sequence[AnyPiece]:
         """The pieces of an answer that came at once."""
         pieces = self.feed(ServerEvent(body))
         if self._finished is None and not pieces and not self._calls:
-            raise Broken("there is no answer in it")
+            raise MalformedAnswerError("there is no answer in it")
         return [*pieces, *self._end()]
 
     def _taken(self, choices: Sequence[_Choice]) -> Sequence[AnyPiece]:
@@ -231,9 +231,9 @@ class ChatReading:
         return "stop_sequence" if reason == "end_turn" and self._stopped_at_text else reason
 
 
-def read_whole(body: bytes) -> Sequence[AnyPiece]:
+def read_answer(body: bytes) -> Sequence[AnyPiece]:
     """The pieces of an answer that came at once."""
-    return ChatReading().whole(body)
+    return ChatReader().whole(body)
 
 
 def _is_another(current: _Calling, piece: _Call) -> bool:

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from accord.backends.evidence import Evidence, Layer
-from accord.backends.failure import Explained, Failure, failure_by_status
-from accord.backends.model_api import Asking, Broken
+from accord.backends.failure import Failure, FailureReport, failure_by_status
+from accord.backends.model_api import ApiRequest, MalformedAnswerError
 from accord.wire.manifest import SupportLevel
 
 # What OpenAI-compatible endpoints say when they fail, as words of the one table.
@@ -107,16 +107,16 @@ _NEVER_BY_SENTENCE: Final = frozenset({401, 403, 429})
 """What these mean does not depend on the sentence."""
 
 
-def explain(status: int, body: bytes) -> Explained:
+def read_error(status: int, body: bytes) -> FailureReport:
     """What this answer, which is not 200, says went wrong."""
     try:
         told = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Explained(failure_by_status(status), status=status)
+        return FailureReport(failure_by_status(status), status=status)
     return explained_by(told, status)
 
 
-def explained_by(told: Any, status: int | None = None) -> Explained:
+def explained_by(told: Any, status: int | None = None) -> FailureReport:
     """What an error says, as it stands in a body or in the middle of a stream."""
     error = _error(told)
     message, param = _text(error.get("message")), _text(error.get("param"))
@@ -125,7 +125,7 @@ def explained_by(told: Any, status: int | None = None) -> Explained:
     failure, refused = _judged(names, message or "", status or _number(error.get("code")))
     if failure is Failure.UNSUPPORTED and refused is None:
         refused = _refused(param or "", message or "")
-    return Explained(failure, refused, short, message, status=status)
+    return FailureReport(failure, refused, short, message, status=status)
 
 
 def _judged(names: list[str], message: str, status: int | None) -> tuple[Failure, str | None]:
@@ -224,19 +224,19 @@ class _Told(Struct):
 _decode: Final = msgspec.json.Decoder(_Told).decode
 
 
-def look(model: str, *, ollama: bool = False) -> Asking:
+def discovery_request(model: str, *, ollama: bool = False) -> ApiRequest:
     """The question that costs nothing."""
     if ollama:
-        return Asking("/api/show", {"model": model}, at_root=True)
-    return Asking("/models", method="GET")
+        return ApiRequest("/api/show", {"model": model}, at_root=True)
+    return ApiRequest("/models", method="GET")
 
 
-def discovered(body: bytes, model: str) -> Layer:
+def read_discovery(body: bytes, model: str) -> Layer:
     """What the answer tells of the model."""
     try:
         told = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Broken("the list of models cannot be read") from None
+        raise MalformedAnswerError("the list of models cannot be read") from None
     if told.capabilities is not None:
         return _layer(told.capabilities, OLLAMA, "Ollama's account of the model")
     entry = next((entry for entry in told.data or () if entry.id == model), None)

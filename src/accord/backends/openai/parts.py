@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from accord.backends.model_api import Broken, CannotCarry
+from accord.backends.model_api import MalformedAnswerError, UnsupportedByApiError
 from accord.core.work.derive import PARAMETERS, PDF
 from accord.wire.conversation import MessagePart, ResourcePart, ToolResultPart
 from accord.wire.message import MAX_DEPTH
@@ -59,7 +59,7 @@ def file_name(part: ResourcePart) -> str:
 def pdf_url(part: ResourcePart) -> str:
     """The contents of a PDF; files of other kinds have no place."""
     if part.media_type != PDF:
-        raise CannotCarry("file_input", "it takes no files other than PDF")
+        raise UnsupportedByApiError("file_input", "it takes no files other than PDF")
     return data_url(PDF, part.data or "")
 
 
@@ -77,7 +77,7 @@ def arguments_of(text: str, *, is_cut: bool = False) -> Any:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
     told = "its length was limited in the middle of a call" if is_cut else "the arguments of a call are not JSON"
-    raise Broken(told)
+    raise MalformedAnswerError(told)
 
 
 def _checked(value: Any, depth: int = 0) -> Any:
@@ -150,10 +150,10 @@ def with_parameters(
     for name, value in order.parameters.items():
         capability = PARAMETERS.get(name)
         if capability is not None and capability in lacks:
-            raise CannotCarry(capability, lacks[capability])
+            raise UnsupportedByApiError(capability, lacks[capability])
         field = name if capability is None else fields[name]
         if field in body:
-            raise CannotCarry(capability or name, f"the work itself sets {_shown(field)}", always=False)
+            raise UnsupportedByApiError(capability or name, f"the work itself sets {_shown(field)}", always=False)
         body[field] = value
     return body
 
@@ -162,6 +162,6 @@ def _shown(field: str) -> str:
     return field if field.isidentifier() else "this field"
 
 
-def misplaced(part: MessagePart, capability: str, role: str) -> CannotCarry:
+def misplaced(part: MessagePart, capability: str, role: str) -> UnsupportedByApiError:
     """What is to be said of a part that this role has no place for."""
-    return CannotCarry(capability, f"it takes no {part.type} from {role}", always=False)
+    return UnsupportedByApiError(capability, f"it takes no {part.type} from {role}", always=False)

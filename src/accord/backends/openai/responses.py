@@ -8,11 +8,19 @@ import msgspec
 from msgspec import Struct
 
 from accord.backends.evidence import Layer
-from accord.backends.failure import Explained
-from accord.backends.model_api import Asking, Broken, CannotCarry, Reading, Told, document_text, link_text
+from accord.backends.failure import FailureReport
+from accord.backends.model_api import (
+    AnswerReader,
+    ApiRequest,
+    MalformedAnswerError,
+    ReportedError,
+    UnsupportedByApiError,
+    document_text,
+    link_text,
+)
 from accord.backends.openai.chat import BASE_URL
 from accord.backends.openai.chat_answer import DONE
-from accord.backends.openai.endpoint import discovered, explain, explained_by, look
+from accord.backends.openai.endpoint import discovery_request, explained_by, read_discovery, read_error
 from accord.backends.openai.parts import (
     allows_strict,
     arguments_of,
@@ -112,7 +120,7 @@ _decode: Final = msgspec.json.Decoder(_Event).decode
 _decode_whole: Final = msgspec.json.Decoder(_Response).decode
 
 
-class ResponsesReading:
+class ResponsesReader:
     """One answer while it is read."""
 
     __slots__ = ("_has_called", "_has_refused", "_has_spoken", "_has_thought", "_told")
@@ -132,24 +140,24 @@ class ResponsesReading:
         try:
             told = _decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise Broken("an event is not what the API says") from None
+            raise MalformedAnswerError("an event is not what the API says") from None
         if told.type == TEXT_DELTA:
             self._has_spoken = True
             return (TextPiece(text=told.delta),) if told.delta and isinstance(told.delta, str) else ()
         if told.type == "error" or told.error or event.name == "error":
-            raise Told(explained_by(msgspec.json.decode(data)))
+            raise ReportedError(explained_by(msgspec.json.decode(data)))
         return self._rarer(told)
 
     def finish(self) -> Sequence[AnyPiece]:
         """Nothing: an answer that is complete has said so."""
-        raise Broken("the stream ended before the answer did")
+        raise MalformedAnswerError("the stream ended before the answer did")
 
     def ended(self, response: _Response) -> Sequence[AnyPiece]:
         """The end of an answer, with all that was not told before."""
         if response.error or response.status in ("failed", "cancelled"):
-            raise Told(explained_by(response.error))
+            raise ReportedError(explained_by(response.error))
         if response.status not in ENDED:
-            raise Broken("the answer is not complete")
+            raise MalformedAnswerError("the answer is not complete")
         pieces = [piece for item in response.output or () for piece in self._untold(item)]
         return [*pieces, EndPiece.trusted(reason=self._reason(response), usage=_neutral(response.usage))]
 
@@ -188,7 +196,7 @@ class ResponsesReading:
 
     def _call(self, item: _Item) -> ToolCallPiece:
         if not item.name or not item.call_id:
-            raise Broken("a call has no name or no id")
+            raise MalformedAnswerError("a call has no name or no id")
         self._has_called = True
         self._told.add(item.call_id)
         given = arguments_of(item.arguments or "", is_cut=item.status == "incomplete")
@@ -225,13 +233,13 @@ class ResponsesReading:
         return "tool_use" if self._has_called else "end_turn"
 
 
-def read_whole(body: bytes) -> Sequence[AnyPiece]:
+def read_answer(body: bytes) -> Sequence[AnyPiece]:
     """The pieces of an answer that came at once."""
     try:
         response = _decode_whole(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise Broken("it is not what the API says") from None
-    return ResponsesReading().ended(response)
+        raise MalformedAnswerError("it is not what the API says") from None
+    return ResponsesReader().ended(response)
 
 
 def _neutral(usage: _Usage | None) -> dict[str, Any] | None:
@@ -252,7 +260,7 @@ def _neutral(usage: _Usage | None) -> dict[str, Any] | None:
 # conversation has such a seal: models that do not reason refuse to be asked for one. Reasoning without a seal has no
 # place here and is not sent. How an answer is read is in `responses_answer.py`.
 
-GIVES: Final[Mapping[str, str]] = MappingProxyType(
+SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "streaming": "native",
         "reasoning_history": "native",
@@ -263,7 +271,7 @@ GIVES: Final[Mapping[str, str]] = MappingProxyType(
         "tool_result_media": "native",
     }
 )
-LACKS: Final[Mapping[str, str]] = MappingProxyType(
+UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "audio": "it takes no sound",
         "file_input": "it takes no files other than PDF",
@@ -288,23 +296,23 @@ class OpenAiResponses:
     def __init__(self, *, effort: str = "medium", summary: str | None = "auto") -> None:
         self.name: Final = "openai responses API"
         self.base_url: Final = BASE_URL
-        self.gives: Final = GIVES
-        self.lacks: Final = LACKS
+        self.supported: Final = SUPPORTED
+        self.unsupported: Final = UNSUPPORTED
         self._reasoning: Final = {"effort": effort, **({"summary": summary} if summary else {})}
 
     def headers(self, key: str | None) -> dict[str, str]:
         """The key, if there is one."""
         return {"authorization": f"Bearer {key}"} if key else {}
 
-    def ask(self, order: WorkOrder, model: str) -> Asking:
+    def request(self, order: WorkOrder, model: str) -> ApiRequest:
         """The request that carries this work."""
         if order.stop_sequences:
-            raise CannotCarry("stop_sequences", LACKS["stop_sequences"])
+            raise UnsupportedByApiError("stop_sequences", UNSUPPORTED["stop_sequences"])
         items = [item for message in order.conversation.messages for item in _items(message)]
         body: dict[str, Any] = {"model": model, "input": items, "stream": order.stream}
         if order.tools:
             body["tools"] = [_tool(tool) for tool in order.tools]
-        body = with_parameters(body, order, FIELDS, LACKS)
+        body = with_parameters(body, order, FIELDS, UNSUPPORTED)
         if (wanted := _format(order)) is not None:
             body["text"] = _with_format(body.get("text", {}), wanted)
         if order.thinking:
@@ -312,27 +320,27 @@ class OpenAiResponses:
         if order.thinking or any(item["type"] == "reasoning" for item in items):
             body.setdefault("include", [SEALS])
         body.setdefault("store", False)
-        return Asking("/responses", body)
+        return ApiRequest("/responses", body)
 
-    def reading(self) -> Reading:
+    def answer_reader(self) -> AnswerReader:
         """A reader for one streamed answer."""
-        return ResponsesReading()
+        return ResponsesReader()
 
-    def read_whole(self, body: bytes) -> Sequence[AnyPiece]:
+    def read_answer(self, body: bytes) -> Sequence[AnyPiece]:
         """The pieces of an answer that came at once."""
-        return read_whole(body)
+        return read_answer(body)
 
-    def explain(self, status: int, body: bytes) -> Explained:
+    def read_error(self, status: int, body: bytes) -> FailureReport:
         """What an answer that is not 200 says went wrong."""
-        return explain(status, body)
+        return read_error(status, body)
 
-    def look(self, model: str) -> Asking:
+    def discovery_request(self, model: str) -> ApiRequest:
         """The list of models."""
-        return look(model)
+        return discovery_request(model)
 
-    def discovered(self, body: bytes, model: str) -> Layer:
+    def read_discovery(self, body: bytes, model: str) -> Layer:
         """What that tells of the model."""
-        return discovered(body, model)
+        return read_discovery(body, model)
 
 
 def _items(message: ConversationMessage) -> Iterator[dict[str, Any]]:
@@ -403,8 +411,8 @@ def _check_place(part: AnyPart, role: Role) -> None:
     needed = capability_for_part(part)
     if needed is None:
         return
-    if needed in LACKS:
-        raise CannotCarry(needed, LACKS[needed])
+    if needed in UNSUPPORTED:
+        raise UnsupportedByApiError(needed, UNSUPPORTED[needed])
     if role in (Role.ASSISTANT, Role.SYSTEM):
         raise misplaced(part, needed, f"the {role}")
 
@@ -427,5 +435,5 @@ def _format(order: WorkOrder) -> dict[str, Any] | None:
 def _with_format(text: Any, wanted: Mapping[str, Any]) -> dict[str, Any]:
     """The operator's own words on text, with the format that the work asks for."""
     if not isinstance(text, dict) or "format" in text:
-        raise CannotCarry("text", "the work itself sets text.format", always=False)
+        raise UnsupportedByApiError("text", "the work itself sets text.format", always=False)
     return {**cast("dict[str, Any]", text), "format": wanted}
