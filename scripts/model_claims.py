@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias, cast
 
-from accord.backends.facts.mapping import NOT_CHAT, ROUTE, ROUTED, RULES, TEXT_MODES, Rule, provider_name
-from accord.backends.facts.snapshot import Dispute, Fact, Level, ModelFacts, Source
+from accord.backends.facts.mapping import NOT_CHAT, ROUTE, ROUTED, RULES, TEXT_MODES, FieldRule, provider_name
+from accord.backends.facts.snapshot import Dispute, Fact, FactSource, Level, ModelFacts
 
 Entry: TypeAlias = Mapping[str, object]
 
@@ -30,10 +30,10 @@ class Claim:
     model: str
     capability: str
     level: Level
-    source: Source
+    source: FactSource
 
 
-def family(source: Source) -> str:
+def family(source: FactSource) -> str:
     """Which set of rules reads a source: LangChain's many packages are one family."""
     return "langchain" if source.name.startswith("langchain-") else source.name
 
@@ -43,7 +43,7 @@ def table(value: object) -> Entry:
     return cast("Entry", value) if isinstance(value, Mapping) else {}
 
 
-def read_litellm(data: Entry, source: Source) -> Iterator[Claim]:
+def read_litellm(data: Entry, source: FactSource) -> Iterator[Claim]:
     """The claims in LiteLLM's table of models."""
     for key, value in data.items():
         entry = table(value)
@@ -52,7 +52,7 @@ def read_litellm(data: Entry, source: Source) -> Iterator[Claim]:
             yield from _claims(provider, _litellm_model(key, provider), entry, source)
 
 
-def read_models_dev(data: Entry, source: Source) -> Iterator[Claim]:
+def read_models_dev(data: Entry, source: FactSource) -> Iterator[Claim]:
     """The claims in models.dev's tree of providers and models."""
     for provider, value in data.items():
         for model, raw in table(table(value).get("models")).items():
@@ -61,7 +61,7 @@ def read_models_dev(data: Entry, source: Source) -> Iterator[Claim]:
                 yield from _claims(provider_name(provider), model, entry, source)
 
 
-def read_langchain(profiles: Entry, overrides: Entry, provider: str, source: Source) -> Iterator[Claim]:
+def read_langchain(profiles: Entry, overrides: Entry, provider: str, source: FactSource) -> Iterator[Claim]:
     """The claims in one LangChain package.
 
     An override that LangChain lays over a whole provider says something about an API, not about a model,
@@ -106,7 +106,7 @@ def _fact(claim: Claim) -> Fact:
     return Fact(claim.level, claim.source.label, claim.source.date)
 
 
-def _claims(provider: str, model: str, entry: Entry, source: Source) -> Iterator[Claim]:
+def _claims(provider: str, model: str, entry: Entry, source: FactSource) -> Iterator[Claim]:
     if NOT_CHAT.search(model):
         return
     answered: set[str] = set()
@@ -117,7 +117,7 @@ def _claims(provider: str, model: str, entry: Entry, source: Source) -> Iterator
             yield Claim(provider, model, rule.capability, level, source)
 
 
-def _answer(entry: Entry, rule: Rule) -> Level | None:
+def _answer(entry: Entry, rule: FieldRule) -> Level | None:
     value = _field(entry, rule.field)
     said = _contains(value, rule.item) if rule.item is not None else value
     if not isinstance(said, bool) or (rule.trusted == "yes" and not said) or (rule.trusted == "no" and said):

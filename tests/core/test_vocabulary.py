@@ -2,7 +2,7 @@
 
 import pytest
 
-from accord.backends.probe import questions
+from accord.backends.probe import probe_questions
 from accord.core.vocabulary import PROBED, check_name, unknown_names
 from accord.wire.capability import KNOWN_CAPABILITIES, canonical_name
 
@@ -54,4 +54,4 @@ def test_aliases_have_one_canonical_name():
 
 
 def test_a_probe_asks_what_remedies_say_that_it_asks():
-    assert [question.capability for question in questions({})] == [*PROBED]
+    assert [question.capability for question in probe_questions({})] == [*PROBED]

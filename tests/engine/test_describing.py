@@ -1,7 +1,7 @@
 """Images that a backend cannot see are described to it by one that can, if the operator says so."""
 
 from accord.agent import Agent
-from accord.backends.scripted import Fault, ScriptedBackend
+from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.core.work.emulation.choose import EmulationSettings, preset_config
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, RunningTurn
@@ -32,7 +32,7 @@ def test_an_image_is_described_to_a_blind_backend_by_one_that_sees_if_the_operat
 
 
 def test_a_describer_that_fails_costs_the_description_and_not_the_turn():
-    running, blind = describing(ScriptedBackend("seer", [[Fault("overloaded")]], {"image_input": "native"}))
+    running, blind = describing(ScriptedBackend("seer", [[ScriptedFault("overloaded")]], {"image_input": "native"}))
     assert said(played(running)) == "A cat, you say."
     record = running.work[0].emulation
     assert record is not None
@@ -42,7 +42,10 @@ def test_a_describer_that_fails_costs_the_description_and_not_the_turn():
 
 def test_images_are_shown_once_however_many_backends_fail_before_one_answers():
     seer = ScriptedBackend("seer", [["A black cat."]], {"image_input": "native"})
-    first, second = ScriptedBackend("first", [[Fault("gone")]], STREAMS), ScriptedBackend("second", [["Ok."]], STREAMS)
+    first, second = (
+        ScriptedBackend("first", [[ScriptedFault("gone")]], STREAMS),
+        ScriptedBackend("second", [["Ok."]], STREAMS),
+    )
     settings = EmulationSettings(describe_images_with="seer")
     config = PlanConfig(emulation=preset_config(["image_input"]))
     dispatcher = Dispatcher([first, second, seer], config=config, settings=settings)

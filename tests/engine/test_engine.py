@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from accord.agent import Turn, UserFacingError, Yielded
-from accord.backends.scripted import Fault, Pause, ScriptedBackend
+from accord.backends.scripted import Pause, ScriptedBackend, ScriptedFault
 from accord.core.work.emulation.choose import preset_config
 from accord.engine import TimeLimits
 from accord.errors import AccordError, AgentError, BackendError, ErrorCode, RefusedError, TimedOutError
@@ -76,7 +76,7 @@ def test_a_web_a_terminal_and_a_voice_client_get_the_same_run_each_in_its_own_wa
 
 
 def test_a_backend_that_fails_before_its_first_piece_is_replaced_and_recorded():
-    first = ScriptedBackend("first", [[Fault("gone")]], STREAMS)
+    first = ScriptedBackend("first", [[ScriptedFault("gone")]], STREAMS)
     second = ScriptedBackend("second", [["Here."]], STREAMS)
     running = engine(relay, first, second).begin(asking())
     assert said(played(running)) == "Here."
@@ -85,7 +85,7 @@ def test_a_backend_that_fails_before_its_first_piece_is_replaced_and_recorded():
 
 
 def test_a_backend_that_fails_after_its_first_piece_ends_the_stream_and_says_if_a_retry_makes_sense():
-    first = ScriptedBackend("first", [["Begin", Fault("gone")]], STREAMS)
+    first = ScriptedBackend("first", [["Begin", ScriptedFault("gone")]], STREAMS)
     second = ScriptedBackend("second", [["never"]], STREAMS)
     packets = played(engine(relay, first, second).begin(asking()))
     assert [type(packet) for packet in packets] == [DeltaPacket, ErrorPacket, ClosePacket]
@@ -115,7 +115,9 @@ def test_a_permissive_turn_goes_on_without_and_the_backend_is_not_sent_what_it_l
 
 def test_what_an_endpoint_refuses_is_not_planned_with_again():
     picky = ScriptedBackend(
-        "picky", [[Fault("no stop", refused="stop_sequences")], ["never"]], {**STREAMS, "stop_sequences": "native"}
+        "picky",
+        [[ScriptedFault("no stop", refused="stop_sequences")], ["never"]],
+        {**STREAMS, "stop_sequences": "native"},
     )
     other = ScriptedBackend("other", [["yes"]], {**STREAMS, "stop_sequences": "emulated"})
 
@@ -329,7 +331,7 @@ def test_the_requirements_of_a_request_hold_for_what_the_agent_asks():
 
 @pytest.mark.parametrize(("retryable", "severity"), [(True, "transient"), (False, "fatal")])
 def test_a_stream_that_a_backend_broke_says_if_a_retry_makes_sense(retryable: bool, severity: str):
-    backend = ScriptedBackend("a", [["so far", Fault("gone", retryable=retryable)]], STREAMS)
+    backend = ScriptedBackend("a", [["so far", ScriptedFault("gone", retryable=retryable)]], STREAMS)
     assert played(engine(relay, backend).begin(asking()))[-2].p.severity == severity
 
 

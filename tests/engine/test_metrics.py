@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
-from accord.backends.scripted import Fault, ScriptedBackend
+from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.core.work.emulation.choose import preset_config
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, Sessions
@@ -80,8 +80,8 @@ def test_the_backend_that_answered_is_named(tmp_path: Path):
 
 def test_backends_that_failed_before_are_named_in_order(tmp_path: Path):
     backends = [
-        ScriptedBackend("a", [[Fault("gone")]], STREAMS),
-        ScriptedBackend("b", [[Fault("gone, too")]], STREAMS),
+        ScriptedBackend("a", [[ScriptedFault("gone")]], STREAMS),
+        ScriptedBackend("b", [[ScriptedFault("gone, too")]], STREAMS),
         ScriptedBackend("c", [["Hello"]], STREAMS),
     ]
     failed = [{"backend": "a", "code": "backend_failed"}, {"backend": "b", "code": "backend_failed"}]
@@ -91,7 +91,7 @@ def test_backends_that_failed_before_are_named_in_order(tmp_path: Path):
 def test_emulations_say_who_performs_them_and_are_those_of_the_backend_that_answered(tmp_path: Path):
     able = {**STREAMS, "extended_thinking": "native", "tool_bash": "native"}
     backends = [
-        ScriptedBackend("able", [[Fault("gone")]], able),
+        ScriptedBackend("able", [[ScriptedFault("gone")]], able),
         ScriptedBackend("limited", [["Hello"]], {**STREAMS, "tool_bash": SANDBOX}),
     ]
     (work,) = work_of(tmp_path, request(**requiring("extended_thinking", "tool_bash")), *backends)
@@ -127,7 +127,9 @@ def test_what_a_manifest_is_silent_about_is_named_as_tried(tmp_path: Path):
     assert work == {"backend": "a", "tried": ["logprobs"]}
 
 
-@pytest.mark.parametrize("script", [[Fault("gone")], ["so far", Fault("gone")]], ids=["at once", "in the middle"])
+@pytest.mark.parametrize(
+    "script", [[ScriptedFault("gone")], ["so far", ScriptedFault("gone")]], ids=["at once", "in the middle"]
+)
 def test_a_question_that_nobody_answered_names_no_backend(tmp_path: Path, script: list[Any]):
     backend = ScriptedBackend("a", [script, ["Hello"]], STREAMS)
     first, second = work_of(tmp_path, request(), backend, run=careful)

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
-from accord.backends.scripted import Fault, Pause, ScriptedBackend
+from accord.backends.scripted import Pause, ScriptedBackend, ScriptedFault
 from accord.core.receipt import verify
 from accord.engine import Dispatcher, Engine, LiveTurn, Sessions
 from accord.engine.live import AHEAD
@@ -165,7 +165,7 @@ def test_what_a_client_declared_lasts_for_the_session(store: SessionStore):
 
 
 def test_a_failed_turn_is_kept_with_its_reason(store: SessionStore):
-    made, _ = sessions(store, "so far", Fault("gone"))
+    made, _ = sessions(store, "so far", ScriptedFault("gone"))
 
     async def run() -> None:
         kept = await read(made, request())

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripts.model_claims import Claim, read_langchain, read_litellm, read_models_dev, settle
 
-from accord.backends.facts import Catalogue, Level, Source
+from accord.backends.facts import Catalogue, FactSource, Level
 from accord.backends.facts.mapping import PROVIDERS, provider_name
 from accord.backends.facts.snapshot import write
 
 
-def source(name: str, date: str = "2026-01-01") -> Source:
-    return Source(name, "1.0", date, "build stamp", "MIT", "Copyright (c) 2026 Nobody")
+def source(name: str, date: str = "2026-01-01") -> FactSource:
+    return FactSource(name, "1.0", date, "build stamp", "MIT", "Copyright (c) 2026 Nobody")
 
 
 def said(claims: Iterable[Claim]) -> dict[str, str]:
@@ -176,7 +176,7 @@ NO: Final = "unsupported"
     ],
 )
 def test_of_two_contradicting_sources_the_better_is_kept_and_the_other_recorded(
-    first: tuple[Source, Level], second: tuple[Source, Level], kept: Source
+    first: tuple[FactSource, Level], second: tuple[FactSource, Level], kept: FactSource
 ):
     claims = [Claim("p", "m", "audio", level, who) for who, level in (first, second)]
     (model,) = settle(claims)

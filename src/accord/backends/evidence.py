@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from accord.backends.facts import Catalogue, ModelFacts, Unfound, find
+from accord.backends.facts import Catalogue, ModelFacts, UnknownModel, find
 from accord.config import BackendConfig, LoadedConfig
 from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import UsageError
@@ -77,7 +77,7 @@ def read_evidence(given: str, snapshot: str | None) -> dict[str, Evidence]:
     if given.endswith(".json"):
         raise UsageError(f"{given}: No such file; expected the file of a manifest or a probe, or the name of a model")
     found = read_catalogue(snapshot).find(given) if snapshot else find(given)
-    if isinstance(found, Unfound):
+    if isinstance(found, UnknownModel):
         raise UsageError(found.message if found.ambiguous else f"{found.message}; there is no such file, either")
     return gather(from_facts(found))
 
@@ -129,7 +129,7 @@ def configured_evidence(config: BackendConfig, loaded: LoadedConfig) -> BackendE
             model = json.dumps(record.model, ensure_ascii=False)
             warnings.append(f"{place}{config.probed} is a probe of {model}, so it is not used; probe this model")
     found = _model_facts(config)
-    if not isinstance(found, Unfound):
+    if not isinstance(found, UnknownModel):
         return BackendEvidence(declared, probed, found, tuple(warnings))
     if not probed:
         warnings.append(f"{place}{found.message}; its capabilities are unknown until `accord backends probe` runs")
@@ -137,11 +137,11 @@ def configured_evidence(config: BackendConfig, loaded: LoadedConfig) -> BackendE
     return BackendEvidence(declared, probed, {}, tuple(warnings), unknown_model)
 
 
-def _model_facts(config: BackendConfig) -> Layer | Unfound:
+def _model_facts(config: BackendConfig) -> Layer | UnknownModel:
     if config.manifest != BackendConfig.FACTS or config.model is None:
         return {}
     found = find(config.model)
-    if isinstance(found, Unfound):  # several providers may have it, of which the backend's kind names one
+    if isinstance(found, UnknownModel):  # several providers may have it, of which the backend's kind names one
         of_kind = find(f"{config.kind}/{config.model}")
-        return found if isinstance(of_kind, Unfound) else from_facts(of_kind)
+        return found if isinstance(of_kind, UnknownModel) else from_facts(of_kind)
     return from_facts(found)

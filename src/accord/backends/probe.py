@@ -1,7 +1,7 @@
-"""Finds out what a model can do by asking it: which small questions are put, and what an answer shows. Pure.
+"""The questions that `accord backends probe` sends to a model, and the verdicts on its answers. Pure.
 
-An endpoint may take what it is given and overlook it, so a question is put such that a right answer could not have
-been given without. What an answer does not show is said not to be known: a weak model's mistake is no evidence.
+An endpoint may accept a field and ignore it, so each question has a right answer that is impossible without the
+capability. An answer that shows neither is inconclusive: a weak model's mistake is no evidence.
 """
 
 import base64
@@ -35,58 +35,58 @@ SCHEMA: Final[Mapping[str, Any]] = {
 }
 
 
-class Finding(StrEnum):
-    """What was seen."""
+class ProbeFinding(StrEnum):
+    """What an answer shows of a capability."""
 
     WORKS = "works"
     REFUSED = "refused"
     IGNORED = "accepted but ignored"
-    UNTOLD = "cannot be told"
+    INCONCLUSIVE = "cannot be told"
 
 
-LEVELS: Final[Mapping[Finding, SupportLevel]] = {
-    Finding.WORKS: SupportLevel.NATIVE,
-    Finding.REFUSED: SupportLevel.UNSUPPORTED,
-    Finding.IGNORED: SupportLevel.UNSUPPORTED,
+LEVELS: Final[Mapping[ProbeFinding, SupportLevel]] = {
+    ProbeFinding.WORKS: SupportLevel.NATIVE,
+    ProbeFinding.REFUSED: SupportLevel.UNSUPPORTED,
+    ProbeFinding.IGNORED: SupportLevel.UNSUPPORTED,
 }
-"""What each finding says of a capability; what cannot be told says nothing."""
+"""The level that each finding is evidence of; an inconclusive one is evidence of nothing."""
 
-NO: Final = frozenset({Failure.UNSUPPORTED, Failure.BAD_REQUEST, Failure.CONTENT_REFUSED, Failure.TOO_LARGE})
-"""Failures by which an endpoint that answers otherwise says that it does not take this."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What was seen, and why nothing better can be said."""
-
-    finding: Finding
-    why: str = ""
+REFUSALS: Final = frozenset({Failure.UNSUPPORTED, Failure.BAD_REQUEST, Failure.CONTENT_REFUSED, Failure.TOO_LARGE})
+"""Failures that refuse this one question, given that the endpoint answers others."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked to learn of one capability."""
+class ProbeVerdict:
+    """A finding, and the reason if it is not `works`."""
+
+    finding: ProbeFinding
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeQuestion:
+    """A work order that tests one capability, and the function that judges its answer."""
 
     capability: str
     order: WorkOrder
-    judge: Callable[[Sequence[AnyPiece]], Verdict]
+    judge: Callable[[Sequence[AnyPiece]], ProbeVerdict]
 
-    def judged(self, pieces: Sequence[AnyPiece]) -> Verdict:
-        """What the answer shows."""
+    def verdict(self, pieces: Sequence[AnyPiece]) -> ProbeVerdict:
+        """Return what the answer shows."""
         verdict = self.judge(pieces)
-        ended = pieces[-1] if pieces else None
-        if verdict.finding is not Finding.WORKS and isinstance(ended, EndPiece) and ended.reason == "max_tokens":
-            return Verdict(Finding.UNTOLD, "the answer was cut off for its length")
+        last = pieces[-1] if pieces else None
+        if verdict.finding is not ProbeFinding.WORKS and isinstance(last, EndPiece) and last.reason == "max_tokens":
+            return _inconclusive("the answer was cut off for its length")
         return verdict
 
 
-WORKS: Final = Verdict(Finding.WORKS)
+WORKS: Final = ProbeVerdict(ProbeFinding.WORKS)
 
 
-def questions(cannot: Mapping[str, str]) -> tuple[Question, ...]:
-    """A question for each capability that a probe finds out, except for those that the API cannot carry."""
-    limits = _limits(cannot)
-    made = (
+def probe_questions(unsupported: Mapping[str, str]) -> tuple[ProbeQuestion, ...]:
+    """Return a question for each capability that a probe tests, without those that the API cannot carry."""
+    limits = _limits(unsupported)
+    all_questions = (
         _question(Capability.STREAMING, _streams, limits, "Count from 1 to 20, with spaces.", stream=True),
         _question(
             Capability.SYSTEM_MESSAGE,
@@ -158,101 +158,103 @@ def questions(cannot: Mapping[str, str]) -> tuple[Question, ...]:
             thinking=True,
         ),
     )
-    by_name = {question.capability: question for question in made}
-    return tuple(by_name[name] for name in PROBED if name not in cannot)
+    by_name = {question.capability: question for question in all_questions}
+    return tuple(by_name[name] for name in PROBED if name not in unsupported)
 
 
-def plain_question(lacks: Mapping[str, str]) -> WorkOrder:
-    """The question that any model can answer; whoever does not is asked nothing else."""
-    return _question(Capability.STREAMING, _streams, _limits(lacks), "Say hello.").order
+def first_order(unsupported: Mapping[str, str]) -> WorkOrder:
+    """Return a work order that any model can answer; a model that does not is not probed further."""
+    return _question(Capability.STREAMING, _streams, _limits(unsupported), "Say hello.").order
 
 
-def refusal_of(error: AccordError) -> Verdict:
-    """What a failure shows: an endpoint that answers otherwise and says no to this does not take it."""
-    if isinstance(error, EndpointError) and error.report.failure in NO:
-        return Verdict(Finding.REFUSED, error.message)
-    return Verdict(Finding.UNTOLD, error.message)
+def verdict_of_error(error: AccordError) -> ProbeVerdict:
+    """Return what a failed question shows, given that the endpoint answers others."""
+    if isinstance(error, EndpointError) and error.report.failure in REFUSALS:
+        return ProbeVerdict(ProbeFinding.REFUSED, error.message)
+    return _inconclusive(error.message)
 
 
-def found_by(verdicts: Mapping[str, Verdict]) -> CapabilityManifest:
-    """What is to be kept of the verdicts."""
+def manifest_of_verdicts(verdicts: Mapping[str, ProbeVerdict]) -> CapabilityManifest:
+    """Return the levels that the verdicts are evidence of."""
     return CapabilityManifest(
         {name: LEVELS[verdict.finding] for name, verdict in verdicts.items() if verdict.finding in LEVELS}
     )
 
 
-def is_news(level: SupportLevel | None, finding: Finding) -> bool:
-    """Whether what was seen differs from what is said."""
-    seen = LEVELS.get(finding)
-    return seen is not None and (level is None or (level.kind == "unsupported") is not (seen.kind == "unsupported"))
+def differs_from(level: SupportLevel | None, finding: ProbeFinding) -> bool:
+    """Whether the finding contradicts the declared level, or there is none."""
+    found = LEVELS.get(finding)
+    return found is not None and (level is None or (level.kind == "unsupported") is not (found.kind == "unsupported"))
 
 
-def _limits(lacks: Mapping[str, str]) -> dict[str, int]:
-    return {} if Capability.MAX_TOKENS in lacks else {"max_tokens": MAX_TOKENS}
+def _limits(unsupported: Mapping[str, str]) -> dict[str, int]:
+    return {} if Capability.MAX_TOKENS in unsupported else {"max_tokens": MAX_TOKENS}
 
 
 def _question(  # noqa: PLR0913 - the parts of an order
     capability: str,
-    judge: Callable[[Sequence[AnyPiece]], Verdict],
+    judge: Callable[[Sequence[AnyPiece]], ProbeVerdict],
     limits: Mapping[str, Any],
     prompt: str,
     *,
     system: str | None = None,
     parts: Sequence[Mapping[str, Any]] = (),
     **fields: Any,
-) -> Question:
-    told = [{"role": "system", "content": [{"type": "text", "text": system}]}] if system else []
-    asked = {"role": "user", "content": [{"type": "text", "text": prompt}, *parts]}
-    order = WorkOrder.model_validate(
-        {"conversation": {"messages": [*told, asked]}, "parameters": dict(limits), **fields}
-    )
-    return Question(capability, order, judge)
+) -> ProbeQuestion:
+    messages: list[Any] = [{"role": "system", "content": [{"type": "text", "text": system}]}] if system else []
+    messages.append({"role": "user", "content": [{"type": "text", "text": prompt}, *parts]})
+    order = WorkOrder.model_validate({"conversation": {"messages": messages}, "parameters": dict(limits), **fields})
+    return ProbeQuestion(capability, order, judge)
 
 
 def _text(pieces: Sequence[AnyPiece]) -> str:
     return "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
 
 
-def _streams(pieces: Sequence[AnyPiece]) -> Verdict:
+def _inconclusive(reason: str) -> ProbeVerdict:
+    return ProbeVerdict(ProbeFinding.INCONCLUSIVE, reason)
+
+
+def _streams(pieces: Sequence[AnyPiece]) -> ProbeVerdict:
     if sum(isinstance(piece, TextPiece) for piece in pieces) > 1:
         return WORKS
-    return Verdict(Finding.UNTOLD, "the answer came in one piece")
+    return _inconclusive("the answer came in one piece")
 
 
-def _says(word: str, otherwise: str) -> Callable[[Sequence[AnyPiece]], Verdict]:
-    return lambda pieces: WORKS if word in _text(pieces).lower() else Verdict(Finding.UNTOLD, otherwise)
+def _says(word: str, otherwise: str) -> Callable[[Sequence[AnyPiece]], ProbeVerdict]:
+    return lambda pieces: WORKS if word in _text(pieces).lower() else _inconclusive(otherwise)
 
 
-def _stops(pieces: Sequence[AnyPiece]) -> Verdict:
-    said = _text(pieces).lower()
-    if "four" in said:
-        return Verdict(Finding.IGNORED, "it went on after the text that it was to stop at")
-    return WORKS if "three" in said else Verdict(Finding.UNTOLD, "it did not come to the text that it was to stop at")
+def _stops(pieces: Sequence[AnyPiece]) -> ProbeVerdict:
+    text = _text(pieces).lower()
+    if "four" in text:
+        return ProbeVerdict(ProbeFinding.IGNORED, "the answer goes on after the stop sequence")
+    return WORKS if "three" in text else _inconclusive("the answer ends before the stop sequence")
 
 
-def _calls(pieces: Sequence[AnyPiece]) -> Verdict:
+def _calls(pieces: Sequence[AnyPiece]) -> ProbeVerdict:
     if any(isinstance(piece, ToolCallPiece) and piece.name == TOOL for piece in pieces):
         return WORKS
-    return Verdict(Finding.UNTOLD, "it did not call the tool, which a model may decide")
+    return _inconclusive("the model did not call the tool, which it may decide")
 
 
-def _is_json(pieces: Sequence[AnyPiece]) -> Verdict:
-    return WORKS if _value(pieces) is not None else Verdict(Finding.IGNORED, "the answer is not JSON")
+def _is_json(pieces: Sequence[AnyPiece]) -> ProbeVerdict:
+    return WORKS if _value(pieces) is not None else ProbeVerdict(ProbeFinding.IGNORED, "the answer is not JSON")
 
 
-def _fits(pieces: Sequence[AnyPiece]) -> Verdict:
+def _fits(pieces: Sequence[AnyPiece]) -> ProbeVerdict:
     value = _value(pieces)
     found: dict[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
     if [*found] == [FIELD] and type(found[FIELD]) is int:
         return WORKS
-    return Verdict(Finding.IGNORED, "the answer does not fit the schema")
+    return ProbeVerdict(ProbeFinding.IGNORED, "the answer does not fit the schema")
 
 
-def _thinks(pieces: Sequence[AnyPiece]) -> Verdict:
-    counted = [(piece.usage or {}).get("reasoning_tokens") for piece in pieces if isinstance(piece, EndPiece)]
-    if any(isinstance(piece, ThinkingPiece) for piece in pieces) or any(counted):
+def _thinks(pieces: Sequence[AnyPiece]) -> ProbeVerdict:
+    counts = [(piece.usage or {}).get("reasoning_tokens") for piece in pieces if isinstance(piece, EndPiece)]
+    if any(isinstance(piece, ThinkingPiece) for piece in pieces) or any(counts):
         return WORKS
-    return Verdict(Finding.UNTOLD, "it did not show that it thought")
+    return _inconclusive("the answer shows no thinking")
 
 
 def _value(pieces: Sequence[AnyPiece]) -> Any:
@@ -267,7 +269,7 @@ def _base64(data: bytes) -> str:
 
 
 def red_png() -> bytes:
-    """A small red square; some endpoints refuse pictures of a few pixels."""
+    """Return a small red square; some endpoints refuse images of a few pixels."""
     rows = (b"\0" + b"\xff\0\0" * SIDE) * SIDE
     chunks = (b"IHDR" + struct.pack(">IIBBBBB", SIDE, SIDE, 8, 2, 0, 0, 0), b"IDAT" + zlib.compress(rows), b"IEND")
     return b"\x89PNG\r\n\x1a\n" + b"".join(
@@ -276,7 +278,7 @@ def red_png() -> bytes:
 
 
 def small_pdf(text: str) -> bytes:
-    """A document of one page that says this."""
+    """Return a document of one page with this text."""
     drawn = f"BT /F1 24 Tf 72 700 Td ({text}) Tj ET".encode()
     objects = (
         b"<</Type/Catalog/Pages 2 0 R>>",

@@ -23,7 +23,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ScriptedFault:
     """The backend fails here."""
 
     message: str = "scripted fault"
@@ -31,7 +31,7 @@ class Fault:
     refused: str | None = None
 
 
-Step = str | AnyPiece | Pause | Fault
+Step = str | AnyPiece | Pause | ScriptedFault
 Script = Sequence[Step]
 
 
@@ -75,7 +75,7 @@ async def _perform(step: Step) -> AnyPiece | None:
         case Pause(seconds):
             await asyncio.sleep(seconds)
             return None
-        case Fault():
+        case ScriptedFault():
             raise BackendError(step.message, retryable=step.retryable, refused=step.refused)
         case _:
             return step

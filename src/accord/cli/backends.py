@@ -13,7 +13,16 @@ import typer
 from accord.assembly.loop import run_async
 from accord.assembly.parts import ConfiguredBackend, build_backends, find_backend
 from accord.backends.evidence import Evidence, from_probe, gather, manifest_of
-from accord.backends.probe import Finding, Question, Verdict, found_by, is_news, plain_question, questions, refusal_of
+from accord.backends.probe import (
+    ProbeFinding,
+    ProbeQuestion,
+    ProbeVerdict,
+    differs_from,
+    first_order,
+    manifest_of_verdicts,
+    probe_questions,
+    verdict_of_error,
+)
 from accord.cli.negotiate import as_object, judge
 from accord.cli.options import ConfigOption, TrustOption, load, read_requirements
 from accord.config import LoadedConfig
@@ -138,11 +147,11 @@ def _print_states(states: Sequence[State]) -> None:
 #
 # What is asked and what an answer shows is `backends/probe.py`'s business.
 
-COLOURS: Final[Mapping[Finding, str]] = {
-    Finding.WORKS: "green",
-    Finding.REFUSED: "red",
-    Finding.IGNORED: "red",
-    Finding.UNTOLD: "bright_black",
+COLOURS: Final[Mapping[ProbeFinding, str]] = {
+    ProbeFinding.WORKS: "green",
+    ProbeFinding.REFUSED: "red",
+    ProbeFinding.IGNORED: "red",
+    ProbeFinding.INCONCLUSIVE: "bright_black",
 }
 
 
@@ -150,7 +159,7 @@ COLOURS: Final[Mapping[Finding, str]] = {
 class Probe:
     """What was asked and seen so far."""
 
-    verdicts: dict[str, Verdict] = field(default_factory=dict[str, Verdict])
+    verdicts: dict[str, ProbeVerdict] = field(default_factory=dict[str, ProbeVerdict])
     requests: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -197,7 +206,7 @@ def show_probe(  # noqa: PLR0913 - one flag each
         backend=name,
         model=assembled.config.model,
         date=SystemClock().now().date().isoformat(),
-        found=found_by(probe.verdicts),
+        found=manifest_of_verdicts(probe.verdicts),
     )
     if write:
         console.print(save_probe(loaded, assembled.config, record), soft_wrap=True)
@@ -211,13 +220,13 @@ def show_probe(  # noqa: PLR0913 - one flag each
 
 async def _probe(assembled: ConfiguredBackend, timeout_s: float, console: Console) -> Probe:
     backend, probe = assembled.backend, Probe()
-    lacks: Mapping[str, str] = getattr(getattr(backend, "api", None), "unsupported", {})
+    unsupported: Mapping[str, str] = getattr(getattr(backend, "api", None), "unsupported", {})
     try:
         if isinstance(backend, LivingBackend):
             await backend.discover()
         with console.status(f"Asking {backend.name} …") as status:
-            probe.count(await _answer(backend, plain_question(lacks), timeout_s))
-            for question in questions(lacks):
+            probe.count(await _answer(backend, first_order(unsupported), timeout_s))
+            for question in probe_questions(unsupported):
                 status.update(f"Asking {backend.name}: {question.capability} …")
                 probe.verdicts[question.capability] = await _verdict(backend, question, probe, timeout_s)
                 if not console.is_terminal:
@@ -229,14 +238,14 @@ async def _probe(assembled: ConfiguredBackend, timeout_s: float, console: Consol
     return probe
 
 
-async def _verdict(backend: Backend, question: Question, probe: Probe, timeout_s: float) -> Verdict:
+async def _verdict(backend: Backend, question: ProbeQuestion, probe: Probe, timeout_s: float) -> ProbeVerdict:
     try:
         pieces = await _answer(backend, question.order, timeout_s)
     except BackendError as error:
         probe.requests += 1
-        return refusal_of(error)
+        return verdict_of_error(error)
     probe.count(pieces)
-    return question.judged(pieces)
+    return question.verdict(pieces)
 
 
 async def _answer(backend: Backend, order: WorkOrder, timeout_s: float) -> list[AnyPiece]:
@@ -263,8 +272,8 @@ def _print_json(
             "declared": None if level is None else level.model_dump(mode="json"),
             "source": said[name].source if name in said else None,
             "observed": verdict.finding.value,
-            "why": verdict.why or None,
-            "differs": is_news(level, verdict.finding),
+            "why": verdict.reason or None,
+            "differs": differs_from(level, verdict.finding),
         }
     spent = {"requests": probe.requests, "input_tokens": probe.input_tokens, "output_tokens": probe.output_tokens}
     told = {**record.dump(), "capabilities": found, "spent": spent}
@@ -282,14 +291,14 @@ def _print_probe(assembled: ConfiguredBackend, probe: Probe) -> None:
     rows: list[tuple[Cell, ...]] = []
     for name, verdict in probe.verdicts.items():
         level = manifest.get(name)
-        differs = is_news(level, verdict.finding)
+        differs = differs_from(level, verdict.finding)
         seen = styled(verdict.finding, f"bold {COLOURS[verdict.finding]}" if differs else COLOURS[verdict.finding])
         declared = styled("unknown" if level is None else level.kind, "bold yellow" if differs else "")
-        rows.append((styled(name), declared, styled(_by(said.get(name))), seen, styled(verdict.why)))
+        rows.append((styled(name), declared, styled(_by(said.get(name))), seen, styled(verdict.reason)))
     console = Console()
     columns = ("capability", "declared", "by", "observed", "why")
     console.print_table(columns, rows, title=f"{assembled.config.name}: declared and observed")
-    news = [name for name, verdict in probe.verdicts.items() if is_news(manifest.get(name), verdict.finding)]
+    news = [name for name, verdict in probe.verdicts.items() if differs_from(manifest.get(name), verdict.finding)]
     told = f"Differs from what is said, or is new: {', '.join(news)}" if news else "Nothing differs from what is said"
     console.print(f"{told}. {probe.cost}.", soft_wrap=True)
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from accord.backends.acp import AcpBackend, Policy
+from accord.backends.acp import AcpBackend, AgentPermissions
 from accord.backends.acp.process import Timing
 from accord.core.output.agent_work import build_tool_call_event
 from accord.errors import BackendError
@@ -253,28 +253,28 @@ def test_an_agent_that_ignores_its_closed_input_is_ended_with_the_loop():
     ],
 )
 def test_permission_is_given_by_policy(permission: Any, offered: tuple[str, ...], outcome: dict[str, str]):
-    backend = agent("asks_permission", *offered, policy=Policy(permission=permission))
+    backend = agent("asks_permission", *offered, permissions=AgentPermissions(permission=permission))
     assert json.loads(text(within(lambda: answer(backend)))) == {"outcome": outcome}
 
 
-def asked(policy: Policy, method: str, **params: Any) -> Any:
+def asked(permissions: AgentPermissions, method: str, **params: Any) -> Any:
     wanted = json.dumps({"method": method, "params": params})
-    return json.loads(text(within(lambda: answer(agent("asks", policy=policy), order(wanted)))))
+    return json.loads(text(within(lambda: answer(agent("asks", permissions=permissions), order(wanted)))))
 
 
 def test_an_agent_reads_and_writes_nothing_unless_it_is_let(tmp_path: Path):
     file = tmp_path / "a.txt"
     file.write_text("secret")
-    told = asked(Policy(), "fs/read_text_file", path=str(file))
+    told = asked(AgentPermissions(), "fs/read_text_file", path=str(file))
     assert told == {"code": -32603, "message": "This client does not let the agent read that file"}
-    told = asked(Policy(read_files=[str(tmp_path)]), "fs/write_text_file", path=str(file), content="x")
+    told = asked(AgentPermissions(read_files=[str(tmp_path)]), "fs/write_text_file", path=str(file), content="x")
     assert told == {"code": -32603, "message": "This client does not let the agent write that file"}
-    assert asked(Policy(), "terminal/create", command="ls")["code"] == -32601
+    assert asked(AgentPermissions(), "terminal/create", command="ls")["code"] == -32601
     assert file.read_text() == "secret"
 
 
 def test_an_agent_that_is_let_reads_and_writes(tmp_path: Path):
-    policy = Policy(read_files=[str(tmp_path)], write_files=[str(tmp_path)])
+    policy = AgentPermissions(read_files=[str(tmp_path)], write_files=[str(tmp_path)])
     file = tmp_path / "a.txt"
     assert asked(policy, "fs/write_text_file", path=str(file), content="a\nb\nc\n") == {}
     assert asked(policy, "fs/read_text_file", path=str(file), line=2, limit=1) == {"content": "b\n"}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.acp.answer import MEANINGS, REASONS, Listening, exit_failure, failure_of
-from accord.backends.acp.policy import Policy
+from accord.backends.acp.permissions import AgentPermissions
 from accord.backends.acp.request import agent_manifest, prompt_blocks
 from accord.core.output.agent_work import build_plan_event, build_tool_call_event
 from accord.core.rpc import Call
@@ -261,9 +261,9 @@ def test_a_signal_is_told_apart_from_an_exit_status():
     assert "exit status 9" in exit_failure(9).message
 
 
-def read(policy: Policy, path: object) -> str:
+def read(permissions: AgentPermissions, path: object) -> str:
     raw = json.dumps({"sessionId": "s", "path": str(path) if isinstance(path, Path) else path}).encode()
-    return asyncio.run(policy.answer(Call(1, "fs/read_text_file", raw)))["content"]
+    return asyncio.run(permissions.answer(Call(1, "fs/read_text_file", raw)))["content"]
 
 
 def test_only_what_really_lies_in_a_folder_is_read(tmp_path: Path):
@@ -275,7 +275,7 @@ def test_only_what_really_lies_in_a_folder_is_read(tmp_path: Path):
     (inside / "up").symlink_to(outside)
     (inside / "own").symlink_to(inside / "a")
     (inside / "circle").symlink_to(inside / "circle")
-    policy = Policy(read_files=[str(inside)])
+    policy = AgentPermissions(read_files=[str(inside)])
     assert read(policy, inside / "a") == read(policy, inside / "own") == "in"
     for path in (
         inside / "link",
@@ -291,7 +291,7 @@ def test_only_what_really_lies_in_a_folder_is_read(tmp_path: Path):
 @pytest.mark.parametrize("path", ["a.txt", "", 7, None, "/a\0b"])
 def test_a_path_that_is_none_is_refused(path: object):
     with pytest.raises(RpcError) as caught:
-        read(Policy(read_files=["/"]), path)
+        read(AgentPermissions(read_files=["/"]), path)
     assert caught.value.code == -32602
 
 
@@ -299,7 +299,7 @@ def test_what_is_no_text_file_is_not_read(tmp_path: Path):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     for path in (tmp_path, tmp_path / "bytes", tmp_path / "none"):
         with pytest.raises(RpcError):
-            read(Policy(read_files=[str(tmp_path)]), path)
+            read(AgentPermissions(read_files=[str(tmp_path)]), path)
 
 
 def test_a_link_out_of_a_folder_is_not_written_through(tmp_path: Path):
@@ -308,5 +308,5 @@ def test_a_link_out_of_a_folder_is_not_written_through(tmp_path: Path):
     (inside / "link").symlink_to(target)
     raw = json.dumps({"path": str(inside / "link"), "content": "x"}).encode()
     with pytest.raises(RpcError):
-        asyncio.run(Policy(write_files=[str(inside)]).answer(Call(1, "fs/write_text_file", raw)))
+        asyncio.run(AgentPermissions(write_files=[str(inside)]).answer(Call(1, "fs/write_text_file", raw)))
     assert not target.exists()

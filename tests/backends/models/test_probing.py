@@ -9,15 +9,15 @@ from PIL import Image
 
 from accord.backends.failure import EndpointError, Failure, FailureReport
 from accord.backends.probe import (
-    Finding,
-    Question,
-    found_by,
-    is_news,
-    plain_question,
-    questions,
+    ProbeFinding,
+    ProbeQuestion,
+    differs_from,
+    first_order,
+    manifest_of_verdicts,
+    probe_questions,
     red_png,
-    refusal_of,
     small_pdf,
+    verdict_of_error,
 )
 from accord.core.work.derive import derived_capabilities
 from accord.errors import BackendError
@@ -32,8 +32,8 @@ def says(*texts: str) -> list[AnyPiece]:
     return [*(TextPiece(text=text) for text in texts), END]
 
 
-def asked(capability: str) -> Question:
-    return next(question for question in questions({}) if question.capability == capability)
+def asked(capability: str) -> ProbeQuestion:
+    return next(question for question in probe_questions({}) if question.capability == capability)
 
 
 @pytest.mark.parametrize(
@@ -63,21 +63,21 @@ def asked(capability: str) -> Question:
     ],
 )
 def test_each_answer_shows_one_thing(capability: str, pieces: Sequence[AnyPiece], finding: str):
-    assert asked(capability).judged(pieces).finding == finding
+    assert asked(capability).verdict(pieces).finding == finding
 
 
 def test_each_question_needs_what_it_asks_about_and_is_small():
-    for question in questions({}):
+    for question in probe_questions({}):
         needed = derived_capabilities(question.order)
         assert list(needed) in ([question.capability], []), question.capability
         assert question.order.parameters["max_tokens"] <= 2_048
         assert len(question.order.to_json()) < 3_000
-    assert derived_capabilities(plain_question({})) == ()
+    assert derived_capabilities(first_order({})) == ()
 
 
 def test_what_an_api_cannot_carry_is_not_asked():
     unsupported = {"pdf_input": "there is no place for it", "max_tokens": "nor for it"}
-    made = questions(unsupported)
+    made = probe_questions(unsupported)
     assert "pdf_input" not in [question.capability for question in made]
     assert all(not question.order.parameters for question in made)
 
@@ -85,40 +85,40 @@ def test_what_an_api_cannot_carry_is_not_asked():
 @pytest.mark.parametrize(
     ("failure", "finding"),
     [
-        (Failure.BAD_REQUEST, Finding.REFUSED),
-        (Failure.UNSUPPORTED, Finding.REFUSED),
-        (Failure.RATE_LIMITED, Finding.UNTOLD),
-        (Failure.FAILED, Finding.UNTOLD),
+        (Failure.BAD_REQUEST, ProbeFinding.REFUSED),
+        (Failure.UNSUPPORTED, ProbeFinding.REFUSED),
+        (Failure.RATE_LIMITED, ProbeFinding.INCONCLUSIVE),
+        (Failure.FAILED, ProbeFinding.INCONCLUSIVE),
     ],
 )
-def test_only_a_no_is_a_refusal(failure: Failure, finding: Finding):
-    assert refusal_of(EndpointError("a", FailureReport(failure))).finding is finding
-    assert refusal_of(BackendError("gone")).finding is Finding.UNTOLD
+def test_only_a_no_is_a_refusal(failure: Failure, finding: ProbeFinding):
+    assert verdict_of_error(EndpointError("a", FailureReport(failure))).finding is finding
+    assert verdict_of_error(BackendError("gone")).finding is ProbeFinding.INCONCLUSIVE
 
 
 def test_what_cannot_be_told_is_not_kept():
     verdicts = {
-        "streaming": asked("streaming").judged(says("1", "2")),
-        "stop_sequences": asked("stop_sequences").judged(says("four")),
-        "tool_use": asked("tool_use").judged(says("")),
+        "streaming": asked("streaming").verdict(says("1", "2")),
+        "stop_sequences": asked("stop_sequences").verdict(says("four")),
+        "tool_use": asked("tool_use").verdict(says("")),
     }
-    assert found_by(verdicts).model_dump() == {"streaming": "native", "stop_sequences": "unsupported"}
+    assert manifest_of_verdicts(verdicts).model_dump() == {"streaming": "native", "stop_sequences": "unsupported"}
 
 
 @pytest.mark.parametrize(
     ("level", "finding", "differs"),
     [
-        (SupportLevel.NATIVE, Finding.WORKS, False),
-        (SupportLevel.limited("small"), Finding.WORKS, False),
-        (SupportLevel.NATIVE, Finding.IGNORED, True),
-        (SupportLevel.UNSUPPORTED, Finding.WORKS, True),
-        (SupportLevel.UNSUPPORTED, Finding.REFUSED, False),
-        (None, Finding.WORKS, True),
-        (None, Finding.UNTOLD, False),
+        (SupportLevel.NATIVE, ProbeFinding.WORKS, False),
+        (SupportLevel.limited("small"), ProbeFinding.WORKS, False),
+        (SupportLevel.NATIVE, ProbeFinding.IGNORED, True),
+        (SupportLevel.UNSUPPORTED, ProbeFinding.WORKS, True),
+        (SupportLevel.UNSUPPORTED, ProbeFinding.REFUSED, False),
+        (None, ProbeFinding.WORKS, True),
+        (None, ProbeFinding.INCONCLUSIVE, False),
     ],
 )
-def test_news_is_what_differs_from_what_is_said(level: SupportLevel | None, finding: Finding, differs: bool):
-    assert is_news(level, finding) is differs
+def test_news_is_what_differs_from_what_is_said(level: SupportLevel | None, finding: ProbeFinding, differs: bool):
+    assert differs_from(level, finding) is differs
 
 
 def test_the_picture_is_red_and_the_document_is_one():

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
-from accord.backends.scripted import Fault, ScriptedBackend
+from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.engine import SessionRules
 from accord.servers.http.app import Application
 from tests.servers.transports import TRANSPORTS, ReportedError, body, make_service, within
@@ -122,7 +122,7 @@ def test_another_users_request_id_is_not_found(transport: str):
 
 
 def test_a_failure_in_the_middle_is_told(transport: str):
-    (told,) = asked(transport, Application(make_service(Agent(relay), "so far", Fault("gone"))), body())
+    (told,) = asked(transport, Application(make_service(Agent(relay), "so far", ScriptedFault("gone"))), body())
     assert (told.code, told.message) == ("backend_failed", "gone")
 
 

@@ -15,7 +15,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from starlette.types import ASGIApp, Message
 
 from accord.agents import demo, relay
-from accord.backends.scripted import Fault, ScriptedBackend
+from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.errors import BackendError
@@ -323,7 +323,7 @@ def a_request() -> ServiceRequest:
 
 
 def test_capabilities_tell_what_a_backend_was_seen_to_refuse():
-    refusing = ScriptedBackend("a", [[Fault(refused="streaming")]], {"streaming": "native"})
+    refusing = ScriptedBackend("a", [[ScriptedFault(refused="streaming")]], {"streaming": "native"})
     house = a_house(refusing, ScriptedBackend("b", [["well"]], {"streaming": "native"}), agent=relay)
 
     async def turn_then_ask() -> Given:

@@ -1,6 +1,6 @@
 """An ACP agent as a backend: a program of its own, spoken to over its standard input and output."""
 
 from accord.backends.acp.backend import AcpBackend
-from accord.backends.acp.policy import Policy
+from accord.backends.acp.permissions import AgentPermissions
 
-__all__ = ["AcpBackend", "Policy"]
+__all__ = ["AcpBackend", "AgentPermissions"]

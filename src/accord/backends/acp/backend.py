@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
-from accord.backends.acp.policy import Policy
+from accord.backends.acp.permissions import AgentPermissions
 from accord.backends.acp.process import AgentProcess, Launch, Timing
 from accord.backends.acp.request import agent_manifest, prompt_blocks
 from accord.backends.evidence import Layer, from_operator, gather, manifest_of
@@ -36,7 +36,7 @@ class AcpBackend:
         *,
         environ: Mapping[str, str] | None = None,
         cwd: str | None = None,
-        policy: Policy | None = None,
+        permissions: AgentPermissions | None = None,
         declared: CapabilityManifest | None = None,
         timing: Timing | None = None,
     ) -> None:
@@ -45,7 +45,7 @@ class AcpBackend:
             command=tuple(command),
             cwd=str(Path(cwd or ".").resolve()),
             environ=None if environ is None else dict(environ),
-            policy=policy or Policy(),
+            permissions=permissions or AgentPermissions(),
         )
         self._declared: Final = declared or CapabilityManifest({})
         self._timing: Final = timing or Timing()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
-from accord.backends.acp import AcpBackend, Policy
+from accord.backends.acp import AcpBackend, AgentPermissions
 from accord.config import BackendConfig
 from accord.errors import UsageError
 from accord.wire.manifest import CapabilityManifest
@@ -35,7 +35,9 @@ def acp_backend(
         options.command(),
         environ={name: given[name] for name in names if name in given},
         cwd=options.cwd(),
-        policy=Policy(options.permission(), options.folders("read_files"), options.folders("write_files")),
+        permissions=AgentPermissions(
+            options.permission(), options.folders("read_files"), options.folders("write_files")
+        ),
         declared=manifest,
     )
 

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from pydantic import ValidationError
 
 from accord.backends.acp.answer import Listening, end_of, exit_failure, failure_of, usage_of
-from accord.backends.acp.policy import Policy
+from accord.backends.acp.permissions import AgentPermissions
 from accord.core.output.insertion import estimate_chars
 from accord.core.rpc import Notice
 from accord.errors import BackendError
@@ -150,7 +150,7 @@ class Launch:
     command: Sequence[str]
     cwd: str
     environ: Mapping[str, str] | None = None
-    policy: Policy = field(default_factory=Policy)
+    permissions: AgentPermissions = field(default_factory=AgentPermissions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ class AgentProcess:
         launch = self._launch
         self._peer = peer = await start_peer(launch.command, environ=launch.environ, cwd=launch.cwd)
         try:
-            connection = RpcConnection(peer.stdout, peer.stdin, on_call=launch.policy.answer, on_notice=self._hear)
+            connection = RpcConnection(peer.stdout, peer.stdin, on_call=launch.permissions.answer, on_notice=self._hear)
             self._connected.set_result(connection)
             await connection.run()
         finally:
@@ -289,7 +289,7 @@ class AgentProcess:
     async def _greet(self) -> None:
         request = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
-            client_capabilities=self._launch.policy.client_capabilities(),
+            client_capabilities=self._launch.permissions.client_capabilities(),
             client_info=Implementation(name="accord", version=version("accord-agents")),
         )
         told = await self.call(Method.INITIALIZE, request, self._timing.start_s)

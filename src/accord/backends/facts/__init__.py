@@ -5,18 +5,18 @@ The face of the room. `find` and `all_models` look things up, `snapshot` tells w
 """
 
 from accord.backends.facts.catalogue import Catalogue, SnapshotError, all_models, find, shipped, snapshot
-from accord.backends.facts.snapshot import Dispute, Fact, Level, ModelFacts, Snapshot, Source, Unfound
+from accord.backends.facts.snapshot import Dispute, Fact, FactSource, Level, ModelFacts, Snapshot, UnknownModel
 
 __all__ = [
     "Catalogue",
     "Dispute",
     "Fact",
+    "FactSource",
     "Level",
     "ModelFacts",
     "Snapshot",
     "SnapshotError",
-    "Source",
-    "Unfound",
+    "UnknownModel",
     "all_models",
     "find",
     "shipped",

@@ -12,7 +12,7 @@ from pkgutil import get_data
 from typing import Final
 
 from accord.backends.facts.mapping import maker, provider_name
-from accord.backends.facts.snapshot import Document, ModelFacts, Snapshot, SnapshotError, Unfound, read
+from accord.backends.facts.snapshot import Document, ModelFacts, Snapshot, SnapshotError, UnknownModel, read
 
 __all__ = ["SHIPPED", "Catalogue", "SnapshotError", "all_models", "find", "snapshot"]
 
@@ -31,7 +31,7 @@ class Catalogue:
         """The catalogue of a snapshot's text; `SnapshotError` when it is none."""
         return cls(read(content))
 
-    def find(self, name: str) -> ModelFacts | Unfound:
+    def find(self, name: str) -> ModelFacts | UnknownModel:
         """The model that a name means.
 
         `provider/model` means that pair, under any of the provider's known names. A bare model name means
@@ -43,10 +43,10 @@ class Catalogue:
             return self._document.facts(provider, model)
         pairs = self._pairs.get(name.strip().lower(), ())
         if not pairs:
-            return Unfound(name, self._near(name.strip(), provider))
+            return UnknownModel(name, self._near(name.strip(), provider))
         chosen = _choose(name.strip(), pairs)
         if chosen is None:
-            return Unfound(name, tuple("/".join(pair) for pair in pairs), ambiguous=True)
+            return UnknownModel(name, tuple("/".join(pair) for pair in pairs), ambiguous=True)
         return self._document.facts(*chosen)
 
     def all_models(self) -> Iterator[ModelFacts]:
@@ -100,7 +100,7 @@ def shipped() -> Catalogue:
     return Catalogue.read(get_data(__name__, SHIPPED) or b"")
 
 
-def find(name: str) -> ModelFacts | Unfound:
+def find(name: str) -> ModelFacts | UnknownModel:
     """`Catalogue.find` in the shipped catalogue."""
     return shipped().find(name)
 

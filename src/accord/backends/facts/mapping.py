@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class FieldRule:
     """One field of a source and the capability it decides."""
 
     field: str
@@ -22,50 +22,50 @@ class Rule:
 
 
 # Within one entry the first rule that gives an answer speaks for its capability.
-RULES: Final[Mapping[str, tuple[Rule, ...]]] = {
+RULES: Final[Mapping[str, tuple[FieldRule, ...]]] = {
     "litellm": (
-        Rule("supports_function_calling", "tool_use"),
-        Rule("supports_vision", "image_input"),
-        Rule("supports_image_input", "image_input"),
-        Rule("supported_modalities", "image_input", item="image"),
-        Rule("supports_pdf_input", "pdf_input"),
-        Rule("supports_audio_input", "audio"),
-        Rule("supported_modalities", "audio", item="audio"),
-        Rule("supports_response_schema", "structured_output_json_schema"),
-        Rule("supports_reasoning", "extended_thinking"),
-        Rule("supports_prompt_caching", "cache_control"),
-        Rule("supports_system_messages", "system_message"),
-        Rule("supports_native_streaming", "streaming"),
-        Rule("supports_web_search", "tool_web_search"),
-        Rule("supports_url_context", "tool_web_fetch"),
-        Rule("supported_output_modalities", "image_generation", item="image"),
+        FieldRule("supports_function_calling", "tool_use"),
+        FieldRule("supports_vision", "image_input"),
+        FieldRule("supports_image_input", "image_input"),
+        FieldRule("supported_modalities", "image_input", item="image"),
+        FieldRule("supports_pdf_input", "pdf_input"),
+        FieldRule("supports_audio_input", "audio"),
+        FieldRule("supported_modalities", "audio", item="audio"),
+        FieldRule("supports_response_schema", "structured_output_json_schema"),
+        FieldRule("supports_reasoning", "extended_thinking"),
+        FieldRule("supports_prompt_caching", "cache_control"),
+        FieldRule("supports_system_messages", "system_message"),
+        FieldRule("supports_native_streaming", "streaming"),
+        FieldRule("supports_web_search", "tool_web_search"),
+        FieldRule("supports_url_context", "tool_web_fetch"),
+        FieldRule("supported_output_modalities", "image_generation", item="image"),
         # An endpoint list names the doors somebody has tried; a door that is not on it may still exist.
-        Rule("supported_endpoints", "batch_mode", item="/v1/batch", trusted="yes"),
+        FieldRule("supported_endpoints", "batch_mode", item="/v1/batch", trusted="yes"),
         # Only the no is ever written, for models that refuse all three parameters.
-        Rule("supports_sampling_params", "temperature", trusted="no"),
-        Rule("supports_sampling_params", "top_p", trusted="no"),
-        Rule("supports_sampling_params", "top_k", trusted="no"),
+        FieldRule("supports_sampling_params", "temperature", trusted="no"),
+        FieldRule("supports_sampling_params", "top_p", trusted="no"),
+        FieldRule("supports_sampling_params", "top_k", trusted="no"),
     ),
     "models-dev": (
-        Rule("tool_call", "tool_use"),
-        Rule("reasoning", "extended_thinking"),
-        Rule("structured_output", "structured_output_json_schema"),
-        Rule("temperature", "temperature"),
-        Rule("modalities.input", "image_input", item="image"),
-        Rule("modalities.input", "audio", item="audio"),
+        FieldRule("tool_call", "tool_use"),
+        FieldRule("reasoning", "extended_thinking"),
+        FieldRule("structured_output", "structured_output_json_schema"),
+        FieldRule("temperature", "temperature"),
+        FieldRule("modalities.input", "image_input", item="image"),
+        FieldRule("modalities.input", "audio", item="audio"),
         # The list often forgets PDF: LiteLLM contradicts a third of its noes, LangChain keeps only the yes.
-        Rule("modalities.input", "pdf_input", item="pdf", trusted="yes"),
-        Rule("modalities.output", "image_generation", item="image"),
+        FieldRule("modalities.input", "pdf_input", item="pdf", trusted="yes"),
+        FieldRule("modalities.output", "image_generation", item="image"),
     ),
     "langchain": (
-        Rule("tool_calling", "tool_use"),
-        Rule("reasoning_output", "extended_thinking"),
-        Rule("structured_output", "structured_output_json_schema"),
-        Rule("temperature", "temperature"),
-        Rule("image_inputs", "image_input"),
-        Rule("audio_inputs", "audio"),
-        Rule("pdf_inputs", "pdf_input"),
-        Rule("image_outputs", "image_generation"),
+        FieldRule("tool_calling", "tool_use"),
+        FieldRule("reasoning_output", "extended_thinking"),
+        FieldRule("structured_output", "structured_output_json_schema"),
+        FieldRule("temperature", "temperature"),
+        FieldRule("image_inputs", "image_input"),
+        FieldRule("audio_inputs", "audio"),
+        FieldRule("pdf_inputs", "pdf_input"),
+        FieldRule("image_outputs", "image_generation"),
     ),
 }
 

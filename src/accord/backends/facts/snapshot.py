@@ -54,7 +54,7 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfound:
+class UnknownModel:
     """No model of that name: either several providers have it, or none has and these names come near."""
 
     asked: str
@@ -71,7 +71,7 @@ class Unfound:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FactSource:
     """One release of open data that was read, and how much of the snapshot rests on it."""
 
     name: str
@@ -93,7 +93,7 @@ class Source:
 class Snapshot:
     """What a catalogue holds, counted."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[FactSource, ...]
     capabilities: tuple[str, ...]
     models: int
     facts: int
@@ -121,7 +121,7 @@ class SnapshotError(ValueError):
 class Document:
     """A snapshot as it lies in the file: models are kept as statements until somebody asks."""
 
-    sources: tuple[Source, ...]
+    sources: tuple[FactSource, ...]
     models: Mapping[str, Mapping[str, Statements]]
 
     def facts(self, provider: str, model: str) -> ModelFacts:
@@ -154,7 +154,7 @@ def read(content: bytes | str) -> Document:
     try:
         outline = json.loads(content)
         version = outline["format"]
-        sources = tuple(Source(**source) for source in outline["sources"])
+        sources = tuple(FactSource(**source) for source in outline["sources"])
         models = {provider: dict(models) for provider, models in outline["models"].items()}
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         problem = f"not a snapshot of model facts; expected JSON as `make models` writes it: {error}"
@@ -165,7 +165,7 @@ def read(content: bytes | str) -> Document:
     return Document(sources, models)
 
 
-def write(models: Iterable[ModelFacts], sources: Sequence[Source]) -> str:
+def write(models: Iterable[ModelFacts], sources: Sequence[FactSource]) -> str:
     """The snapshot's text; the same models and sources give the same text."""
     names = {source.label: source.name for source in sources}
     providers: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
@@ -195,5 +195,5 @@ def _statements(model: ModelFacts, names: Mapping[str, str]) -> list[str]:
 
 
 @cache
-def _fact(level: Level, source: Source) -> Fact:
+def _fact(level: Level, source: FactSource) -> Fact:
     return Fact(level, source.label, source.date)

@@ -40,7 +40,7 @@ CHOICES: Final[Mapping[str, tuple[PermissionOptionKind, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class AgentPermissions:
     """What the operator allows: permissions, folders to read in, folders to write in."""
 
     permission: Literal["deny", "allow"] = "deny"
