@@ -12,7 +12,7 @@ from accord.backends.anthropic.answer import MessagesReader, read_answer, read_e
 from accord.backends.evidence import Evidence, Layer
 from accord.backends.failure import FailureReport
 from accord.backends.model_api import ApiRequest, MalformedAnswerError, UnsupportedByApiError, document_text, link_text
-from accord.core.work.derive import PARAMETERS, PDF, derived_capabilities, capability_for_part, parameter_capabilities
+from accord.core.work.derive import PARAMETERS, PDF, capability_for_part, derived_capabilities, parameter_capabilities
 from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
     AnyPart,
