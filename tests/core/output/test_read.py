@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accord.core.output.read import PAYLOADS, Hooks, Priority, marker, read_event, sound_items, words_of
+from accord.core.output.event_parser import PAYLOADS, Hooks, Priority, marker, read_event, sound_items, words_of
 from accord.wire.event import CitationBlock, PresentationEventType
 from tests.core.output import SOURCES
 

@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from typing import Any, Final, assert_never, cast
 
 from accord.core.output.describe import IN_ENGLISH, Catalogue, Pen
+from accord.core.output.event_parser import Item, Priority, read_event
 from accord.core.output.insertion import AdaptLimits, Boundary, Deferred, Waiter, WaitingRoom, estimate_chars
 from accord.core.output.ladder import Client, Outcome, ProgressGate, may_reencode_images, place, refusal
 from accord.core.output.media import ImageShrinker
 from accord.core.output.profile import TextForm, profile_client
-from accord.core.output.read import Item, Priority, read_event
 from accord.core.output.report import Ledger
 from accord.core.output.text import MAX_UNREAD, MAX_UNREAD_CHARS, TextChannel
 from accord.errors import UsageError

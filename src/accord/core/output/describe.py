@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Final, assert_never
 from urllib.parse import urlsplit
 
+from accord.core.output.event_parser import Item, sound_items, words_of
 from accord.core.output.insertion import BlockTracker
 from accord.core.output.markdown import ENGLISH as STRIPPER_ENGLISH
 from accord.core.output.markdown import Profile, TextStripper
-from accord.core.output.markdown.outlet import escape_ssml
+from accord.core.output.markdown.output_buffer import escape_ssml
 from accord.core.output.profile import TextForm
-from accord.core.output.read import Item, sound_items, words_of
 from accord.errors import UsageError
 from accord.wire.event import (
     CitationBlock,

@@ -7,9 +7,9 @@ from math import inf, isfinite
 from typing import Any, Final
 
 from accord.core.output.describe import Pen, Told, describe
+from accord.core.output.event_parser import Item, Priority, read_event, sound_items
 from accord.core.output.media import LIMITS, ImageShrinker, fit_media, needs_pixels
 from accord.core.output.profile import ClientProfile
-from accord.core.output.read import Item, Priority, read_event, sound_items
 from accord.errors import FACTS, ErrorCode
 from accord.wire.adaptation import AdaptationReason as Reason
 from accord.wire.adaptation import Rung

@@ -1,12 +1,11 @@
 """Streaming markdown to text: for a screen without markdown, or for a voice.
 
-Follow one piece of text: `stripper` (fast lanes; `prose` reads what is plain) → `source` (normalised) →
-`blocks` (the structure; `glance`, else `heads`, reads a line's beginning by the patterns in `starts`) →
-`leaves`, `table`, `htmltext` (a block's text) → `scanner` and `inline` (inline markdown; `flanking`,
-`lookahead`) → `hold` (the delimiter stack) → `outlet`.
+The path of one piece of text: `stripper` (fast paths for plain text) → `scanner.InputNormalizer` → `blocks` (the block
+structure; `line_starts` reads the start of a line with the patterns in `lines`) → `leaves`, `html` (the text of a
+block) → `scanner`, `inline` (inline markdown; `lookahead`) → `delimiters` (the delimiter stack) → `output_buffer`.
 
-Whatever is undecided waits for at most `HOLD_LIMIT` characters of input, a possible table header for its line
-and the beginning of the next. Limits count characters, never pieces, so the cuts of the input never show.
+Undecided text is kept back for at most `HOLD_LIMIT` characters of input; a possible table header until the start of the
+next line. Limits count characters, never pieces, so the output does not depend on where the input was cut.
 """
 
 from accord.core.output.markdown.profiles import ENGLISH, Messages, Note, NoteKind, Profile

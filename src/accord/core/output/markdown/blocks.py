@@ -1,67 +1,82 @@
-"""The block structure as a stream: lines in, leaves told what is theirs.
+"""The block structure of streaming markdown: decides when a block begins, continues and ends.
 
-Decides when a block begins, goes on and ends. How a line's beginning is read is `heads`, what a block's text
-becomes is `leaves`; this file only moves between them. It must not know inline markdown.
+`line_starts` reads the start of a line, the classes of `leaves` turn a block's text into output; this module connects
+them. Inline markdown is not known here.
 """
 
 from typing import Final, Literal
 
-from accord.core.output.markdown.heads import place_line, read_head
 from accord.core.output.markdown.html import HtmlBlock
-from accord.core.output.markdown.inline import Inline, fold_label
-from accord.core.output.markdown.leaves import Code, Formula, Gap, Heading, Leaf, Nothing, Paragraph, Table, split_row
-from accord.core.output.markdown.lines import QUOTE, STARTERS, Context, Head
+from accord.core.output.markdown.inline import InlineParser, fold_label
+from accord.core.output.markdown.leaves import (
+    BlankLine,
+    CodeBlock,
+    FormulaBlock,
+    Heading,
+    IgnoredLine,
+    LeafBlock,
+    Paragraph,
+    TableBlock,
+    split_row,
+)
+from accord.core.output.markdown.line_starts import read_line_start, start_text_line
+from accord.core.output.markdown.lines import BLOCK_QUOTE, STARTERS, BlockState, LineStart
 from accord.core.output.markdown.lookahead import HOLD_LIMIT
-from accord.core.output.markdown.outlet import Outlet
-from accord.core.output.markdown.profiles import Messages, Notebook, NoteKind, Profile
+from accord.core.output.markdown.output_buffer import OutputBuffer
+from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Profile
 
-Lane = Literal["", "prose", "held", "leaf", "code", "code_line"]
-"""Where text that nothing can happen to may pass; none, while something may."""
+FastPath = Literal["", "prose", "held", "leaf", "code", "code_line"]
+"""The fast path that the next text may take as long as it contains nothing special; "" for none."""
 
-NOT_MERE_TEXT: Final = STARTERS | {"", " ", "\t", "\n"}
-NOTHING: Final = Nothing()
+NOT_TEXT_START: Final = STARTERS | {"", " ", "\t", "\n"}
+IGNORED_LINE: Final = IgnoredLine()
 MAX_LABELS: Final = 4096
 
 
-class Blocks:
-    """Splits a stream of normalised text into lines and blocks."""
+class BlockParser:
+    """Splits a stream of normalised text into lines and feeds each line to its block."""
 
-    def __init__(self, profile: Profile, messages: Messages, outlet: Outlet, notebook: Notebook) -> None:
+    def __init__(self, profile: Profile, messages: Messages, buffer: OutputBuffer, note_log: NoteLog) -> None:
         self._profile = profile
         self._messages = messages
-        self._told = messages if profile is Profile.SPEECH else None
-        self._outlet = outlet
-        self._notebook = notebook
+        self._speech_messages = messages if profile is Profile.SPEECH else None
+        self._buffer = buffer
+        self._note_log = note_log
         self._labels: set[str] = set()
-        self.inline = Inline(profile, messages, outlet, notebook, self._labels)
-        self._context = Context()
-        self._leaf: Leaf = NOTHING
-        self._line: Leaf = NOTHING
-        self._gap = Gap(outlet)
-        self._paragraph = Paragraph(self.inline, outlet)
-        self._code: Code
+        self.inline = InlineParser(profile, messages, buffer, note_log, self._labels)
+        self._state = BlockState()
+        self._leaf: LeafBlock = IGNORED_LINE
+        """The open block."""
+        self._line: LeafBlock = IGNORED_LINE
+        """Where the text of the current line goes."""
+        self._blank_line = BlankLine(buffer)
+        self._paragraph = Paragraph(self.inline, buffer)
+        self._code: CodeBlock
         self._text = ""
         self._origin = 0
+        """The position in the input of the first character of `_text`."""
         self.in_line = False
 
     def feed(self, text: str, *, final: bool = False) -> None:
-        """More text; with `final`, the last of it."""
+        """Parse more text; with `final`, the last of it."""
         if self._text:
             text = self._text + text
         elif self.in_line and "\n" not in text:
             if text:
-                self._line.text(text, self._origin)
+                self._line.feed(text, self._origin)
                 self._origin += len(text)
             return
         self._text = text
         pos, size = 0, len(text)
         while pos < size:
-            if not self.in_line and not self._begin_mere_text(pos):
-                head = self._read_head(pos, final=final)
-                if head is None:
+            if not self.in_line and not self._begin_plain_line(pos):
+                inline = self.inline
+                self._state.header_cells = len(self._header_cells(inline.waiting_row)) if inline.has_waiting_row else 0
+                start = read_line_start(text, pos, self._state, final=final)
+                if start is None:
                     break
-                self._begin_line(head, self._origin + head.at)
-                pos = head.at
+                self._begin_line(start, self._origin + start.at)
+                pos = start.at
                 if pos >= size:
                     self.in_line = True
                     break
@@ -69,7 +84,7 @@ class Blocks:
             end = text.find("\n", pos)
             stop = size if end < 0 else end
             if stop > pos:
-                self._line.text(text[pos:stop], self._origin + pos)
+                self._line.feed(text[pos:stop], self._origin + pos)
             pos = stop
             if end >= 0:
                 self._line.end_line(self._origin + end)
@@ -81,80 +96,80 @@ class Blocks:
         self._text = text[pos:] if pos < size else ""
 
     def close(self) -> None:
-        """Everything that is open ends here."""
+        """Parse what is left and end the open block."""
         self.feed("", final=True)
         self._leaf.close()
-        self._leaf = self._line = NOTHING
+        self._leaf = self._line = IGNORED_LINE
 
     @property
-    def lane(self) -> Lane:
-        """Where text may go on unread, as far as the block structure is concerned."""
-        body = self._context.body
-        if body == "paragraph":
+    def fast_path(self) -> FastPath:
+        """The fast path that the block structure allows for the next text."""
+        block = self._state.block
+        if block == "paragraph":
             if not self.in_line:
                 return ""
-            return "prose" if self.inline.idle else "held"
-        if body == "fence" or body == "indented":
+            return "prose" if self.inline.is_idle else "held"
+        if block == "fence" or block == "indented":
             return "code"
         return "leaf" if self.in_line else ""
 
     @property
     def code_stops_at(self) -> str:
-        """The character up to which code may be taken in bulk: its fence's, or a line end; or nothing."""
-        context = self._context
-        if not isinstance(self._leaf, Code) or self._leaf.in_info:
+        """The character up to which code may be taken in bulk: that of its fence, or a line end; "" if none."""
+        state = self._state
+        if not isinstance(self._leaf, CodeBlock) or self._leaf.in_info:
             return ""
         self._code = self._leaf
-        if context.body == "fence" and not context.containers and not context.fence_indent:
-            return context.fence[0] if self.in_line or not self._text.strip(" \t") else ""
+        if state.block == "fence" and not state.containers and not state.fence_indent:
+            return state.fence[0] if self.in_line or not self._text.strip(" \t") else ""
         return "\n" if self.in_line and self._line is self._leaf else ""
 
     @property
-    def knows_labels(self) -> bool:
-        """A reference definition was seen, so what stands in brackets may be a link."""
+    def has_labels(self) -> bool:
+        """Whether a reference was defined, so that text in brackets may be a link."""
         return bool(self._labels)
 
     @property
     def in_code(self) -> bool:
-        """Inside a code block."""
-        return self._context.body in ("fence", "indented")
+        """Whether the text is inside a code block."""
+        return self._state.block in ("fence", "indented")
 
     @property
     def in_indented_code(self) -> bool:
-        """Inside code that is indented by four columns and nothing else."""
-        return self._context.body == "indented" and not self._context.containers
+        """Whether the text is inside an indented code block that is in no container."""
+        return self._state.block == "indented" and not self._state.containers
 
-    def turn_line(self, blank: bool, column: int, marker: str, padding: int) -> str | None:
-        """Begin the next line of prose or the next list item; its ordinal, or `None` if it needs a closer look."""
+    def begin_prose_line(self, blank: bool, column: int, marker: str, padding: int) -> str | None:
+        """Begin the next line of prose or the next list item; return its ordinal, `None` if the fast path must end."""
         if self._paragraph.suffix:
             return None
-        context = self._context
-        if column == 0 and not (marker or context.containers):
+        state = self._state
+        if column == 0 and not (marker or state.containers):
             return ""
-        head = place_line(context, column, marker, padding, in_paragraph=not blank)
-        if head is None:
+        start = start_text_line(state, column, marker, padding, in_paragraph=not blank)
+        if start is None:
             return None
-        if head.interrupts:
-            context.containers[head.matched :] = head.opened
-        return head.ordinal
+        if start.interrupts:
+            state.containers[start.matched :] = start.opened
+        return start.ordinal
 
-    def prose_flowed(self, length: int, last: str) -> None:
-        """So much prose went out past us; `last` is what it ended with."""
-        self.inline.flowed(length, last)
+    def skip_prose(self, length: int, last: str) -> None:
+        """Count prose that took the fast path; `last` is its last character."""
+        self.inline.skip(length, last)
         self._origin += length
 
-    def code_flowed(self, length: int, lines: int) -> None:
-        """So much code, with so many line ends, went out past us; it stopped in the middle of a line."""
+    def skip_code(self, length: int, lines: int) -> None:
+        """Count code that took the fast path and ended in the middle of a line."""
         self._origin += length
-        self._code.flowed(lines)
+        self._code.skip_lines(lines)
 
-    def flow_leaf(self, text: str) -> None:
-        """More of the line that is being read."""
-        self._line.text(text, self._origin)
+    def feed_leaf(self, text: str) -> None:
+        """Parse more of the current line; the text has no line end."""
+        self._line.feed(text, self._origin)
         self._origin += len(text)
 
-    def flow_code(self, text: str) -> None:
-        """Code without what it stops at: no line of it can be the last, so it needs no reading."""
+    def feed_code(self, text: str) -> None:
+        """Take code that does not contain `code_stops_at`: no line of it can end the block."""
         text = self._text + text
         start_of_last = text.rfind("\n") + 1
         last = text[start_of_last:]
@@ -169,171 +184,156 @@ class Blocks:
             self._line = self._leaf
         self._origin += len(text)
         if text:
-            self._code.flow(text, mid_line=self.in_line)
+            self._code.feed_lines(text, mid_line=self.in_line)
 
-    def _begin_mere_text(self, pos: int) -> bool:
-        """The fast lane between lines: outside containers, a line that starts with no sign of anything."""
-        context = self._context
-        body = context.body
-        if body != "paragraph" and body != "none":
+    def _begin_plain_line(self, pos: int) -> bool:
+        """Begin a blank line, or a line of text outside containers; False if `read_line_start` must decide."""
+        state = self._state
+        block = state.block
+        if block != "paragraph" and block != "none":
             return False
         char = self._text[pos]
-        if char == "\n" and not context.bare_item and self.inline.idle and QUOTE not in context.containers:
+        if char == "\n" and not state.bare_item and self.inline.is_idle and BLOCK_QUOTE not in state.containers:
             self._close_leaf()
-            self._line = self._gap
+            self._line = self._blank_line
             return True
-        if context.containers or char in NOT_MERE_TEXT:
+        if state.containers or char in NOT_TEXT_START:
             return False
-        if body == "none":
-            self._outlet.fresh_line()
+        if block == "none":
+            self._buffer.fresh_line()
             self._paragraph.start()
             self._leaf = self._paragraph
-            context.body = "paragraph"
-        elif self.inline.piped:
-            self.inline.refuse_table()
+            state.block = "paragraph"
+        elif self.inline.has_waiting_row:
+            self.inline.reject_table()
         self._line = self._leaf
         return True
 
-    def _read_head(self, pos: int, *, final: bool) -> Head | None:
-        context = self._context
-        context.header_cells = len(self._header_cells(self.inline.waiting_row)) if self.inline.piped else 0
-        return read_head(self._text, pos, context, final=final)
-
-    def _begin_line(self, head: Head, position: int) -> None:
-        kind = head.kind
-        if kind == "more" or kind == "fence_end":
-            self._continue(head, position)
-        elif head.opened:
-            self._begin_block(head, position)
-        elif kind == "text" and not head.interrupts:
-            if self.inline.piped:
-                self.inline.refuse_table()
+    def _begin_line(self, start: LineStart, position: int) -> None:
+        """Continue the open block or begin another one, as the start of the line says."""
+        kind, state = start.kind, self._state
+        is_inside = start.matched == len(state.containers) and not start.opened
+        if kind == "more":
+            self._line = self._leaf
+            if start.indent:
+                self._line.feed(" " * start.indent, position)
+        elif kind == "fence_end":
+            self._line = self._leaf
+            if isinstance(self._leaf, FormulaBlock):
+                self._leaf.close_after_line()
+            else:
+                self._close_leaf()
+        elif start.opened:
+            self._begin_block(start, position)
+        elif kind == "text" and not start.interrupts:
+            if self.inline.has_waiting_row:
+                self.inline.reject_table()
             self._line = self._leaf
         elif kind == "table":
             self._begin_table(position)
-        elif kind == "text" and self._context.body == "table" and self._is_inside(head):
+        elif kind == "text" and state.block == "table" and is_inside:
             self._line = self._leaf
-        elif kind == "indented" and self._context.body == "indented" and self._is_inside(head):
+        elif kind == "indented" and state.block == "indented" and is_inside:
             self._line = self._leaf
-            self._line.text(" " * head.indent, position)
+            self._line.feed(" " * start.indent, position)
         elif kind == "blank":
-            self._blank_line(head)
+            del state.containers[start.matched :]
+            state.bare_item = False
+            if is_inside and state.block == "indented":
+                self._line = self._leaf
+            else:
+                self._close_leaf()
+                self._line = self._blank_line
         else:
-            self._begin_block(head, position)
+            self._begin_block(start, position)
 
-    def _is_inside(self, head: Head) -> bool:
-        return head.matched == len(self._context.containers) and not head.opened
-
-    def _continue(self, head: Head, position: int) -> None:
-        self._line = self._leaf
-        if head.kind == "more":
-            if head.indent:
-                self._line.text(" " * head.indent, position)
-        elif isinstance(self._leaf, Formula):
-            self._leaf.close_after_line()
-        else:
-            self._close_leaf()
-
-    def _blank_line(self, head: Head) -> None:
-        inside = self._is_inside(head)
-        del self._context.containers[head.matched :]
-        self._context.bare_item = False
-        if inside and self._context.body == "indented":
-            self._line = self._leaf
-        else:
-            self._close_leaf()
-            self._line = self._gap
-
-    def _begin_block(self, head: Head, position: int) -> None:
-        context = self._context
+    def _begin_block(self, start: LineStart, position: int) -> None:
+        state = self._state
         self._close_leaf()
-        del context.containers[head.matched :]
-        context.containers.extend(head.opened)
-        context.bare_item = head.kind == "blank"
-        if head.kind == "underline":
+        del state.containers[start.matched :]
+        state.containers.extend(start.opened)
+        state.bare_item = start.kind == "blank"
+        if start.kind == "underline":
             return
-        self._outlet.fresh_line()
-        if head.ordinal:
-            self._outlet.write(head.ordinal)
-        self._leaf = self._line = self._make_leaf(head, position)
-        context.body = self._leaf.body
+        self._buffer.fresh_line()
+        if start.ordinal:
+            self._buffer.write(start.ordinal)
+        self._leaf = self._line = self._make_leaf(start, position)
+        state.block = self._leaf.kind
 
-    def _make_leaf(self, head: Head, position: int) -> Leaf:
-        outlet, notebook = self._outlet, self._notebook
-        if head.kind == "text":
-            return self._start_paragraph(head)
-        match head.kind:
+    def _make_leaf(self, start: LineStart, position: int) -> LeafBlock:
+        buffer, note_log, speech_messages = self._buffer, self._note_log, self._speech_messages
+        match start.kind:
+            case "text":  # first, because most blocks are paragraphs
+                pass
             case "heading":
-                return Heading(self.inline, outlet)
+                return Heading(self.inline, buffer)
             case "fence":
-                self._context.fence, self._context.fence_indent = head.detail, head.indent
-                return Code("fence", outlet, notebook, self._told, position)
+                self._state.fence, self._state.fence_indent = start.detail, start.indent
+                return CodeBlock("fence", buffer, note_log, speech_messages, position)
             case "indented":
-                code = Code("indented", outlet, notebook, self._told, position)
-                code.text(" " * head.indent, position)
+                code = CodeBlock("indented", buffer, note_log, speech_messages, position)
+                code.feed(" " * start.indent, position)
                 return code
             case "html":
-                aloud = self._told is not None
-                return HtmlBlock(head.detail, outlet, notebook, position, aloud=aloud)
+                return HtmlBlock(start.detail, buffer, note_log, position, speech=speech_messages is not None)
             case "maths":
-                self._context.fence, self._context.fence_indent = head.detail, 0
-                return Formula(outlet, notebook, position)
+                self._state.fence, self._state.fence_indent = start.detail, 0
+                return FormulaBlock(buffer, note_log, position)
             case "definition":
-                notebook.add(NoteKind.REFERENCE_DEFINITION, position, head.detail)
+                note_log.add(NoteKind.REFERENCE_DEFINITION, position, start.detail)
                 if len(self._labels) < MAX_LABELS:
-                    self._labels.add(fold_label(head.detail))
-                return NOTHING
+                    self._labels.add(fold_label(start.detail))
+                return IGNORED_LINE
             case "rule" | "underline" | "blank":
-                return NOTHING
+                return IGNORED_LINE
             case "footnote":
-                outlet.write(self._messages["footnote"].format(label=head.detail) + " ")
+                buffer.write(self._messages["footnote"].format(label=start.detail) + " ")
             case _:
                 pass
-        return self._start_paragraph(head)
-
-    def _start_paragraph(self, head: Head) -> Leaf:
         suffix = ""
-        if head.task and self._told:
-            suffix = self._told["task_open" if head.task == " " else "task_done"]
+        if start.task and speech_messages:
+            suffix = speech_messages["task_open" if start.task == " " else "task_done"]
         self._paragraph.start(suffix)
         return self._paragraph
 
     def _header_cells(self, row: str) -> list[str]:
-        # What stands before the first pipe went out already: it is a cell, but its name is gone.
-        return ["", *split_row("-" + row)[1:]] if self._outlet.mid_line else split_row(row)
+        # Text before the first pipe has been sent already: it is a cell, but its name is not available any more.
+        return ["", *split_row("-" + row)[1:]] if self._buffer.mid_line else split_row(row)
 
     def _begin_table(self, position: int) -> None:
-        inline, outlet = self.inline, self._outlet
-        was_started = outlet.mid_line
+        inline, buffer = self.inline, self._buffer
+        was_started = buffer.mid_line
         row = inline.take_row()
-        start = position - len(row) - 1
+        row_start = position - len(row) - 1
         cells = self._header_cells(row)
         inline.finish()
         columns: list[str] = []
-        if self._told:
-            self._notebook.add(NoteKind.TABLE, position)
-            columns = [self._read_cell(cell, start) for cell in cells]
-        if was_started or not self._told:
+        if self._speech_messages:
+            self._note_log.add(NoteKind.TABLE, position)
+            columns = [self._read_cell(cell, row_start) for cell in cells]
+        if was_started or not self._speech_messages:
             for cell in filter(None, cells):
-                outlet.lead_in(", " if outlet.mid_line else "")
+                buffer.lead_in(", " if buffer.mid_line else "")
                 inline.start(line_break=" ")
-                inline.feed(cell, start)
+                inline.feed(cell, row_start)
                 inline.finish()
-            outlet.fresh_line()
-        self._leaf = self._line = Table(inline, outlet, self._told, columns)
-        self._context.body = "table"
+            buffer.fresh_line()
+        self._leaf = self._line = TableBlock(inline, buffer, self._speech_messages, columns)
+        self._state.block = "table"
 
     def _read_cell(self, cell: str, position: int) -> str:
+        """Return the text of a header cell, which is spoken before each cell of its column."""
         if not cell:
             return ""
-        outlet = Outlet(ssml=False)
-        inline = Inline(self._profile, self._messages, outlet, self._notebook, self._labels)
+        buffer = OutputBuffer(ssml=False)
+        inline = InlineParser(self._profile, self._messages, buffer, self._note_log, self._labels)
         inline.start(line_break=" ")
         inline.feed(cell, position)
         inline.finish()
-        return outlet.take()
+        return buffer.take()
 
     def _close_leaf(self) -> None:
         self._leaf.close()
-        self._leaf = self._line = NOTHING
-        self._context.body = "none"
+        self._leaf = self._line = IGNORED_LINE
+        self._state.block = "none"

@@ -1,4 +1,7 @@
-"""Emphasis: CommonMark's flanking rules, and the delimiter stack of text that cannot be released yet."""
+"""Emphasis: CommonMark's flanking rules, and the stack of delimiters that may still find a partner.
+
+How delimiters are recognised in the text, and what a line or a block is, is not known here.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -6,15 +9,11 @@ from unicodedata import category
 
 from accord.core.output.markdown.lookahead import HOLD_LIMIT
 
-# May a run of delimiters open, may it close: CommonMark's flanking rules and where we bend them.
-#
-# Decides for one run from the characters on its two sides. It must not know the stack of open runs.
-#
-# Bent on purpose:
+# Deviations from CommonMark's flanking rules, on purpose:
 # - *digits-multiply*: a run between two word characters, one of them a digit, does not open (`2*3*4`, `x**2`),
-#   and closes only a run just like it (`**3**rd`, but not `**5*3**`).
+#   and closes only an equal run (`**3**rd`, but not `**5*3**`).
 # - *strong-beside-punctuation*: `**Note:**text` closes and `は**「重要」**です` opens, though punctuation is on
-#   the wrong side; a single `*` does so only beside scripts that write no blanks.
+#   the wrong side; a single `*` does so only beside scripts that are written without blanks.
 
 FIRST_SCRIPT_WITHOUT_BLANKS: Final = "\u0e00"
 OPENING_CATEGORIES: Final = frozenset({"Ps", "Pi"})
@@ -22,22 +21,21 @@ QUOTES: Final = "\"'"
 
 
 class Run(NamedTuple):
-    """What a run of delimiters may do; `bent` ways hold only if the strict ones lead nowhere."""
+    """What a run of delimiters may do; the lenient rules apply only if the strict ones find no partner."""
 
     opens: bool
     closes: bool
-    bent_opens: bool = False
-    bent_closes: bool = False
+    lenient_opens: bool = False
+    lenient_closes: bool = False
 
 
 INERT: Final = Run(opens=False, closes=False)
-
 
 WORD, BLANK, PUNCTUATION = 0, 1, 2
 
 
 def classify(char: str) -> int:
-    """White space, punctuation (symbols included) or neither, as CommonMark counts them."""
+    """Return CommonMark's class of a character: white space, punctuation (with symbols), or neither."""
     if char.isspace():
         return BLANK
     return PUNCTUATION if category(char)[0] in "PS" else WORD
@@ -47,7 +45,7 @@ ASCII_CLASSES: Final[Mapping[str, int]] = {chr(code): classify(chr(code)) for co
 
 
 def flank(mark: str, width: int, before: str, after: str) -> Run:
-    """What a run of `width` times `mark` between two characters may do; a line's edge counts as a blank."""
+    """Return what a run of `width` times `mark` between two characters may do; a line's edge counts as a blank."""
     class_before = ASCII_CLASSES[before] if before in ASCII_CLASSES else classify(before)
     class_after = ASCII_CLASSES[after] if after in ASCII_CLASSES else classify(after)
     punct_before, punct_after = class_before == PUNCTUATION, class_after == PUNCTUATION
@@ -58,29 +56,24 @@ def flank(mark: str, width: int, before: str, after: str) -> Run:
     if class_before == BLANK or class_after == BLANK:
         return Run(left, right)
     if class_before == WORD == class_after and (before.isdigit() or after.isdigit()):
-        return Run(opens=False, closes=False, bent_closes=True)
+        return Run(opens=False, closes=False, lenient_closes=True)
     outside_needs_no_blank = width > 1
-    bent_opens = (
+    lenient_opens = (
         not left
         and (outside_needs_no_blank or before >= FIRST_SCRIPT_WITHOUT_BLANKS)
         and (category(after) in OPENING_CATEGORIES or after in QUOTES)
     )
-    bent_closes = (
+    lenient_closes = (
         not right
         and punct_before
         and (outside_needs_no_blank or after >= FIRST_SCRIPT_WITHOUT_BLANKS)
         and category(before) not in OPENING_CATEGORIES
     )
-    return Run(left, right, bent_opens, bent_closes)
+    return Run(left, right, lenient_opens, lenient_closes)
 
-
-# The delimiter stack: text that cannot be released yet, because what opened before it is still undecided.
-#
-# Decides which opener a closer belongs to (CommonMark's rule, incrementally) and when an opener has waited long
-# enough. It must not know how delimiters are recognised, nor what a line or a block is.
 
 BRACKETS: Final = ("[", "![")
-DROPPED_ALOUD: Final = ("*", "~")
+DROPPED_IN_SPEECH: Final = ("*", "~")
 
 
 class Opener:
@@ -91,16 +84,19 @@ class Opener:
     def __init__(self, mark: str, width: int, left: int, at: int, piece: int, *, both: bool) -> None:
         self.mark = mark
         self.width = width
-        self.left = left
+        self.left = left  # how many of its delimiters have no partner yet
         self.at = at
-        self.piece = piece
-        self.both = both
-        self.is_spent = False
+        self.piece = piece  # the number of its piece of output
+        self.both = both  # whether it may also close
+        self.is_spent = False  # a bracket around a link
         self.deadline = at + HOLD_LIMIT
 
 
-class Hold:
-    """Openers in order, and the pieces of output from the first of them on."""
+class DelimiterStack:
+    """The open delimiters in order, and the output from the first of them on, which cannot be released yet.
+
+    Finds the opener of a closing run (CommonMark's rule, incrementally), and gives up on openers after `HOLD_LIMIT`.
+    """
 
     __slots__ = (
         "_base",
@@ -109,47 +105,47 @@ class Hold:
         "_drop_unmatched",
         "_dropped",
         "_pieces",
-        "_write",
+        "_sink",
         "openers",
     )
 
     def __init__(
-        self, write: Callable[[str], None], dropped: Callable[[str, int], None], *, drop_unmatched: bool
+        self, sink: Callable[[str], None], dropped: Callable[[str, int], None], *, drop_unmatched: bool
     ) -> None:
         self.openers: list[Opener] = []
         self._pieces: list[str] = []
         self._base = 0
         self._brackets = 0
         self._bottoms: dict[tuple[str, int, bool], int] = {}
-        self._write = write
+        self._sink = sink
         self._dropped = dropped
         self._drop_unmatched = drop_unmatched
 
-    def say(self, text: str) -> None:
-        """Put text out, or behind what is being held."""
+    def write(self, text: str) -> None:
+        """Release text, or keep it after the open delimiters."""
         if self.openers:
             self._pieces.append(text)
         else:
-            self._write(text)
+            self._sink(text)
 
     def open(self, mark: str, width: int, left: int, at: int, *, both: bool = False) -> None:
-        """Something opens here; its own characters wait as a piece that may become empty."""
+        """Push an opener; its characters are kept as a piece that is emptied if it finds a partner."""
         self.openers.append(Opener(mark, width, left, at, self._base + len(self._pieces), both=both))
         self._pieces.append(mark if mark in BRACKETS else mark * left)
         self._brackets += mark in BRACKETS
 
     def close(self, mark: str, width: int, at: int, *, both: bool) -> int:
-        """Pair a closing run with what is open; the number of its delimiters that found no partner."""
+        """Pair a closing run with open ones; return how many of its delimiters found no partner."""
         left = width
         bottom_key = (mark, width % 3, both)
         while left:
-            index = self._partner(mark, width, bottom_key, both=both)
+            index = self._find_opener(mark, width, bottom_key, both=both)
             if index < 0:
                 self._bottoms[bottom_key] = at
                 break
             opener = self.openers[index]
             used = 2 if mark == "~" or (left > 1 and opener.left > 1) else 1
-            self._settle_runs_from(index + 1)
+            self._reject_runs_from(index + 1)
             opener.left -= used
             left -= used
             self._pieces[opener.piece - self._base] = mark * opener.left
@@ -158,66 +154,68 @@ class Hold:
         self._release()
         return left
 
-    def opens_alike(self, mark: str, width: int) -> bool:
-        """A run of just this kind and width is open."""
+    def has_equal_opener(self, mark: str, width: int) -> bool:
+        """Whether a run of the same mark and width is open."""
         return any(opener.mark == mark and opener.left == width for opener in self.openers)
 
-    def stray(self, mark: str, count: int, at: int) -> None:
-        """A closing run without a partner."""
-        self.say("" if self._falls_silent(mark, count, at) else mark * count)
+    def write_unmatched(self, mark: str, count: int, at: int) -> None:
+        """Write a closing run that has no partner."""
+        self.write("" if self._drop(mark, count, at) else mark * count)
 
-    def bracket(self) -> Opener | None:
-        """The innermost bracket that is still open."""
+    def innermost_bracket(self) -> Opener | None:
+        """Return the innermost open bracket."""
         if not self._brackets:
             return None
         return next(opener for opener in reversed(self.openers) if opener.mark in BRACKETS)
 
-    def refuse(self, opener: Opener) -> None:
-        """A bracket turned out to be only a bracket; what opened inside it stays open."""
+    def reject_bracket(self, opener: Opener) -> None:
+        """Make a bracket text; what opened inside it stays open."""
         self.openers.remove(opener)
         self._brackets -= 1
         self._release()
 
-    def link(self, opener: Opener, tail_length: int) -> None:
-        """A bracket turned out to be a link or an image: its characters vanish, what it left open is text."""
-        self._settle_from(self.openers.index(opener) + 1)
+    def accept_link(self, opener: Opener, tail_length: int) -> None:
+        """Remove the bracket of a link or an image; what is still open inside it is text."""
+        self._reject_from(self.openers.index(opener) + 1)
         self._pieces[opener.piece - self._base] = ""
         self.openers.pop()
         self._brackets -= 1
         if opener.mark == "[":
-            self._refuse_outer_links()
-        self.postpone(tail_length)
+            # A link contains no links, so the brackets around it are text.
+            for outer in self.openers:
+                outer.is_spent = outer.is_spent or outer.mark == "["
+        self.extend_deadlines(tail_length)
         self._release()
 
-    def postpone(self, length: int) -> None:
-        """Characters that are swallowed are not held, so nobody's time runs out over them."""
+    def extend_deadlines(self, length: int) -> None:
+        """Do not count characters that were removed from the output."""
         for opener in self.openers:
             opener.deadline += length
 
     def expire(self, at: int) -> None:
-        """Decide what has been open for longer than the limit: it is text."""
+        """Make openers text whose deadline has passed."""
         expired = 0
         for opener in self.openers:
             if opener.deadline >= at:
                 break
-            self._settle(opener)
+            self._reject(opener)
             expired += 1
         if expired:
             del self.openers[:expired]
             self._release()
 
     def expire_first(self) -> None:
-        """Decide the oldest opener: something behind it needs a longer look than it may wait."""
-        self._settle(self.openers.pop(0))
+        """Make the oldest opener text, because a construct after it needs more text than its deadline allows."""
+        self._reject(self.openers.pop(0))
         self._release()
 
     def end(self) -> None:
-        """The block is over: whatever is open is text."""
-        self._settle_from(0)
+        """Make every opener text: the block has ended."""
+        self._reject_from(0)
         self._release()
         self._bottoms.clear()
 
-    def _partner(self, mark: str, width: int, bottom_key: tuple[str, int, bool], *, both: bool) -> int:
+    def _find_opener(self, mark: str, width: int, bottom_key: tuple[str, int, bool], *, both: bool) -> int:
         bottom = self._bottoms.get(bottom_key, -1)
         for index in range(len(self.openers) - 1, -1, -1):
             opener = self.openers[index]
@@ -230,37 +228,33 @@ class Hold:
                 return index
         return -1
 
-    def _settle_runs_from(self, index: int) -> None:
-        # Brackets stay: emphasis may reach into a link's text, and the link is still one.
+    def _reject_runs_from(self, index: int) -> None:
+        # Brackets stay: emphasis may end inside a link's text, and it is still a link.
         inner = self.openers[index:]
         if not inner:
             return
         for opener in inner:
             if opener.mark not in BRACKETS:
-                self._settle(opener)
+                self._reject(opener)
         self.openers[index:] = [opener for opener in inner if opener.mark in BRACKETS]
 
-    def _settle_from(self, index: int) -> None:
+    def _reject_from(self, index: int) -> None:
         for opener in self.openers[index:]:
-            self._settle(opener)
+            self._reject(opener)
         del self.openers[index:]
 
-    def _settle(self, opener: Opener) -> None:
+    def _reject(self, opener: Opener) -> None:
         if opener.mark in BRACKETS:
             self._brackets -= 1
-        elif self._falls_silent(opener.mark, opener.left, opener.at):
+        elif self._drop(opener.mark, opener.left, opener.at):
             self._pieces[opener.piece - self._base] = ""
 
-    def _falls_silent(self, mark: str, count: int, at: int) -> bool:
-        if not self._drop_unmatched or count < 2 or mark not in DROPPED_ALOUD:
+    def _drop(self, mark: str, count: int, at: int) -> bool:
+        """Whether an unmatched run is left out, which is reported."""
+        if not self._drop_unmatched or count < 2 or mark not in DROPPED_IN_SPEECH:
             return False
         self._dropped(mark * count, at)
         return True
-
-    def _refuse_outer_links(self) -> None:
-        # A link holds no links, so the brackets around one are only brackets.
-        for opener in self.openers:
-            opener.is_spent = opener.is_spent or opener.mark == "["
 
     def _release(self) -> None:
         ready = self.openers[0].piece - self._base if self.openers else len(self._pieces)
@@ -269,4 +263,4 @@ class Hold:
             del self._pieces[:ready]
             self._base += ready
             if text:
-                self._write(text)
+                self._sink(text)

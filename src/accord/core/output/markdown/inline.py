@@ -1,7 +1,6 @@
-"""Inline markdown: what each special character stands for.
+"""Inline markdown: emphasis, code spans, links, images, autolinks, HTML, escapes, entities, maths, footnotes, URLs.
 
-Decides emphasis, code spans, links, images, autolinks, raw HTML, escapes, entities, maths, footnote marks and
-bare URLs. It must not know blocks: it is fed the text of one block, line prefixes already taken off.
+The parser gets the text of one block without line prefixes; it does not know blocks.
 """
 
 import re
@@ -9,285 +8,280 @@ from collections.abc import Mapping
 from typing import Final
 
 from accord.core.output.markdown import lookahead
-from accord.core.output.markdown.delimiters import INERT, Opener, Run, flank
-from accord.core.output.markdown.lookahead import HOLD_LIMIT, Found
-from accord.core.output.markdown.outlet import Outlet
-from accord.core.output.markdown.profiles import Messages, Notebook, NoteKind, Profile
-from accord.core.output.markdown.scanner import Handler, Rest, Scanner
+from accord.core.output.markdown.delimiters import INERT, Opener, flank
+from accord.core.output.markdown.lookahead import HOLD_LIMIT, Construct
+from accord.core.output.markdown.output_buffer import OutputBuffer
+from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Profile
+from accord.core.output.markdown.scanner import Handler, OverlongTail, Scanner
 
 ESCAPABLE: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 RUNS: Final[Mapping[str, re.Pattern[str]]] = {mark: re.compile(re.escape(mark) + "+") for mark in "*_~`"}
-LONGEST_RUN: Final = 64
-AFTER_COMMENT: Final = Rest(re.compile("-->"), eats_end=True, shown=False, partial=2)
-AFTER_DESTINATION: Final = Rest(re.compile(r"[\s)]"), eats_end=True, shown=False)
+MAX_RUN_CHARS: Final = 64
+AFTER_COMMENT: Final = OverlongTail(re.compile("-->"), eats_end=True, is_written=False, partial=2)
+AFTER_DESTINATION: Final = OverlongTail(re.compile(r"[\s)]"), eats_end=True, is_written=False)
 AFTER_URL: Final = re.compile(r"[\s<>\[\]`|\\\"]")
-AFTER_RUN: Final[Mapping[str, Rest]] = {
-    mark: Rest(re.compile(f"[^{mark}]"), eats_end=False, shown=True) for mark in "*_~`"
+AFTER_RUN: Final[Mapping[str, OverlongTail]] = {
+    mark: OverlongTail(re.compile(f"[^{mark}]"), eats_end=False, is_written=True) for mark in "*_~`"
 }
 
 
 def fold_label(label: str) -> str:
-    """A reference label as it is compared: case and inner white space do not matter."""
+    """Return a reference label for comparison: case and inner white space do not matter."""
     return " ".join(label.split()).casefold()
 
 
-class Inline(Scanner):
-    """One block's inline text; `labels` are the reference definitions seen so far."""
+class InlineParser(Scanner):
+    """Parses the inline text of blocks; `labels` are the reference definitions seen so far."""
 
     def __init__(
-        self, profile: Profile, messages: Messages, outlet: Outlet, notebook: Notebook, labels: set[str]
+        self, profile: Profile, messages: Messages, buffer: OutputBuffer, note_log: NoteLog, labels: set[str]
     ) -> None:
-        super().__init__(profile, messages, outlet, notebook)
+        super().__init__(profile, messages, buffer, note_log)
         self._labels = labels
 
     def _make_handlers(self) -> Mapping[str, Handler]:
         return {
-            "\\": self._escape, "`": self._code, "*": self._run, "_": self._run, "~": self._run,
-            "[": self._bracket, "]": self._close_bracket, "!": self._image, "<": self._angle,
-            "&": self._entity, "$": self._maths, "|": self._pipe, "h": self._url, "w": self._url,
+            "\\": self._read_escape, "`": self._read_code, "&": self._read_entity, "$": self._read_maths,
+            "*": self._read_run, "_": self._read_run, "~": self._read_run, "|": self._read_pipe,
+            "[": self._read_open_bracket, "]": self._read_close_bracket, "!": self._read_image,
+            "<": self._read_angle, "h": self._read_url, "w": self._read_url,
         }  # fmt: skip
 
-    def _escape(self, at: int, final: bool) -> int:
+    def _read_escape(self, at: int, final: bool) -> int:
         if at + 1 == len(self._text):
             if final:
-                self._say("\\")
+                self._write("\\")
             return at + 1 if final else -1
         char = self._text[at + 1]
         if char in "([":
-            outcome = self._look(lookahead.escaped_maths, at, final=final)
-            if outcome == "wait":
+            found = self._look_ahead(lookahead.find_escaped_maths, at, final=final)
+            if found == "wait":
                 return -1
-            if isinstance(outcome, Found):
-                return self._opaque(outcome, at)
+            if isinstance(found, Construct):
+                return self._write_formula(found, at)
         if char == "\n":
             if at + 2 == len(self._text):  # a hard break only if another line follows
                 if final:
-                    self._say("\\")
+                    self._write("\\")
                 return at + 1 if final else -1
             return at + 1
         if char not in ESCAPABLE:
-            self._say("\\")
+            self._write("\\")
             return at + 1
-        self._say(char)
+        self._write(char)
         return at + 2
 
-    def _code(self, at: int, final: bool) -> int:
-        outcome = self._look(lookahead.code_span, at, final=final)
-        if outcome == "wait":
+    def _read_code(self, at: int, final: bool) -> int:
+        found = self._look_ahead(lookahead.find_code_span, at, final=final)
+        if found == "wait":
             return -1
-        if isinstance(outcome, Found):
-            self._say(self._spoken_code(outcome.text, at))
-            return outcome.end
-        return self._literal_run("`", at)
+        if isinstance(found, Construct):
+            code = found.text
+            if self._speech:  # a URL is not spoken, also if it is written as code
+                url = lookahead.find_bare_url(code, 0, len(code), final=True)
+                if isinstance(url, Construct) and url.end == len(code):
+                    code = self._spoken_url(code, at)
+            self._write(code)
+            return found.end
+        return self._write_run("`", at)
 
-    def _spoken_code(self, code: str, at: int) -> str:
-        """Code as it stands; but an address is not read aloud, whatever it is written in."""
-        url = lookahead.bare_url(code, 0, len(code), final=True) if self._aloud else "no"
-        return self._spoken_url(code, at) if isinstance(url, Found) and url.end == len(code) else code
-
-    def _literal_run(self, mark: str, at: int) -> int:
+    def _write_run(self, mark: str, at: int) -> int:
         run = RUNS[mark].match(self._text, at)
         end = run.end() if run else at + 1
-        self._say(self._text[at:end])
+        self._write(self._text[at:end])
         if end == len(self._text):
-            self._rest = AFTER_RUN[mark]
+            self._tail = AFTER_RUN[mark]
         return end
 
-    def _run(self, at: int, final: bool) -> int:
+    def _read_run(self, at: int, final: bool) -> int:
         text, size = self._text, len(self._text)
         mark = text[at]
         match = RUNS[mark].match(text, at)
         end = match.end() if match else at + 1
         width = end - at
-        if width > LONGEST_RUN:
-            return self._literal_run(mark, at)
+        if width > MAX_RUN_CHARS:
+            return self._write_run(mark, at)
         if end == size and not final:
             return -1
-        self._hold.expire(self._origin + at)
+        position = self._origin + at
+        self._stack.expire(position)
         before = self._char_before(at)
         after = text[end] if end < size else "\n"
         run = INERT if mark == "~" and width != 2 else flank(mark, width, before, after)
-        self._pair(mark, width, at, run)
-        return end
-
-    def _pair(self, mark: str, width: int, at: int, run: Run) -> None:
-        position = self._origin + at
         both = run.opens and run.closes
         left = width
         if run.closes:
-            left = self._hold.close(mark, width, position, both=both)
-        elif run.bent_closes and self._hold.opens_alike(mark, width):
-            left = self._hold.close(mark, width, position, both=False)
+            left = self._stack.close(mark, width, position, both=both)
+        elif run.lenient_closes and self._stack.has_equal_opener(mark, width):
+            left = self._stack.close(mark, width, position, both=False)
         if left < width and mark == "~":
             self._note(NoteKind.STRIKETHROUGH, position)
-        if left and (run.opens or run.bent_opens):
-            self._hold.open(mark, width, left, position, both=both)
+        if left and (run.opens or run.lenient_opens):
+            self._stack.open(mark, width, left, position, both=both)
         elif left and run.closes:
-            self._hold.stray(mark, left, position)
+            self._stack.write_unmatched(mark, left, position)
         elif left:
-            self._say(mark * left)
+            self._write(mark * left)
+        return end
 
-    def _bracket(self, at: int, final: bool) -> int:
-        outcome = self._look(lookahead.footnote, at, final=final)
-        if outcome == "wait":
+    def _read_open_bracket(self, at: int, final: bool) -> int:
+        found = self._look_ahead(lookahead.find_footnote, at, final=final)
+        if found == "wait":
             return -1
-        if isinstance(outcome, Found):
-            self._note(NoteKind.FOOTNOTE, self._origin + at, outcome.text)
-            return self._vanish(at, outcome.end)
-        self._hold.open("[", 1, 1, self._origin + at)
+        if isinstance(found, Construct):
+            self._note(NoteKind.FOOTNOTE, self._origin + at, found.text)
+            return self._remove(at, found.end)
+        self._stack.open("[", 1, 1, self._origin + at)
         return at + 1
 
-    def _image(self, at: int, final: bool) -> int:
+    def _read_image(self, at: int, final: bool) -> int:
         if at + 1 == len(self._text):
             if final:
-                self._say("!")
+                self._write("!")
             return at + 1 if final else -1
         if self._text[at + 1] != "[":
-            self._say("!")
+            self._write("!")
             return at + 1
-        self._hold.expire(self._origin + at)
-        self._hold.open("![", 2, 2, self._origin + at)
+        self._stack.expire(self._origin + at)
+        self._stack.open("![", 2, 2, self._origin + at)
         return at + 2
 
-    def _close_bracket(self, at: int, final: bool) -> int:
-        self._hold.expire(self._origin + at)
-        opener = self._hold.bracket()
+    def _read_close_bracket(self, at: int, final: bool) -> int:
+        self._stack.expire(self._origin + at)
+        opener = self._stack.innermost_bracket()
         if opener is None:
-            self._say("]")
+            self._write("]")
             return at + 1
         if opener.is_spent:
-            self._hold.refuse(opener)
-            self._say("]")
+            self._stack.reject_bracket(opener)
+            self._write("]")
             return at + 1
         follows = self._text[at + 1 : at + 2]
         if not follows and not final:
             return -1
         if follows == "(":
-            end = self._inline_link(opener, at + 1, final=final)
+            end = self._read_destination(opener, at + 1, final=final)
         elif follows == "[":
-            end = self._reference(opener, at, final=final)
+            end = self._read_reference(opener, at, final=final)
         else:
             end = 0
         if end:
             return end
-        if self._hold.bracket() is not opener:  # its time ran out while its tail was looked at
-            return self._close_bracket(at, final)
+        if self._stack.innermost_bracket() is not opener:  # its deadline passed during the lookahead
+            return self._read_close_bracket(at, final)
         if fold_label(self._label(opener, at)) in self._labels:
-            self._resolve(opener, 0)
+            self._accept_link(opener, 0)
         else:
-            self._hold.refuse(opener)
-            self._say("]")
+            self._stack.reject_bracket(opener)
+            self._write("]")
         return at + 1
 
     def _label(self, opener: Opener, at: int) -> str:
         return self._text[opener.at - self._origin + opener.width : at]
 
-    def _inline_link(self, opener: Opener, at: int, *, final: bool) -> int:
-        """The end of a link's tail, 0 if there is none, -1 to wait."""
+    def _read_destination(self, opener: Opener, at: int, *, final: bool) -> int:
+        """Read the destination after a link's text; return its end, 0 if there is none, -1 to wait."""
         text, size = self._text, len(self._text)
-        stop = min(at + HOLD_LIMIT, self._hold.openers[0].deadline - self._origin)
+        stop = min(at + HOLD_LIMIT, self._stack.openers[0].deadline - self._origin)
         stop = max(stop, at + 1)
         bounded = stop <= size
-        outcome = lookahead.link_tail(text, at, stop if bounded else size, final=final and not bounded)
-        if isinstance(outcome, Found):
-            self._resolve(opener, outcome.end - at, outcome.text)
-            return outcome.end
-        if outcome == "wait" and not bounded:
+        found = lookahead.find_link_tail(text, at, stop if bounded else size, final=final and not bounded)
+        if isinstance(found, Construct):
+            self._accept_link(opener, found.end - at, found.text)
+            return found.end
+        if found == "wait" and not bounded:
             return -1
-        if outcome == "wait" and lookahead.is_long_destination(text, at, stop):
-            self._resolve(opener, stop - at, text[at + 1 : stop])
-            self._rest = AFTER_DESTINATION
+        if found == "wait" and lookahead.is_long_destination(text, at, stop):
+            self._accept_link(opener, stop - at, text[at + 1 : stop])
+            self._tail = AFTER_DESTINATION
             return stop
         return 0
 
-    def _reference(self, opener: Opener, at: int, *, final: bool) -> int:
-        outcome = self._look(lookahead.label, at + 1, final=final)
-        if outcome == "wait":
+    def _read_reference(self, opener: Opener, at: int, *, final: bool) -> int:
+        found = self._look_ahead(lookahead.find_label, at + 1, final=final)
+        if found == "wait":
             return -1
-        if not isinstance(outcome, Found) or self._hold.bracket() is not opener:
+        if not isinstance(found, Construct) or self._stack.innermost_bracket() is not opener:
             return 0
         text = self._label(opener, at)
-        known = fold_label(outcome.text or text) in self._labels
-        if not known and not self._looks_like_reference(opener, text, outcome.text):
-            return 0
-        self._resolve(opener, outcome.end - at - 1)
-        return outcome.end
+        if fold_label(found.text or text) not in self._labels:
+            # The definition usually comes last, so `[text][label]` is taken for a reference if it looks like one:
+            # `grid[i][j]` and the citations `[1][2]` do not.
+            before = self._char_before(opener.at - self._origin)
+            if before.isalnum() or before in "])_" or found.text.startswith("^") or not any(map(str.isalpha, text)):
+                return 0
+        self._accept_link(opener, found.end - at - 1)
+        return found.end
 
-    def _looks_like_reference(self, opener: Opener, text: str, label: str) -> bool:
-        # Definitions come last as a rule, so `[text][label]` must be judged by its looks: `grid[i][j]` and
-        # the citations `[1][2]` are none.
-        before = self._char_before(opener.at - self._origin)
-        return not (before.isalnum() or before in "])_") and any(map(str.isalpha, text)) and not label.startswith("^")
-
-    def _resolve(self, opener: Opener, tail_length: int, url: str = "") -> None:
+    def _accept_link(self, opener: Opener, tail_length: int, url: str = "") -> None:
         kind = NoteKind.IMAGE if opener.mark == "![" else NoteKind.URL
         self._note(kind, opener.at, lookahead.host_of(url) if url else "")
-        self._hold.link(opener, tail_length)
+        self._stack.accept_link(opener, tail_length)
 
-    def _angle(self, at: int, final: bool) -> int:
-        outcome = self._look(lookahead.angled, at, final=final)
-        if outcome == "wait":
+    def _read_angle(self, at: int, final: bool) -> int:
+        found = self._look_ahead(lookahead.find_angled, at, final=final)
+        if found == "wait":
             return -1
-        if outcome == "long" and self._text.startswith("<!--", at):
+        if found == "long" and self._text.startswith("<!--", at):
             self._note(NoteKind.COMMENT, self._origin + at)
-            self._rest = AFTER_COMMENT
+            self._tail = AFTER_COMMENT
             return at + 4
-        if not isinstance(outcome, Found) or (outcome.kind == "name" and not self._char_before(at).isalnum()):
-            self._say("<")
+        if not isinstance(found, Construct) or (found.kind == "name" and not self._char_before(at).isalnum()):
+            self._write("<")
             return at + 1
-        if outcome.kind == "link":
-            self._say(self._spoken_url(outcome.text, at))
-            return outcome.end
-        self._note(NoteKind.COMMENT if outcome.kind == "comment" else NoteKind.HTML, self._origin + at, outcome.text)
-        if outcome.text == "br":
-            self._say(self._line_break)
+        if found.kind == "link":
+            self._write(self._spoken_url(found.text, at))
+            return found.end
+        self._note(NoteKind.COMMENT if found.kind == "comment" else NoteKind.HTML, self._origin + at, found.text)
+        if found.text == "br":
+            self._write(self._line_break)
             self._skips_blank = self._skips_line_end = True
-            return outcome.end
-        return self._vanish(at, outcome.end)
+            return found.end
+        return self._remove(at, found.end)
 
     def _spoken_url(self, url: str, at: int) -> str:
-        if not self._aloud or "@" in url.partition("/")[0]:
-            return url.removeprefix("mailto:") if self._aloud else url
+        if not self._speech or "@" in url.partition("/")[0]:
+            return url.removeprefix("mailto:") if self._speech else url
         host = lookahead.host_of(url)
         self._note(NoteKind.URL, self._origin + at, host)
         return self._messages["link"].format(host=host)
 
-    def _url(self, at: int, final: bool) -> int:
-        outcome = "no" if self._char_before(at).isalnum() else self._look(lookahead.bare_url, at, final=final)
-        if outcome == "wait":
+    def _read_url(self, at: int, final: bool) -> int:
+        found = "no" if self._char_before(at).isalnum() else self._look_ahead(lookahead.find_bare_url, at, final=final)
+        if found == "wait":
             return -1
-        if isinstance(outcome, Found):
-            self._say(self._spoken_url(outcome.text, at))
-            return outcome.end
-        if outcome == "long":
+        if isinstance(found, Construct):
+            self._write(self._spoken_url(found.text, at))
+            return found.end
+        if found == "long":
             end = at + HOLD_LIMIT
-            self._say(self._spoken_url(self._text[at:end], at))
-            self._rest = Rest(AFTER_URL, eats_end=False, shown=not self._aloud)
+            self._write(self._spoken_url(self._text[at:end], at))
+            self._tail = OverlongTail(AFTER_URL, eats_end=False, is_written=not self._speech)
             return end
-        self._say(self._text[at])
+        self._write(self._text[at])
         return at + 1
 
-    def _entity(self, at: int, final: bool) -> int:
-        outcome = self._look(lookahead.entity, at, final=final)
-        if outcome == "wait":
+    def _read_entity(self, at: int, final: bool) -> int:
+        found = self._look_ahead(lookahead.find_entity, at, final=final)
+        if found == "wait":
             return -1
-        if isinstance(outcome, Found):
-            self._say(outcome.text)
-            return outcome.end
-        self._say("&")
+        if isinstance(found, Construct):
+            self._write(found.text)
+            return found.end
+        self._write("&")
         return at + 1
 
-    def _maths(self, at: int, final: bool) -> int:
-        outcome = self._look(lookahead.maths, at, final=final)
-        if outcome == "wait":
+    def _read_maths(self, at: int, final: bool) -> int:
+        found = self._look_ahead(lookahead.find_maths, at, final=final)
+        if found == "wait":
             return -1
-        if isinstance(outcome, Found):
-            return self._opaque(outcome, at)
+        if isinstance(found, Construct):
+            return self._write_formula(found, at)
         end = at + 2 if self._text.startswith("$$", at) else at + 1
-        self._say(self._text[at:end])
+        self._write(self._text[at:end])
         return end
 
-    def _opaque(self, formula: Found, at: int) -> int:
+    def _write_formula(self, formula: Construct, at: int) -> int:
         self._note(NoteKind.MATH, self._origin + at)
-        self._say(formula.text)
+        self._write(formula.text)
         return formula.end

@@ -1,116 +1,115 @@
-"""Leaf blocks, which hold text: paragraphs, headings, code, formulas, HTML and tables."""
+"""The leaf blocks: paragraphs, headings, code, formulas and tables turn their text into output.
+
+A leaf block gets its text, its line ends and its close. How a line was recognised, and the containers around it, are
+not known here. HTML blocks are in `html`.
+"""
 
 import re
 from typing import Final, Protocol
 
-from accord.core.output.markdown.inline import Inline
-from accord.core.output.markdown.lines import Body
+from accord.core.output.markdown.inline import InlineParser
+from accord.core.output.markdown.lines import BlockKind
 from accord.core.output.markdown.lookahead import HOLD_LIMIT
-from accord.core.output.markdown.outlet import MOST_BREAKS, Outlet
-from accord.core.output.markdown.profiles import Messages, Notebook, NoteKind, describe_code
+from accord.core.output.markdown.output_buffer import MAX_BREAKS, OutputBuffer
+from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, describe_code
 
-# The blocks that hold text: paragraphs, headings, code, formulas, HTML; tables have a file of their own.
-#
-# Decides what a block's lines turn into. A leaf is told its text, its line ends and its close; it must not know
-# containers, nor how a line was recognised.
-
-LONGEST_INFO: Final = 64
+MAX_INFO_CHARS: Final = 64
 CLOSING_HASHES: Final = re.compile(r"#+[ \t]*\Z")
 
 
-class Leaf(Protocol):
+class LeafBlock(Protocol):
     """A block that takes text."""
 
     @property
-    def body(self) -> Body:
-        """What kind of block a following line would continue."""
+    def kind(self) -> BlockKind:
+        """The kind of block that a following line may continue."""
         ...
 
     @property
     def is_over(self) -> bool:
-        """The block ended with the line that was read last."""
+        """Whether the block ended with the last line."""
         ...
 
-    def text(self, fragment: str, position: int, /) -> None:
-        """Part of a line; `position` is where it stands in the source."""
+    def feed(self, fragment: str, position: int, /) -> None:
+        """Take part of a line, at this position of the input."""
         ...
 
     def end_line(self, position: int, /) -> None:
-        """The line is over."""
+        """End the line."""
         ...
 
     def close(self) -> None:
-        """The block is over."""
+        """End the block."""
         ...
 
 
-class Nothing:
-    """A line without text: a rule, an underline, a definition."""
+class IgnoredLine:
+    """A line that gives no output: a rule, an underline, a definition."""
 
-    body: Body = "none"
+    kind: BlockKind = "none"
     is_over = False
 
-    def text(self, fragment: str, position: int) -> None:
-        """Not shown."""
+    def feed(self, fragment: str, position: int) -> None:
+        """Ignore the text."""
 
     def end_line(self, position: int) -> None:
-        """Not shown either."""
+        """Ignore the line end."""
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing."""
 
 
-class Gap(Nothing):
+class BlankLine(IgnoredLine):
     """A blank line."""
 
-    def __init__(self, outlet: Outlet) -> None:
-        self._outlet = outlet
+    def __init__(self, buffer: OutputBuffer) -> None:
+        self._buffer = buffer
 
     def end_line(self, position: int) -> None:
-        """One empty line, however many there are."""
-        self._outlet.end_line(most=MOST_BREAKS)
+        """Write one empty line, however many there are."""
+        self._buffer.end_line(most=MAX_BREAKS)
 
 
 class Paragraph:
-    """Inline text over any number of lines; `suffix` is said after it. One object serves every paragraph."""
+    """InlineParser text on any number of lines; `suffix` is written after it. One object is used for all paragraphs."""
 
-    body: Body = "paragraph"
+    kind: BlockKind = "paragraph"
     is_over = False
 
-    def __init__(self, inline: Inline, outlet: Outlet) -> None:
+    def __init__(self, inline: InlineParser, buffer: OutputBuffer) -> None:
         self._inline = inline
-        self._outlet = outlet
+        self._buffer = buffer
         self.suffix = ""
-        self.text = inline.feed
+        self.feed = inline.feed
         self.end_line = inline.end_line
 
     def start(self, suffix: str = "") -> None:
-        """The next paragraph."""
+        """Begin the next paragraph."""
         self.suffix = suffix
-        self._inline.start(pipes=True)
+        self._inline.start(rows_possible=True)
 
     def close(self) -> None:
-        """Decide everything that is open."""
+        """Release everything that is undecided."""
         self._inline.finish()
         if self.suffix:
-            self._outlet.trail(self.suffix)
+            self._buffer.trail(self.suffix)
 
 
 class Heading:
-    """Inline text on one line, less its closing hashes."""
+    """InlineParser text on one line, without its closing hashes."""
 
-    body: Body = "none"
+    kind: BlockKind = "none"
 
-    def __init__(self, inline: Inline, outlet: Outlet) -> None:
+    def __init__(self, inline: InlineParser, buffer: OutputBuffer) -> None:
         self._inline = inline
-        self._outlet = outlet
+        self._buffer = buffer
         self._hashes = ""
         self._before = " "
         self.is_over = False
         inline.start()
 
-    def text(self, fragment: str, position: int) -> None:
-        """Inline text; hashes behind a blank wait for what follows them."""
+    def feed(self, fragment: str, position: int) -> None:
+        """Take inline text; hashes after a blank are kept back until it is known what follows them."""
         if not self._hashes and fragment and "#" not in fragment:
             self._before = fragment[-1]
             self._inline.feed(fragment, position)
@@ -128,124 +127,120 @@ class Heading:
         self._hashes = text[start:]
 
     def end_line(self, position: int) -> None:
-        """A heading is one line."""
+        """End the heading, which is one line."""
         self.is_over = True
         self.close()
-        self._outlet.end_line(most=MOST_BREAKS)
+        self._buffer.end_line(most=MAX_BREAKS)
 
     def close(self) -> None:
-        """Decide everything that is open; hashes that still wait were the closing ones."""
+        """Release everything that is undecided; hashes kept back were the closing ones and are removed."""
         self._hashes = ""
         self._inline.finish()
 
 
-class Code:
-    """A code block: shown as it stands, or told."""
+class CodeBlock:
+    """A code block: written as it is, or described (if there are `messages`)."""
 
     is_over = False
 
     def __init__(
-        self, body: Body, outlet: Outlet, notebook: Notebook, messages: Messages | None, position: int
+        self, kind: BlockKind, buffer: OutputBuffer, note_log: NoteLog, messages: Messages | None, position: int
     ) -> None:
-        self.body: Body = body
-        self._outlet = outlet
+        self.kind: BlockKind = kind
+        self._buffer = buffer
         self._messages = messages
         self._info = ""
-        self._in_info = body == "fence"
+        self._in_info = kind == "fence"
         self._lines = 0
         self._blank_lines = 0
         self._partial = False
-        outlet.fresh_line()
+        buffer.fresh_line()
         if messages:
-            notebook.add(NoteKind.CODE_BLOCK, position)
+            note_log.add(NoteKind.CODE_BLOCK, position)
 
     @property
     def in_info(self) -> bool:
-        """Still on the fence's own line."""
+        """Whether the current line is the opening fence."""
         return self._in_info
 
-    def text(self, fragment: str, position: int) -> None:
-        """Code, or the info string of a fence."""
+    def feed(self, fragment: str, position: int) -> None:
+        """Take code, or the info string of a fence."""
         if self._in_info:
-            self._info += fragment[: LONGEST_INFO - len(self._info)]
+            self._info += fragment[: MAX_INFO_CHARS - len(self._info)]
         elif fragment:
             self._partial = True
             if not self._messages:
-                self._outlet.write_verbatim(fragment)
+                self._buffer.write_verbatim(fragment)
 
     def end_line(self, position: int) -> None:
-        """The next line of code."""
+        """End a line of code."""
         if self._in_info:
             self._in_info = False
             return
-        if self._partial or self.body == "fence":
+        if self._partial or self.kind == "fence":
             self._lines += self._blank_lines + 1
             self._blank_lines = 0
         else:
             self._blank_lines += 1
         self._partial = False
         if not self._messages:
-            self._outlet.end_line()
+            self._buffer.end_line()
 
-    def flow(self, text: str, *, mid_line: bool) -> None:
-        """The fast lane of a fence: lines and parts of lines at once."""
+    def feed_lines(self, text: str, *, mid_line: bool) -> None:
+        """Take any number of lines of code at once (fast path)."""
         self._lines += text.count("\n")
         self._partial = mid_line
         if not self._messages:
-            self._outlet.write_lines(text)
+            self._buffer.write_lines(text)
 
-    def flowed(self, lines: int) -> None:
-        """So many lines and part of one went out past us."""
+    def skip_lines(self, lines: int) -> None:
+        """Count lines, and part of one, that were written by the fast path."""
         self._lines += lines
         self._partial = True
 
     def close(self) -> None:
-        """Tell what was not shown."""
+        """Describe the code if it was not written."""
         if self._messages:
             lines = self._lines + (self._blank_lines + 1 if self._partial else 0)
             if lines:
-                self._outlet.write(describe_code(self._info, lines, self._messages))
-                self._outlet.end_line(most=MOST_BREAKS)
+                self._buffer.write(describe_code(self._info, lines, self._messages))
+                self._buffer.end_line(most=MAX_BREAKS)
             if self._blank_lines and not self._partial:
-                self._outlet.end_line(most=MOST_BREAKS)
-        self._outlet.fresh_line()
+                self._buffer.end_line(most=MAX_BREAKS)
+        self._buffer.fresh_line()
 
 
-class Formula:
-    """A formula on lines of its own: kept as it stands, its brackets without their backslash."""
+class FormulaBlock:
+    """A formula on its own lines: kept as it is, its brackets without their backslash."""
 
-    body: Body = "maths"
+    kind: BlockKind = "maths"
 
-    def __init__(self, outlet: Outlet, notebook: Notebook, position: int) -> None:
-        self._outlet = outlet
+    def __init__(self, buffer: OutputBuffer, note_log: NoteLog, position: int) -> None:
+        self._buffer = buffer
         self.is_over = False
         self._first = True
-        outlet.fresh_line()
-        notebook.add(NoteKind.MATH, position)
+        buffer.fresh_line()
+        note_log.add(NoteKind.MATH, position)
 
     def close_after_line(self) -> None:
-        """The line that follows is the last one."""
+        """End the block after the current line."""
         self.is_over = self._first = True
 
-    def text(self, fragment: str, position: int) -> None:
-        """Part of the formula."""
+    def feed(self, fragment: str, position: int) -> None:
+        """Take part of the formula."""
         if self._first:
             self._first = False
             fragment = fragment.removeprefix("\\")
-        self._outlet.write_verbatim(fragment)
+        self._buffer.write_verbatim(fragment)
 
     def end_line(self, position: int) -> None:
-        """The next line of the formula."""
-        self._outlet.end_line()
+        """End a line of the formula."""
+        self._buffer.end_line()
 
     def close(self) -> None:
-        """The formula is complete."""
-        self._outlet.fresh_line()
+        """End the formula."""
+        self._buffer.fresh_line()
 
-
-# GFM tables: rows of cells, shown with commas, spoken with their column's name.
-#
-# Decides how cells are split and joined. It must not know how a table was recognised.
 
 PIPE: Final = re.compile(r"\\?\|")
 CELL_SEPARATOR: Final = ", "
@@ -253,22 +248,24 @@ ENDS_SENTENCE: Final = (".", "!", "?", "。")
 
 
 def split_row(row: str) -> list[str]:
-    """The cells of a row; an escaped pipe is content."""
+    """Return the cells of a row; an escaped pipe is content."""
     row = row.strip(" \t").removeprefix("|")
     if row.endswith("|") and not row.endswith("\\|"):
         row = row[:-1]
     return [cell.strip(" \t").replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row)]
 
 
-class Table:
-    """One table after its header; `columns` are the header's cells, read."""
+class TableBlock:
+    """A GFM table after its header: cells are separated by commas, or spoken with the name of their column."""
 
-    body: Body = "table"
+    kind: BlockKind = "table"
     is_over = False
 
-    def __init__(self, inline: Inline, outlet: Outlet, messages: Messages | None, columns: list[str]) -> None:
+    def __init__(
+        self, inline: InlineParser, buffer: OutputBuffer, messages: Messages | None, columns: list[str]
+    ) -> None:
         self._inline = inline
-        self._outlet = outlet
+        self._buffer = buffer
         self._messages = messages
         self._columns = columns
         self._column = 0
@@ -277,8 +274,8 @@ class Table:
         self._skips_line = True
         self._has_rows = False
 
-    def text(self, fragment: str, position: int) -> None:
-        """Part of a row; a backslash at its end waits for what it escapes."""
+    def feed(self, fragment: str, position: int) -> None:
+        """Take part of a row; a backslash at its end is kept back until it is known what it escapes."""
         if self._skips_line:
             return
         if not self._held and "|" not in fragment and "\\" not in fragment:
@@ -292,25 +289,30 @@ class Table:
             self._cell_text(text[pos : pipe.start()], position + pos)
             pos = pipe.end()
             if pipe.group() == "|":
-                self._end_cell()
+                if self._line_is_empty:  # the pipe at the start of the line
+                    self._line_is_empty = False
+                else:
+                    self._inline.finish()
+                    self._column += 1
+                self._start_cell()
             else:
                 self._cell_text("|", position + pipe.start() + 1)
         self._cell_text(text[pos:size], position + pos)
 
     def end_line(self, position: int) -> None:
-        """The row is over."""
+        """End the row; the first line is the delimiter row, which gives no output."""
         if self._skips_line:
             self._skips_line = False
             return
         self._end_row()
-        self._outlet.end_line(most=MOST_BREAKS)
+        self._buffer.end_line(most=MAX_BREAKS)
 
     def close(self) -> None:
-        """The table is over; a header without rows is worth saying after all."""
+        """End the table; a header without rows is spoken here."""
         self._end_row()
         if self._messages and not self._has_rows:
-            self._outlet.write(CELL_SEPARATOR.join(filter(None, self._columns)))
-        self._outlet.fresh_line()
+            self._buffer.write(CELL_SEPARATOR.join(filter(None, self._columns)))
+        self._buffer.fresh_line()
 
     def _cell_text(self, text: str, position: int) -> None:
         if self._line_is_empty:
@@ -324,24 +326,16 @@ class Table:
 
     def _start_cell(self) -> None:
         self._inline.start(line_break=" ")
-        self._outlet.lead_in(self._lead())
-
-    def _lead(self) -> str:
+        separator = ""
         if not self._messages:
-            return CELL_SEPARATOR if self._outlet.mid_line else ""
-        name = self._columns[self._column] if self._column < len(self._columns) else ""
-        lead = self._messages["cell"].format(column=name) if name else ""
-        if not self._outlet.mid_line:
-            return lead
-        return (" " if self._outlet.tail.endswith(ENDS_SENTENCE) else self._messages["cell_next"]) + lead
-
-    def _end_cell(self) -> None:
-        if self._line_is_empty:  # the pipe at the line's beginning
-            self._line_is_empty = False
+            if self._buffer.mid_line:
+                separator = CELL_SEPARATOR
         else:
-            self._inline.finish()
-            self._column += 1
-        self._start_cell()
+            if self._buffer.mid_line:
+                separator = " " if self._buffer.tail.endswith(ENDS_SENTENCE) else self._messages["cell_next"]
+            name = self._columns[self._column] if self._column < len(self._columns) else ""
+            separator += self._messages["cell"].format(column=name) if name else ""
+        self._buffer.lead_in(separator)
 
     def _end_row(self) -> None:
         if self._held:
@@ -349,10 +343,10 @@ class Table:
             self._held = ""
         if not self._line_is_empty:
             self._inline.finish()
-        self._outlet.lead_in("")
-        if self._messages and self._outlet.mid_line and not self._line_is_empty:
+        self._buffer.lead_in("")
+        if self._messages and self._buffer.mid_line and not self._line_is_empty:
             self._has_rows = True
-            if not self._outlet.tail.endswith(ENDS_SENTENCE):
-                self._outlet.trail(self._messages["row_end"])
+            if not self._buffer.tail.endswith(ENDS_SENTENCE):
+                self._buffer.trail(self._messages["row_end"])
         self._line_is_empty = True
         self._column = 0

@@ -1,4 +1,7 @@
-"""Lines: their kinds, the containers around them, and the patterns of every block start."""
+"""Lines of markdown: their kinds, the containers around them, and the patterns of every block start. Data only.
+
+`line_starts` reads a line with these patterns, `blocks` acts on the result.
+"""
 
 import re
 from dataclasses import dataclass, field
@@ -6,50 +9,46 @@ from typing import Final, Literal, NamedTuple
 
 from accord.core.output.markdown.lookahead import BLOCK_ELEMENTS, RAW_ELEMENTS
 
-# What is said about a line: its kind, the containers around it, and what was open before it.
-#
-# Nouns only; `heads` makes them, `blocks` acts on them.
-
-# Words rather than enum members: reading a member costs ten comparisons, and these are read for every line.
-Kind = Literal[
+# Strings, not enum members: reading a member costs as much as ten comparisons, and these are read for every line.
+LineKind = Literal[
     "blank", "text", "heading", "rule", "underline", "fence", "fence_end", "indented", "html", "maths",
     "footnote", "definition", "table", "more",
 ]  # fmt: skip
-"""What a line is, once its containers are taken off; "more" belongs to whatever takes its lines unread."""
+"""The kind of a line without its containers; "more" continues a block whose lines are not parsed."""
 
-Body = Literal["none", "paragraph", "fence", "indented", "html", "html_until_blank", "maths", "table"]
-"""The kinds of block that a line may continue."""
+BlockKind = Literal["none", "paragraph", "fence", "indented", "html", "html_until_blank", "maths", "table"]
+"""The kinds of leaf block that a line may continue."""
 
 
-class Item(NamedTuple):
-    """A list item: how far its content is indented."""
+class ListItem(NamedTuple):
+    """A list item; `width` is the indentation of its content."""
 
     width: int
 
 
-class Quote(NamedTuple):
+class BlockQuote(NamedTuple):
     """A block quote."""
 
 
-Container = Item | Quote
-QUOTE: Final = Quote()
+Container = ListItem | BlockQuote
+BLOCK_QUOTE: Final = BlockQuote()
 
 
 @dataclass(slots=True)
-class Context:
-    """What was open when the line began."""
+class BlockState:
+    """What is open where a line begins."""
 
     containers: list[Container] = field(default_factory=list[Container])
-    body: Body = "none"
+    block: BlockKind = "none"
     fence: str = ""
     fence_indent: int = 0
     header_cells: int = 0
     bare_item: bool = False
-    """The innermost item began with an empty line; a second one ends it."""
+    """The innermost list item began with an empty line; a second empty line ends it."""
 
 
-class Head:
-    """A line's beginning: where its content starts, and what it is."""
+class LineStart:
+    """The start of a line: its kind, where its content begins, and the containers that continue or open."""
 
     opened: tuple[Container, ...] = ()
     ordinal: str = ""
@@ -57,18 +56,16 @@ class Head:
     indent: int = 0
     detail: str = ""
     interrupts: bool = True
-    """False when the line goes on with the paragraph that is open."""
+    """False if the line continues the open paragraph."""
 
-    def __init__(self, kind: Kind, at: int, matched: int = 0) -> None:
+    def __init__(self, kind: LineKind, at: int, matched: int = 0) -> None:
         self.kind = kind
         self.at = at
         self.matched = matched
 
 
-# What a line may start with: every block start as a pair of patterns.
-#
-# A name alone matches the start when enough of the line is there to be sure. The same name with `_OPEN` matches
-# text that could still become it, up to where the text stops. Data only: `heads` decides.
+# The block starts, as pairs of patterns: NAME matches if enough of the line is there to be sure, NAME_OPEN matches text
+# that may still become one, up to the end of the text that has arrived.
 
 SPACE: Final = re.compile(r"[ \t]*")
 HEADING: Final = re.compile(r"#{1,6}(?=[ \t\n]|\Z)[ \t]*")
@@ -101,18 +98,17 @@ FOOTNOTE_OPEN: Final = re.compile(r"\[\^[\w.-]*(?:\](?::[ \t]*)?)?\Z")
 TASK: Final = re.compile(r"\[(?P<mark>[ xX])\][ \t]+(?=[^ \t\n])")
 TASK_OPEN: Final = re.compile(r"\[(?:[ xX](?:\][ \t]*)?)?\Z")
 HTML_RAW: Final = re.compile(rf"<(?P<name>{'|'.join(sorted(RAW_ELEMENTS))})(?=[\s>]|\Z)", re.IGNORECASE)
-HTML_SWALLOWED: Final = re.compile(r"<(?:!--|\?|![A-Za-z]|!\[CDATA\[)")
+HTML_DECLARATION: Final = re.compile(r"<(?:!--|\?|![A-Za-z]|!\[CDATA\[)")
 HTML_BLOCK: Final = re.compile(
     rf"</?(?:{'|'.join(sorted(BLOCK_ELEMENTS, reverse=True))})(?=[\s>]|/>|\Z)", re.IGNORECASE
 )
 HTML_OPEN: Final = re.compile(r"</?[A-Za-z0-9]*/?\Z|<!?(?:-|\[[CDAT]*)?\Z")
 STARTERS: Final = frozenset("#>-+*_=`~0123456789<[$\\|:")
 
-
-MERE_TEXT: Final = rf"[^ \t\n{re.escape(''.join(sorted(STARTERS)))}]"
+TEXT_START: Final = rf"[^ \t\n{re.escape(''.join(sorted(STARTERS)))}]"
 VISIBLE: Final = re.compile(r"[ \t]*[^\s]")
 INDENTED: Final = re.compile(r" {4,}(?=\S)")
 COMMON_LINE: Final = re.compile(
-    rf"( *)(?:([-+*]|[0-9]{{1,9}}[.)])( {{1,4}})(?=\*\*[^\s*]|{MERE_TEXT})|(?={MERE_TEXT}))"
+    rf"( *)(?:([-+*]|[0-9]{{1,9}}[.)])( {{1,4}})(?=\*\*[^\s*]|{TEXT_START})|(?={TEXT_START}))"
 )
 PLAIN_START: Final = re.compile(r"(?P<fence>`{3,}|~{3,})[ \t]*(?=(?P<info>[^`\n]*)\n)|#{1,6}[ \t]+(?=[^ \t\n])")

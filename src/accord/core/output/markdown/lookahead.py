@@ -1,13 +1,17 @@
-"""Constructs that must be seen whole to be recognised: code spans, tags, entities, maths, URLs, link tails."""
+"""Constructs that must be seen whole to be recognised: code spans, tags, entities, maths, URLs, link tails.
+
+Each `find_*` function gets a window of text (`start` to `end`) and returns the `Construct` that begins at `start`,
+"no", or "wait" if more text is needed. It never looks at or past `end` and returns the same for the same window: this
+makes the stripper independent of how its input was cut. What is open around the window, and what the construct becomes
+in the output, is not known here.
+"""
 
 import re
 from html import unescape
 from html.entities import html5
 from typing import Final, Literal, NamedTuple
 
-# Which names in angle brackets are HTML.
-#
-# Decides by name. `<your-key>` is a word of the author, not a tag; it must not vanish.
+# A name in angle brackets is HTML only if it is in these lists: `<your-key>` is text and must not be removed.
 
 BLOCK_NAMES: Final = """
     address article aside base basefont blockquote body caption center col colgroup dd details dialog
@@ -25,37 +29,28 @@ INLINE_NAMES: Final = """
 RAW_ELEMENTS: Final = frozenset({"pre", "script", "style", "textarea"})
 BLOCK_ELEMENTS: Final = frozenset(BLOCK_NAMES.split())
 ELEMENTS: Final = BLOCK_ELEMENTS | RAW_ELEMENTS | frozenset(INLINE_NAMES.split())
-
-
-def is_element(name: str) -> bool:
-    """True for the elements of HTML and the common ones of SVG and MathML; the name is in lower case."""
-    return name in ELEMENTS
-
-
-# Constructs that must be seen whole to be named: code spans, tags, entities, maths, URLs, link tails.
-#
-# Decides from a window of text: yes (`Found`), no, or "more text is needed". A function here never looks at or
-# past `end`, and answers the same for the same window, which is what makes the stripper independent of how its
-# input was cut. It must not know what is open around the window, nor what becomes of what it found.
+"""Elements of HTML and the common ones of SVG and MathML, in lower case."""
 
 HOLD_LIMIT: Final = 256
-"""How many characters of input anything may stay undecided. Past it, an opener is text, a destination without
-a blank is a link, a comment is a comment and a URL is a URL; what is swallowed does not count as held."""
+"""The number of input characters for which anything may stay undecided.
+
+After that, an opening delimiter is text, a destination without a blank is a link, an open comment is a comment and a
+URL is a URL. Characters that are removed from the output do not count.
+"""
+
+NotFound = Literal["no", "wait", "long"]
+"""No construct: it cannot be here, it needs more text, or it is longer than the window."""
 
 
-Unfound = Literal["no", "wait", "long"]
-"""Why there is nothing: it cannot be there, it may still come, or the window was too small for it."""
-
-
-class Found(NamedTuple):
-    """A whole construct: where it ends, the text it stands for, its kind where a function knows several."""
+class Construct(NamedTuple):
+    """A complete construct: where it ends, its text, and its kind if the function finds several."""
 
     end: int
     text: str = ""
     kind: str = ""
 
 
-Outcome = Found | Unfound
+Lookup = Construct | NotFound
 
 TICKS: Final = re.compile(r"`+")
 ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
@@ -69,10 +64,10 @@ TAG_OPEN: Final = re.compile(
     rf"<(?:[A-Za-z][A-Za-z0-9-]*+(?:{ATTRIBUTE})*+\s*+(?:/|=\s*+(?:'[^']*+|\"[^\"]*+)?)?"
     r"|/(?:[A-Za-z][A-Za-z0-9-]*+\s*+)?)?\Z"
 )
-SWALLOWED: Final = re.compile(
+DECLARATION: Final = re.compile(
     r"<(?:!--(?P<comment>(?:-?>)|[^\0]*?-->)|\?[^\0]*?\?>|!\[CDATA\[[^\0]*?\]\]>|![A-Za-z][^>]*+>)"
 )
-SWALLOWED_OPEN: Final = re.compile(r"<(?:\?|![A-Za-z\[-]|!\Z)")
+DECLARATION_OPEN: Final = re.compile(r"<(?:\?|![A-Za-z\[-]|!\Z)")
 AUTOLINK: Final = re.compile(
     r"<(?P<url>[A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>\x00-\x20]*+)>"
     r"|<(?P<mail>[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]++@[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?)>"
@@ -106,8 +101,8 @@ FOOTNOTE: Final = re.compile(r"\[\^(?P<label>(?!.-.\])\w[\w.-]*+)\](?![*+{(])")
 FOOTNOTE_OPEN: Final = re.compile(r"\[(?:\^[\w.-]*\]?)?\Z")
 
 
-def code_span(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """Code between two equal runs of backticks; line ends inside are blanks."""
+def find_code_span(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find code between two equal runs of backticks; line ends inside become blanks."""
     run = TICKS.match(text, start, end)
     if run is None or (run.end() == end and not final):
         return "wait"
@@ -120,66 +115,66 @@ def code_span(text: str, start: int, end: int, *, final: bool) -> Outcome:
         code = text[run.end() : closer.start()].replace("\n", " ")
         if code[0] == " " == code[-1] and code.strip(" "):
             code = code[1:-1]
-        return Found(closer.end(), code)
+        return Construct(closer.end(), code)
     return "no" if final else "wait"
 
 
-def entity(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """A character reference and the character it names."""
+def find_entity(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find a character reference; its text is the character."""
     if whole := ENTITY.match(text, start, end):
         source = whole.group()
         if source[1] == "#" or source[1:] in html5:
-            return Found(whole.end(), unescape(source))
+            return Construct(whole.end(), unescape(source))
         return "no"
     return "wait" if not final and ENTITY_OPEN.match(text, start, end) else "no"
 
 
-def angled(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """Whatever `<` may begin, by kind: "link", "tag", "name", "comment" or "html"."""
+def find_angled(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find what `<` begins; its kind is "link", "tag", "name", "comment" or "html"."""
     waits = False
-    for find in (autolink, tag, swallowed):
+    for find in (find_autolink, find_tag, find_declaration):
         outcome = find(text, start, end, final=final)
-        if isinstance(outcome, Found):
+        if isinstance(outcome, Construct):
             return outcome
         waits = waits or outcome == "wait"
     return "wait" if waits else "no"
 
 
-def tag(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """An HTML tag, or a "name" that is no element of HTML; its text is the name, "/name" if it closes."""
+def find_tag(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find an HTML tag, or a "name" that is no element of HTML; its text is the name, "/name" if it closes."""
     if whole := TAG.match(text, start, end):
         name = (whole["open"] or whole["close"]).lower()
-        kind = "tag" if is_element(name) or "=" in (whole["attributes"] or "") else "name"
-        return Found(whole.end(), name if whole["open"] else f"/{name}", kind)
+        kind = "tag" if name in ELEMENTS or "=" in (whole["attributes"] or "") else "name"
+        return Construct(whole.end(), name if whole["open"] else f"/{name}", kind)
     return "wait" if not final and TAG_OPEN.match(text, start, end) else "no"
 
 
-def swallowed(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """A comment, processing instruction, declaration or CDATA section; its kind is "comment" or "html"."""
-    if whole := SWALLOWED.match(text, start, end):
-        return Found(whole.end(), "", "html" if whole["comment"] is None else "comment")
-    return "wait" if not final and SWALLOWED_OPEN.match(text, start, end) else "no"
+def find_declaration(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find a comment, processing instruction, declaration or CDATA section; its kind is "comment" or "html"."""
+    if whole := DECLARATION.match(text, start, end):
+        return Construct(whole.end(), "", "html" if whole["comment"] is None else "comment")
+    return "wait" if not final and DECLARATION_OPEN.match(text, start, end) else "no"
 
 
-def autolink(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """A URL or a mail address in angle brackets; its text is what stands between them."""
+def find_autolink(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find a URL or a mail address in angle brackets; its text is what is between them."""
     if whole := AUTOLINK.match(text, start, end):
-        return Found(whole.end(), whole["url"] or whole["mail"], "link")
+        return Construct(whole.end(), whole["url"] or whole["mail"], "link")
     return "wait" if not final and AUTOLINK_OPEN.match(text, start, end) else "no"
 
 
-def bare_url(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """A URL without brackets, less the punctuation of the sentence around it."""
+def find_bare_url(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find a URL without brackets, not including the punctuation of the sentence around it."""
     whole = URL.match(text, start, end)
     if whole is None:
         return "wait" if not final and URL_OPEN.match(text, start, end) else "no"
     if whole.end() == end and not final:
         return "wait"
-    return Found(start + len(url := trim_url(whole.group())), url)
+    return Construct(start + len(url := trim_url(whole.group())), url)
 
 
 def trim_url(url: str) -> str:
-    """A URL without the punctuation that belongs to the sentence: a full stop, a bracket opened before it."""
+    """Remove punctuation that belongs to the sentence: a full stop, a bracket that was opened before the URL."""
     while True:
         trimmed = url.rstrip(URL_TRAIL)
         if trimmed.endswith(")") and trimmed.count(")") > trimmed.count("("):
@@ -190,17 +185,17 @@ def trim_url(url: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """The part of a URL worth saying aloud."""
+    """Return the host of a URL, which is spoken instead of it."""
     match = HOST.match(url)
     return match["host"] if match else url
 
 
-def maths(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """A formula between dollars: `$$` over several lines, `$` within one; money is not maths."""
+def find_maths(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find a formula between dollars: `$$` over several lines, `$` within one; an amount of money is not a formula."""
     if text.startswith("$$", start, end):
         close = text.find("$$", start + 2, end)
         if close > start + 2:
-            return Found(close + 2, text[start : close + 2])
+            return Construct(close + 2, text[start : close + 2])
         return "no" if final or close == start + 2 else "wait"
     if end - start < 2 or (MONEY_OPEN.match(text, start, end)):
         return "no" if final else "wait"
@@ -214,40 +209,40 @@ def maths(text: str, start: int, end: int, *, final: bool) -> Outcome:
     close = closer.end()
     if close == end and not final:
         return "wait"
-    return "no" if text[close : close + 1].isdigit() else Found(close, text[start:close])
+    return "no" if text[close : close + 1].isdigit() else Construct(close, text[start:close])
 
 
-def escaped_maths(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    r"""A formula between `\(` and `\)` or `\[` and `\]`; only its brackets lose their backslash."""
+def find_escaped_maths(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    r"""Find a formula between `\(` and `\)` or `\[` and `\]`; only its brackets lose their backslash."""
     closer = "\\)" if text[start + 1] == "(" else "\\]"
     close = text.find(closer, start + 2, end)
     if close < 0:
         return "no" if final else "wait"
-    return Found(close + 2, text[start + 1] + text[start + 2 : close] + closer[1])
+    return Construct(close + 2, text[start + 1] + text[start + 2 : close] + closer[1])
 
 
-def link_tail(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """Destination and title after a link's text; its text is the destination."""
+def find_link_tail(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find destination and title after a link's text; the construct's text is the destination."""
     if whole := LINK_TAIL.match(text, start, end):
-        return Found(whole.end(), (whole["angled"] or whole["bare"] or "").removeprefix("<"))
+        return Construct(whole.end(), (whole["angled"] or whole["bare"] or "").removeprefix("<"))
     return "wait" if not final and LINK_TAIL_OPEN.match(text, start, end) else "no"
 
 
-def label(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """The label of a reference in its brackets."""
+def find_label(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find the label of a reference in its brackets."""
     if whole := LABEL.match(text, start, end):
-        return Found(whole.end(), whole["label"])
+        return Construct(whole.end(), whole["label"])
     return "wait" if not final and LABEL_OPEN.match(text, start, end) else "no"
 
 
-def footnote(text: str, start: int, end: int, *, final: bool) -> Outcome:
-    """A footnote's mark; a negated character class such as `[^a-z]*` is not one."""
+def find_footnote(text: str, start: int, end: int, *, final: bool) -> Lookup:
+    """Find a footnote mark; a negated character class such as `[^a-z]*` is not one."""
     whole = FOOTNOTE.match(text, start, end)
     if whole and (final or whole.end() < end):
-        return Found(whole.end(), whole["label"])
+        return Construct(whole.end(), whole["label"])
     return "wait" if not final and FOOTNOTE_OPEN.match(text, start, end) else "no"
 
 
 def is_long_destination(text: str, start: int, end: int) -> bool:
-    """A link's destination that fills its window without a blank: nothing but a link looks like that."""
+    """Whether a link destination fills the whole window without a blank; it is then taken for a link."""
     return DESTINATION_OPEN.match(text, start, end) is not None

@@ -1,4 +1,4 @@
-"""The two text profiles, the sentences that the stripper adds, and its notes on what was dropped or rewritten."""
+"""The two text profiles, the sentences that the stripper adds, and the log of what it removed or rewrote."""
 
 from bisect import bisect_left
 from collections.abc import Mapping
@@ -7,18 +7,13 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-# What was not read out, dropped or rewritten, written down; and where in the input it stood.
-#
-# Decides how offsets survive folded line endings. It must not know why anything was dropped, and keeps no
-# content beyond a short marker.
-
 MAX_NOTES: Final = 4096
 MARKER_LENGTH: Final = 24
 FOLDS_KEPT: Final = 8192
 
 
 class NoteKind(StrEnum):
-    """Everything the stripper may do to a text besides taking its markup off."""
+    """What the stripper may do to a text besides removing emphasis, links and other plain markup."""
 
     CODE_BLOCK = "code_block"
     TABLE = "table"
@@ -31,60 +26,58 @@ class NoteKind(StrEnum):
     MATH = "math"
     FOOTNOTE = "footnote"
     REFERENCE_DEFINITION = "reference_definition"
-    TASK = "task"
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing a reader of the output cannot see: its kind, its offset in the input, a short marker."""
+    """One thing that was removed or rewritten: its kind, its offset in the input, a short marker."""
 
     kind: NoteKind
     position: int
     marker: str = ""
 
 
-class Notebook:
-    """The account of one text, bounded: after `MAX_NOTES` it only counts."""
+class NoteLog:
+    """The first `MAX_NOTES` notes on one text, with offsets in the original input.
 
-    __slots__ = ("_folded_before", "_folds", "_notes", "unrecorded")
+    The stripper works on normalised text, in which some pairs of characters are one (CR LF). The log keeps where,
+    so that each note gets the offset in the input.
+    """
+
+    __slots__ = ("_folded_before", "_folds", "_notes")
 
     def __init__(self) -> None:
         self._notes: list[Note] = []
         self._folds: list[int] = []
         self._folded_before = 0
-        self.unrecorded = 0
 
     def fold(self, position: int) -> None:
-        """Remember that one input character vanished right after this position of the normalised text."""
+        """Record that one input character was removed after this position of the normalised text."""
         self._folds.append(position)
         if len(self._folds) > 2 * FOLDS_KEPT:
             del self._folds[:FOLDS_KEPT]
             self._folded_before += FOLDS_KEPT
 
     def offset(self, position: int) -> int:
-        """The offset in the input of a position in the normalised text."""
+        """Return the offset in the input of a position in the normalised text."""
         return position + self._folded_before + bisect_left(self._folds, position)
 
     def add(self, kind: NoteKind, position: int, marker: str = "") -> None:
-        """Write one note down; the position is one of the normalised text."""
+        """Add a note at a position of the normalised text."""
         if len(self._notes) < MAX_NOTES:
             self._notes.append(Note(kind, self.offset(position), marker[:MARKER_LENGTH]))
-        else:
-            self.unrecorded += 1
 
     @property
     def notes(self) -> tuple[Note, ...]:
-        """All notes, in the order in which they were decided."""
+        """All notes, in the order in which they were made."""
         return tuple(self._notes)
 
 
-# How text sounds or looks: the two profiles, the sentences the stripper adds, and how languages are called.
-#
-# Decides words only. It must not know where in a document a sentence is used.
-
-
 class Profile(StrEnum):
-    """`plain` is a screen without markdown: no word is lost. `speech` is an ear: the rest is told."""
+    """What the text is for.
+
+    `plain`: a screen without markdown; no word is lost. `speech`: a voice; code, tables and links are described.
+    """
 
     PLAIN = "plain"
     SPEECH = "speech"
@@ -129,15 +122,15 @@ LANGUAGE_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 
-NAMELESS: Final = frozenset({"", "text", "txt", "plain", "plaintext", "output", "none"})
+UNNAMED_INFO: Final = frozenset({"", "text", "txt", "plain", "plaintext", "output", "none"})
 LONGEST_NAME: Final = 24
 
 
 def describe_code(info: str, lines: int, messages: Messages) -> str:
-    """The sentence that stands for a code block nobody wants to hear."""
+    """Return the sentence that is spoken instead of a code block."""
     words = info.split()
     tag = words[0].strip("{}.").lower()[:LONGEST_NAME] if words else ""
-    key = "code_block_unnamed" if tag in NAMELESS else "code_block"
+    key = "code_block_unnamed" if tag in UNNAMED_INFO else "code_block"
     if lines == 1:
         key += "_one"
     language = LANGUAGE_NAMES.get(tag) or tag.capitalize()

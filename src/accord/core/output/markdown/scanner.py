@@ -1,18 +1,18 @@
-"""The input as normalised text, and the buffer under inline markdown with its bounded lookahead."""
+"""Normalised input, and the scanner for inline text: a buffer with bounded lookahead.
+
+The scanner decides when text can be released, when a line with a pipe waits for the next line (it may be a table's
+header), and where an overlong construct ends. What the special characters mean is known by `inline.InlineParser`.
+"""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from accord.core.output.markdown.delimiters import Hold
-from accord.core.output.markdown.lookahead import HOLD_LIMIT, Outcome
-from accord.core.output.markdown.outlet import MOST_BREAKS, Outlet
-from accord.core.output.markdown.profiles import Messages, Notebook, NoteKind, Profile
-
-# Raw input as normalised text: one kind of line end, no halves of surrogate pairs, no NUL.
-#
-# Decides what a character is when the input was cut inside it. It must not know markdown.
+from accord.core.output.markdown.delimiters import DelimiterStack
+from accord.core.output.markdown.lookahead import HOLD_LIMIT, Lookup
+from accord.core.output.markdown.output_buffer import MAX_BREAKS, OutputBuffer
+from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Profile
 
 ODD_CHARACTERS: Final = "\r\0\ud800-\udfff"
 ODD: Final = re.compile("\r\n?|[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]|\0")
@@ -20,13 +20,13 @@ HIGH_SURROGATES: Final = ("\ud800", "\udbff")
 REPLACEMENT: Final = "\ufffd"
 
 
-class Source:
-    """Normalises a stream; the notebook learns of every character that is folded away."""
+class InputNormalizer:
+    """Normalises a stream that may be cut anywhere: one kind of line end, no halves of surrogate pairs, no NUL."""
 
-    __slots__ = ("_after_return", "_half_pair", "_notebook", "_removed", "length")
+    __slots__ = ("_after_return", "_half_pair", "_note_log", "_removed", "length")
 
-    def __init__(self, notebook: Notebook) -> None:
-        self._notebook = notebook
+    def __init__(self, note_log: NoteLog) -> None:
+        self._note_log = note_log
         self._half_pair: str = ""
         self._after_return: bool = False
         self._removed = 0
@@ -34,136 +34,138 @@ class Source:
 
     @property
     def mid_character(self) -> bool:
-        """What comes next may belong to the character before it."""
+        """Whether the next piece may belong to the last character of this one."""
         return self._after_return or self._half_pair != ""
 
     def normalise(self, chunk: str) -> str:
-        """The next piece of normalised text."""
+        """Return the next piece of normalised text."""
         if self._after_return or self._half_pair or ODD.search(chunk):
-            chunk = self._settle(chunk)
+            chunk = self._half_pair + chunk
+            self._half_pair = ""
+            if self._after_return and chunk[0] == "\n":
+                self._note_log.fold(self.length - 1)
+                chunk = chunk[1:]
+            self._after_return = chunk.endswith("\r")
+            if chunk and HIGH_SURROGATES[0] <= chunk[-1] <= HIGH_SURROGATES[1]:
+                self._half_pair = chunk[-1]
+                chunk = chunk[:-1]
+            self._removed = 0
+            chunk = ODD.sub(self._replace, chunk)
         self.length += len(chunk)
         return chunk
 
     def finish(self) -> str:
-        """What is left when nothing more can come: half a pair is no character."""
+        """Return what is left at the end of the input: half a surrogate pair is no character."""
         return REPLACEMENT if self._half_pair else ""
 
-    def _settle(self, chunk: str) -> str:
-        chunk = self._half_pair + chunk
-        self._half_pair = ""
-        if self._after_return and chunk[0] == "\n":
-            self._notebook.fold(self.length - 1)
-            chunk = chunk[1:]
-        self._after_return = chunk.endswith("\r")
-        if chunk and HIGH_SURROGATES[0] <= chunk[-1] <= HIGH_SURROGATES[1]:
-            self._half_pair = chunk[-1]
-            chunk = chunk[:-1]
-        self._removed = 0
-        return ODD.sub(self._settle_one, chunk)
-
-    def _settle_one(self, match: re.Match[str]) -> str:
+    def _replace(self, match: re.Match[str]) -> str:
         source = match.group()
         if len(source) == 2:
-            self._notebook.fold(self.length + match.start() - self._removed)
+            self._note_log.fold(self.length + match.start() - self._removed)
             self._removed += 1
         if source[0] == "\r":
             return "\n"
         return source.encode("utf-16", "surrogatepass").decode("utf-16") if len(source) == 2 else REPLACEMENT
 
 
-# The stream under the inline markdown: a buffer, a place in it, and how far ahead anyone may look.
-#
-# Decides when text can be taken on, when a line with a pipe has to wait for the next one, and what happens to
-# the rest of something decided early. It must not know what any character means: its heirs do.
-
 SPECIAL: Final = re.compile(r"[\\*_~`\[\]<&$|]|!(?=\[|\Z)|(?<![A-Za-z0-9])(?:h(?=t|\Z)|w(?=w|\Z))")
-LONGEST_ROW: Final = 1024
-EVERYWHERE: Final = 1 << 62
+MAX_ROW_CHARS: Final = 1024
+NO_LIMIT: Final = 1 << 62
 SHIFTS_KEPT: Final = 1024
 
-Find = Callable[..., Outcome]
+Find = Callable[..., Lookup]
 Handler = Callable[[int, bool], int]
-"""Reads the special character at an index; gives the index behind what it read, or -1 to wait for more."""
+"""Reads the special character at an index; returns the index after what it read, or -1 to wait for more text."""
 
 
-class Rest(NamedTuple):
-    """The rest of something decided before it was seen whole: where it ends, and whether it is shown."""
+class OverlongTail(NamedTuple):
+    """The rest of a construct that was decided before its end arrived: where it ends, and whether it is written."""
 
     end: re.Pattern[str]
     eats_end: bool
-    shown: bool
+    is_written: bool
     partial: int = 0
 
 
 class Scanner(ABC):
-    """One block's inline text, in any number of pieces."""
+    """Reads the inline text of one block after the other, in any number of pieces."""
 
-    def __init__(self, profile: Profile, messages: Messages, outlet: Outlet, notebook: Notebook) -> None:
-        self._aloud = profile is Profile.SPEECH
+    def __init__(self, profile: Profile, messages: Messages, buffer: OutputBuffer, note_log: NoteLog) -> None:
+        self._speech = profile is Profile.SPEECH
         self._messages = messages
-        self._outlet = outlet
-        self._notebook = notebook
-        self._hold = Hold(outlet.write, self._note_unmatched, drop_unmatched=self._aloud)
-        self._say = self._hold.say
+        self._buffer = buffer
+        self._note_log = note_log
+        self._stack = DelimiterStack(buffer.write, self._note_unmatched, drop_unmatched=self._speech)
+        self._write = self._stack.write
         self._text = ""
         self._pos: int = 0
         self._origin: int = 0
         self._before = "\n"
-        self._rest: Rest | None = None
+        self._tail: OverlongTail | None = None
         self._skips_blank = False
         self._skips_line_end = False
-        self._pipes = False
+        self._rows_possible = False
         self._line_break = "\n"
-        self.piped = False
-        """Waits to be told whether a line with a pipe in it is a table's header."""
-        self._pipes_free_until: int = 0
+        self.has_waiting_row = False
+        """Whether a line with a pipe waits until the next line shows whether it is a table's header."""
+        self._no_rows_before: int = 0
+        """Pipes before this position are text."""
         self._shift: int = 0
+        """The position in the input minus the position in this text, which has no line prefixes."""
         self._shifts: list[tuple[int, int]] = [(0, 0)]
         self._handlers: Mapping[str, Handler] = self._make_handlers()
 
     @abstractmethod
     def _make_handlers(self) -> Mapping[str, Handler]:
-        """Who reads which special character."""
+        """Return the handler of each special character."""
 
     @property
-    def idle(self) -> bool:
-        """Nothing is held back: prose may flow straight through."""
-        return not self._text and self._rest is None and not self._skips_blank
+    def is_idle(self) -> bool:
+        """Whether nothing is undecided, so that prose can be written directly."""
+        return not self._text and self._tail is None and not self._skips_blank
 
     @property
     def before(self) -> str:
-        """The character that stands before whatever comes next."""
+        """The last character that was read."""
         return self._text[-1] if self._text else self._before
 
     @property
     def headroom(self) -> int:
-        """How much text without a special character may come before anything held back can be decided."""
+        """How many ordinary characters may follow before anything that is kept back must be decided."""
         text = self._text
-        if not text or self.piped or self._rest or self._skips_blank:
+        if not text or self.has_waiting_row or self._tail or self._skips_blank:
             return 0
-        openers = self._hold.openers
+        openers = self._stack.openers
         if self._pos == len(text) and openers:
             return openers[0].deadline - self._origin - len(text)
         if not openers and text[self._pos] == "`" != text[-1]:
             return self._pos + HOLD_LIMIT - len(text)
         return 0
 
-    def start(self, *, pipes: bool = False, line_break: str = "\n") -> None:
-        """A new block begins; with `pipes`, its lines may turn out to be table headers."""
-        self._pipes = pipes
+    def start(self, *, rows_possible: bool = False, line_break: str = "\n") -> None:
+        """Begin a new block; with `rows_possible`, a line with a pipe may be a table's header."""
+        self._rows_possible = rows_possible
         self._line_break = line_break
         self._before = "\n"
 
     def feed(self, text: str, position: int) -> None:
-        """More text of the block; `position` is where it stands in the source."""
+        """Read more text of the block, at this position of the input."""
         shift = position - self._origin
-        if not self._text and self._rest is None and not self._skips_blank and SPECIAL.search(text) is None:
-            self._outlet.write(text)
+        if not self._text and self._tail is None and not self._skips_blank and SPECIAL.search(text) is None:
+            self._buffer.write(text)
             self._origin += len(text)
             self._before = text[-1]
             return
         if self._text:
-            self._drop_scanned()
+            # Drop what was read, but keep it from the oldest opener on: a link's label may be needed.
+            keep = self._pos
+            if self._stack.openers:
+                keep = min(keep, self._stack.openers[0].at - self._origin)
+            if keep > 0:
+                self._before = self._text[keep - 1]
+                self._text = self._text[keep:]
+                self._origin += keep
+                self._pos -= keep
             shift = position - self._origin - len(self._text)
             self._text += text
         else:
@@ -175,157 +177,149 @@ class Scanner(ABC):
                 del self._shifts[:SHIFTS_KEPT]
         self._scan(final=False)
 
-    def flowed(self, length: int, last: str) -> None:
-        """So much prose went out past us; only what it ends with matters."""
+    def skip(self, length: int, last: str) -> None:
+        """Count prose that took the fast path; `last` is its last character."""
         self._origin += length
         self._before = last
 
     def end_line(self, position: int) -> None:
-        """A line of the block ends; another may follow."""
-        if self.idle:
-            self._outlet.end_line(most=MOST_BREAKS)
+        """End a line of the block; another may follow."""
+        if self.is_idle:
+            self._buffer.end_line(most=MAX_BREAKS)
             self._origin += 1
             self._before = "\n"
             return
-        if self._pipes_free_until == EVERYWHERE:
-            self._pipes_free_until = self._origin + len(self._text)
+        if self._no_rows_before == NO_LIMIT:
+            self._no_rows_before = self._origin + len(self._text)
         self.feed("\n", position)
 
     def finish(self) -> None:
-        """The block is over: everything is decided and released."""
-        if self.idle:
+        """End the block: decide and release everything."""
+        if self.is_idle:
             return
-        if self.piped:
-            self.refuse_table()
+        if self.has_waiting_row:
+            self.reject_table()
         self._scan(final=True)
-        self._hold.end()
+        self._stack.end()
         self._origin += len(self._text)
         self._text = ""
         self._pos = 0
-        self._rest = None
+        self._tail = None
         self._skips_blank = self._skips_line_end = False
 
-    def refuse_table(self) -> None:
-        """The waiting line is no table header; its pipes are text."""
+    def reject_table(self) -> None:
+        """Read the waiting line as text: it is no table header."""
         line_end = self._text.find("\n", self._pos)
-        self._pipes_free_until = EVERYWHERE if line_end < 0 else self._origin + line_end
-        self.piped = False
+        self._no_rows_before = NO_LIMIT if line_end < 0 else self._origin + line_end
+        self.has_waiting_row = False
         self._scan(final=False)
 
     def take_row(self) -> str:
-        """The waiting line, from its first pipe on, is a table's header: hand it over unread."""
+        """Return the waiting line, which is a table's header, from its first pipe on, and remove it."""
         row = self._text[self._pos :].rstrip("\n")
-        self.piped = False
+        self.has_waiting_row = False
         self._pos = len(self._text)
         return row
 
     @property
     def waiting_row(self) -> str:
-        """The line that waits, from its first pipe on."""
+        """The waiting line, from its first pipe on."""
         return self._text[self._pos :].rstrip("\n")
 
     def _scan(self, *, final: bool) -> None:
         text, pos, size = self._text, self._pos, len(self._text)
         while pos < size:
-            if self.piped:
-                pos = self._still_piped(pos)
-            elif self._rest is not None:
-                pos = self._skip_rest(self._rest, pos, final=final)
+            if self.has_waiting_row:
+                self._check_waiting_row(pos)
+            elif self._tail is not None:
+                pos = self._skip_tail(self._tail, pos, final=final)
             elif self._skips_blank:
                 pos = self._skip_blank(pos)
-            if self.piped or self._rest is not None or pos >= size:
+            if self.has_waiting_row or self._tail is not None or pos >= size:
                 break
             special = SPECIAL.search(text, pos)
             if special is None:
-                self._say(text[pos:] if pos else text)
+                self._write(text[pos:] if pos else text)
                 pos = size
                 break
             at = special.start()
             if at > pos:
-                self._say(text[pos:at])
+                self._write(text[pos:at])
             pos = self._handlers[text[at]](at, final)
             if pos < 0:
                 pos = at
                 break
-        hold = self._hold
-        if hold.openers:
-            hold.expire(self._origin + pos)
-        if pos == size and size and not hold.openers:
+        stack = self._stack
+        if stack.openers:
+            stack.expire(self._origin + pos)
+        if pos == size and size and not stack.openers:
             self._before = text[-1]
             self._origin += size
             self._text = ""
             pos = 0
         self._pos = pos
 
-    def _drop_scanned(self) -> None:
-        keep = self._pos
-        if self._hold.openers:
-            keep = min(keep, self._hold.openers[0].at - self._origin)
-        if keep > 0:
-            self._before = self._text[keep - 1]
-            self._text = self._text[keep:]
-            self._origin += keep
-            self._pos -= keep
-
     def _char_before(self, at: int) -> str:
         return self._text[at - 1] if at else self._before
 
-    def _look(self, find: Find, at: int, *, final: bool) -> Outcome:
-        """Ask a lookahead, but never past the limit: of its own, or of what has been waiting for longer."""
+    def _look_ahead(self, find: Find, at: int, *, final: bool) -> Lookup:
+        """Find a construct within `HOLD_LIMIT` characters, and before the deadline of the oldest opener."""
         text, size = self._text, len(self._text)
-        self._hold.expire(self._origin + at)
+        self._stack.expire(self._origin + at)
         while True:
             stop = at + HOLD_LIMIT
-            openers = self._hold.openers
+            openers = self._stack.openers
             older = bool(openers) and openers[0].deadline - self._origin < stop
             if older:
                 stop = openers[0].deadline - self._origin
             if stop > size:
                 return find(text, at, size, final=final)
-            outcome = find(text, at, stop, final=False)
-            if outcome != "wait":
-                return outcome
+            found = find(text, at, stop, final=False)
+            if found != "wait":
+                return found
             if not older:
                 return "long"
-            self._hold.expire_first()
+            self._stack.expire_first()
 
-    def _pipe(self, at: int, final: bool) -> int:
-        if final or not self._pipes or self._hold.openers or self._origin + at < self._pipes_free_until:
-            self._say("|")
+    def _read_pipe(self, at: int, final: bool) -> int:
+        if final or not self._rows_possible or self._stack.openers or self._origin + at < self._no_rows_before:
+            self._write("|")
             return at + 1
-        self.piped = True
-        return self._still_piped(at)
-
-    def _still_piped(self, at: int) -> int:
-        line_end = self._text.find("\n", at)
-        length = (len(self._text) if line_end < 0 else line_end) - at
-        if length > LONGEST_ROW:
-            self.piped = False
-            self._pipes_free_until = EVERYWHERE if line_end < 0 else self._origin + line_end
+        self.has_waiting_row = True
+        self._check_waiting_row(at)
         return at
 
-    def _skip_rest(self, rest: Rest, pos: int, *, final: bool) -> int:
+    def _check_waiting_row(self, at: int) -> None:
+        """Stop waiting if the line with a pipe is too long for a table's header."""
+        line_end = self._text.find("\n", at)
+        length = (len(self._text) if line_end < 0 else line_end) - at
+        if length > MAX_ROW_CHARS:
+            self.has_waiting_row = False
+            self._no_rows_before = NO_LIMIT if line_end < 0 else self._origin + line_end
+
+    def _skip_tail(self, tail: OverlongTail, pos: int, *, final: bool) -> int:
+        """Read the rest of an overlong construct; return the position after what was read."""
         text = self._text
-        end = rest.end.search(text, pos)
+        end = tail.end.search(text, pos)
         if end:
-            stop, after = (
-                end.start(),
-                end.end() if rest.eats_end and end.group() in (")", "-->") else end.start(),
-            )
-            self._rest = None
+            stop = end.start()
+            after = end.end() if tail.eats_end and end.group() in (")", "-->") else stop
+            self._tail = None
         else:
-            stop = after = max(pos, len(text) - (0 if final else rest.partial))
-        if rest.shown:
-            self._say(text[pos:stop])
+            stop = after = max(pos, len(text) - (0 if final else tail.partial))
+        if tail.is_written:
+            self._write(text[pos:stop])
         else:
-            self._hold.postpone(after - pos)
+            self._stack.extend_deadlines(after - pos)
         return after
 
-    def _vanish(self, at: int, end: int) -> int:
+    def _remove(self, at: int, end: int) -> int:
+        """Leave out a construct, and the blank after it if there is one before it; return its end."""
         self._skips_blank = self._char_before(at).isspace()
         return end
 
     def _skip_blank(self, pos: int) -> int:
+        """Skip one blank after a removed construct; after `<br>`, all blanks and a line end."""
         text = self._text
         if not self._skips_line_end:
             self._skips_blank = False
@@ -339,7 +333,7 @@ class Scanner(ABC):
 
     def _note(self, kind: NoteKind, at: int, marker: str = "") -> None:
         shift = next((shift for start, shift in reversed(self._shifts) if start <= at), self._shifts[0][1])
-        self._notebook.add(kind, at + shift, marker)
+        self._note_log.add(kind, at + shift, marker)
 
     def _note_unmatched(self, marker: str, at: int) -> None:
         self._note(NoteKind.UNMATCHED_DELIMITER, at, marker)

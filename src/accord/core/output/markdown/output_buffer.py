@@ -1,26 +1,23 @@
-"""The last gate before the reader: white space between blocks, and escaping for SSML.
-
-Decides which blanks and line breaks come out. It must not know markdown: it is told text and line ends.
-"""
+"""The output of the stripper: white space between blocks, and escaping for SSML. Knows no markdown."""
 
 import re
 from typing import Final
 
 NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 BLANKS: Final = " \t"
-MOST_BREAKS: Final = 2
+MAX_BREAKS: Final = 2
 TAIL_KEPT: Final = 8
 
 
 def escape_ssml(text: str) -> str:
-    """Text that is well formed between `<speak>` and `</speak>`, and inside a quoted attribute."""
+    """Escape text so that it is well formed inside `<speak>` and inside a quoted attribute."""
     text = NOT_XML.sub("\ufffd", text)
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace('"', "&quot;").replace("'", "&apos;")
 
 
-class Outlet:
-    """Collects what may be released; blanks and breaks wait until something stands behind them."""
+class OutputBuffer:
+    """Collects released text; blanks and line breaks are kept back until text follows them."""
 
     __slots__ = ("_breaks", "_lead", "_parts", "_ssml", "_started", "blanks", "tail")
 
@@ -30,18 +27,18 @@ class Outlet:
         self._started = False
         self._breaks = 0
         self.blanks: list[str] = []
-        """Blanks that come out if something follows them on their line. As they came: joining each time adds up."""
+        """Blanks to write if text follows on the same line; a list, because joining each time would be quadratic."""
         self._lead = ""
         self.tail = ""
-        """What was released last, or its end."""
+        """The end of the text that was released last."""
 
     def write(self, text: str) -> None:
-        """Prose: blanks at line edges vanish, line breaks are kept, at most one empty line in a row."""
+        """Write prose: blanks at line edges are removed, at most one empty line in a row is kept."""
         if "\n" in text:
             first, *others = text.split("\n")
             self._write_line(first)
             for line in others:
-                self.end_line(most=MOST_BREAKS)
+                self.end_line(most=MAX_BREAKS)
                 self._write_line(line)
         elif text:
             if self._breaks or self.blanks or self._lead or not self._started or text[-1] in BLANKS:
@@ -51,13 +48,13 @@ class Outlet:
                 self.tail = text
 
     def write_verbatim(self, text: str) -> None:
-        """Code: every blank counts."""
+        """Write part of a line of code, with every blank."""
         if text:
             self._put(text)
             self.blanks.clear()
 
     def write_lines(self, text: str) -> None:
-        """Code in whole lines and parts of them; line ends wait until something stands behind them."""
+        """Write lines of code; line ends are kept back until text follows them."""
         started = text.lstrip("\n")
         self._breaks += len(text) - len(started)
         body = started.rstrip("\n")
@@ -67,13 +64,13 @@ class Outlet:
         self._breaks += len(started) - len(body)
 
     def trail(self, text: str) -> None:
-        """Text that belongs right behind what was written last, even if a line end is waiting already."""
+        """Write text directly after the last text, even if a line end has been read since."""
         if self._started:
             self._parts.append(text)
             self.tail = text[-TAIL_KEPT:]
 
-    def flow(self, text: str) -> str:
-        """The fast lane: prose in the middle of a line, straight through."""
+    def pass_prose(self, text: str) -> str:
+        """Return what to send for prose without line ends (fast path)."""
         if self._breaks or not self._started:
             self._write_line(text)
             return self.take()
@@ -83,7 +80,7 @@ class Outlet:
         return escape_ssml(text) if self._ssml else text
 
     def after_blanks(self, text: str) -> str:
-        """The text behind the blanks that waited for it; nothing if it is blank itself and waits as well."""
+        """Return the blanks kept back and the text; "" if the text is blank as well and is kept back."""
         if not text.strip(BLANKS):
             self.blanks.append(text)
             return ""
@@ -93,7 +90,7 @@ class Outlet:
         return text
 
     def keep_blanks(self, text: str) -> str:
-        """The text without the blanks at its end, which wait."""
+        """Return the text without the blanks at its end, which are kept back."""
         if text and text[-1] in BLANKS:
             body = text.rstrip(BLANKS)
             self.blanks.append(text[len(body) :])
@@ -102,39 +99,39 @@ class Outlet:
             self.tail = text
         return text
 
-    def turn(self, before: str, breaks: int, after: str) -> str:
-        """The fast lane of prose around line ends."""
-        if self.is_fluent and after and after[0] not in BLANKS:
+    def pass_lines(self, before: str, breaks: int, after: str) -> str:
+        """Return what to send for prose around line ends (fast path)."""
+        if self.passes_prose and after and after[0] not in BLANKS:
             before = before.rstrip(BLANKS)
             before = self.after_blanks(before) if before and self.blanks else before
             self.blanks.clear()
             return before + "\n" * breaks + self.keep_blanks(after)
         if before:
             self._write_line(before)
-        self._breaks = min(self._breaks + breaks, MOST_BREAKS)
+        self._breaks = min(self._breaks + breaks, MAX_BREAKS)
         self.blanks.clear()
         self._write_line(after)
         return self.take()
 
     def end_line(self, *, most: int | None = None) -> None:
-        """A line ends; `most` caps how many breaks may be waiting."""
+        """End a line; at most `most` line breaks in a row are kept."""
         if most is None or self._breaks < most:
             self._breaks += 1
         self.blanks.clear()
 
     def fresh_line(self) -> None:
-        """What follows starts on a line of its own."""
-        self._breaks = min(max(self._breaks, 1), MOST_BREAKS)
+        """Begin a new line before the next text."""
+        self._breaks = min(max(self._breaks, 1), MAX_BREAKS)
         self._lead = ""
         self.blanks.clear()
 
     def lead_in(self, lead: str) -> None:
-        """Text to put before whatever is written next on this line, if anything is."""
+        """Set text to write before the next text on this line, if any follows."""
         self._lead = lead
         self.blanks.clear()
 
     def take(self) -> str:
-        """Everything released since the last call."""
+        """Return everything released since the last call."""
         parts = self._parts
         if not parts:
             return ""
@@ -143,13 +140,13 @@ class Outlet:
         return escape_ssml(text) if self._ssml else text
 
     @property
-    def is_fluent(self) -> bool:
-        """Prose may go out as it comes, but for blanks at its end."""
+    def passes_prose(self) -> bool:
+        """Whether prose can be sent as it is, except for blanks at its end."""
         return self._started and not (self._breaks or self._lead or self._ssml)
 
     @property
     def mid_line(self) -> bool:
-        """Something stands on the current line already."""
+        """Whether the current line has text already."""
         return self._started and not self._breaks
 
     def _write_line(self, text: str) -> None:
