@@ -36,7 +36,6 @@ class Passed:
     functions: set[CodeType] = field(default_factory=set[CodeType])
     modules: set[str] = field(default_factory=set[str])
     switches: int = 0
-    calls: int = 0
     layer: str = ""
 
     def __call__(self, frame: FrameType, event: str, arg: object) -> None:
@@ -45,8 +44,8 @@ class Passed:
         code = frame.f_code
         if event != "call" or not code.co_filename.startswith(SOURCE):
             return
-        self.calls += 1
-        self.functions.add(code)
+        if not code.co_name.startswith("<"):  # no comprehensions and lambdas
+            self.functions.add(code)
         self.modules.add(code.co_filename)
         layer = code.co_filename[len(SOURCE) + 1 :].partition("/")[0]
         self.switches += layer != self.layer
