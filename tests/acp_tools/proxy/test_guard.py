@@ -74,7 +74,7 @@ def test_what_an_agent_of_ours_asks_leave_for_and_what_it_is_answered_pass_as_th
     }
     guard.from_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": told}).encode()])
     question = build_permission_question("Go?", "1", ["why"], {"kind": "edit"}, ALLOW_OR_REJECT)
-    asking = TurnUpdates("s", "own", is_draft=is_draft).asking(question)
+    asking = TurnUpdates("s", "own", is_draft=is_draft).request_permission(question)
     asked = call_line(7, "session/request_permission", asking.request)
     assert guard.from_agent([asked.rstrip(b"\n")]) == []
     answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"outcome": {"outcome": "cancelled"}}}).encode() + b"\n"

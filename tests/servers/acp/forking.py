@@ -1,4 +1,4 @@
-"""Many `accord acp` at the price of one: a process that has loaded everything forks one for each agent.
+"""Start many `accord acp` quickly: one process loads everything and forks a child for each agent.
 
 Each child is the command itself on pipes of its own. Arguments: `agent,stdin,stdout` for each, the last two being
 descriptors. The exit status is 0 if every child's was.
@@ -20,11 +20,11 @@ from accord.servers import observability as watch
 from tests.servers.acp.editor import Editor
 
 LOADED = (assemble, loop, acp, watch)
-"""What the command loads only when it needs it: here it is loaded once."""
+"""Modules that the command imports late: imported here once, before the forks."""
 
 
 def fork_all(places: Sequence[str]) -> int:
-    """Start them all and wait until the last has ended."""
+    """Start an agent for each place and wait until the last has ended."""
     gc.freeze()
     for place in places:
         agent, stdin, stdout = place.split(",")
@@ -38,7 +38,7 @@ def fork_all(places: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> None:
-    """The command, and then the end at once: taking a copy of the whole heap apart would cost more than all else."""
+    """Run the command and exit at once: freeing a copy of the whole heap would take longer than the rest."""
     try:
         main(arguments)
     except SystemExit as ended:
@@ -49,7 +49,7 @@ def _run(arguments: Sequence[str]) -> None:
 
 @contextmanager
 def editors(folder: Path, agents: Sequence[str]) -> Generator[list[Editor]]:
-    """An editor for each agent; each agent has to have ended well in the end."""
+    """An editor for each agent; checks at the end that each agent exited with status 0."""
     pipes = [(os.pipe(), os.pipe()) for _ in agents]
     theirs = [descriptor for (stdin, _), (_, stdout) in pipes for descriptor in (stdin, stdout)]
     places = [f"{agent},{stdin},{stdout}" for agent, ((stdin, _), (_, stdout)) in zip(agents, pipes, strict=True)]

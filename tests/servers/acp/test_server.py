@@ -1,4 +1,4 @@
-"""`accord acp` over real pipes: the handshake, prompts, refusals to the letter, and lines that are no messages."""
+"""`accord acp` over real pipes: the handshake, prompts, exact refusals, and lines that are not messages."""
 
 import json
 from collections.abc import Iterator
@@ -15,30 +15,30 @@ AUDIO = {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
-    """One agent for all of them: whatever one test does to it must not hurt the next."""
-    made = start(tmp_path_factory.mktemp("door"))
-    assert "error" in made.call("session/prompt", sessionId="s", prompt=[TEXT])[0]  # before the introduction
+    """One agent for all tests: what one test does to it must not affect the next."""
+    made = start(tmp_path_factory.mktemp("server"))
+    assert "error" in made.call("session/prompt", sessionId="s", prompt=[TEXT])[0]  # before initialize
     yield made
     assert made.end() == 0
     made.close()
 
 
-def words(told: list[Any]) -> str:
-    updates = [frame["params"]["update"] for frame in told if frame.get("method") == "session/update"]
+def text_of(messages: list[Any]) -> str:
+    updates = [frame["params"]["update"] for frame in messages if frame.get("method") == "session/update"]
     chunks = [update for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
     return "".join(chunk["content"]["text"] for chunk in chunks)
 
 
-def test_a_prompt_is_answered_with_words_and_thoughts(editor: Editor):
+def test_a_prompt_is_answered_with_text_and_thoughts(editor: Editor):
     session = editor.new_session()
-    answer, told = editor.call("session/prompt", sessionId=session, prompt=[TEXT])
+    answer, messages = editor.call("session/prompt", sessionId=session, prompt=[TEXT])
     assert answer["result"] == {"stopReason": "end_turn"}
-    assert "You said: **Hello**." in words(told)
-    kinds = {frame["params"]["update"]["sessionUpdate"] for frame in told}
+    assert "You said: **Hello**." in text_of(messages)
+    kinds = {frame["params"]["update"]["sessionUpdate"] for frame in messages}
     assert "agent_thought_chunk" in kinds
 
 
-def test_the_agent_declares_what_it_really_takes(tmp_path: Path):
+def test_the_agent_declares_the_content_that_it_accepts(tmp_path: Path):
     editor = start(tmp_path)
     first, _ = editor.call("initialize", protocolVersion=1, clientCapabilities={})
     assert first["result"]["protocolVersion"] == 1
@@ -47,7 +47,7 @@ def test_the_agent_declares_what_it_really_takes(tmp_path: Path):
     editor.close()
 
 
-def test_the_draft_is_spoken_where_it_is_asked_for(tmp_path: Path):
+def test_the_draft_is_negotiated_if_the_client_offers_it(tmp_path: Path):
     editor = start(tmp_path)
     draft, _ = editor.call("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
     assert draft["result"]["protocolVersion"] == 2
@@ -55,10 +55,10 @@ def test_the_draft_is_spoken_where_it_is_asked_for(tmp_path: Path):
     editor.close()
 
 
-def test_undeclared_content_is_refused_to_the_letter(editor: Editor):
+def test_undeclared_content_is_refused_with_the_exact_error(editor: Editor):
     session = editor.new_session()
-    answer, told = editor.call("session/prompt", sessionId=session, prompt=[TEXT, AUDIO])
-    assert told == []
+    answer, messages = editor.call("session/prompt", sessionId=session, prompt=[TEXT, AUDIO])
+    assert messages == []
     assert answer["error"] == {
         "code": -32602,
         "message": "Invalid content type: agent does not support audio content",
@@ -75,21 +75,21 @@ def test_undeclared_content_is_refused_to_the_letter(editor: Editor):
     ("line", "code"),
     [(b"garbage\n", -32700), (b"[]\n", -32600), (b"42\n", -32600), (b'{"id":5,"method":"no/such"}\n', -32601)],
 )
-def test_one_bad_line_costs_one_reply_and_nothing_else(editor: Editor, line: bytes, code: int):
+def test_a_bad_line_gets_one_error_and_the_next_prompt_works(editor: Editor, line: bytes, code: int):
     session = editor.new_session()
     editor.send(line)
     assert editor.receive()["error"]["code"] == code
     assert editor.call("session/prompt", sessionId=session, prompt=[TEXT])[0]["result"]["stopReason"] == "end_turn"
 
 
-def test_half_lines_unknown_notices_and_blank_lines_cost_nothing(editor: Editor):
+def test_partial_lines_unknown_notices_and_blank_lines_do_no_harm(editor: Editor):
     session = editor.new_session()
-    editor.send(b'\n\n{"jsonrpc":"2.0","method":"$/nobody","params":[]}\n{"jsonrpc":"2.0",')
+    editor.send(b'\n\n{"jsonrpc":"2.0","method":"$/unknown","params":[]}\n{"jsonrpc":"2.0",')
     editor.send(b'"method":"session/cancel","params":{"sessionId":"none"}}\n')
     assert editor.call("session/prompt", sessionId=session, prompt=[TEXT])[0]["result"]["stopReason"] == "end_turn"
 
 
-def test_a_line_of_fifty_megabytes_is_read_and_refused_for_what_it_carries(editor: Editor):
+def test_a_line_of_fifty_megabytes_is_read_and_its_content_refused(editor: Editor):
     session = editor.new_session()
     answer, _ = editor.call("session/prompt", sessionId=session, prompt=[{**AUDIO, "data": "aGlo" * 12_500_000}])
     assert answer["error"]["code"] == -32602
@@ -107,7 +107,7 @@ def test_a_line_of_fifty_megabytes_is_read_and_refused_for_what_it_carries(edito
         ("session/set_mode", {"sessionId": "none", "modeId": "x"}),
     ],
 )
-def test_a_call_that_makes_no_sense_is_an_error_and_never_the_end(editor: Editor, method: str, params: Any):
+def test_an_invalid_call_gets_an_error_and_the_server_goes_on(editor: Editor, method: str, params: Any):
     editor.new_session()
     editor.send(json.dumps({"jsonrpc": "2.0", "id": "odd", "method": method, "params": params}).encode() + b"\n")
     answer = editor.receive()
@@ -116,20 +116,20 @@ def test_a_call_that_makes_no_sense_is_an_error_and_never_the_end(editor: Editor
     assert "Traceback" not in json.dumps(answer)
 
 
-def test_sessions_are_listed_and_loaded_with_what_was_said(editor: Editor):
+def test_sessions_are_listed_and_loading_one_replays_its_messages(editor: Editor):
     session = editor.new_session()
     editor.call("session/prompt", sessionId=session, prompt=[TEXT])
     listed = editor.call("session/list")[0]["result"]["sessions"]
     assert session in [each["sessionId"] for each in listed]
     assert "result" in editor.call("session/close", sessionId=session)[0]
-    answer, told = editor.call("session/load", sessionId=session, cwd="/", mcpServers=[])
+    answer, messages = editor.call("session/load", sessionId=session, cwd="/", mcpServers=[])
     assert "result" in answer
-    replayed = [frame["params"]["update"]["sessionUpdate"] for frame in told]
+    replayed = [frame["params"]["update"]["sessionUpdate"] for frame in messages]
     assert replayed[:2] == ["user_message_chunk", "agent_message_chunk"]
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_session_of_an_earlier_process_is_resumed_and_goes_on(tmp_path: Path, version: int):
+def test_a_session_of_an_earlier_process_is_resumed_and_continues(tmp_path: Path, version: int):
     first = start(tmp_path)
     session = first.new_session(version)
     first.call("session/prompt", sessionId=session, prompt=[TEXT])
@@ -144,7 +144,7 @@ def test_a_session_of_an_earlier_process_is_resumed_and_goes_on(tmp_path: Path, 
         second.close()
 
 
-def test_a_cancelled_prompt_says_so(tmp_path: Path):
+def test_a_cancelled_prompt_ends_with_the_stop_reason_cancelled(tmp_path: Path):
     (tmp_path / "slow.py").write_text(
         "import asyncio\nfrom accord import Agent\nagent = Agent(name='slow')\n\n\n@agent\nasync def run(turn):\n"
         "    yield 'begun'\n    await asyncio.sleep(60)\n"

@@ -1,4 +1,4 @@
-"""What an editor is sent for each packet, in both versions: a table, and each line is what the wire models read."""
+"""The update that an editor is sent for each packet, in both versions: one table, checked with the wire models."""
 
 import asyncio
 import json
@@ -10,7 +10,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.engine import Dispatcher, Engine
-from accord.servers.acp.handshake import AN_EDITOR
+from accord.servers.acp.messages import DEFAULT_EDITOR
 from accord.servers.acp.updates import TurnUpdates
 from accord.wire.acp.draft_update import DraftSessionNotification
 from accord.wire.acp.session import StopReason
@@ -20,14 +20,14 @@ from accord.wire.event import PresentationEventType
 from accord.wire.packet import StreamPacket
 from accord.wire.request import ClientCapabilities, ServiceRequest
 
-Say = Callable[[Turn], Yielded]
+Yield = Callable[[Turn], Yielded]
 
 DIFF = {"type": "diff", "path": "/a.py", "oldText": "one\n", "newText": "two"}
 PATCH = "--- a/a.py\n+++ b/a.py\n@@ -1,1 +1,1 @@\n-one\n+two\n\\ No newline at end of file\n"
 SOURCE = {"source_id": "1", "uri": "https://example.com/r", "title": "Report"}
 PIXEL = {"url": "https://example.com/p.png", "mime_type": "image/png", "alt_text": "A pixel"}
 
-SHOWN: dict[str, Say] = {
+YIELDED: dict[str, Yield] = {
     "text": lambda _: "Hello",
     "thought_trace": lambda turn: turn.thought("Hm"),
     "progress_indicator": lambda turn: turn.progress("Looking", 0.5),
@@ -37,9 +37,9 @@ SHOWN: dict[str, Say] = {
     "user_error": lambda turn: turn.user_error("It broke"),
     "plan": lambda turn: turn.plan({"content": "Look", "status": "completed"}, "Act"),
     "tool_call": lambda turn: turn.tool_call("1", "Edit", "done", DIFF, status="completed", kind="edit"),
-    "of its own": lambda turn: turn.event("chart", {"points": [1]}),
+    "custom event": lambda turn: turn.event("chart", {"points": [1]}),
 }
-"""One of everything that an agent can say."""
+"""One of everything that an agent can yield."""
 
 KINDS: dict[str, tuple[str, str]] = {
     "text": ("agent_message_chunk", "agent_message_chunk"),
@@ -51,17 +51,17 @@ KINDS: dict[str, tuple[str, str]] = {
     "user_error": ("agent_message_chunk", "agent_message_chunk"),
     "plan": ("plan", "plan_update"),
     "tool_call": ("tool_call", "tool_call_update"),
-    "of its own": ("agent_message_chunk", "agent_message_chunk"),
+    "custom event": ("agent_message_chunk", "agent_message_chunk"),
 }
-"""Which kind of update it is first told by, in version 1 and in the draft."""
+"""The kind of the first update for it, in version 1 and in the draft."""
 
 
-def packets(what: list[Say], capabilities: ClientCapabilities) -> list[StreamPacket]:
-    """What a client of these capabilities gets of an agent that says this."""
+def packets(what: list[Yield], capabilities: ClientCapabilities) -> list[StreamPacket]:
+    """The packets that a client with these capabilities gets from an agent that yields this."""
 
     async def run(turn: Turn) -> AsyncIterator[Yielded]:
-        for say in what:
-            yield say(turn)
+        for make in what:
+            yield make(turn)
 
     async def gather() -> list[StreamPacket]:
         request = ServiceRequest.model_validate(
@@ -76,8 +76,8 @@ def packets(what: list[Say], capabilities: ClientCapabilities) -> list[StreamPac
     return asyncio.run(gather())
 
 
-def told(*what: Say, is_draft: bool, capabilities: ClientCapabilities = AN_EDITOR) -> list[dict[str, Any]]:
-    updates = TurnUpdates("s", "own", is_draft=is_draft)
+def updates_of(*what: Yield, is_draft: bool, capabilities: ClientCapabilities = DEFAULT_EDITOR) -> list[dict[str, Any]]:
+    updates = TurnUpdates("s", "turn", is_draft=is_draft)
     lines = updates.lines([packet.to_json() for packet in packets(list(what), capabilities)])
     lines += updates.ending(StopReason.END_TURN)
     notices = [json.loads(line)["params"] for line in lines.splitlines()]
@@ -87,45 +87,45 @@ def told(*what: Say, is_draft: bool, capabilities: ClientCapabilities = AN_EDITO
     return [params["update"] for params in notices]
 
 
-def test_the_table_has_every_event_that_there_is():
-    assert {*map(str, PresentationEventType), PLAN, TOOL_CALL, "text", "of its own"} == set(SHOWN) == set(KINDS)
+def test_the_table_has_every_event_type():
+    assert {*map(str, PresentationEventType), PLAN, TOOL_CALL, "text", "custom event"} == set(YIELDED) == set(KINDS)
 
 
 @pytest.mark.parametrize("is_draft", [False, True], ids=["stable", "draft"])
-@pytest.mark.parametrize("name", SHOWN)
-def test_nothing_that_an_agent_says_is_dropped(name: str, is_draft: bool):
-    first = told(SHOWN[name], is_draft=is_draft)[0]
+@pytest.mark.parametrize("name", YIELDED)
+def test_nothing_that_an_agent_yields_is_dropped(name: str, is_draft: bool):
+    first = updates_of(YIELDED[name], is_draft=is_draft)[0]
     assert first["sessionUpdate"] == KINDS[name][is_draft]
     if first["sessionUpdate"].endswith("_chunk"):
         assert first["content"]["text"].strip()
 
 
-def test_a_plan_is_told_step_by_step():
-    (plan,) = told(SHOWN["plan"], is_draft=False)
+def test_a_plan_is_sent_step_by_step():
+    (plan,) = updates_of(YIELDED["plan"], is_draft=False)
     steps = [("Look", "completed", "medium"), ("Act", "pending", "medium")]
     assert [(entry["content"], entry["status"], entry["priority"]) for entry in plan["entries"]] == steps
-    (draft,) = told(SHOWN["plan"], is_draft=True)
-    assert draft["plan"] == {"type": "items", "planId": "own-plan", "entries": plan["entries"]}
+    (draft,) = updates_of(YIELDED["plan"], is_draft=True)
+    assert draft["plan"] == {"type": "items", "planId": "turn-plan", "entries": plan["entries"]}
 
 
-def test_a_tool_call_has_its_content_in_the_shape_of_either_version():
-    (call,) = told(SHOWN["tool_call"], is_draft=False)
+def test_a_tool_call_has_its_content_in_the_format_of_each_version():
+    (call,) = updates_of(YIELDED["tool_call"], is_draft=False)
     text = {"type": "content", "content": {"type": "text", "text": "done"}}
     assert (call["toolCallId"], call["title"], call["kind"], call["status"]) == (
-        "own-call-1",
+        "turn-call-1",
         "Edit",
         "edit",
         "completed",
     )
     assert call["content"] == [text, DIFF]
-    (draft,) = told(SHOWN["tool_call"], is_draft=True)
+    (draft,) = updates_of(YIELDED["tool_call"], is_draft=True)
     changed = {"type": "diff", "changes": [{"operation": "modify", "path": "/a.py"}]}
     assert draft["content"] == [text, {**changed, "patch": {"format": "git_patch", "text": PATCH}}]
 
 
 @pytest.mark.parametrize("is_draft", [False, True], ids=["stable", "draft"])
-def test_the_same_call_goes_on_and_what_nobody_ended_ends_with_its_turn(is_draft: bool):
-    begun, more, other, ended = told(
+def test_a_call_is_updated_under_its_id_and_an_open_one_ends_with_the_turn(is_draft: bool):
+    begun, more, other, ended = updates_of(
         lambda turn: turn.tool_call("1", "Read", status="pending"),
         lambda turn: turn.tool_call("1", "Read", "half of it"),
         lambda turn: turn.tool_call("2", "Run", status="failed"),
@@ -137,8 +137,8 @@ def test_the_same_call_goes_on_and_what_nobody_ended_ends_with_its_turn(is_draft
 
 
 @pytest.mark.parametrize("kind", [PLAN, TOOL_CALL])
-def test_what_cannot_be_read_is_said_to_be_there(kind: str):
-    (chunk,) = told(lambda turn: turn.event(kind, {"entries": "all"}), is_draft=False)
+def test_an_unreadable_event_becomes_a_line_of_text(kind: str):
+    (chunk,) = updates_of(lambda turn: turn.event(kind, {"entries": "all"}), is_draft=False)
     assert "cannot be read" in chunk["content"]["text"]
     assert chunk["_meta"]["accord.event"]["type"] == kind
 
@@ -147,8 +147,8 @@ def test_what_cannot_be_read_is_said_to_be_there(kind: str):
     ("share", "status", "title"),
     [(0.5, "running", "Looking (50%)"), (None, "running", "Looking"), (1.0, "complete", "Looking")],
 )
-def test_progress_is_titled_with_its_share_while_it_runs(share: float | None, status: str, title: str):
-    (update,) = told(lambda turn: turn.progress("Looking", share, status=status), is_draft=False)[:1]
+def test_running_progress_has_its_percentage_in_the_title(share: float | None, status: str, title: str):
+    (update,) = updates_of(lambda turn: turn.progress("Looking", share, status=status), is_draft=False)[:1]
     assert update["title"] == title
 
 
@@ -156,20 +156,20 @@ PROGRESS = ClientCapabilities(supported_events=["progress_indicator"])
 SILENT = ClientCapabilities(supported_events=[])
 
 
-def test_who_shows_progress_gets_plans_and_calls_as_such():
-    plan, call, _ = packets([SHOWN["plan"], SHOWN["tool_call"]], PROGRESS)
+def test_a_client_that_shows_progress_gets_plans_and_calls_as_progress():
+    plan, call, _ = packets([YIELDED["plan"], YIELDED["tool_call"]], PROGRESS)
     assert plan.p["data"] == {"label": "Plan", "status": "running", "progress_percent": 0.5}
     assert call.p["data"] == {"label": "Edit", "status": "complete"}
 
 
-def test_who_shows_neither_reads_the_plan_and_hears_of_failed_calls():
-    failed = packets([SHOWN["plan"], lambda turn: turn.tool_call("1", "Edit", status="failed")], SILENT)
-    words = "".join(packet.p for packet in failed if packet.op == "delta")
-    assert "Look" in words
-    assert "Edit" in words
-    assert [packet.op for packet in packets([SHOWN["tool_call"]], SILENT)] == ["close"]
+def test_a_client_that_shows_no_events_gets_the_plan_and_failed_calls_as_text():
+    failed = packets([YIELDED["plan"], lambda turn: turn.tool_call("1", "Edit", status="failed")], SILENT)
+    text = "".join(packet.p for packet in failed if packet.op == "delta")
+    assert "Look" in text
+    assert "Edit" in text
+    assert [packet.op for packet in packets([YIELDED["tool_call"]], SILENT)] == ["close"]
 
 
-def test_content_that_is_none_is_the_agents_mistake():
+def test_malformed_tool_content_is_an_error_of_the_agent():
     got = packets([lambda turn: turn.tool_call("1", "x", {"type": "diff"})], SILENT)
     assert [packet.op for packet in got] == ["error", "close"]

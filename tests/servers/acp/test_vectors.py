@@ -53,21 +53,19 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[int,
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_every_prompt_gets_its_verdict_through_the_door(
-    opened: dict[tuple[int, str], tuple[Editor, str]], version: int
-):
+def test_every_prompt_gets_its_verdict_from_the_server(opened: dict[tuple[int, str], tuple[Editor, str]], version: int):
     for row in PROMPTS:
         editor, session = opened[version, declared(row)]
-        answer, told = editor.call("session/prompt", sessionId=session, prompt=row["content"])
+        answer, messages = editor.call("session/prompt", sessionId=session, prompt=row["content"])
         if row["valid"]:
-            assert how_it_ended(editor, version, answer) == "end_turn", row["id"]
+            assert stop_reason(editor, version, answer) == "end_turn", row["id"]
         else:
             assert_refused(row, answer["error"])
-            assert told == [], row["id"]
+            assert messages == [], row["id"]
 
 
-def how_it_ended(editor: Editor, version: int, answer: Any) -> str:
-    """Why the turn stopped: version 1 answers the prompt with it, the draft tells it."""
+def stop_reason(editor: Editor, version: int, answer: Any) -> str:
+    """Why the turn stopped: in version 1 the prompt's result says it, in the draft an update."""
     if version == 1:
         return answer["result"]["stopReason"]
     assert "messageId" in answer["result"]

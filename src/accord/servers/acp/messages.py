@@ -1,88 +1,178 @@
-"""Read prompts of our own ACP server, and write errors as JSON-RPC."""
+"""The client's messages, parsed, and the agent's answers to them: `initialize`, `session/prompt`, errors. Pure.
 
+A client may declare Accord's `ClientCapabilities` in the `_meta` of `initialize`. Without it the client is treated as
+an editor: markdown, thoughts, progress, plans and tool calls; every other event reaches it as text.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from pydantic import TypeAdapter, ValidationError
 
-from accord.errors import FACTS, AccordError, ErrorCode, InvalidMessageError, Problem
+from accord.core.prompt import Declaration
+from accord.errors import FACTS, AccordError, ErrorCode, InvalidMessageError, Problem, RpcCode
 from accord.stdio import RpcError
-from accord.wire.acp.content import ContentBlock, TextBlock
+from accord.wire.acp.content import ContentBlock, ContentType, TextBlock
+from accord.wire.acp.initialize import (
+    AgentCapabilities,
+    DraftAgentCapabilities,
+    DraftInitializeResponse,
+    DraftPromptCapabilities,
+    DraftSessionCapabilities,
+    Implementation,
+    InitializeRequest,
+    InitializeResponse,
+    PromptCapabilities,
+    SessionCapabilities,
+)
+from accord.wire.agent_work import PLAN, TOOL_CALL
+from accord.wire.event import PresentationEventType
 from accord.wire.message import invalid_message
 from accord.wire.packet import StreamError
 from accord.wire.problem import stream_error
+from accord.wire.request import ClientCapabilities
 
-# What goes wrong, as JSON-RPC errors: the number from the one table, our own word in `data`. Nothing is sent here.
+STABLE: Final = 1
+DRAFT: Final = 2
+CAPABILITIES_KEY: Final = "accord.capabilities"
+"""The key of `_meta` under which a client may declare its `ClientCapabilities`."""
 
-INVALID_REQUEST: Final = FACTS[ErrorCode.INVALID_MESSAGE].jsonrpc
-METHOD_NOT_FOUND: Final = FACTS[ErrorCode.METHOD_NOT_FOUND].jsonrpc
-INVALID_PARAMS: Final = FACTS[ErrorCode.CONTENT_INVALID].jsonrpc
-NOT_FOUND: Final = FACTS[ErrorCode.NOT_FOUND].jsonrpc
-INTERNAL: Final = FACTS[ErrorCode.INTERNAL]
+ITEM_METHOD: Final = "_accord/item"
+"""An extension method, which ACP marks by an underscore: get an event that was kept because it could not be shown."""
 
-_KNOWN: Final = frozenset(map(str, ErrorCode))
+METHODS_KEY: Final = "accord.methods"
+"""The key of `_meta` under which the agent lists Accord's extension methods."""
+
+DEFAULT_EDITOR: Final = ClientCapabilities(
+    supported_events=[
+        str(PresentationEventType.THOUGHT_TRACE),
+        str(PresentationEventType.PROGRESS_INDICATOR),
+        PLAN,
+        TOOL_CALL,
+    ],
+    prefers_markdown=True,
+)
+"""The capabilities of a client that declares none."""
 
 
-def told_error(error: Exception) -> RpcError:
-    """What a client is told of an exception; of one that is not ours, nothing."""
+@dataclass(frozen=True, slots=True)
+class ClientHandshake:
+    """The result of the handshake: the negotiated version and the client's capabilities."""
+
+    version: int
+    capabilities: ClientCapabilities
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether the version 2 draft was negotiated."""
+        return self.version >= DRAFT
+
+
+def read_initialize(raw: bytes) -> ClientHandshake:
+    """Negotiate the version and read the client's capabilities; raises `InvalidMessageError` if they are malformed."""
+    request = InitializeRequest.parse(raw)
+    extra: Mapping[str, Any] = request.model_extra or {}
+    draft = extra.get("capabilities")
+    # A client that offers the draft may still declare where version 1 has it, so both places are read.
+    metas = [
+        cast("Mapping[str, Any]", draft).get("_meta") if isinstance(draft, Mapping) else None,
+        request.client_capabilities.meta,
+    ]
+    declared = [cast("Mapping[str, Any]", meta).get(CAPABILITIES_KEY) for meta in metas if isinstance(meta, Mapping)]
+    found = next((given for given in declared if given is not None), None)
+    version = DRAFT if request.protocol_version >= DRAFT else STABLE
+    if found is None:
+        return ClientHandshake(version, DEFAULT_EDITOR)
+    try:
+        return ClientHandshake(version, ClientCapabilities.model_validate(found))
+    except ValidationError as error:
+        raise invalid_message(f"_meta[{CAPABILITIES_KEY!r}]", error) from None
+
+
+def initialize_response(
+    handshake: ClientHandshake, name: str, version: str, declaration: Declaration
+) -> InitializeResponse | DraftInitializeResponse:
+    """The response to `initialize`, with the content types that the agent declares."""
+    image, audio, embedded = (
+        declaration.accepts(kind) for kind in (ContentType.IMAGE, ContentType.AUDIO, ContentType.RESOURCE)
+    )
+    info = Implementation(name=name, version=version, title=name)
+    meta = {METHODS_KEY: [ITEM_METHOD]}
+    if handshake.is_draft:
+        flags = {"image": image, "audio": audio, "embeddedContext": embedded}
+        prompt = DraftPromptCapabilities.model_validate({flag: {} for flag, accepted in flags.items() if accepted})
+        capabilities = DraftAgentCapabilities(session=DraftSessionCapabilities(prompt=prompt), _meta=meta)
+        return DraftInitializeResponse(protocol_version=DRAFT, info=info, capabilities=capabilities, auth_methods=[])
+    return InitializeResponse(
+        protocol_version=STABLE,
+        agent_capabilities=AgentCapabilities(
+            load_session=True,
+            prompt_capabilities=PromptCapabilities(image=image, audio=audio, embedded_context=embedded),
+            session_capabilities=SessionCapabilities.model_validate({"list": {}, "resume": {}, "close": {}}),
+            _meta=meta,
+        ),
+        agent_info=info,
+        auth_methods=[],
+    )
+
+
+PROMPT_REQUEST: Final = "PromptRequest"
+_ERROR_CODES: Final = frozenset(map(str, ErrorCode))
+
+
+def to_rpc_error(error: Exception) -> RpcError:
+    """The JSON-RPC error for an exception; one that is not Accord's own becomes an internal error without details."""
     if isinstance(error, RpcError):
         return error
     if isinstance(error, InvalidMessageError):
-        return RpcError(INVALID_PARAMS, error.message, dict(error.details) or None)
+        return RpcError(RpcCode.INVALID_PARAMS, error.message, dict(error.details) or None)
     if isinstance(error, AccordError):
-        return broken_stream(stream_error(error))
-    return RpcError(INTERNAL.jsonrpc, INTERNAL.title)
+        return stream_rpc_error(stream_error(error))
+    return RpcError(RpcCode.INTERNAL_ERROR, FACTS[ErrorCode.INTERNAL].title)
 
 
-def broken_stream(told: StreamError) -> RpcError:
-    """What a client is told of a stream that broke."""
-    number = FACTS[ErrorCode(told.code)].jsonrpc if told.code in _KNOWN else INTERNAL.jsonrpc
-    data: dict[str, Any] = {**(told.details or {}), "code": told.code, "severity": str(told.severity)}
-    return RpcError(number, told.message, data)
+def stream_rpc_error(error: StreamError) -> RpcError:
+    """The JSON-RPC error for the error packet of a stream; Accord's own code is in `data`."""
+    number = FACTS[ErrorCode(error.code)].jsonrpc if error.code in _ERROR_CODES else RpcCode.INTERNAL_ERROR
+    data: dict[str, Any] = {**(error.details or {}), "code": error.code, "severity": str(error.severity)}
+    return RpcError(number, error.message, data)
 
 
-# Reads a prompt: whose session it is for, and, once its content is known to be in order, what the user says with it.
-#
-# Text is what was asked; everything else comes with it, in its order. Whether content may come in is not decided
-# here.
-
-NAME: Final = "PromptRequest"
-
-
-class _Params(msgspec.Struct, rename="camel"):
+class _PromptFields(msgspec.Struct, rename="camel"):
     session_id: str
     prompt: msgspec.Raw
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A prompt whose content nobody has looked at yet."""
+class PromptParams:
+    """The parameters of `session/prompt`; `prompt` is JSON whose content has not been checked."""
 
     session_id: str
     prompt: bytes
 
 
-_read = msgspec.json.Decoder(_Params).decode
+_read = msgspec.json.Decoder(_PromptFields).decode
 _blocks: Final = TypeAdapter(list[ContentBlock])
 
 
-def read_prompt(raw: bytes) -> Asked:
-    """The prompt in these parameters; raises `InvalidMessageError` if they name no session or hold no prompt."""
+def read_prompt(raw: bytes) -> PromptParams:
+    """Parse the parameters; raises `InvalidMessageError` if the session id or the prompt is missing."""
     try:
         params = _read(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         field = "prompt" if "`prompt`" in str(error) else "sessionId"
         expected = "expected an object with the text sessionId and the array prompt"
-        raise InvalidMessageError(NAME, [Problem(field, expected)]) from None
-    return Asked(params.session_id, bytes(params.prompt))
+        raise InvalidMessageError(PROMPT_REQUEST, [Problem(field, expected)]) from None
+    return PromptParams(params.session_id, bytes(params.prompt))
 
 
 def split_prompt(prompt: bytes) -> tuple[str, list[ContentBlock]]:
-    """What the user wrote, line after line, and what came with it."""
+    """The texts of the prompt, joined by line ends, and its other blocks in their order."""
     try:
         blocks = _blocks.validate_json(prompt)
     except ValidationError as error:
-        raise invalid_message(NAME, error) from None
-    written = [block.text for block in blocks if isinstance(block, TextBlock)]
-    return "\n".join(written), [block for block in blocks if not isinstance(block, TextBlock)]
+        raise invalid_message(PROMPT_REQUEST, error) from None
+    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
+    return "\n".join(texts), [block for block in blocks if not isinstance(block, TextBlock)]

@@ -1,4 +1,8 @@
-"""The sessions that a client lists and has open, with the one prompt that may run in each."""
+"""The sessions of one client: those that it has open, each with at most one running prompt, and those in the store.
+
+The store does not keep the directory that a session was opened in. A session that is not open is listed under the
+directory of this process, which is the one its editor works in.
+"""
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -10,23 +14,17 @@ import msgspec
 from pydantic_core import from_json
 
 from accord.engine import LiveTurn, StoredTurn
-from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError
+from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, RpcCode
 from accord.ports import SessionStore
-from accord.servers.acp.messages import INVALID_REQUEST, NOT_FOUND
 from accord.stdio import RpcError
 from accord.wire.acp.session import ListSessionsRequest, ListSessionsResponse, SessionInfo, SessionRequest
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.session import SessionRecord, is_id
 
-# A page of a user's sessions, as ACP lists them. A cursor is opaque to clients and worth nothing to anybody else.
-#
-# The store does not keep in which directory a session was opened: one that is not open here is said to belong to the
-# directory that the agent was started in, which is where its editor works.
-
 PAGE: Final = 50
 TITLE_CHARS: Final = 80
-TITLE_FROM: Final = 200
-"""How many messages back a title is looked for."""
+TITLE_HISTORY: Final = 200
+"""How many messages are searched for a title."""
 
 
 class _Cursor(msgspec.Struct):
@@ -35,35 +33,34 @@ class _Cursor(msgspec.Struct):
 
 
 async def list_page(
-    store: SessionStore, owner: str, asked: ListSessionsRequest, cwd_of: Callable[[str], str]
+    store: SessionStore, owner: str, request: ListSessionsRequest, cwd_of: Callable[[str], str]
 ) -> ListSessionsResponse:
-    """The page that was asked for."""
-    found = await store.sessions(owner, limit=PAGE, after=_read_cursor(asked.cursor, owner))
-    listed = [record for record in found if asked.cwd is None or cwd_of(record.session_id) == asked.cwd]
+    """The requested page of the owner's sessions, the newest first."""
+    found = await store.sessions(owner, limit=PAGE, after=_read_cursor(request.cursor, owner))
+    listed = [record for record in found if request.cwd is None or cwd_of(record.session_id) == request.cwd]
     infos = [
         SessionInfo(
             session_id=record.session_id,
             cwd=cwd_of(record.session_id),
-            title=title_of(await store.history(record.session_id, limit=TITLE_FROM)),
+            title=title_of(await store.history(record.session_id, limit=TITLE_HISTORY)),
             updated_at=record.updated_at.isoformat(),
         )
         for record in listed
     ]
-    return ListSessionsResponse(sessions=infos, next_cursor=_cursor(found[-1]) if len(found) == PAGE else None)
+    cursor = None
+    if len(found) == PAGE:
+        last = _Cursor(found[-1].created_at, found[-1].session_id)
+        cursor = urlsafe_b64encode(msgspec.json.encode(last)).decode()
+    return ListSessionsResponse(sessions=infos, next_cursor=cursor)
 
 
 def title_of(history: Sequence[ChatMessage]) -> str | None:
-    """The first line of what the user said first."""
-    for said in history:
-        if said.role is Role.USER and (words := said.content.strip()):
-            line = words.splitlines()[0]
+    """The first line of the first message of the user, shortened."""
+    for message in history:
+        if message.role is Role.USER and (text := message.content.strip()):
+            line = text.splitlines()[0]
             return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1] + "…"
     return None
-
-
-def _cursor(last: SessionRecord) -> str:
-    written = msgspec.json.encode(_Cursor(last.created_at, last.session_id))
-    return urlsafe_b64encode(written).decode()
 
 
 def _read_cursor(cursor: str | None, owner: str) -> SessionRecord | None:
@@ -76,69 +73,67 @@ def _read_cursor(cursor: str | None, owner: str) -> SessionRecord | None:
             raise ValueError
         return SessionRecord(session_id=read.session_id, owner=owner, agent="", created_at=at, updated_at=at)
     except ValueError:
-        problem = Problem("cursor", "expected the nextCursor of a page before")
+        problem = Problem("cursor", "expected the nextCursor of an earlier page")
         raise InvalidMessageError("ListSessionsRequest", [problem]) from None
 
 
-# The sessions that a client has open, and the one prompt that may run in each. What is said is not known here.
-
 MAX_OPEN: Final = 1_000
-UNKNOWN: Final = "No such session is open: begin one with session/new, or reopen one"
-BUSY: Final = "A prompt is running in this session: wait for its end, or cancel it"
+NOT_OPEN: Final = "This session is not open: call session/new, session/load or session/resume first"
+BUSY: Final = "A prompt is running in this session: wait until it ends, or cancel it"
 TOO_MANY: Final = f"{MAX_OPEN} sessions are open: close one first"
 
 
-class Prompting:
-    """A prompt on its way, from the moment it was taken."""
+class RunningPrompt:
+    """A prompt from its acceptance to its end; its turn may begin later, and it can be cancelled before that."""
 
     def __init__(self) -> None:
-        self.over: Final = asyncio.Event()
+        self.ended: Final = asyncio.Event()
         self._turn: LiveTurn | StoredTurn | None = None
         self._is_cancelled = False
 
     @property
     def request_ids(self) -> list[str]:
-        """What its turn is called in the store, if it has begun."""
+        """The id of its turn in the store, if the turn has begun."""
         return [] if self._turn is None else [self._turn.request_id]
 
-    def begun(self, turn: LiveTurn | StoredTurn) -> None:
-        """Its turn has begun; a client that has cancelled it meanwhile is heard now."""
+    def set_turn(self, turn: LiveTurn | StoredTurn) -> None:
+        """Note that its turn has begun; a cancellation that came earlier takes effect now."""
         self._turn = turn
         if self._is_cancelled:
             self.cancel()
 
     def cancel(self) -> None:
-        """End it; its stream is closed properly."""
+        """Cancel the turn, or mark it to be cancelled when it begins."""
         self._is_cancelled = True
         if isinstance(self._turn, LiveTurn):
             self._turn.cancel()
 
 
 class OpenSession:
-    """One session. `asks` is how many permissions its client is asked for right now."""
+    """One open session; `open_requests` counts the permission requests that the client has not answered yet."""
 
     def __init__(self, session_id: str, cwd: str) -> None:
         self.id: Final = session_id
         self.cwd: Final = cwd
-        self.prompting: Prompting | None = None
-        self.asks = 0
+        self.prompt: RunningPrompt | None = None
+        self.open_requests = 0
 
-    def take_prompt(self) -> Prompting:
-        """Room for a prompt; raises our error while another one runs."""
-        if self.prompting is not None:
-            raise RpcError(INVALID_REQUEST, BUSY)
-        self.prompting = Prompting()
-        return self.prompting
+    def start_prompt(self) -> RunningPrompt:
+        """Begin a prompt; raises `RpcError` while another one runs."""
+        if self.prompt is not None:
+            raise RpcError(RpcCode.INVALID_REQUEST, BUSY)
+        self.prompt = RunningPrompt()
+        return self.prompt
 
-    def prompt_over(self) -> None:
-        """The prompt is answered."""
-        if self.prompting is not None:
-            self.prompting.over.set()
-            self.prompting = None
+    def end_prompt(self) -> None:
+        """Note that the prompt has ended."""
+        if self.prompt is not None:
+            self.prompt.ended.set()
+            self.prompt = None
 
 
 class OpenSessions:
-    """All that one client has open."""
+    """The sessions that one client has open."""
 
     def __init__(self) -> None:
         self._sessions: Final[dict[str, OpenSession]] = {}
@@ -147,53 +142,49 @@ class OpenSessions:
         """The session of that id, if it is open."""
         return self._sessions.get(session_id)
 
-    def named(self, session_id: str) -> OpenSession:
-        """The session of that id; raises our error if it is not open."""
+    def require(self, session_id: str) -> OpenSession:
+        """The session of that id; raises `RpcError` if it is not open."""
         session = self._sessions.get(session_id)
         if session is None:
-            raise RpcError(NOT_FOUND, UNKNOWN)
+            raise RpcError(RpcCode.NOT_FOUND, NOT_OPEN)
         return session
 
     def open(self, session_id: str, cwd: str) -> OpenSession:
-        """Open a session; one that is open stays as it is."""
+        """Open a session; one that is already open is returned unchanged."""
         session = self._sessions.get(session_id)
         if session is not None:
             return session
         if len(self._sessions) >= MAX_OPEN:
-            raise RpcError(INVALID_REQUEST, TOO_MANY)
+            raise RpcError(RpcCode.INVALID_REQUEST, TOO_MANY)
         session = self._sessions[session_id] = OpenSession(session_id, cwd)
         return session
 
     async def close(self, session_id: str) -> None:
-        """Close a session once what runs in it has ended; one that is not open is closed already."""
+        """Cancel the running prompt, wait for its end, and close the session; does nothing if it is not open."""
         session = self._sessions.get(session_id)
         if session is None:
             return
-        if (prompting := session.prompting) is not None:
-            prompting.cancel()
-            await prompting.over.wait()
+        if (prompt := session.prompt) is not None:
+            prompt.cancel()
+            await prompt.ended.wait()
         self._sessions.pop(session_id, None)
 
 
-# What could not be shown and was kept, for a client that asks for it: `_accord/item`, a method of our own.
-#
-# ACP leaves methods that begin with an underscore to whoever speaks it. An item is named as the notice in the text
-# names it. A client of ACP knows sessions, not requests, so the latest turn of the session that kept such an item is
-# meant.
-
-ITEM_METHOD: Final = "_accord/item"
-NO_ITEM: Final = "No turn of this session keeps such an item"
+NO_ITEM: Final = "No turn of this session has kept an item of this id"
 
 
 class ItemRequest(SessionRequest, frozen=True):
-    """Asks for one item."""
+    """The parameters of `_accord/item`."""
 
     item_id: str
 
 
-async def kept_item(store: SessionStore, session: OpenSession, item_id: str) -> dict[str, Any]:
-    """The event that was kept under this id; raises our error if there is none."""
-    running = [] if session.prompting is None else session.prompting.request_ids
+async def load_item(store: SessionStore, session: OpenSession, item_id: str) -> dict[str, Any]:
+    """The event that was kept under this id; raises `RefusedError` if there is none.
+
+    An ACP client knows sessions but not request ids, so the latest turn that kept such an item is used.
+    """
+    running = [] if session.prompt is None else session.prompt.request_ids
     ended = [record.request_id for record in await store.receipts(session.id)]
     for request_id in (*running, *reversed(ended)):
         if (kept := await store.item(request_id, item_id)) is not None:

@@ -1,18 +1,18 @@
-"""An agent that asks for permission: what it is told to do it does only if it may, and it says what came of it."""
+"""An agent that requests permission and answers with the outcome; it is copied and started as a program."""
 
 import asyncio
 from collections.abc import AsyncIterator
 
 from accord.agent import Agent, Turn, Yielded
 
-agent = Agent(name="asker")
+agent = Agent(name="permission_agent")
 
 ALWAYS = {"allow": {"name": "Always", "kind": "allow_always"}, "no": {"name": "Never", "kind": "reject_always"}}
 
 
 @agent
 async def ask(turn: Turn) -> AsyncIterator[Yielded]:
-    """One way to ask for each word."""
+    """Request permission in the way that the prompt names."""
     if turn.text == "first":
         granted = await turn.permission("Go on?", "This is why.", kind="execute", options=ALWAYS)
         yield f"{granted.status} {granted.option.kind if granted.option else granted.why}"
