@@ -92,7 +92,7 @@ async def remembered(store: SessionStore, count: int, *, at_once: int = 1) -> fl
 
     async def keep() -> None:
         for each in asked:
-            async for _ in sessions.packets(each):
+            async for _ in (await sessions.begin(each)).batches():
                 pass
 
     began_at = perf_counter()

@@ -43,7 +43,7 @@ async def run_turns(count: int) -> None:
     try:
         sessions = Sessions(build_engine(loaded), store, sign=signer(loaded))
         for number in range(1, count + 1):
-            assert [packet async for packet in sessions.packets(request(number))]
+            assert (await sessions.collect(await sessions.begin(request(number)))).output
     finally:
         await store.close()
 

@@ -146,7 +146,7 @@ def test_the_receipt_of_a_turn_that_was_run_is_shown_whole(tmp_path: Path):
         made = Sessions(
             Engine(relay, Dispatcher([ScriptedBackend("local", [["Hi."]], {"streaming": "native"})])), store
         )
-        await made.respond(asking("hello"))
+        await made.collect(await made.begin(asking("hello")))
         kept = await store.receipt(str(asking("hello").request_id))
         assert kept is not None
         return kept.body

@@ -43,7 +43,8 @@ def run_one(config: Path) -> list[dict[str, Any]]:
         store = open_store(loaded)
         await store.open()
         try:
-            return [json.loads(kept.body) async for kept in Sessions(build_engine(loaded), store).packets(request())]
+            turn = await Sessions(build_engine(loaded), store).begin(request())
+            return [json.loads(kept.body) async for batch in turn.batches() for kept in batch]
         finally:
             await store.close()
 

@@ -91,7 +91,7 @@ async def _fill(config: Path) -> None:
     request = {"request_id": str(UUID(int=1)), "context": context, "payload": {"query": "hi"}}
     try:
         sessions = Sessions(build_engine(loaded), store)
-        assert [packet async for packet in sessions.packets(ServiceRequest.model_validate(request))]
+        assert (await sessions.collect(await sessions.begin(ServiceRequest.model_validate(request)))).output
         await store.put_token(
             TokenRecord(token_id="0", user=HOSTILE, label=HOSTILE, digest="0" * 64, created_at=datetime.now(UTC))  # noqa: S106
         )

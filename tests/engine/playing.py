@@ -1,16 +1,18 @@
 """What the tests of whole turns share: a question, an engine on scripted backends, and the packets of a turn."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Any
 from uuid import UUID
 
 from accord.agent import Agent, Turn, Yielded
 from accord.core.work.plan import PlanConfig
-from accord.engine import Dispatcher, Engine, RunningTurn
+from accord.engine import Dispatcher, Engine, LiveTurn, RunningTurn, Sessions, StoredTurn
 from accord.ports import Backend, SystemClock
 from accord.wire.packet import DeltaPacket, StreamPacket
-from accord.wire.request import ServiceRequest
+from accord.wire.request import ServiceRequest, ServiceResponse
+from accord.wire.session import PacketRecord
 
 SEES = {"streaming": "native", "image_input": "native"}
 STREAMS = {"streaming": "native"}
@@ -37,6 +39,26 @@ def engine(run: Callable[[Turn], AsyncIterator[Yielded]], *backends: Backend, **
 async def relay(turn: Turn) -> AsyncIterator[Yielded]:
     async for text in turn.ask():
         yield text
+
+
+async def read_turn(turn: LiveTurn | StoredTurn, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
+    """The stored packets of a turn, one by one."""
+    async with aclosing(turn.batches(after)) as batches:
+        async for batch in batches:
+            for stored in batch:
+                yield stored
+
+
+async def stream(sessions: Sessions, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
+    """Begin the turn of a request and read its packets to the end."""
+    async with aclosing(read_turn(await sessions.begin(request))) as packets:
+        async for stored in packets:
+            yield stored
+
+
+async def respond(sessions: Sessions, request: ServiceRequest) -> ServiceResponse:
+    """Begin the turn of a request and wait for its whole answer."""
+    return await sessions.collect(await sessions.begin(request))
 
 
 async def collected(turn: RunningTurn) -> list[StreamPacket]:

@@ -32,8 +32,10 @@ async def main(path: Path, first: int) -> None:
                 "payload": {"query": f"question {number}"},
             }
         )
-        async for kept in sessions.packets(request):
-            print(f"packet {number} {kept.seq}", flush=True)
+        turn = await sessions.begin(request)
+        async for batch in turn.batches():
+            for stored in batch:
+                print(f"packet {number} {stored.seq}", flush=True)
         print(f"ended {number}", flush=True)
 
 

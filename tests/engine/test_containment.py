@@ -14,6 +14,7 @@ from accord.engine import Dispatcher, Engine, LiveTurn, Sessions
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import StreamPacket
 from accord.wire.session import TurnState
+from tests.engine.playing import read_turn, respond
 from tests.engine.test_sessions import STREAMS, read, request, within
 
 
@@ -154,7 +155,7 @@ def test_what_a_backend_raises_is_a_backends_failure_and_the_next_one_answers():
     made = Sessions(Engine(Agent(relay), Dispatcher(backends)), store)
 
     async def run() -> None:
-        assert (await made.respond(request())).output == {"text": "from b"}
+        assert (await respond(made, request())).output == {"text": "from b"}
         (fallback,) = (await made.receipt(str(UUID(int=1)))).work[0].fallbacks
         assert (fallback.backend, fallback.message) == ("a", "a failed (SystemExit)")
 
@@ -188,7 +189,7 @@ def test_a_turn_whose_task_the_loop_cancels_at_its_end_is_still_ended():
     async def run() -> None:
         turn = await made.begin(request())
         assert isinstance(turn, LiveTurn)
-        await anext(turn.packets())
+        await anext(read_turn(turn))
         turn.task.cancel()
         await turn.task
         kept = await store.turn(turn.request_id)

@@ -9,22 +9,23 @@ import pytest
 from accord.engine import Sessions
 from accord.errors import AccordError
 from accord.ports import SessionStore
+from tests.engine.playing import read_turn, respond, stream
 from tests.engine.test_sessions import request, sessions, store, within
 
 __all__ = ["store"]
 
 
 async def as_a_whole(kept: Sessions, number: int) -> None:
-    await kept.respond(request(number))
+    await respond(kept, request(number))
 
 
 async def as_a_stream(kept: Sessions, number: int) -> None:
-    assert [packet async for packet in kept.packets(request(number))]
+    assert [packet async for packet in stream(kept, request(number))]
 
 
 async def broken_off(kept: Sessions, number: int) -> None:
     turn = await kept.begin(request(number))
-    async for _ in turn.packets():
+    async for _ in read_turn(turn):
         break
     await kept.drain(0)
 

@@ -12,6 +12,7 @@ from accord.ports import Append
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.receipt import Receipt, ReceiptBody
+from tests.engine.playing import respond
 from tests.engine.test_sessions import read, request, sessions, within
 
 
@@ -43,7 +44,7 @@ def test_a_turn_whose_packets_could_not_be_kept_says_so_to_everyone_and_in_its_r
         receipt = await made.receipt(str(UUID(int=1)))
         assert (receipt.outcome.status, receipt.outcome.code) == ("failed", "unavailable")
         with pytest.raises(AccordError, match=NOT_KEPT):
-            await made.respond(request())
+            await respond(made, request())
 
     within(failing, task)
 

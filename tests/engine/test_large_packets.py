@@ -9,6 +9,7 @@ from accord.engine.live import AHEAD, AHEAD_BYTES, RECENT_BYTES
 from accord.ports import Append
 from accord.stores.memory import MemoryStore
 from accord.wire.session import PacketRecord
+from tests.engine.playing import read_turn, stream
 from tests.engine.test_sessions import request
 
 LARGE, LARGEST = 10_000, 30_000
@@ -44,7 +45,7 @@ def test_an_agent_that_never_waits_is_stored_in_bounded_steps_and_read_whole():
         store = MeasuringStore()
         await store.open()
         made = Sessions(Engine(Agent(flood), Dispatcher([])), store)
-        packets = [kept async for kept in made.packets(request(query=str(LARGE)))]
+        packets = [kept async for kept in stream(made, request(query=str(LARGE)))]
         assert [kept.seq for kept in packets] == list(range(1, PACKETS + 2))
         assert max(store.written_bytes) <= AHEAD_BYTES + 2 * LARGE
 
@@ -57,7 +58,7 @@ def test_a_reader_that_is_behind_gets_what_is_not_held_any_more_from_the_store()
         await store.open()
         turn = await Sessions(Engine(Agent(flood), Dispatcher([])), store).begin(request(query=str(LARGEST)))
         seen = 0
-        async for kept in turn.packets():
+        async for kept in read_turn(turn):
             seen += 1
             assert kept.seq == seen
             await asyncio.sleep(0)

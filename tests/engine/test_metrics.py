@@ -18,6 +18,7 @@ from accord.ports import Backend
 from accord.stores.sqlite import SqliteStore
 from accord.wire.plan import UnknownPolicy
 from accord.wire.request import ServiceRequest, ServiceResponse
+from tests.engine.playing import respond
 
 STREAMS = {"streaming": "native"}
 SANDBOX = {"restricted": {"reason": "sandbox"}}
@@ -61,7 +62,7 @@ def work_of(tmp_path: Path, asked: ServiceRequest, *backends: Backend, run: Any 
             store = SqliteStore(tmp_path / "accord.db")
             await store.open()
             sessions = Sessions(Engine(Agent(run), Dispatcher(backends, config=PlanConfig(**config))), store)
-            answers += [await sessions.respond(asked), await sessions.respond(asked)]
+            answers += [await respond(sessions, asked), await respond(sessions, asked)]
             await sessions.drain(1)
             await store.close()
         return answers

@@ -20,7 +20,7 @@ from accord.stores.memory import MemoryStore
 from accord.wire.agent_work import Permission, PermissionQuestion
 from accord.wire.packet import ClosePacket, StreamPacket
 from accord.wire.receipt import Receipt
-from tests.engine.playing import STREAMS, asking, collected, engine, said, within
+from tests.engine.playing import STREAMS, asking, collected, engine, read_turn, said, within
 from tests.engine.test_forgotten import left_behind
 
 ALLOW = {"outcome": {"outcome": "selected", "optionId": "allow"}}
@@ -276,7 +276,7 @@ def test_a_question_is_put_after_the_number_of_packets_that_are_kept_before_it()
         await store.open()
         kept = Sessions(Engine(Agent(talks), Dispatcher([])), store)
         turn = await kept.begin(asking(), permits=user)
-        packets = [StreamPacket.parse(record.body) async for record in turn.packets()]
+        packets = [StreamPacket.parse(record.body) async for record in read_turn(turn)]
         (_, after), *_ = user.asked
         assert packets[after].p == "True"
         assert (await kept.receipt(turn.request_id)).permissions
@@ -294,7 +294,7 @@ def test_a_turn_that_asked_leaves_no_circles():
         async def one(number: int) -> None:
             request = asking().model_copy(update={"request_id": UUID(int=number)})
             turn = await kept.begin(request, permits=User())
-            assert [packet async for packet in turn.packets()]
+            assert [packet async for packet in read_turn(turn)]
 
         return await left_behind(one)
 

@@ -8,7 +8,7 @@ from accord.agent import Turn, Yielded
 from accord.engine import Sessions
 from accord.engine.live import RECENT
 from accord.stores.memory import MemoryStore
-from tests.engine.playing import asking, engine, within
+from tests.engine.playing import asking, engine, read_turn, within
 
 
 @pytest.mark.parametrize("packets", range(RECENT - 1, RECENT + 4))
@@ -22,9 +22,9 @@ def test_a_late_reader_gets_every_packet(packets: int, after: int):
         store = MemoryStore()
         await store.open()
         turn = await Sessions(engine(count), store).begin(asking())
-        everything = [kept.seq async for kept in turn.packets()]
+        everything = [kept.seq async for kept in read_turn(turn)]
         assert everything == list(range(1, len(everything) + 1))
-        assert [kept.seq async for kept in turn.packets(after)] == everything[after:]
+        assert [kept.seq async for kept in read_turn(turn, after)] == everything[after:]
         await store.close()
 
     within(run)

@@ -23,6 +23,7 @@ from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
 from accord.wire.request import Identity, ServiceRequest, SessionContext
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
+from tests.engine.playing import read_turn, respond, stream
 from tests.stores.passing import AgeingMemoryStore, let_pass
 from tests.stores.test_contract_liveness import beat
 
@@ -67,7 +68,7 @@ def within(store: SessionStore, task: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def read(made: Sessions, asked: ServiceRequest) -> list[PacketRecord]:
-    return [kept async for kept in made.packets(asked)]
+    return [kept async for kept in stream(made, asked)]
 
 
 def text_of(kept: list[PacketRecord]) -> str:
@@ -185,7 +186,7 @@ def test_a_turn_that_nobody_reads_goes_on_or_stops_as_it_is_told(
 
     async def run() -> None:
         turn = await made.begin(request())
-        packets = turn.packets()
+        packets = read_turn(turn)
         await anext(packets)
         await packets.aclose()
         await made.drain(20)
@@ -202,11 +203,11 @@ def test_a_stream_is_resumed_after_any_packet_while_it_runs_and_afterwards(store
 
     async def run() -> None:
         turn = await made.begin(request())
-        whole = [kept async for kept in turn.packets()]
+        whole = [kept async for kept in read_turn(turn)]
         for kept in whole:
             again = await made.find(turn.request_id, "u")
             assert again is not None
-            assert [rest async for rest in again.packets(kept.seq)] == whole[kept.seq :]
+            assert [rest async for rest in read_turn(again, kept.seq)] == whole[kept.seq :]
         assert len(backend.orders) == 1
 
     within(store, run)
@@ -219,7 +220,7 @@ def test_several_read_one_running_turn_each_from_where_it_was(store: SessionStor
         turn = await made.begin(request())
 
         async def reading(after: int) -> list[PacketRecord]:
-            return [kept async for kept in turn.packets(after)]
+            return [kept async for kept in read_turn(turn, after)]
 
         whole, *rest = await asyncio.gather(*(reading(after) for after in (0, 3, 150, 201)))
         assert len(whole) == 202
@@ -233,9 +234,9 @@ def test_a_reader_far_behind_is_given_the_rest_from_the_store(store: SessionStor
 
     async def run() -> None:
         turn = await made.begin(request())
-        slow = turn.packets()
+        slow = read_turn(turn)
         first = await anext(slow)
-        quick = [kept async for kept in turn.packets()]
+        quick = [kept async for kept in read_turn(turn)]
         assert [first] + [kept async for kept in slow] == quick
 
     within(store, run)
@@ -247,7 +248,7 @@ def test_a_turn_does_not_run_far_ahead_of_its_readers(store: SessionStore):
     async def run() -> None:
         turn = await made.begin(request())
         assert isinstance(turn, LiveTurn)
-        packets = turn.packets()
+        packets = read_turn(turn)
         await anext(packets)
         await asyncio.wait([turn.task], timeout=0.2)
         assert turn.last_seq <= 1 + AHEAD
@@ -262,7 +263,7 @@ def test_a_turn_is_cancelled_for_all_its_readers_and_closed_properly(store: Sess
     async def run() -> None:
         turn = await made.begin(request())
         assert isinstance(turn, LiveTurn)
-        packets = turn.packets()
+        packets = read_turn(turn)
         seen = [await anext(packets)]
         turn.cancel()
         seen += [kept async for kept in packets]
@@ -303,7 +304,7 @@ def test_a_session_keeps_what_was_negotiated(store: SessionStore):
     within(store, run)
 
 
-def test_what_a_notice_says_is_kept_can_be_fetched_while_the_turn_runs_and_afterwards(store: SessionStore):
+def test_a_deferred_item_can_be_fetched_from_the_store(store: SessionStore):
     async def show(turn: Turn) -> AsyncIterator[Yielded]:
         yield "Look.\n\n"
         yield turn.event("floor_plan", {"rooms": 3})
@@ -313,10 +314,9 @@ def test_what_a_notice_says_is_kept_can_be_fetched_while_the_turn_runs_and_after
     async def run() -> None:
         turn = await made.begin(request(capabilities={"supported_events": [], "prefers_markdown": True}))
         assert isinstance(turn, LiveTurn)
-        _ = [kept async for kept in turn.packets()]
+        _ = [kept async for kept in read_turn(turn)]
         (item_id,) = turn.running.adapter.deferred
-        assert turn.item(item_id) == await store.item(turn.request_id, item_id)
-        assert json.loads(turn.item(item_id) or "")["data"] == {"rooms": 3}
+        assert json.loads(await store.item(turn.request_id, item_id) or "")["data"] == {"rooms": 3}
 
     within(store, run)
 
@@ -325,7 +325,7 @@ def test_one_answer_is_the_same_whenever_it_is_asked_for(store: SessionStore):
     made, _ = sessions(store, "Hello")
 
     async def run() -> None:
-        first, second = await made.respond(request()), await made.respond(request())
+        first, second = await respond(made, request()), await respond(made, request())
         assert first == second
         assert first.output == {"text": "0 before. Hello"}
 
@@ -372,7 +372,7 @@ def test_a_turn_of_another_process_is_read_along_to_its_end(store: SessionStore)
     async def run() -> None:
         left = await leave(store)
         turn = await made.begin(request())
-        packets = turn.packets()
+        packets = read_turn(turn)
         assert (await anext(packets)).seq == 1
         await store.end_turn(
             Ending(Append(left.request_id, 2, [ClosePacket().to_json()]), TurnState.DONE, left.created_at)

@@ -16,6 +16,7 @@ from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import StreamPacket
 from accord.wire.session import TurnState
+from tests.engine.playing import read_turn
 from tests.engine.test_sessions import request, sessions, within
 
 GRACE_S = 0.3
@@ -40,7 +41,7 @@ def test_a_turn_is_cancelled_through_a_process_that_does_not_run_it(store: Sessi
         other = await second.find(turn.request_id, "u")
         assert isinstance(other, StoredTurn)
         assert await second.cancel(other)
-        packets = [StreamPacket.parse(kept.body) async for kept in turn.packets()]
+        packets = [StreamPacket.parse(kept.body) async for kept in read_turn(turn)]
         assert [packet.op for packet in packets[-2:]] == ["error", "close"]
         assert packets[-2].p.code == "cancelled"
         assert backend.closed == 1
@@ -62,11 +63,11 @@ def test_a_reader_that_comes_back_within_the_grace_period_keeps_the_turn_alive(s
     async def run() -> None:
         turn = await made.begin(request())
         for _ in range(4):
-            packets = turn.packets()
+            packets = read_turn(turn)
             await anext(packets)
             await packets.aclose()
             await asyncio.sleep(GRACE_S / 4)
-        assert [kept.seq async for kept in turn.packets()][-1] == 4
+        assert [kept.seq async for kept in read_turn(turn)][-1] == 4
         assert await state_of(store, turn) is TurnState.DONE
 
     within(store, run)
@@ -78,11 +79,11 @@ def test_a_reader_in_another_process_keeps_the_turn_alive_and_no_longer(store: S
 
     async def run() -> None:
         turn = await first.begin(request())
-        packets = turn.packets()
+        packets = read_turn(turn)
         await anext(packets)
         other = await second.find(turn.request_id, "u")
         assert isinstance(other, StoredTurn)
-        reading = other.packets()
+        reading = read_turn(other)
         await anext(reading)
         await packets.aclose()
         until = asyncio.get_running_loop().time() + 3 * GRACE_S

@@ -16,6 +16,7 @@ from accord.ports import Append, Begun, Ending
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import StreamPacket
 from accord.wire.session import SessionRecord, TurnRecord, TurnState
+from tests.engine.playing import read_turn, respond
 from tests.engine.test_sessions import read, request, sessions, text_of, within
 
 
@@ -100,7 +101,7 @@ def test_packets_that_could_not_be_written_end_the_turn_when_the_store_is_back()
 
     async def run() -> None:
         turn = await made.begin(request())
-        packets = turn.packets()
+        packets = read_turn(turn)
         await anext(packets)
         store.is_away = True
         with pytest.raises(StoreError):
@@ -125,7 +126,7 @@ def test_an_end_whose_confirmation_was_lost_counts_and_is_not_written_twice():
 
     async def run() -> None:
         with pytest.raises(StoreError):
-            await made.respond(request())
+            await respond(made, request())
         assert (await ended(store)).state is TurnState.DONE
         assert text_of(await read(made, request())) == "0 before. one two"
         await made.drain(5)
@@ -194,7 +195,7 @@ def test_a_turn_that_another_process_ended_is_unavailable_to_its_readers_as_in_t
 
     async def run() -> None:
         turn = await made.begin(request())
-        packets = turn.packets()
+        packets = read_turn(turn)
         seen = [await anext(packets)]
         assert await other.recover() == 1
         seen += [kept async for kept in packets]
@@ -215,7 +216,7 @@ def test_the_whole_answer_of_a_turn_that_another_process_ended_is_unavailable():
     other, _ = sessions(store, "never", lease_s=0)
 
     async def run() -> None:
-        waiting = asyncio.create_task(made.respond(request()))
+        waiting = asyncio.create_task(respond(made, request()))
         await until(lambda: is_running(made))
         assert await other.recover() == 1
         with pytest.raises(StoreError) as caught:

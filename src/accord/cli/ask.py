@@ -190,9 +190,11 @@ async def _run(loaded: LoadedConfig, engine: Engine, request: ServiceRequest, *,
         rules = session_rules(loaded.config, stop_unread_after_s=0)
         sessions = Sessions(engine, store, rules, sign=signer(loaded))
         try:
-            async with aclosing(sessions.packets(request)) as packets:
-                async for kept in packets:
-                    display.show(cast("AnyPacket", StreamPacket.parse(kept.body)))
+            turn = await sessions.begin(request)
+            async with aclosing(turn.batches()) as batches:
+                async for batch in batches:
+                    for stored in batch:
+                        display.show(cast("AnyPacket", StreamPacket.parse(stored.body)))
         finally:
             await sessions.drain(0)
         return "".join(display.said), await sessions.receipt(str(request.request_id))

@@ -106,20 +106,8 @@ class LiveTurn:
         self.running.cancel()
         self._room.set()
 
-    def item(self, item_id: str) -> str | None:
-        """What a notice of this turn says is kept."""
-        kept = self.running.adapter.deferred.get(item_id)
-        return None if kept is None else canonical_object(kept).decode()
-
-    async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
-        """The packets that follow this number, as they are kept, to the end of the turn."""
-        async with aclosing(self.batches(after)) as batches:
-            async for batch in batches:
-                for kept in batch:
-                    yield kept
-
     async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
-        """The same, as many at a time as are there."""
+        """The packets after this number, as many at a time as are stored, to the end of the turn."""
         reader = self._join(after)
         try:
             while True:

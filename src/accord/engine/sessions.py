@@ -7,8 +7,7 @@ through any process. It knows the store only as a Protocol.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -40,7 +39,7 @@ from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import failure_of, stream_error
 from accord.wire.receipt import Receipt, ReceiptBody
 from accord.wire.request import ServiceRequest, ServiceResponse
-from accord.wire.session import MAX_ID_CHARS, PacketRecord, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
+from accord.wire.session import MAX_ID_CHARS, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
 
 SEALINGS: Final = 100
 CANCEL_POLL_S: Final = 1.0
@@ -164,17 +163,6 @@ class Sessions:
             turn.cancel()
             return True
         return await self.store.request_cancel(turn.request_id)
-
-    async def packets(self, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
-        """The packets of this request, numbered from 1: run now, or given again if it was run before."""
-        turn = await self.begin(request)
-        async with aclosing(turn.packets()) as packets:
-            async for kept in packets:
-                yield kept
-
-    async def respond(self, request: ServiceRequest) -> ServiceResponse:
-        """The whole answer at once; raises our error if the stream would have ended in one."""
-        return await self.collect(await self.begin(request))
 
     async def collect(self, turn: LiveTurn | StoredTurn) -> ServiceResponse:
         """The whole answer of a turn; raises our error if its stream ends in one."""

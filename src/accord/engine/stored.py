@@ -43,15 +43,8 @@ class StoredTurn:
         """Whether it has ended."""
         return self.record.state is not TurnState.RUNNING
 
-    async def packets(self, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
-        """The packets that follow this number, to the end of the turn."""
-        async with aclosing(self.batches(after)) as batches:
-            async for batch in batches:
-                for kept in batch:
-                    yield kept
-
     async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
-        """The same, page by page; the store is asked again and again while the turn still runs elsewhere."""
+        """The packets after this number, page by page; polls the store while the turn still runs elsewhere."""
         store, look_s, is_first = self._store, FIRST_LOOK_S, True
         most_s = LAST_LOOK_S if self._mark_every_s is None else min(LAST_LOOK_S, self._mark_every_s)
         while True:

@@ -327,7 +327,7 @@ def test_capabilities_tell_what_a_backend_was_seen_to_refuse():
     house = a_house(refusing, ScriptedBackend("b", [["well"]], {"streaming": "native"}), agent=relay)
 
     async def turn_then_ask() -> Given:
-        await house.service.sessions.respond(a_request())
+        await house.service.sessions.collect(await house.service.sessions.begin(a_request()))
         return await ask(house.routes["/v1/capabilities"])
 
     told = ServiceCapabilities.parse(house.run(turn_then_ask).body)
@@ -338,7 +338,7 @@ def test_a_turn_is_in_the_metrics_when_it_is_over():
     house = a_house(ScriptedBackend("a", [["well"]], {"streaming": "native"}), agent=relay)
 
     async def turn_then_ask() -> Given:
-        await house.service.sessions.respond(a_request())
+        await house.service.sessions.collect(await house.service.sessions.begin(a_request()))
         await house.service.sessions.drain(10)
         return await ask(house.routes["/metrics"])
 

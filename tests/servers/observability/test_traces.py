@@ -159,7 +159,7 @@ def test_a_turn_remembers_the_trace_in_which_it_was_begun():
         sessions = Sessions(engine(relay, backend), store, on_turn_ended=traces.turn_ended)
         with continuing_trace(PARENT):
             turn = await sessions.begin(asking())
-        assert [packet async for packet in turn.packets()]
+        assert (await sessions.collect(turn)).output
 
     within(one_turn)
     question, turn = exporter.get_finished_spans()
