@@ -17,7 +17,7 @@ from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause, ScriptedBackend, Step
 from accord.core.receipt import seal_members
 from accord.engine import Dispatcher, Engine, RunningTurn, Sessions
-from accord.engine.receipt import receipt_members, record_request
+from accord.engine.receipt import receipt_content, record_request
 from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
@@ -80,7 +80,7 @@ async def turns(made: Engine, count: int, *, sealing: bool = False) -> float:
     for each in asked:
         turn = await one(made, each)
         if sealing:
-            seal_members(receipt_members(turn, made, record_request(each.payload), made.clock.now(), None))
+            seal_members(receipt_content(turn, made, record_request(each.payload), made.clock.now(), None).encoded)
     return perf_counter() - began_at
 
 

@@ -12,7 +12,7 @@ from accord.backends.evidence import Evidence, Layer, manifest_of
 from accord.backends.scripted import ScriptedBackend
 from accord.core.receipt import seal_members, verify
 from accord.engine.engine import Engine
-from accord.engine.receipt import receipt_members, record_request
+from accord.engine.receipt import receipt_content, record_request
 from accord.ports import SystemClock
 from accord.wire.manifest import SupportLevel
 from accord.wire.receipt import Receipt, Said
@@ -34,9 +34,12 @@ def receipt_of(made: Engine) -> Receipt:
     request = asking()
     turn = made.begin(request)
     played(turn)
-    members = receipt_members(turn, made, record_request(request.payload), SystemClock().now(), None)
-    sealed = seal_members(members)
-    assert verify([from_json(sealed.json)]).ok
+    content = receipt_content(turn, made, record_request(request.payload), SystemClock().now(), None)
+    sealed = seal_members(content.encoded)
+    stored = from_json(sealed.json)
+    assert verify([stored]).ok
+    # What observers get is what is stored.
+    assert content.members == {name: value for name, value in stored.items() if name != "hash"}
     return Receipt.parse(sealed.json)
 
 

@@ -13,7 +13,7 @@ from accord.backends.scripted import Pause, ScriptedBackend
 from accord.core.output.agent_work import read_permission
 from accord.core.receipt import seal_members, verify
 from accord.engine import Dispatcher, Engine, RunningTurn, Sessions, TimeLimits
-from accord.engine.receipt import receipt_members, record_request
+from accord.engine.receipt import receipt_content, record_request
 from accord.errors import TimedOutError, TurnCancelledError
 from accord.ports import Permits, SystemClock
 from accord.stores.memory import MemoryStore
@@ -58,8 +58,8 @@ async def deletes(turn: Turn) -> AsyncIterator[Yielded]:
 
 
 def receipt_of(made: Engine, running: RunningTurn) -> Receipt:
-    members = receipt_members(running, made, record_request(running.request.payload), SystemClock().now(), None)
-    sealed = seal_members(members)
+    content = receipt_content(running, made, record_request(running.request.payload), SystemClock().now(), None)
+    sealed = seal_members(content.encoded)
     assert verify([from_json(sealed.json)]).ok
     receipt = Receipt.parse(sealed.json)
     assert seal_members(receipt.hashed()).hash == sealed.hash

@@ -154,11 +154,6 @@ class Sealed:
     hash: str
     json: str
 
-    @property
-    def receipt(self) -> Receipt:
-        """The receipt itself, read from its text: most turns end without anybody who wants it."""
-        return Receipt.parse(self.json)
-
 
 def seal(body: ReceiptBody) -> Receipt:
     """The receipt with this content. The same content always has the same hash."""

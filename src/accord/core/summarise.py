@@ -5,11 +5,8 @@ Made of the receipt alone, so that it is the same while a turn is live and when 
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
-import msgspec
-
-from accord.core.work.negotiate import IdentityCache
 from accord.wire.emulation import LOSSES
 
 
@@ -24,16 +21,18 @@ def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summarise_work(work: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of one question, from the plain members of a `Work`; some of them may be JSON text still.
+    """What became of one question, from the plain members of a `Work`.
 
     `backend` and `model` are who answered; nobody did where they are absent. `emulated` says for each capability
     whether Accord or the backend itself stands in for it.
     """
     failed = [{"backend": each["backend"], "code": str(each["code"])} for each in work.get("fallbacks") or ()]
     lost = _lost_by_emulation(work.get("emulations"))
-    answered: Mapping[str, Any] = _answered(work.get("backend"), work.get("candidates"))
-    if answered.get("backend") in [each["backend"] for each in failed]:
-        answered = _NOBODY
+    party: Mapping[str, Any] | None = work.get("backend")
+    if party is None or party["name"] in [each["backend"] for each in failed]:
+        answered: Mapping[str, Any] = {}
+    else:
+        answered = _described(party, work.get("candidates") or ())
     summary: dict[str, Any] = {
         **answered,
         "fallbacks": failed,
@@ -41,15 +40,6 @@ def summarise_work(work: Mapping[str, Any]) -> dict[str, Any]:
         "usage": work.get("usage"),
     }
     return {name: value for name, value in summary.items() if value}
-
-
-def _answered(party: Any, candidates: Any) -> Mapping[str, Any]:
-    """Who was given the work in the end, and with which compromises."""
-    if isinstance(party, msgspec.Raw):
-        # The same texts are in the receipts of many turns: they are decoded once.
-        decode = msgspec.json.decode
-        return _ANSWERED.get_or_compute((party, candidates), (), lambda: _described(decode(party), decode(candidates)))
-    return _NOBODY if party is None else _described(party, candidates or ())
 
 
 def _described(party: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -92,7 +82,3 @@ def _lost_by_emulation(record: Mapping[str, Any] | None) -> list[dict[str, Any]]
         for each in effects
         if each["kind"] in LOSSES
     ]
-
-
-_NOBODY: Final[Mapping[str, Any]] = {}
-_ANSWERED: Final = IdentityCache[Mapping[str, Any]]()

@@ -9,14 +9,14 @@ is over in which nobody came back, in this process or in another one.
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from itertools import count
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from accord.core.output.packets import OutputCollector
-from accord.core.receipt import Sealed, canonical_object
+from accord.core.receipt import canonical_object
 from accord.engine.engine import RunningTurn
 from accord.engine.limits import Now, begin
 from accord.errors import FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
@@ -70,7 +70,7 @@ class LiveTurn:
         self.request_id: Final = record.request_id
         self.last_seq = 0
         self.is_over = False
-        self.sealed: Sealed | None = None
+        self.receipt: Mapping[str, Any] | None = None
         self.collected: Final = OutputCollector()
         self._store: Final = store
         self._end: Final = end

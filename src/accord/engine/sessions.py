@@ -7,7 +7,7 @@ through any process. It knows the store only as a Protocol.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -23,11 +23,12 @@ from accord.core.summarise import response_metrics
 from accord.engine.engine import Engine
 from accord.engine.live import PAGE, LiveTurn
 from accord.engine.receipt import (
-    STATES,
-    interrupted_members,
-    negotiated_by,
+    STATE_BY_OUTCOME,
+    ReceiptContent,
+    describe_negotiation,
+    interrupted_content,
     outcome_of,
-    receipt_members,
+    receipt_content,
     record_request,
 )
 from accord.engine.recovery import HeartbeatThread, UnendedTurns
@@ -37,7 +38,7 @@ from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Permits, SessionS
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import failure_of, stream_error
-from accord.wire.receipt import Receipt, ReceiptBody
+from accord.wire.receipt import Receipt
 from accord.wire.request import ServiceRequest, ServiceResponse
 from accord.wire.session import MAX_ID_CHARS, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
 
@@ -45,9 +46,6 @@ SEALINGS: Final = 100
 CANCEL_POLL_S: Final = 1.0
 """How often a process with running turns looks whether another one wants some of them cancelled."""
 BEATS_PER_LEASE: Final = 3
-
-Telling = Callable[[str | None], dict[str, Any]]
-"""Tells what a receipt says that follows the one with this hash."""
 
 INTERRUPTED: Final = "The service was stopped in the middle of this turn"
 TOO_MANY: Final = "Too many turns are running"
@@ -78,7 +76,7 @@ class SessionRules:
 
 
 class Sessions:
-    """An engine whose turns are remembered. `ended` is told what the receipt of each turn says, once it is kept.
+    """An engine whose turns are stored. `on_turn_ended` gets the members of each receipt, once it is stored.
 
     `sign` signs each receipt.
     """
@@ -89,7 +87,7 @@ class Sessions:
         store: SessionStore,
         rules: SessionRules | None = None,
         *,
-        on_turn_ended: Callable[[ReceiptBody], None] | None = None,
+        on_turn_ended: Callable[[Mapping[str, Any]], None] | None = None,
         sign: Sign | None = None,
     ) -> None:
         self.engine: Final = engine
@@ -169,8 +167,8 @@ class Sessions:
         collected = await turn.whole()
         if collected.error is not None:
             raise failure_of(collected.error)
-        if isinstance(turn, LiveTurn) and turn.sealed is not None:
-            own, receipt = turn.running.request.request_id, turn.sealed.members
+        if isinstance(turn, LiveTurn) and turn.receipt is not None:
+            own, receipt = turn.running.request.request_id, turn.receipt
         else:
             own, receipt = UUID(turn.request_id), from_json((await self._receipt(turn.request_id)).body)
         return ServiceResponse.trusted(
@@ -236,7 +234,7 @@ class Sessions:
             owner=record.owner,
             agent=self.engine.agent.name,
             capabilities=declared,
-            negotiated=negotiated_by(self.engine, declared),
+            negotiated=describe_negotiation(self.engine, declared),
             created_at=record.created_at,
             updated_at=record.created_at,
         )
@@ -300,21 +298,22 @@ class Sessions:
         said = [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
         if answer := running.answer_text:
             said.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
-        told = partial(receipt_members, running, self.engine, shape, now)
-        live.sealed = await self._close(Ending(last, STATES[outcome_of(running).status], now, said), told, previous)
+        content = partial(receipt_content, running, self.engine, shape, now)
+        ending = Ending(last, STATE_BY_OUTCOME[outcome_of(running).status], now, said)
+        live.receipt = await self._close(ending, content, previous)
 
     async def _close(
-        self, ending: Ending, told: Callable[[str | None], dict[str, Any]], previous: str | None
-    ) -> Sealed:
+        self, ending: Ending, told: Callable[[str | None], ReceiptContent], previous: str | None
+    ) -> Mapping[str, Any]:
         """End a turn in the store, with a receipt that follows the session's last one."""
         for _ in range(SEALINGS):
-            sealed = seal_members(told(previous), self._sign)
-            ending.receipt = _receipt_record(sealed)
+            content = told(previous)
+            ending.receipt = _receipt_record(seal_members(content.encoded, self._sign))
             if await self.store.end_turn(ending):
                 if self._on_turn_ended is not None:
-                    self._on_turn_ended(sealed.receipt)
-                return sealed
-            previous = await self.store.last_receipt_hash(sealed.members["session_id"])
+                    self._on_turn_ended(content.members)
+                return content.members
+            previous = await self.store.last_receipt_hash(ending.receipt.session_id)
         raise StoreError("Too many turns of this session end at once")
 
     async def _recovered(self, turn: TurnRecord) -> int:
@@ -324,7 +323,7 @@ class Sessions:
         session = await self.store.session(turn.session_id)
         if session is None:
             return 0
-        told = partial(interrupted_members, turn, session, INTERRUPTED, now)
+        told = partial(interrupted_content, turn, session, INTERRUPTED, now)
         previous = await self.store.last_receipt_hash(turn.session_id)
         try:
             await self._close(Ending(last, TurnState.FAILED, now), told, previous)

@@ -10,7 +10,6 @@ from accord.config import ServerConfig
 from accord.engine import LiveTurn, Sessions, StoredTurn
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.rates import caller_key
-from accord.wire.receipt import ReceiptBody
 from accord.wire.request import ServiceRequest
 
 # What every transport shares: sessions, settings, who is let in, who watches, and whether the service is leaving.
@@ -47,8 +46,8 @@ class Authenticator(Protocol):
 class Observer(Protocol):
     """Someone who watches: metrics, logs, traces. It never fails the one it watches."""
 
-    def turn_ended(self, body: ReceiptBody) -> None:
-        """A turn is over and its receipt is kept."""
+    def turn_ended(self, receipt: Mapping[str, Any]) -> None:
+        """A turn is over and its receipt is stored; `receipt` are its members as plain JSON values."""
         ...
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -67,7 +66,7 @@ class Observer(Protocol):
 class NullObserver:
     """The observer of a service that nobody watches."""
 
-    def turn_ended(self, body: ReceiptBody) -> None:
+    def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         """Say nothing."""
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:

@@ -72,7 +72,7 @@ def test_no_words_of_a_failure_reach_the_log(capsys: pytest.CaptureFixture[str],
 def test_a_backend_that_failed_is_a_line_of_its_own_with_what_its_endpoint_said(capsys: pytest.CaptureFixture[str]):
     failed = Fallback(backend="far", code=ErrorCode.TOO_LARGE, message="far: too long (400)", endpoint_message=NASTY)
     set_up_logging("warning")
-    Log().turn_ended(a_body(work=[Work(fallbacks=[failed])]))
+    Log().turn_ended(a_body(work=[Work(fallbacks=[failed])]).hashed())
     told = line(capsys)
     assert (told["level"], told["logger"], told["message"]) == ("warning", "accord.backends", "backend failed")
     assert told["fields"] == failed.dump()
@@ -115,7 +115,7 @@ def test_an_exception_is_told_by_kind_and_place_without_its_text(capsys: pytest.
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_name_that_a_peer_chose_stays_within_its_line(capsys: pytest.CaptureFixture[str], as_json: bool):
     set_up_logging(as_json=as_json)
-    Log().turn_ended(a_body(session_id=NASTY))
+    Log().turn_ended(a_body(session_id=NASTY).hashed())
     (only,) = written(capsys)
     assert "\x1b" not in only
     assert as_json or (only.isascii() and only.isprintable())
@@ -137,8 +137,8 @@ def test_a_value_that_is_not_json_is_told_by_its_kind(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(("level", "lines"), [("debug", 2), ("info", 2), ("warning", 1), ("ERROR", 0)])
 def test_the_level_decides_what_is_written(capsys: pytest.CaptureFixture[str], level: str, lines: int):
     set_up_logging(level)
-    Log().turn_ended(a_body())
-    Log().turn_ended(a_body(outcome=FAILED))
+    Log().turn_ended(a_body().hashed())
+    Log().turn_ended(a_body(outcome=FAILED).hashed())
     assert len(written(capsys)) == lines
 
 

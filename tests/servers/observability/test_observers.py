@@ -1,12 +1,13 @@
 """The watch: everybody is told, and whoever fails fails alone."""
 
 import logging
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
 from accord.servers.observability import Log, Metrics, Observers, Traces
 from accord.servers.service import NullObserver, Observer
-from accord.wire.receipt import ReceiptBody
 from tests.servers.observability.turns import SAID, an_eventful_turn
 
 
@@ -16,8 +17,8 @@ class Listening(NullObserver):
     def __init__(self) -> None:
         self.told: list[tuple[object, ...]] = []
 
-    def turn_ended(self, body: ReceiptBody) -> None:
-        self.told.append(("turn", body.request_id))
+    def turn_ended(self, receipt: Mapping[str, Any]) -> None:
+        self.told.append(("turn", receipt["request_id"]))
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         self.told.append((method, route, status, seconds))
@@ -32,8 +33,8 @@ class Listening(NullObserver):
 class Broken(NullObserver):
     """Cannot stand turns."""
 
-    def turn_ended(self, body: ReceiptBody) -> None:
-        raise ValueError(SAID, body)
+    def turn_ended(self, receipt: Mapping[str, Any]) -> None:
+        raise ValueError(SAID, receipt)
 
 
 def tell(watch: Observer) -> None:

@@ -6,7 +6,7 @@ from accord.errors import ErrorCode
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.emulation import Attempt, EmulationEntry, EmulationRecord, PostProcessing
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.receipt import BackendParty, Fallback, Outcome, OutcomeStatus, ReceiptBody, Work
+from accord.wire.receipt import BackendParty, Fallback, Outcome, OutcomeStatus, Work
 from tests.receipts import a_body
 
 SAID = "words that somebody said"
@@ -36,7 +36,7 @@ def adapted(**totals: int) -> AdaptationReport:
     return AdaptationReport(totals={Rung(rung): count for rung, count in totals.items()}, entries=[])
 
 
-def an_eventful_turn(**fields: Any) -> ReceiptBody:
+def an_eventful_turn(**fields: Any) -> dict[str, Any]:
     """A fallback, an emulation and adaptations of several kinds."""
     work = Work(
         backend=backend(),
@@ -45,4 +45,4 @@ def an_eventful_turn(**fields: Any) -> ReceiptBody:
         usage={"input_tokens": 7, "output_tokens": 9},
     )
     told: dict[str, Any] = {"work": [work], "adaptation": adapted(native=5, described=2, dropped=1)}
-    return a_body(**(told | fields))
+    return a_body(**(told | fields)).hashed()

@@ -4,7 +4,7 @@ Transports call them through the `Observer` protocol; they know no transport, no
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from accord.servers.observability.logs import LOGGER, REQUEST_ID, USER, Log, set_up_logging
@@ -12,7 +12,6 @@ from accord.servers.observability.metrics import Metrics
 from accord.servers.observability.traces import Traces, continuing_trace
 from accord.servers.observability.watchdog import Watchdog
 from accord.servers.service import Observer
-from accord.wire.receipt import ReceiptBody
 
 __all__ = [
     "REQUEST_ID",
@@ -35,9 +34,9 @@ class Observers:
         self._failed: Final[set[int]] = set()
         self._logger: Final = logging.getLogger(f"{LOGGER}.watch")
 
-    def turn_ended(self, body: ReceiptBody) -> None:
+    def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         """A turn is over."""
-        self._tell(lambda observer: observer.turn_ended(body))
+        self._tell(lambda observer: observer.turn_ended(receipt))
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         """A request was answered."""

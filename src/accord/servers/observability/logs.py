@@ -22,7 +22,7 @@ from pydantic_core import to_json
 from accord.errors import UsageError
 from accord.terminal import escape_controls, escape_line
 from accord.wire.adaptation import Rung
-from accord.wire.receipt import OutcomeStatus, ReceiptBody
+from accord.wire.receipt import OutcomeStatus
 
 LOGGER: Final = "accord"
 AGENT_LOGGER: Final = "accord.agent"
@@ -176,15 +176,16 @@ class Log:
         self._turns: Final = logging.getLogger(f"{LOGGER}.turn")
         self._requests: Final = logging.getLogger(f"{LOGGER}.http")
 
-    def turn_ended(self, body: ReceiptBody) -> None:
+    def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         """One line of what the receipt says, after one for each backend that failed, with what it said."""
-        for failed in (failed for work in body.work for failed in work.fallbacks):
-            extra = {"request_id": body.request_id, "fields": failed.dump()}
+        request_id, status = receipt["request_id"], receipt["outcome"]["status"]
+        for failed in (failed for work in receipt["work"] for failed in work["fallbacks"]):
+            extra = {"request_id": request_id, "fields": dict(failed)}
             _write(self._backends, logging.WARNING, "backend failed", extra)
-        level = logging.WARNING if body.outcome.status is OutcomeStatus.FAILED else logging.INFO
+        level = logging.WARNING if status == OutcomeStatus.FAILED else logging.INFO
         if self._turns.isEnabledFor(level):
-            extra = {"request_id": body.request_id, "fields": turn_fields(body)}
-            _write(self._turns, level, TURN_LINES[body.outcome.status], extra)
+            extra = {"request_id": request_id, "fields": turn_fields(receipt)}
+            _write(self._turns, level, TURN_LINES[status], extra)
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         """One line of what was asked for, by its pattern, and how it was answered."""
@@ -205,21 +206,23 @@ def _write(logger: logging.Logger, level: int, message: str, extra: dict[str, An
     logger.handle(logger.makeRecord(logger.name, level, "", 0, message, (), None, extra=extra))
 
 
-TURN_LINES: Final[Mapping[OutcomeStatus, str]] = {status: f"turn {status}" for status in OutcomeStatus}
+TURN_LINES: Final[Mapping[str, str]] = {status: f"turn {status}" for status in OutcomeStatus}
 
 
-def turn_fields(body: ReceiptBody) -> dict[str, Any]:
+def turn_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
     """What a line says of a turn; what did not happen is left out."""
-    backends = [work.backend.name for work in body.work if work.backend is not None]
-    emulated = {entry.capability for work in body.work if work.emulations for entry in work.emulations.emulated}
-    totals = body.adaptation.totals if body.adaptation else {}
+    work, outcome, timings = receipt["work"], receipt["outcome"], receipt["timings"]
+    backends = [each["backend"]["name"] for each in work if "backend" in each]
+    emulations = [each["emulations"] for each in work if "emulations" in each]
+    emulated = {entry["capability"] for each in emulations for entry in each["emulated"]}
+    totals: Mapping[str, int] = receipt["adaptation"]["totals"] if "adaptation" in receipt else {}
     fields: dict[str, Any] = {
-        "session": body.session_id,
-        "outcome": body.outcome.status,
-        "code": body.outcome.code,
+        "session": receipt["session_id"],
+        "outcome": outcome["status"],
+        "code": outcome.get("code"),
         "backend": ",".join(dict.fromkeys(backends)),
-        "ms": body.timings.total_ms,
-        "first_packet_ms": body.timings.first_packet_ms,
+        "ms": timings["total_ms"],
+        "first_packet_ms": timings.get("first_packet_ms"),
         "emulated": sorted(emulated),
         "adapted": {rung: count for rung, count in totals.items() if count and rung != Rung.NATIVE},
     }

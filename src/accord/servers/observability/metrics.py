@@ -4,8 +4,8 @@ All numbers of a turn come from its receipt. Whatever a label can hold is bounde
 stays for ever and peers choose many of the names. It does not know how the numbers are fetched.
 """
 
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
@@ -13,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from accord.errors import ErrorCode
 from accord.wire.adaptation import Rung
 from accord.wire.capability import Capability
-from accord.wire.receipt import OutcomeStatus, ReceiptBody, Work
+from accord.wire.receipt import OutcomeStatus
 
 OTHER: Final = "other"
 MAX_UNKNOWN: Final = 50
@@ -89,8 +89,8 @@ class Metrics:
         )
         self._running = Gauge("accord_running_turns", "Turns that run in this process.", registry=own)
         # A series that is there before anything happened can be told from one that is missing; and it is found quicker.
-        self._by_outcome = {outcome: turns.labels(outcome) for outcome in OutcomeStatus}
-        self._by_rung = {rung: adaptations.labels(rung) for rung in Rung}
+        self._by_outcome = {str(outcome): turns.labels(outcome) for outcome in OutcomeStatus}
+        self._by_rung = {str(rung): adaptations.labels(rung) for rung in Rung}
         for code in ErrorCode:
             self._refusals.labels(code)
 
@@ -119,27 +119,27 @@ class Metrics:
         """Count one tick of the event loop that came so late."""
         self._lag.observe(seconds)
 
-    def turn_ended(self, body: ReceiptBody) -> None:
+    def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         """Count what the receipt says."""
-        outcome, timings = body.outcome, body.timings
-        self._by_outcome[outcome.status].inc()
-        if outcome.status is OutcomeStatus.REFUSED:
-            self._refusals.labels(outcome.code).inc()
-        if timings.first_packet_ms is not None:
-            self._first_packet.observe(timings.first_packet_ms / 1_000)
-        self._duration.observe(timings.total_ms / 1_000)
-        for work in body.work:
-            self._count_work(work)
-        if body.adaptation is not None:
-            for rung, count in body.adaptation.totals.items():
+        outcome, timings = receipt["outcome"], receipt["timings"]
+        self._by_outcome[outcome["status"]].inc()
+        if outcome["status"] == OutcomeStatus.REFUSED:
+            self._refusals.labels(outcome["code"]).inc()
+        if "first_packet_ms" in timings:
+            self._first_packet.observe(timings["first_packet_ms"] / 1_000)
+        self._duration.observe(timings["total_ms"] / 1_000)
+        if "adaptation" in receipt:
+            for rung, count in receipt["adaptation"]["totals"].items():
                 if count:
                     self._by_rung[rung].inc(count)
+        for work in receipt["work"]:
+            self._count_work(work)
 
-    def _count_work(self, work: Work) -> None:
-        for fallback in work.fallbacks:
-            self._fallbacks.labels(self._backends.label(fallback.backend)).inc()
-        for entry in work.emulations.emulated if work.emulations else ():
-            self._emulations.labels(self._capabilities.label(entry.capability)).inc()
+    def _count_work(self, work: Mapping[str, Any]) -> None:
+        for fallback in work["fallbacks"]:
+            self._fallbacks.labels(self._backends.label(fallback["backend"])).inc()
+        for entry in work["emulations"]["emulated"] if "emulations" in work else ():
+            self._emulations.labels(self._capabilities.label(entry["capability"])).inc()
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count one request."""

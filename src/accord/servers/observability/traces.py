@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.errors import ErrorCode
-from accord.wire.receipt import OutcomeStatus, ReceiptBody, Work
+from accord.wire.receipt import OutcomeStatus
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -42,31 +42,33 @@ class Traces:
         self._trace = trace
         self._tracer = trace.get_tracer("accord", version("accord-agents"), tracer_provider=provider)
 
-    def turn_ended(self, body: ReceiptBody) -> None:
+    def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         """One span for the turn and one for each of its questions that reached a backend."""
         if self._trace is None:
             return
-        began, ended = _window(body)
+        began, ended = _window(receipt)
+        agent, outcome = receipt["parties"]["agent"]["name"], receipt["outcome"]
         span = self._tracer.start_span(
-            f"invoke_agent {body.parties.agent.name}",
+            f"invoke_agent {agent}",
             kind=self._trace.SpanKind.INTERNAL,
-            attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": body.parties.agent.name},
+            attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent},
             start_time=began,
         )
         if span.is_recording():  # most services have no SDK, and all the rest would be for nobody
-            span.set_attributes(turn_attributes(body))
-            if body.outcome.status in _FAILED:
-                self._mark_failed(span, body.outcome.code)
-            for work in body.work:
+            span.set_attributes(turn_attributes(receipt))
+            if outcome["status"] in _FAILED:
+                self._mark_failed(span, outcome.get("code"))
+            for work in receipt["work"]:
                 self._question(work, span, began, ended)
         span.end(ended)
 
-    def _question(self, work: Work, turn: "Span", began: int, ended: int) -> None:
-        if self._trace is None or work.backend is None:
+    def _question(self, work: Mapping[str, Any], turn: "Span", began: int, ended: int) -> None:
+        if self._trace is None or "backend" not in work:
             return
+        model = work["backend"].get("model")
         # A receipt does not say when each question was put, so that all of them span their turn.
         span = self._tracer.start_span(
-            f"chat {work.backend.model}" if work.backend.model else "chat",
+            f"chat {model}" if model else "chat",
             context=self._trace.set_span_in_context(turn),
             kind=self._trace.SpanKind.CLIENT,
             attributes=work_attributes(work),
@@ -76,7 +78,7 @@ class Traces:
             self._mark_failed(span, code)
         span.end(ended)
 
-    def _mark_failed(self, span: "Span", code: ErrorCode | None) -> None:
+    def _mark_failed(self, span: "Span", code: str | None) -> None:
         if self._trace is not None:
             span.set_status(self._trace.StatusCode.ERROR, str(code))
 
@@ -90,43 +92,46 @@ class Traces:
         """Nothing."""
 
 
-def turn_attributes(body: ReceiptBody) -> Attributes:
+def turn_attributes(receipt: Mapping[str, Any]) -> Attributes:
     """What the span of a turn says, besides which agent it was."""
-    outcome, totals = body.outcome, body.adaptation.totals if body.adaptation else {}
+    outcome = receipt["outcome"]
+    totals: Mapping[str, int] = receipt["adaptation"]["totals"] if "adaptation" in receipt else {}
     attributes: Attributes = {
-        "gen_ai.conversation.id": body.session_id,
-        "accord.request_id": body.request_id,
-        "accord.outcome": str(outcome.status),
+        "gen_ai.conversation.id": receipt["session_id"],
+        "accord.request_id": receipt["request_id"],
+        "accord.outcome": outcome["status"],
         **{f"accord.adaptation.{rung}": count for rung, count in totals.items() if count},
     }
-    if outcome.code is not None:
-        attributes["error.type"] = str(outcome.code)
+    if "code" in outcome:
+        attributes["error.type"] = outcome["code"]
     return attributes
 
 
-def work_attributes(work: Work) -> Attributes:
+def work_attributes(work: Mapping[str, Any]) -> Attributes:
     """What the span of a question says."""
-    attributes: Attributes = {"gen_ai.operation.name": "chat", "accord.policy": str(work.policy)}
-    if work.backend is not None:
+    attributes: Attributes = {"gen_ai.operation.name": "chat", "accord.policy": work["policy"]}
+    if "backend" in work:
         # The operator's own name: which company answers is not known here.
-        attributes["gen_ai.provider.name"] = work.backend.name
-        if work.backend.model:
-            attributes["gen_ai.request.model"] = work.backend.model
-    if work.emulations and work.emulations.emulated:
-        attributes["accord.emulations"] = [entry.capability for entry in work.emulations.emulated]
-    if work.fallbacks:
-        attributes["accord.fallbacks"] = [fallback.backend for fallback in work.fallbacks]
+        attributes["gen_ai.provider.name"] = work["backend"]["name"]
+        if model := work["backend"].get("model"):
+            attributes["gen_ai.request.model"] = model
+    if emulated := work.get("emulations", {}).get("emulated"):
+        attributes["accord.emulations"] = [entry["capability"] for entry in emulated]
+    if fallbacks := work["fallbacks"]:
+        attributes["accord.fallbacks"] = [fallback["backend"] for fallback in fallbacks]
     if code := failure_of_work(work):
-        attributes["error.type"] = str(code)
-    return attributes | _tokens(work.usage or {})
+        attributes["error.type"] = code
+    return attributes | _tokens(work.get("usage") or {})
 
 
-def failure_of_work(work: Work) -> ErrorCode | None:
+def failure_of_work(work: Mapping[str, Any]) -> str | None:
     """Why the backend that was asked last did not answer, if it did not."""
-    if work.backend is not None and work.fallbacks and work.fallbacks[-1].backend == work.backend.name:
-        return work.fallbacks[-1].code
-    if work.emulations and work.emulations.attempts and not work.emulations.attempts[-1].ok:
-        return ErrorCode.EMULATION_FAILED
+    fallbacks = work["fallbacks"]
+    if fallbacks and "backend" in work and fallbacks[-1]["backend"] == work["backend"]["name"]:
+        return fallbacks[-1]["code"]
+    attempts = work.get("emulations", {}).get("attempts")
+    if attempts and not attempts[-1]["ok"]:
+        return ErrorCode.EMULATION_FAILED.value
     return None
 
 
@@ -139,14 +144,10 @@ def _tokens(usage: Mapping[str, Any]) -> Attributes:
     return found
 
 
-def _window(body: ReceiptBody) -> tuple[int, int]:
+def _window(receipt: Mapping[str, Any]) -> tuple[int, int]:
     """When the turn began and ended, in nanoseconds: a receipt is written at the end."""
-    ended = _nanoseconds(body.created_at)
-    return ended - round(body.timings.total_ms * 1_000_000), ended
-
-
-def _nanoseconds(moment: datetime) -> int:
-    return round(moment.timestamp() * 1_000_000) * 1_000
+    ended = round(datetime.fromisoformat(receipt["created_at"]).timestamp() * 1_000_000) * 1_000
+    return ended - round(receipt["timings"]["total_ms"] * 1_000_000), ended
 
 
 def incoming_context(headers: Iterable[tuple[bytes, bytes]]) -> "Context | None":
