@@ -154,13 +154,13 @@ def planning() -> None:
         EmulationRun(remove_unsupported(order, [loss.capability for loss in outcome.offer.losses]), chosen.emulations)
 
     def planned(order: WorkOrder) -> Plan:
-        outcome = plan(order, None, [candidate], config)
+        outcome = plan(order, [candidate], config)
         assert isinstance(outcome, Plan)  # noqa: S101 - a benchmark of refusals would measure something else
         return outcome
 
     order = asked()
     fresh = [Candidate(f"never asked {number}", candidate.manifest) for number in range(ROUNDS)]
-    cold = min(timed(lambda one=one: plan(order, None, [one], config)) for one in fresh)
+    cold = min(timed(lambda one=one: plan(order, [one], config)) for one in fresh)
     again = min(timed(lambda: planned(order)) for _ in range(ROUNDS * 100))
     everything = min(timed(whole) for _ in range(ROUNDS * 100))
     print("\na streaming question, one backend")

@@ -16,7 +16,7 @@ ORDER = WorkOrder.model_validate(
     }
 )
 
-match plan(ORDER, {"image": True}, CANDIDATES, PlanConfig()):
+match plan(ORDER, CANDIDATES, PlanConfig()):
     case Plan() as made:
         print(f"{made.backend} does it")
         print("Accord stands in for:", ", ".join(rescue.capability for rescue in made.rescues) or "nothing")

@@ -144,17 +144,17 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
         ),
     ),
     (
-        lambda: any_call.plan("Hello", None, [], PlanConfig()),
+        lambda: any_call.plan("Hello", [], PlanConfig()),
         UsageError,
         'order: expected WorkOrder or a dict such as {"conversation": {"messages": []}}, not str',
     ),
     (
-        lambda: any_call.plan(WorkOrder(), None, [{"name": "a"}], PlanConfig()),
+        lambda: any_call.plan(WorkOrder(), [{"name": "a"}], PlanConfig()),
         UsageError,
         "candidates: expected Candidate(name, manifest) for each backend, not dict",
     ),
     (
-        lambda: any_call.plan(WorkOrder(), None, [], {}),
+        lambda: any_call.plan(WorkOrder(), [], {}),
         UsageError,
         "config: expected a PlanConfig such as PlanConfig(), not dict",
     ),
@@ -181,9 +181,7 @@ def test_a_dict_is_taken_wherever_a_model_is():
     }
     order = {"conversation": TALK}
     candidates = [Candidate("a", manifest)]
-    assert plan(order, {}, candidates, PlanConfig()) == plan(
-        WorkOrder.model_validate(order), {}, candidates, PlanConfig()
-    )
+    assert plan(order, candidates, PlanConfig()) == plan(WorkOrder.model_validate(order), candidates, PlanConfig())
 
 
 def test_a_stream_of_dicts_is_adapted_as_packets_are():

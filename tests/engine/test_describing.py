@@ -5,7 +5,8 @@ from accord.backends.scripted import ScriptedBackend, ScriptedFault
 from accord.core.work.emulation.choose import EmulationSettings, preset_config
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, RunningTurn
-from tests.engine.playing import IMAGE, STREAMS, asking, played, relay, said
+from accord.wire.plan import WorkPolicy
+from tests.engine.playing import IMAGE, SEES, STREAMS, asking, played, relay, said
 
 
 def describing(seer: ScriptedBackend) -> tuple[RunningTurn, ScriptedBackend]:
@@ -53,3 +54,18 @@ def test_images_are_shown_once_however_many_backends_fail_before_one_answers():
     assert said(played(running)) == "Ok."
     assert len(seer.orders) == 1
     assert "A black cat." in second.orders[0].conversation.to_json()
+
+
+def test_the_address_of_an_image_reaches_backends_that_see_it_and_backends_that_do_not():
+    image = {**IMAGE, "uri": "file:///pictures/cat.png"}
+    blind = ScriptedBackend("blind", [["Ok."]], STREAMS)
+    rescued, lost = PlanConfig(emulation=preset_config(["image_input"])), PlanConfig(policy=WorkPolicy.PERMISSIVE)
+    for config in (rescued, lost):
+        dispatcher = Dispatcher([blind], config=config)
+        played(Engine(Agent(relay, accepts={"image": True}), dispatcher).begin(asking(content=[image])))
+        message = blind.orders[-1].conversation.messages[-1]
+        assert [part.type for part in message.content] == ["text", "text"]
+        assert message.content[-1].dump()["text"].endswith("; its address: file:///pictures/cat.png]")
+    seeing = ScriptedBackend("seeing", [["Ok."]], SEES)
+    played(Engine(Agent(relay, accepts={"image": True}), Dispatcher([seeing])).begin(asking(content=[image])))
+    assert seeing.orders[0].conversation.messages[-1].content[-1].dump()["uri"] == "file:///pictures/cat.png"

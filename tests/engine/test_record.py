@@ -32,7 +32,7 @@ NONE = Candidate("none", CapabilityManifest.model_validate({"streaming": "native
 
 
 def test_a_plan_says_who_was_chosen_and_why_the_others_lost():
-    told = record_candidates(plan(ORDER, None, [NONE, LESS, ABLE], PlanConfig()))
+    told = record_candidates(plan(ORDER, [NONE, LESS, ABLE], PlanConfig()))
     assert [(one.backend, one.chosen, one.why) for one in told] == [
         ("able", True, "0 losses, 0 compromises"),
         ("none", False, "tool_use (not declared)"),
@@ -41,5 +41,5 @@ def test_a_plan_says_who_was_chosen_and_why_the_others_lost():
 
 
 def test_a_refusal_says_why_each_lost():
-    told = record_candidates(plan(ORDER, None, [NONE], PlanConfig()))
+    told = record_candidates(plan(ORDER, [NONE], PlanConfig()))
     assert [(one.backend, one.chosen, one.why) for one in told] == [("none", False, "tool_use (not declared)")]

@@ -101,7 +101,7 @@ class Dispatcher:
     async def answer(self, order: WorkOrder, record: WorkRecord, patience: Patience) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
-        record.outcome = plan(order, None, self.candidates(), self._config)
+        record.outcome = plan(order, self.candidates(), self._config)
         record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         if isinstance(record.outcome, Refusal):
             raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())

@@ -84,11 +84,12 @@ class TextPart(MessagePart, frozen=True):
 
 
 class ImagePart(MessagePart, frozen=True):
-    """A picture, in base64."""
+    """An image in base64, and the address it was read from if the sender named one."""
 
     type: Literal["image"] = "image"
     media_type: str
     data: str
+    uri: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class AudioPart(MessagePart, frozen=True):

@@ -12,7 +12,7 @@ from accord.errors import FACTS, ErrorCode
 from accord.wire.capability import CapabilityName
 from accord.wire.emulation import EmulationStrategy
 from accord.wire.manifest import MinSupport, NegotiationResult
-from accord.wire.message import FreeObject, Message
+from accord.wire.message import Message
 
 
 class WorkPolicy(StrEnum):
@@ -120,12 +120,9 @@ class Refusal(Message, frozen=True):
     offers: list[Offer] = Field(default_factory=list[Offer])
     nearest: str | None = None
     remedies: list[Remedy] = Field(default_factory=list[Remedy])
-    content: FreeObject | None = Field(default=None, description="The JSON-RPC error of the content check.")
 
     def rpc_error(self) -> dict[str, Any]:
         """The refusal as a JSON-RPC error object."""
-        if self.content is not None:
-            return self.content
         details = {"error": str(self.code), **self.dump()}
         details.pop("code")
         details.pop("message")

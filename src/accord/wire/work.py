@@ -4,7 +4,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from accord.wire.acp.content import ContentBlock
 from accord.wire.conversation import Conversation
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import FreeObject, FreeValue, Message, Tagged, seal
@@ -21,14 +20,9 @@ class ToolSpec(Message, frozen=True):
 
 
 class WorkOrder(Message, frozen=True):
-    """One question to a model, with everything that it needs.
-
-    `prompt` is what the user just sent, checked against what the agent accepts; `conversation` is what the backend is
-    given, the prompt included.
-    """
+    """One question to a model, with everything that it needs."""
 
     conversation: Conversation = Field(default_factory=Conversation)
-    prompt: list[ContentBlock] = Field(default_factory=list[ContentBlock])
     requirements: CapabilityRequirements = Field(default_factory=CapabilityRequirements)
     tools: list[ToolSpec] = Field(default_factory=list[ToolSpec])
     response_schema: FreeObject | None = None

@@ -64,11 +64,11 @@ def test_a_manifest_says_what_was_declared_and_no_more(kind: Any, declared: dict
 
 
 def test_a_question_alone_is_sent_as_it_is():
-    picture = {"type": "image", "media_type": "image/png", "data": "aGk="}
+    picture = {"type": "image", "media_type": "image/png", "data": "aGk=", "uri": "file:///hi.png"}
     link = {"type": "resource_link", "uri": "file:///b", "name": "b"}
     assert [block.dump() for block in prompt_blocks(order("a", picture, link, NOTES), ALL, "k1")] == [
         {"type": "text", "text": "a"},
-        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png", "uri": "file:///hi.png"},
         {"type": "resource_link", "uri": "file:///b", "name": "b"},
         {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "words"}},
     ]

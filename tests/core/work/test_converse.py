@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.core.work.conversation import build_order, part_of
+from accord.core.work.conversation import build_order, part_from_block
 from accord.core.work.plan import remove_unsupported
 from accord.wire.acp.content import ContentBlock
 from accord.wire.conversation import ChatMessage, Role
@@ -30,6 +30,10 @@ BLOCKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"type": "text", "text": "t"}, {"type": "text", "text": "t"}),
     (IMAGE, {"type": "image", "media_type": "image/png", "data": "aGk="}),
     (
+        {**IMAGE, "uri": "file:///cat.png"},
+        {"type": "image", "media_type": "image/png", "data": "aGk=", "uri": "file:///cat.png"},
+    ),
+    (
         {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"},
         {"type": "audio", "media_type": "audio/wav", "data": "aGk="},
     ),
@@ -41,7 +45,7 @@ BLOCKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("block", "part"), BLOCKS)
 def test_each_block_becomes_its_part(block: dict[str, Any], part: dict[str, Any]):
-    assert part_of(ContentBlock.model_validate(block)).dump() == part
+    assert part_from_block(ContentBlock.model_validate(block)).dump() == part
 
 
 ASKED: dict[str, Any] = {

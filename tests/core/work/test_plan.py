@@ -6,16 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.prompt import ContentValidator
 from accord.core.work.emulation.choose import PRESET, preset_config
-from accord.core.work.plan import MAX_RECALLED, REFUSED_BEFORE, Candidate, PlanConfig, plan
+from accord.core.work.plan import MAX_CACHED_REQUIREMENTS, REFUSED_BEFORE, Candidate, PlanConfig, plan
 from accord.errors import ErrorCode
 from accord.wire.emulation import EmulationConfig, SystemPromptInjection
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.plan import Plan, Refusal, UnknownPolicy, WorkPolicy
 from accord.wire.work import WorkOrder
 
-IMAGE = {"type": "image", "mimeType": "image/png", "data": "aGk="}
 STRICT, STANDARD, PERMISSIVE = WorkPolicy
 
 
@@ -31,27 +29,16 @@ def needing(*names: str, preferred: tuple[str, ...] = (), level: str = "emulated
     return WorkOrder.model_validate({"requirements": requirements, **order})
 
 
-def planned(order: WorkOrder, *candidates: Candidate, declared: Any = None, **config: Any) -> Plan:
-    outcome = plan(order, declared, candidates, PlanConfig(**config))
+def planned(order: WorkOrder, *candidates: Candidate, **config: Any) -> Plan:
+    outcome = plan(order, candidates, PlanConfig(**config))
     assert isinstance(outcome, Plan), outcome
     return outcome
 
 
-def refused(order: WorkOrder, *candidates: Candidate, declared: Any = None, **config: Any) -> Refusal:
-    outcome = plan(order, declared, candidates, PlanConfig(**config))
+def refused(order: WorkOrder, *candidates: Candidate, **config: Any) -> Refusal:
+    outcome = plan(order, candidates, PlanConfig(**config))
     assert isinstance(outcome, Refusal), outcome
     return outcome
-
-
-def test_content_that_the_agent_did_not_declare_is_refused_before_anything_else():
-    refusal = refused(needing(prompt=[IMAGE]), backend("a", image_input="native"), declared={})
-    assert refusal.code is ErrorCode.CONTENT_UNSUPPORTED
-    assert refusal.rpc_error()["data"]["required"] == "promptCapabilities.image"
-
-
-def test_a_validator_can_be_given_in_place_of_a_declaration():
-    lenient = ContentValidator({}, policies={"prompt": "warn"})
-    assert planned(needing(prompt=[IMAGE]), backend("a"), declared=lenient).backend == "a"
 
 
 def test_the_backend_with_the_fewest_compromises_is_chosen():
@@ -178,7 +165,7 @@ def test_decision_13_the_preset_is_opted_into(capability: str):
 )
 def test_the_policies_truly_differ(policy: WorkPolicy, level: str | None, outcome: str):
     candidate = backend("a", logprobs=level) if level else backend("a")
-    found = plan(needing("logprobs"), None, [candidate], PlanConfig(policy=policy))
+    found = plan(needing("logprobs"), [candidate], PlanConfig(policy=policy))
     if outcome == "refusal":
         assert isinstance(found, Refusal)
         return
@@ -297,14 +284,14 @@ def test_a_refusal_travels_as_json_rpc():
 def test_the_same_needs_are_planned_once_whatever_the_words_are():
     candidate, config = backend("a", streaming="native"), PlanConfig()
     first, second = (
-        plan(needing(stream=True, conversation=said), None, [candidate], config) for said in (SAYING, SAYING_MORE)
+        plan(needing(stream=True, conversation=said), [candidate], config) for said in (SAYING, SAYING_MORE)
     )
     assert first is second
 
 
 def test_a_manifest_that_is_read_anew_for_every_question_is_no_new_question():
     config = PlanConfig()
-    first, second = (plan(needing("streaming"), None, [backend("a", streaming="native")], config) for _ in range(2))
+    first, second = (plan(needing("streaming"), [backend("a", streaming="native")], config) for _ in range(2))
     assert first is second
 
 
@@ -316,17 +303,17 @@ SAYING, SAYING_MORE = (
 def test_a_manifest_or_a_strategy_that_was_changed_is_a_new_question():
     candidate, config = backend("a", logprobs="native"), PlanConfig()
     order = needing("logprobs")
-    assert isinstance(plan(order, None, [candidate], config), Plan)
+    assert isinstance(plan(order, [candidate], config), Plan)
     del candidate.manifest.root["logprobs"]
-    assert isinstance(plan(order, None, [candidate], config), Refusal)
+    assert isinstance(plan(order, [candidate], config), Refusal)
     config.emulation.set("logprobs", SystemPromptInjection(prompt="Guess them."))
-    assert isinstance(plan(order, None, [candidate], config), Plan)
+    assert isinstance(plan(order, [candidate], config), Plan)
 
 
 def test_work_that_states_very_much_is_planned_and_not_kept():
     candidate, config = backend("a"), PlanConfig(policy=PERMISSIVE)
-    order = needing(*(f"c{number}" for number in range(MAX_RECALLED + 1)))
-    first, second = (plan(order, None, [candidate], config) for _ in range(2))
+    order = needing(*(f"c{number}" for number in range(MAX_CACHED_REQUIREMENTS + 1)))
+    first, second = (plan(order, [candidate], config) for _ in range(2))
     assert first == second
     assert first is not second
 
@@ -356,7 +343,7 @@ ORDERS = st.tuples(
 def test_a_backend_with_something_missing_is_never_chosen(
     order: WorkOrder, candidates: list[Candidate], config: PlanConfig
 ):
-    outcome = plan(order, None, candidates, config)
+    outcome = plan(order, candidates, config)
     if isinstance(outcome, Plan):
         assert outcome.offer.is_acceptable
         assert all(offer.is_acceptable for offer in outcome.fallbacks)
@@ -369,8 +356,8 @@ def test_a_backend_with_something_missing_is_never_chosen(
 def test_the_same_question_has_the_same_answer_and_survives_the_wire(
     order: WorkOrder, candidates: list[Candidate], config: PlanConfig
 ):
-    outcome = plan(order, None, candidates, config)
-    assert plan(order, None, candidates, config) == outcome
+    outcome = plan(order, candidates, config)
+    assert plan(order, candidates, config) == outcome
     assert type(outcome).parse(outcome.to_json()) == outcome
 
 
@@ -379,14 +366,12 @@ def test_what_is_remembered_is_what_would_be_found_anew(
     order: WorkOrder, candidates: list[Candidate], config: PlanConfig
 ):
     anew = PlanConfig(config.policy, config.unknown, config.emulation.model_copy(deep=True))
-    plan(order, None, candidates, config)
-    assert plan(order, None, candidates, config) == plan(order, None, candidates, anew)
+    plan(order, candidates, config)
+    assert plan(order, candidates, config) == plan(order, candidates, anew)
 
 
 @given(ORDERS, CANDIDATES, CONFIGS)
 def test_a_laxer_policy_never_refuses_more(order: WorkOrder, candidates: list[Candidate], config: PlanConfig):
-    outcomes = [
-        plan(order, None, candidates, PlanConfig(policy, config.unknown, config.emulation)) for policy in WorkPolicy
-    ]
+    outcomes = [plan(order, candidates, PlanConfig(policy, config.unknown, config.emulation)) for policy in WorkPolicy]
     accepted = [isinstance(outcome, Plan) for outcome in outcomes]
     assert accepted == sorted(accepted)

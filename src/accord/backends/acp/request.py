@@ -200,7 +200,7 @@ class _Writing:
                 yield TextBlock(text=f"{self._label('thought')} {part.text}\n{self._label('end of thought')}\n")
             case ImagePart():
                 _need(Capability.IMAGE_INPUT, self._manifest)
-                yield ImageBlock(data=part.data, mime_type=part.media_type)
+                yield ImageBlock(data=part.data, mime_type=part.media_type, uri=part.uri)
             case AudioPart():
                 _need(Capability.AUDIO, self._manifest)
                 yield AudioBlock(data=part.data, mime_type=part.media_type)

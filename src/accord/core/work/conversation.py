@@ -56,7 +56,7 @@ def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
     messages = [_message(Role.SYSTEM, TextPart(text=system))] if system else []
     messages += [_message(said.role, TextPart.trusted(text=said.content)) for said in history]
     asked = [TextPart(text=prompt)] if prompt else []
-    parts: list[MessagePart] = [*asked, *(part_of(block) for block in content)]
+    parts: list[MessagePart] = [*asked, *(part_from_block(block) for block in content)]
     messages.append(ConversationMessage.trusted(role=Role.USER, content=parts))
     messages += follow
     return WorkOrder.trusted(
@@ -71,14 +71,14 @@ def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
     )
 
 
-def part_of(block: ContentBlock) -> MessagePart:
+def part_from_block(block: ContentBlock) -> MessagePart:
     """The part of a message that this block becomes."""
     block = cast("AnyBlock", block)
     match block:
         case TextBlock():
             return TextPart(text=block.text)
         case ImageBlock():
-            return ImagePart(media_type=block.mime_type, data=block.data)
+            return ImagePart(media_type=block.mime_type, data=block.data, uri=block.uri)
         case AudioBlock():
             return AudioPart(media_type=block.mime_type, data=block.data)
         case ResourceLinkBlock():

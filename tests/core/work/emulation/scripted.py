@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from accord.core.work.emulation.base import Done, Emulation, Verdict
+from accord.core.work.emulation.base import Accepted, AnswerResult, Emulation
 from accord.core.work.emulation.run import EmulationRun
 from accord.wire.conversation import Conversation, ConversationMessage, TextPart
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkOrder
@@ -59,7 +59,7 @@ class Reading:
     """What one reader made of one answer."""
 
     out: list[AnyPiece]
-    verdict: Verdict
+    verdict: AnswerResult
 
 
 def read(emulation: Emulation, order: WorkOrder, answer: Iterable[AnyPiece], end: EndPiece | None = None) -> Reading:
@@ -67,9 +67,9 @@ def read(emulation: Emulation, order: WorkOrder, answer: Iterable[AnyPiece], end
     reader = emulation.reader(order)
     out = [passed for piece in answer for passed in reader.feed(piece)]
     verdict = reader.finish(end or EndPiece())
-    if isinstance(verdict, Done):
+    if isinstance(verdict, Accepted):
         out += verdict.pieces
-        verdict = Done(verdict.end, (), verdict.effects)
+        verdict = Accepted(verdict.end, (), verdict.effects)
     return Reading(merged(out), verdict)
 
 
@@ -85,7 +85,7 @@ def scripted(*answers: Iterable[AnyPiece]) -> tuple[Backend, list[WorkOrder]]:
     return backend, orders
 
 
-def saying(*texts: str) -> list[AnyPiece]:
+def text_answer(*texts: str) -> list[AnyPiece]:
     """A whole answer."""
     return [*pieces(*texts), EndPiece()]
 

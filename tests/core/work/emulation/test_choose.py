@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from accord.core.work.emulation.choose import PERFORMERS, PRESET, EmulationSettings, choose_emulations, preset_config
+from accord.core.work.emulation.choose import EMULATIONS, PRESET, EmulationSettings, choose_emulations, preset_config
 from accord.core.work.emulation.engine import default_strategy
 from accord.core.work.emulation.image_input import ImageInput, ImageWords
-from accord.core.work.emulation.injection import ExtendedThinking, Injected
+from accord.core.work.emulation.injection import ExtendedThinking, PromptInjection
 from accord.core.work.emulation.streaming import Streaming
 from accord.core.work.emulation.structured_output import StructuredOutput
 from accord.core.work.emulation.tool_use import ToolUse
@@ -18,17 +18,17 @@ PROCESS = {"type": "post_processing", "detail": "magic"}
 
 
 def test_decision_13_without_the_preset_only_the_specifications_emulations_are_performed():
-    chosen = choose_emulations(EmulationConfig(), PERFORMERS)
+    chosen = choose_emulations(EmulationConfig(), EMULATIONS)
     assert sorted(emulation.capability for emulation in chosen.emulations) == [
         "extended_thinking",
         "structured_output_json_schema",
     ]
-    assert len(chosen.report.warnings) == len(PERFORMERS) - 2
+    assert len(chosen.report.warnings) == len(EMULATIONS) - 2
 
 
 def test_decision_13_the_preset_performs_everything_and_keeps_the_specifications_labels():
-    chosen = choose_emulations(preset_config(), PERFORMERS)
-    assert [emulation.capability for emulation in chosen.emulations] == list(PERFORMERS)
+    chosen = choose_emulations(preset_config(), EMULATIONS)
+    assert [emulation.capability for emulation in chosen.emulations] == list(EMULATIONS)
     assert chosen.report.warnings == []
     for name in ("extended_thinking", "structured_output_json_schema"):
         assert PRESET[name] == default_strategy(name)
@@ -44,8 +44,8 @@ def test_an_operator_may_take_a_part_of_the_preset():
 @pytest.mark.parametrize(
     ("capability", "strategy", "kind"),
     [
-        ("code_execution", INJECT, Injected),
-        ("tool_use", INJECT, Injected),
+        ("code_execution", INJECT, PromptInjection),
+        ("tool_use", INJECT, PromptInjection),
         ("extended_thinking", INJECT, ExtendedThinking),
         ("tool_use", PROCESS, ToolUse),
         ("function_calling", PROCESS, ToolUse),
@@ -84,5 +84,5 @@ def test_settings_reach_the_emulations():
 
 
 def test_the_report_survives_the_wire():
-    report = choose_emulations(preset_config(), [*PERFORMERS, "logprobs"]).report
+    report = choose_emulations(preset_config(), [*EMULATIONS, "logprobs"]).report
     assert EmulationReport.parse(report.to_json()) == report

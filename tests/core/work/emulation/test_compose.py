@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.work.emulation.base import AskAgain, Done
-from accord.core.work.emulation.choose import PERFORMERS, EmulationSettings
-from accord.core.work.emulation.injection import Injected
-from accord.core.work.emulation.run import PREPARE_ORDER, READ_ORDER, ReaderChain, in_order, prepare_all
+from accord.core.work.emulation.base import Accepted, Retry
+from accord.core.work.emulation.choose import EMULATIONS, EmulationSettings
+from accord.core.work.emulation.injection import PromptInjection
+from accord.core.work.emulation.run import PREPARE_ORDER, READ_ORDER, ReaderChain, prepare_order, sort_emulations
 from accord.wire.conversation import Conversation
 from accord.wire.emulation import SystemPromptInjection
 from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkOrder
 from tests.core.work.emulation.scripted import HELLO, PLACES, cut, merged, pieces, talk, texts_of
 
-ALL = [perform(EmulationSettings()) for perform in PERFORMERS.values()]
+ALL = [perform(EmulationSettings()) for perform in EMULATIONS.values()]
 FULL = WorkOrder(
     conversation=talk(("system", "s"), ("user", "u")),
     tools=[ToolSpec(name="now")],
@@ -27,7 +27,7 @@ FULL = WorkOrder(
 
 
 def test_both_tables_place_every_emulation_that_is_performed():
-    assert set(PREPARE_ORDER) == set(READ_ORDER) == set(PERFORMERS)
+    assert set(PREPARE_ORDER) == set(READ_ORDER) == set(EMULATIONS)
 
 
 @pytest.mark.parametrize(
@@ -45,17 +45,17 @@ def test_both_tables_place_every_emulation_that_is_performed():
 )
 def test_one_comes_before_the_other_however_they_are_given(table: dict[str, str], first: str, then: str):
     for given_order in (ALL, ALL[::-1]):
-        names = [emulation.capability for emulation in in_order(given_order, table)]
+        names = [emulation.capability for emulation in sort_emulations(given_order, table)]
         assert names.index(first) < names.index(then)
 
 
 def test_an_emulation_that_the_tables_do_not_know_goes_first():
-    own = Injected("code_execution", SystemPromptInjection(prompt="Pretend."))
-    assert in_order([*ALL, own], PREPARE_ORDER)[0] is own
+    own = PromptInjection("code_execution", SystemPromptInjection(prompt="Pretend."))
+    assert sort_emulations([*ALL, own], PREPARE_ORDER)[0] is own
 
 
 def test_all_prompts_end_up_in_the_first_user_message():
-    order, effects = prepare_all(FULL, ALL)
+    order, effects = prepare_order(FULL, ALL)
     (message,) = order.conversation.messages
     text = "".join(texts_of(message))
     places = [
@@ -98,7 +98,7 @@ def test_readers_do_not_tread_on_each_other(answer: str, out: list[object], reas
     passed = [piece for whole in pieces(answer) for piece in chain.feed(whole)]
     closing = chain.finish(EndPiece())
     assert merged([*passed, *closing.pieces]) == out
-    assert isinstance(closing.verdict, Done)
+    assert isinstance(closing.verdict, Accepted)
     assert closing.verdict.end.reason == reason
 
 
@@ -106,7 +106,7 @@ def test_the_first_objection_stands_and_says_whose_it_is():
     chain = ReaderChain(ALL, FULL)
     chain.feed(TextPiece(text="no JSON <tool_call>"))
     closing = chain.finish(EndPiece())
-    assert isinstance(closing.verdict, AskAgain)
+    assert isinstance(closing.verdict, Retry)
     assert closing.by is not None
     assert closing.by.capability == "tool_use"
 
@@ -150,7 +150,7 @@ def test_preparing_never_changes_what_was_given(stops: list[str], flag: bool, ro
         update={"conversation": conversation, "stop_sequences": stops, "stream": flag, "json_mode": flag}
     )
     before = order.model_dump_json()
-    prepared, _ = prepare_all(order, ALL)
+    prepared, _ = prepare_order(order, ALL)
     assert order.model_dump_json() == before
     assert '"image"' not in prepared.model_dump_json()
     assert '"tool_use"' not in prepared.model_dump_json()
@@ -158,7 +158,7 @@ def test_preparing_never_changes_what_was_given(stops: list[str], flag: bool, ro
 
 
 def test_no_emulation_at_all_changes_nothing():
-    assert prepare_all(WorkOrder(conversation=HELLO), []) == (WorkOrder(conversation=HELLO), [])
+    assert prepare_order(WorkOrder(conversation=HELLO), []) == (WorkOrder(conversation=HELLO), [])
     chain = ReaderChain([], WorkOrder())
     assert chain.feed(TextPiece(text="a")) == pieces("a")
-    assert chain.finish(EndPiece()).verdict == Done(EndPiece())
+    assert chain.finish(EndPiece()).verdict == Accepted(EndPiece())

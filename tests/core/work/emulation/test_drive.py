@@ -4,21 +4,21 @@ from typing import Any
 
 import pytest
 
-from accord.core.work.emulation.choose import PERFORMERS, EmulationSettings, choose_emulations, preset_config
-from accord.core.work.emulation.run import NOTHING_SAID, EmulationRun, EmulationStage, added_usage
+from accord.core.work.emulation.choose import EMULATIONS, EmulationSettings, choose_emulations, preset_config
+from accord.core.work.emulation.run import EMPTY_ANSWER, EmulationRun, EmulationStage, add_usage
 from accord.core.work.emulation.structured_output import StructuredOutput
 from accord.core.work.emulation.tool_use import ToolUse
 from accord.errors import ErrorCode, InvalidMessageError
 from accord.wire.emulation import EmulationRecord
 from accord.wire.work import EndPiece, TextPiece, ToolCallPiece, ToolSpec, WorkOrder
-from tests.core.work.emulation.scripted import HELLO, joined, pieces, run, saying, scripted, texts_of
+from tests.core.work.emulation.scripted import HELLO, joined, pieces, run, scripted, text_answer, texts_of
 
 AGE = {"type": "object", "required": ["age"], "properties": {"age": {"type": "integer"}}}
 ORDER = WorkOrder(conversation=HELLO, response_schema=AGE)
 
 
 def test_a_good_answer_needs_one_attempt():
-    backend, orders = scripted(saying('Here:\n{"age": 7}'))
+    backend, orders = scripted(text_answer('Here:\n{"age": 7}'))
     turn = EmulationRun(ORDER, [StructuredOutput()])
     assert list(run(turn, backend)) == [*pieces('{"age": 7}'), EndPiece()]
     assert turn.stage is EmulationStage.DONE
@@ -41,7 +41,7 @@ def test_a_good_answer_needs_one_attempt():
 
 
 def test_a_bad_answer_is_asked_for_again_with_the_answer_and_the_findings():
-    backend, orders = scripted(saying("seven"), saying('{"age": "7"}'), saying('{"age": 7}'))
+    backend, orders = scripted(text_answer("seven"), text_answer('{"age": "7"}'), text_answer('{"age": 7}'))
     turn = EmulationRun(ORDER, [StructuredOutput()])
     assert joined(run(turn, backend)) == '{"age": 7}'
     assert [len(order.conversation.messages) for order in orders] == [2, 4, 6]
@@ -55,7 +55,7 @@ def test_a_bad_answer_is_asked_for_again_with_the_answer_and_the_findings():
 
 
 def test_after_the_last_attempt_it_fails_clearly_and_nothing_went_out():
-    backend, orders = scripted(*[saying("never")] * 9)
+    backend, orders = scripted(*[text_answer("never")] * 9)
     turn = EmulationRun(ORDER, [StructuredOutput(max_retries=1)])
     assert list(run(turn, backend)) == []
     assert len(orders) == 2
@@ -71,7 +71,7 @@ def test_after_the_last_attempt_it_fails_clearly_and_nothing_went_out():
 
 def test_each_emulation_has_its_own_retries_and_the_turn_is_bounded_by_their_sum():
     order = ORDER.model_copy(update={"tools": [ToolSpec(name="now")]})
-    bad_call, bad_json = saying("<tool_call>"), saying("never")
+    bad_call, bad_json = text_answer("<tool_call>"), text_answer("never")
     backend, orders = scripted(bad_call, bad_json, bad_call, bad_json, bad_call)
     turn = EmulationRun(order, [ToolUse(), StructuredOutput()])
     assert joined(run(turn, backend)) == ""
@@ -81,9 +81,9 @@ def test_each_emulation_has_its_own_retries_and_the_turn_is_bounded_by_their_sum
 
 
 def test_an_empty_answer_is_quoted_as_nothing():
-    backend, orders = scripted(saying(), saying('{"age": 7}'))
+    backend, orders = scripted(text_answer(), text_answer('{"age": 7}'))
     assert joined(run(EmulationRun(ORDER, [StructuredOutput()]), backend)) == '{"age": 7}'
-    assert texts_of(orders[1].conversation.messages[-2]) == [NOTHING_SAID]
+    assert texts_of(orders[1].conversation.messages[-2]) == [EMPTY_ANSWER]
 
 
 def test_usage_of_every_attempt_is_kept_and_added_up():
@@ -106,7 +106,7 @@ def test_usage_of_every_attempt_is_kept_and_added_up():
     ],
 )
 def test_accounts_of_usage_are_added(before: Any, more: Any, both: Any):
-    assert added_usage(before, more) == both
+    assert add_usage(before, more) == both
 
 
 def test_an_answer_that_breaks_off_is_the_backends_failure_and_is_not_asked_for_again():
@@ -120,7 +120,7 @@ def test_an_answer_that_breaks_off_is_the_backends_failure_and_is_not_asked_for_
 
 
 def test_pieces_after_the_end_are_not_part_of_the_answer():
-    backend, _ = scripted([*saying('{"age": 7}'), TextPiece(text="more")])
+    backend, _ = scripted([*text_answer('{"age": 7}'), TextPiece(text="more")])
     assert joined(run(EmulationRun(ORDER, [StructuredOutput()]), backend)) == '{"age": 7}'
 
 
@@ -130,7 +130,7 @@ def test_a_broken_order_is_refused_before_anything_is_sent():
 
 
 def test_without_emulations_the_turn_is_the_backends_own():
-    answer = saying("a", "b")
+    answer = text_answer("a", "b")
     backend, orders = scripted(answer)
     assert list(run(EmulationRun(ORDER, []), backend)) == answer
     assert orders[0] is ORDER
@@ -138,7 +138,7 @@ def test_without_emulations_the_turn_is_the_backends_own():
 
 def test_two_turns_keep_two_records():
     first, second = EmulationRun(ORDER, []), EmulationRun(ORDER, [])
-    list(run(first, scripted(saying("a"))[0]))
+    list(run(first, scripted(text_answer("a"))[0]))
     assert [attempt.ok for attempt in first.record.attempts] == [True]
     assert second.record == EmulationRecord()
 
@@ -148,10 +148,10 @@ def test_the_whole_preset_performs_together():
         conversation=HELLO, tools=[ToolSpec(name="now")], stop_sequences=["END"], stream=True, thinking=True
     )
     backend, orders = scripted(
-        saying("<thinking>hm</thinking>Let me look. <tool_call>{now}</tool_call>"),
-        saying('<tool_call>{"name": "now"}</tool_call>'),
+        text_answer("<thinking>hm</thinking>Let me look. <tool_call>{now}</tool_call>"),
+        text_answer('<tool_call>{"name": "now"}</tool_call>'),
     )
-    chosen = choose_emulations(preset_config(), PERFORMERS, EmulationSettings(piece_chars=5))
+    chosen = choose_emulations(preset_config(), EMULATIONS, EmulationSettings(piece_chars=5))
     turn = EmulationRun(order, chosen.emulations)
     out = list(run(turn, backend))
     assert joined(out) == "Let me look. "

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.work.emulation.base import Done
+from accord.core.work.emulation.base import Accepted
 from accord.core.work.emulation.injection import ExtendedThinking
 from accord.wire.emulation import PostProcessing, SystemPromptInjection
 from accord.wire.work import AnyPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder
@@ -49,7 +49,7 @@ def test_tagged_thoughts_become_thoughts_and_the_rest_stays_text(answer: list[st
 )
 def test_what_was_separated_is_recorded(answer: str, effects: dict[str, int]):
     verdict = read(THINK, ORDER, pieces(answer)).verdict
-    assert isinstance(verdict, Done)
+    assert isinstance(verdict, Accepted)
     assert {effect.kind: effect.count for effect in verdict.effects} == effects
 
 

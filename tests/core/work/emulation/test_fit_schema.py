@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from accord.core.work.emulation.schema import MAX_FINDING_CHARS, MAX_FINDINGS, NO_DETAILS, TOO_LARGE, SchemaFit
+from accord.core.work.emulation.schema import MAX_PROBLEM_CHARS, MAX_PROBLEMS, NO_DETAILS, TOO_LARGE, SchemaChecker
 from accord.errors import ErrorCode, InvalidMessageError
 
 PERSON = {
@@ -19,7 +19,7 @@ PERSON = {
 
 
 def messages(schema: dict[str, Any], value: Any) -> list[str]:
-    return [finding.message for finding in SchemaFit(schema, name="s").findings(value)]
+    return [finding.message for finding in SchemaChecker(schema, name="s").findings(value)]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_of_several_alternatives_each_says_what_it_wanted():
 def test_findings_are_few_short_and_never_repeat_the_value():
     schema = {"items": {"enum": ["x" * 500]}}
     problems = messages(schema, ["hunter2"] * 100)
-    assert len(problems) == MAX_FINDINGS
-    assert all(len(problem) <= MAX_FINDING_CHARS for problem in problems)
+    assert len(problems) == MAX_PROBLEMS
+    assert all(len(problem) <= MAX_PROBLEM_CHARS for problem in problems)
     assert "hunter2" not in "".join(problems)
 
 
@@ -65,7 +65,7 @@ def test_findings_are_few_short_and_never_repeat_the_value():
 )
 def test_a_broken_schema_is_refused_by_name_and_nothing_is_fetched(schema: dict[str, Any], told: str):
     with pytest.raises(InvalidMessageError, match="Not a valid response_schema") as raised:
-        SchemaFit(schema, name="response_schema")
+        SchemaChecker(schema, name="response_schema")
     assert told in raised.value.message
     assert raised.value.code is ErrorCode.INVALID_MESSAGE
 
@@ -81,7 +81,7 @@ def test_the_validator_is_loaded_with_the_first_schema():
 
 
 def test_what_is_recorded_holds_no_word_of_the_value():
-    findings = SchemaFit(PERSON, name="s").findings({"hunter2": 1, "age": -1})
+    findings = SchemaChecker(PERSON, name="s").findings({"hunter2": 1, "age": -1})
     assert "hunter2" in " ".join(finding.message for finding in findings)
     assert [finding.record for finding in findings] == [
         "does not meet /properties/age/minimum of the schema (minimum)",
@@ -97,15 +97,15 @@ def fan_out(levels: int) -> dict[str, Any]:
 
 
 def test_a_schema_whose_references_fan_out_is_refused():
-    assert SchemaFit(fan_out(5), name="s").fits(None)
+    assert SchemaChecker(fan_out(5), name="s").fits(None)
     with pytest.raises(InvalidMessageError, match="at most 50000 parts"):
-        SchemaFit(fan_out(40), name="s")
+        SchemaChecker(fan_out(40), name="s")
 
 
 def test_a_value_too_large_for_a_complex_schema_is_not_judged():
     schema = {"items": {"enum": [*range(20_000)]}}
-    assert SchemaFit(schema, name="s").findings([1] * 900) == []
-    assert SchemaFit(schema, name="s").findings([1] * 1_100) == [TOO_LARGE]
+    assert SchemaChecker(schema, name="s").findings([1] * 900) == []
+    assert SchemaChecker(schema, name="s").findings([1] * 1_100) == [TOO_LARGE]
 
 
 def nested(levels: int) -> Any:
@@ -128,11 +128,11 @@ RECURSIVE: dict[str, dict[str, Any]] = {
 
 JUDGE = """
 import json, resource, sys, time
-from accord.core.work.emulation.schema import SchemaFit
+from accord.core.work.emulation.schema import SchemaChecker
 schema, value = json.load(sys.stdin)
-SchemaFit({}, name="s").fits(1)
+SchemaChecker({}, name="s").fits(1)
 memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-findings = SchemaFit(schema, name="s").findings(value)
+findings = SchemaChecker(schema, name="s").findings(value)
 used = time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
 print(json.dumps([[finding.message for finding in findings], *used]))
 """

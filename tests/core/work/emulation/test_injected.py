@@ -1,6 +1,6 @@
 """A prompt alone: asked for, and not checked."""
 
-from accord.core.work.emulation.injection import Injected
+from accord.core.work.emulation.injection import PromptInjection
 from accord.wire.emulation import SystemPromptInjection
 from accord.wire.work import ToolSpec, WorkOrder
 from tests.core.work.emulation.scripted import HELLO, pieces, read, system_text
@@ -8,7 +8,7 @@ from tests.core.work.emulation.scripted import HELLO, pieces, read, system_text
 
 def test_the_prompt_goes_in_and_what_the_backend_cannot_do_comes_out():
     order = WorkOrder(conversation=HELLO, tools=[ToolSpec(name="t")])
-    emulation = Injected("tool_use", SystemPromptInjection(prompt="Pretend."))
+    emulation = PromptInjection("tool_use", SystemPromptInjection(prompt="Pretend."))
     prepared = emulation.prepare(order)
     assert system_text(prepared.order) == "Pretend."
     assert prepared.order.tools == []

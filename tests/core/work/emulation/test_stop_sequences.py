@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.work.emulation.base import Done
+from accord.core.work.emulation.base import Accepted
 from accord.core.work.emulation.streaming import StopSequences
 from accord.errors import InvalidMessageError
 from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder
@@ -18,7 +18,7 @@ def stopping(*stops: str) -> WorkOrder:
 
 
 def counts(verdict: object) -> dict[str, int]:
-    assert isinstance(verdict, Done)
+    assert isinstance(verdict, Accepted)
     return {effect.kind: effect.count for effect in verdict.effects}
 
 
@@ -38,7 +38,7 @@ def test_the_text_is_cut_right_before_the_first_stop_sequence(
 ):
     reading = read(STOP, stopping(*stops), pieces(*answer))
     assert joined(reading.out) == text
-    assert isinstance(reading.verdict, Done)
+    assert isinstance(reading.verdict, Accepted)
     assert reading.verdict.end.reason == "stop_sequence"
     assert counts(reading.verdict) == ({"text_after_stop": dropped} if dropped else {})
     assert all(effect.lost for effect in reading.verdict.effects)
@@ -47,7 +47,7 @@ def test_the_text_is_cut_right_before_the_first_stop_sequence(
 def test_an_answer_without_a_stop_sequence_ends_as_it_ended():
     reading = read(STOP, stopping("STOP"), pieces("all ", "of it ST"), EndPiece(reason="max_tokens"))
     assert reading.out == pieces("all of it ST")
-    assert reading.verdict == Done(EndPiece(reason="max_tokens"))
+    assert reading.verdict == Accepted(EndPiece(reason="max_tokens"))
 
 
 def test_a_stop_sequence_does_not_reach_across_a_thought():

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.work.emulation.base import Done
+from accord.core.work.emulation.base import Accepted
 from accord.core.work.emulation.streaming import PIECE_CHARS, Streaming, cut_text, may_cut
 from accord.wire.work import EndPiece, ThinkingPiece, WorkOrder
 from tests.core.work.emulation.scripted import HELLO, joined, pieces
@@ -58,7 +58,7 @@ def test_the_answer_goes_out_in_pieces_and_how_much_is_recorded():
     assert joined(out) == text
     assert len(out) >= len(text) // PIECE_CHARS
     verdict = reader.finish(EndPiece())
-    assert isinstance(verdict, Done)
+    assert isinstance(verdict, Accepted)
     assert [(effect.kind, effect.count) for effect in verdict.effects] == [("cut_in_pieces", len(text))]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.work.emulation.base import AskAgain, Done, PassingReader
+from accord.core.work.emulation.base import Accepted, PassthroughReader, Retry
 from accord.core.work.emulation.structured_output import (
     CUT_SHORT,
     NO_JSON,
@@ -47,7 +47,7 @@ ANY = WorkOrder(conversation=HELLO, json_mode=True)
 def test_the_value_that_fits_goes_out_and_nothing_around_it(schema: dict[str, Any], answer: str, out: str):
     reading = read(OUTPUT, fitting(schema), pieces(answer))
     assert reading.out == pieces(out)
-    assert isinstance(reading.verdict, Done)
+    assert isinstance(reading.verdict, Accepted)
     around = len(answer.strip()) - len(out)
     assert sum(effect.count for effect in reading.verdict.effects) == around
 
@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_asked_for_again_with_the_findings(
 ):
     reading = read(OUTPUT, fitting(AGE), pieces(answer), end)
     assert reading.out == []
-    assert isinstance(reading.verdict, AskAgain)
+    assert isinstance(reading.verdict, Retry)
     assert reading.verdict.problems == (recorded,)
     assert reading.verdict.answer == answer
     assert f"- {problem}\n" in reading.verdict.correction
@@ -106,7 +106,7 @@ def test_an_answer_that_calls_tools_or_refuses_is_given_on_unjudged():
     assert calling.out == [*pieces("One moment."), call]
     assert refusing.out == pieces("No.")
     for verdict in (calling.verdict, refusing.verdict):
-        assert isinstance(verdict, Done)
+        assert isinstance(verdict, Accepted)
         assert [effect.kind for effect in verdict.effects] == ["json_not_judged"]
 
 
@@ -130,7 +130,7 @@ def test_a_broken_schema_is_refused_before_dispatch():
 def test_json_mode_takes_any_object_and_only_objects(answer: str, out: str | None):
     reading = read(MODE, ANY, pieces(answer))
     assert reading.out == ([] if out is None else pieces(out))
-    assert isinstance(reading.verdict, AskAgain if out is None else Done)
+    assert isinstance(reading.verdict, Retry if out is None else Accepted)
 
 
 def test_json_mode_asks_in_the_prompt_unless_a_schema_asks_for_more():
@@ -139,7 +139,7 @@ def test_json_mode_asks_in_the_prompt_unless_a_schema_asks_for_more():
     assert prepared.json_mode is False
     both = ANY.model_copy(update={"response_schema": AGE})
     assert system_text(MODE.prepare(both).order) == ""
-    assert isinstance(MODE.reader(both), PassingReader)
+    assert isinstance(MODE.reader(both), PassthroughReader)
 
 
 def test_an_order_that_wants_no_json_is_left_alone():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.work.emulation.base import Quotation
-from accord.core.work.emulation.schema import Finding
+from accord.core.work.emulation.schema import AnswerProblem
 from accord.core.work.emulation.tool_use import (
     NO_NAME,
     NOT_A_CALL,
@@ -18,13 +18,13 @@ from accord.core.work.emulation.tool_use import (
     WrittenCall,
     read_calls,
     tools_prompt,
-    written_out,
+    write_out_tools,
 )
 from accord.wire.conversation import Conversation
 from accord.wire.work import ToolSpec
 from tests.core.work.emulation.test_find_json import JSON
 
-EXTRA = Finding('should have "name" and "arguments" only, not "input"', 'should have "name" and "arguments" only')
+EXTRA = AnswerProblem('should have "name" and "arguments" only, not "input"', 'should have "name" and "arguments" only')
 
 
 def call(name: str, **arguments: Any) -> WrittenCall:
@@ -67,7 +67,7 @@ def test_every_call_that_is_written_is_read_back(name: str, arguments: dict[str,
     used = {"type": "tool_use", "id": "call_1", "name": name, "input": arguments}
     conversation = Conversation.model_validate({"messages": [{"role": "assistant", "content": [used]}]})
     tags = Tags("k1")
-    ((message,), _) = written_out(conversation.messages, tags)
+    ((message,), _) = write_out_tools(conversation.messages, tags)
     assert list(read_calls(message.content[0].dump()["text"], tags, Quotation())) == [
         "",
         WrittenCall(name, arguments),
@@ -88,7 +88,7 @@ def test_a_history_of_calls_and_results_reads_as_text():
             },
         ]
     }
-    (used, answered), escaped = written_out(Conversation.model_validate(history).messages, Tags("k1"))
+    (used, answered), escaped = write_out_tools(Conversation.model_validate(history).messages, Tags("k1"))
     assert escaped == 0
     assert used.dump()["content"] == [
         {"type": "text", "text": '<tool_call_k1>{"name":"t","arguments":{"é":1}}</tool_call_k1>'}
@@ -134,7 +134,7 @@ def test_what_looks_like_an_element_is_escaped_in_every_text_but_the_operators(t
             {"role": "tool", "content": [{"type": "tool_result", "tool_use_id": 'c" x="', "content": [said]}]},
         ]
     }
-    (system, *others), escaped = written_out(Conversation.model_validate(history).messages, Tags("k1"))
+    (system, *others), escaped = write_out_tools(Conversation.model_validate(history).messages, Tags("k1"))
     assert system.dump()["content"] == [said]
     assert escaped >= 4
     written = "".join(json.dumps(message.dump()) for message in others)

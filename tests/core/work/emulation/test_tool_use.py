@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.work.emulation.base import AskAgain, Done
+from accord.core.work.emulation.base import Accepted, Retry
 from accord.core.work.emulation.tool_use import NOT_A_CALL, ToolUse
 from accord.errors import InvalidMessageError
 from accord.wire.conversation import Conversation
@@ -42,7 +42,7 @@ def call(number: int, name: str, **arguments: str) -> ToolCallPiece:
 def test_calls_are_read_out_of_the_text_and_the_text_around_them_stays(answer: str, out: list[AnyPiece], reason: str):
     reading = read(USE, ORDER, pieces(answer))
     assert reading.out == out
-    assert isinstance(reading.verdict, Done)
+    assert isinstance(reading.verdict, Accepted)
     assert reading.verdict.end.reason == reason
 
 
@@ -76,7 +76,7 @@ def test_calls_are_read_out_of_the_text_and_the_text_around_them_stays(answer: s
 def test_a_wrong_call_is_asked_for_again_with_what_is_wrong(answer: str, problem: str, recorded: str):
     reading = read(USE, ORDER, pieces("Let me see. ", answer))
     assert reading.out == pieces("Let me see. ")
-    assert isinstance(reading.verdict, AskAgain)
+    assert isinstance(reading.verdict, Retry)
     assert reading.verdict.problems == (recorded,)
     assert reading.verdict.answer == f"Let me see. {answer}"
     assert f"- {problem}\n" in reading.verdict.correction
@@ -90,7 +90,7 @@ def test_text_streams_up_to_the_first_call_and_all_else_waits_but_thoughts():
     assert reader.feed(ThinkingPiece(text="hm")) == [ThinkingPiece(text="hm")]
     assert reader.feed(call(7, "native")) == []
     verdict = reader.finish(EndPiece())
-    assert isinstance(verdict, Done)
+    assert isinstance(verdict, Accepted)
     assert verdict.pieces == (call(1, "weather", city="Rome"), *pieces(" text"), call(7, "native"))
 
 

@@ -26,7 +26,7 @@ DEFAULT_RETRIES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedOrder:
     """The work as the backend gets it, and what was done to it."""
 
     order: WorkOrder
@@ -34,7 +34,7 @@ class Prepared:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class Accepted:
     """The answer will do: the pieces still held, the end as it is told on, and what was done."""
 
     end: EndPiece
@@ -43,7 +43,7 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class AskAgain:
+class Retry:
     """The answer will not do: what was answered, what to say to the model, and the findings for the record."""
 
     answer: str
@@ -51,7 +51,7 @@ class AskAgain:
     problems: tuple[str, ...]
 
 
-Verdict = Done | AskAgain
+AnswerResult = Accepted | Retry
 
 
 class AnswerReader(Protocol):
@@ -61,7 +61,7 @@ class AnswerReader(Protocol):
         """The pieces that may go on now."""
         ...
 
-    def finish(self, end: EndPiece) -> Verdict:
+    def finish(self, end: EndPiece) -> AnswerResult:
         """Whether the answer will do."""
         ...
 
@@ -84,7 +84,7 @@ class Emulation(Protocol):
         """How often its reader may ask again; 0 if it never does."""
         ...
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """A changed copy of the order; raises `InvalidMessageError` if what it asks for is broken."""
         ...
 
@@ -93,16 +93,16 @@ class Emulation(Protocol):
         ...
 
 
-class PassingReader:
+class PassthroughReader:
     """Reads an answer that needs nothing done to it."""
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
         """The piece itself."""
         return [piece]
 
-    def finish(self, end: EndPiece) -> Verdict:
+    def finish(self, end: EndPiece) -> AnswerResult:
         """Always done."""
-        return Done(end)
+        return Accepted(end)
 
 
 # Finds marks in text that comes in pieces, holding back only what could still become one.
@@ -113,7 +113,7 @@ class PassingReader:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MarkMatch:
     """A mark, and what came after it."""
 
     mark: str
@@ -127,12 +127,12 @@ class MarkWatch:
         self._marks = tuple(mark for mark in marks if mark)
         self._held = ""
 
-    def feed(self, text: str) -> tuple[str, Found | None]:
+    def feed(self, text: str) -> tuple[str, MarkMatch | None]:
         """The text that cannot be part of a mark any more, and the mark if one is complete."""
         text, self._held = self._held + text, ""
         if where := first_mark(text, self._marks):
             start, stop = where
-            return text[:start], Found(text[start:stop], text[stop:])
+            return text[:start], MarkMatch(text[start:stop], text[stop:])
         keep = held_back(text, self._marks)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep], None
@@ -215,7 +215,7 @@ class Quotation:
 #
 # It knows where system prompts go and which field of an order belongs to which capability, and no emulation.
 
-ASKED_BY: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
+REQUEST_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
         Capability.TOOL_USE: {"tools": []},
         Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: {"response_schema": None},
@@ -228,7 +228,7 @@ ASKED_BY: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
 """The fields by which an order asks for a capability, as they are when it does not."""
 
 
-def with_prompt(messages: Sequence[ConversationMessage], prompt: str) -> list[ConversationMessage]:
+def messages_with_prompt(messages: Sequence[ConversationMessage], prompt: str) -> list[ConversationMessage]:
     """The messages with this prompt in the first system message, which is put first if there is none."""
     for index, message in enumerate(messages):
         if message.role is Role.SYSTEM:
@@ -237,17 +237,27 @@ def with_prompt(messages: Sequence[ConversationMessage], prompt: str) -> list[Co
     return [ConversationMessage(role=Role.SYSTEM, content=[TextPart(text=prompt)]), *messages]
 
 
-def prompted(order: WorkOrder, prompt: str) -> WorkOrder:
+def inject_prompt(order: WorkOrder, prompt: str) -> WorkOrder:
     """A copy of the order whose conversation carries this prompt."""
-    return saying(order, with_prompt(order.conversation.messages, prompt))
+    return replace_messages(order, messages_with_prompt(order.conversation.messages, prompt))
 
 
-def saying(order: WorkOrder, messages: Sequence[ConversationMessage]) -> WorkOrder:
+def replace_messages(order: WorkOrder, messages: Sequence[ConversationMessage]) -> WorkOrder:
     """A copy of the order with these messages."""
     return order.model_copy(update={"conversation": Conversation(messages=list(messages))})
 
 
-def withheld(order: WorkOrder, capability: str) -> WorkOrder:
+def withhold(order: WorkOrder, capability: str) -> WorkOrder:
     """A copy of the order that no longer asks the backend for this capability."""
-    asked = ASKED_BY.get(capability) or ASKED_BY.get(ALIASES.get(capability, ""), {})
+    asked = REQUEST_FIELDS.get(capability) or REQUEST_FIELDS.get(ALIASES.get(capability, ""), {})
     return order.model_copy(update={field: copy(value) for field, value in asked.items()})
+
+
+MAX_ADDRESS_CHARS: Final = 500
+
+
+def printable_address(uri: str | None) -> str | None:
+    """The address as text for a prompt; None if there is none, if it is the data itself, or has control characters."""
+    if not uri or uri.startswith("data:") or not uri.isprintable():
+        return None
+    return uri if len(uri) <= MAX_ADDRESS_CHARS else uri[:MAX_ADDRESS_CHARS] + "…"

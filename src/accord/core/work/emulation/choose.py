@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never, cast
 from accord.core.work.emulation.base import DEFAULT_RETRIES, Emulation
 from accord.core.work.emulation.engine import EmulationEngine, not_emulated
 from accord.core.work.emulation.image_input import ImageInput, ImageWords
-from accord.core.work.emulation.injection import ExtendedThinking, Injected, SystemMessage
+from accord.core.work.emulation.injection import ExtendedThinking, PromptInjection, SystemMessage
 from accord.core.work.emulation.streaming import PIECE_CHARS, StopSequences, Streaming
 from accord.core.work.emulation.structured_output import JsonMode, StructuredOutput
 from accord.core.work.emulation.tool_use import ToolUse
@@ -50,7 +50,7 @@ class EmulationSettings:
 
 DEFAULT_SETTINGS: Final = EmulationSettings()
 
-PERFORMERS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = MappingProxyType(
+EMULATIONS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = MappingProxyType(
     {
         Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: lambda settings: StructuredOutput(settings.max_retries),
         Capability.JSON_MODE: lambda settings: JsonMode(settings.max_retries),
@@ -65,7 +65,7 @@ PERFORMERS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = Mapp
 """Who performs what. An alias is performed under its other name."""
 
 PRESET: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
-    {name: label for name, perform in PERFORMERS.items() if (label := perform(DEFAULT_SETTINGS).strategy)}
+    {name: label for name, perform in EMULATIONS.items() if (label := perform(DEFAULT_SETTINGS).strategy)}
 )
 """Every emulation that Accord performs, with its label; an operator opts in."""
 
@@ -94,7 +94,7 @@ def choose_emulations(
     report = EmulationReport.trusted()
     for name in map(str, capabilities):
         strategy = cast("AnyStrategy", engine.resolve(name))
-        if emulation := emulation_for(name, strategy, settings):
+        if emulation := build_emulation(name, strategy, settings):
             chosen.setdefault(canonical_name(name), emulation)
             report.applied.append(EmulationEntry(capability=name, strategy=strategy))
         else:
@@ -103,7 +103,7 @@ def choose_emulations(
     return ChosenEmulations(tuple(chosen.values()), report)
 
 
-def emulation_for(capability: str, strategy: EmulationStrategy, settings: EmulationSettings) -> Emulation | None:
+def build_emulation(capability: str, strategy: EmulationStrategy, settings: EmulationSettings) -> Emulation | None:
     """Who performs this strategy for this capability, if anyone does."""
     name = canonical_name(capability)
     strategy = cast("AnyStrategy", strategy)
@@ -111,9 +111,9 @@ def emulation_for(capability: str, strategy: EmulationStrategy, settings: Emulat
         case SystemPromptInjection():
             if name == Capability.EXTENDED_THINKING:
                 return ExtendedThinking(strategy)
-            return Injected(name, strategy)
+            return PromptInjection(name, strategy)
         case PostProcessing():
-            return PERFORMERS[name](settings) if name in PERFORMERS else None
+            return EMULATIONS[name](settings) if name in EMULATIONS else None
         case Disabled():
             return None
         case _:

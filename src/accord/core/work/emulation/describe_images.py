@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from accord.core.work.emulation.choose import EmulationSettings
-from accord.core.work.emulation.image_input import ImageWords, images_of
-from accord.core.work.emulation.run import added_usage
+from accord.core.work.emulation.image_input import ImageWords, number_images
+from accord.core.work.emulation.run import add_usage
 from accord.core.work.plan import Candidate, PlanConfig, plan
 from accord.wire.capability import Capability, canonical_name
 from accord.wire.conversation import Conversation, ConversationMessage, ImagePart, Role, TextPart
@@ -78,8 +78,8 @@ class ImageDescriber:
         self._shown = 0
         self._usage: dict[str, Any] | None = None
         self._answer: _Answer | None = None
-        images = [*images_of(order).items()] if self.by and any(map(_takes_words, rescues)) else []
-        self._question: Final = question_of(order) if images else ""
+        images = [*number_images(order).items()] if self.by and any(map(_takes_words, rescues)) else []
+        self._question: Final = last_user_text(order) if images else ""
         self._left: Final = images[-MAX_IMAGES:]
         self._fail(TOO_MANY, len(images) - len(self._left))
         if self._left and (why := _why_blind(self.by, self._left[0][1], candidates)):
@@ -93,7 +93,7 @@ class ImageDescriber:
         number, image = self._left.pop(0)
         self._answer = _Answer(number)
         self._shown += 1
-        return describing_order(image, self._question)
+        return description_order(image, self._question)
 
     def feed(self, piece: AnyPiece) -> None:
         """Takes a piece of the answer; thoughts and calls are no part of a description."""
@@ -101,7 +101,7 @@ class ImageDescriber:
             return
         if isinstance(piece, EndPiece):
             self._answer.end = piece
-            self._usage = added_usage(self._usage, piece.usage)
+            self._usage = add_usage(self._usage, piece.usage)
         elif isinstance(piece, TextPiece):
             self._answer.add(piece.text)
 
@@ -174,7 +174,7 @@ class _Answer:
         return "".join(self._text).rstrip() + ("…" if cut else "")
 
 
-def describing_order(image: ImagePart, question: str) -> WorkOrder:
+def description_order(image: ImagePart, question: str) -> WorkOrder:
     """The order that asks a backend to describe this image, for someone who asked this."""
     # The question must not be able to end its own quotation.
     prompt = PROMPT + (CONTEXT.format(question=_SAID.sub("&lt;", question)) if question else "")
@@ -184,7 +184,7 @@ def describing_order(image: ImagePart, question: str) -> WorkOrder:
     )
 
 
-def question_of(order: WorkOrder) -> str:
+def last_user_text(order: WorkOrder) -> str:
     """What the user said last, as far as it is text; a long one is cut."""
     for message in reversed(order.conversation.messages):
         said = "\n".join(part.text for part in message.content if isinstance(part, TextPart)).strip()
@@ -204,5 +204,5 @@ def _why_blind(name: str, image: ImagePart, candidates: Sequence[Candidate]) -> 
     named = [candidate for candidate in candidates if candidate.name == name]
     if not named:
         return NOT_CONFIGURED
-    outcome = plan(describing_order(image, ""), None, named, STRICTLY)
+    outcome = plan(description_order(image, ""), named, STRICTLY)
     return outcome.message if isinstance(outcome, Refusal) else None

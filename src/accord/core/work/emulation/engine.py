@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Self, assert_never, cast
 
-from accord.core.work.emulation.base import with_prompt
+from accord.core.work.emulation.base import messages_with_prompt
 from accord.errors import UsageError
 from accord.wire.capability import ALIASES, Capability, pascal_case, snake_case
 from accord.wire.conversation import Conversation
@@ -85,7 +85,7 @@ class EmulationEngine:
             strategy = cast("AnyStrategy", self.resolve(name))
             match strategy:
                 case SystemPromptInjection():
-                    conversation.messages[:] = with_prompt(conversation.messages, strategy.prompt)
+                    conversation.messages[:] = messages_with_prompt(conversation.messages, strategy.prompt)
                     report.applied.append(EmulationEntry(capability=name, strategy=strategy))
                 case PostProcessing():
                     report.applied.append(EmulationEntry(capability=name, strategy=strategy))

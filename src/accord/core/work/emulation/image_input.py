@@ -1,23 +1,26 @@
-"""Replaces images by words, for a backend that cannot see, and never claims what did not happen.
+"""Emulate image input: replace images by words, for a backend that takes none.
 
-The words are handed in: a description from a backend that may see the images, or alternative text. `describe_images.py`
-asks for them (`images_of` says which image has which number). Failing that the image's own file name is told, and
-failing that, that an image was sent which cannot be seen. All but a description count as a loss.
+The words are handed in by image number: a description by a backend that can see, or alternative text.
+`describe_images.py` gets descriptions. Without words the image's address is named, if it has one; otherwise the text
+says that there was an image. Everything but a description is recorded as a loss.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Literal
 
-from accord.core.work.emulation.base import AnswerReader, PassingReader, Prepared, saying
-from accord.wire.acp.content import ContentBlock, ImageBlock, TextBlock
+from accord.core.work.emulation.base import (
+    AnswerReader,
+    PassthroughReader,
+    PreparedOrder,
+    printable_address,
+    replace_messages,
+)
 from accord.wire.capability import Capability
-from accord.wire.conversation import ConversationMessage, ImagePart, MessagePart, TextPart, ToolResultPart
+from accord.wire.conversation import ImagePart, MessagePart, TextPart, ToolResultPart
 from accord.wire.emulation import Effect, EffectKind, EmulationStrategy, PostProcessing
 from accord.wire.work import WorkOrder
-
-MAX_NAME_CHARS: Final = 120
 
 _LABEL = PostProcessing(detail="Replace images by their descriptions")
 
@@ -33,9 +36,9 @@ class ImageWords:
 
 @dataclass(frozen=True, slots=True)
 class ImageInput:
-    """Says in words what was sent as images; `words` goes by each image's number, which `images_of` tells.
+    """Replaces images by words. `words` are keyed by the numbers of `number_images`.
 
-    `before` is what was done to get the words, and goes on the record ahead of what is done with them.
+    `before` are the effects of getting the words; they go on the record ahead of what is done with them.
     """
 
     words: Mapping[int, ImageWords] = field(default_factory=lambda: MappingProxyType(dict[int, ImageWords]()))
@@ -44,87 +47,59 @@ class ImageInput:
     strategy: EmulationStrategy = _LABEL
     max_retries: int = 0
 
-    def prepare(self, order: WorkOrder) -> Prepared:
-        """The order without images, in its conversation and in its prompt."""
-        told = _Telling(self.words, _names(order.prompt))
-        messages = [told.message(message) for message in order.conversation.messages]
-        prompt = [told.block(block) for block in order.prompt]
-        if not told.numbers:
-            return Prepared(order)
-        return Prepared(saying(order, messages).model_copy(update={"prompt": prompt}), (*self.before, *told.effects()))
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
+        """The order with text in the place of each image."""
+        numbers = {image.data: number for number, image in number_images(order).items()}
+        if not numbers:
+            return PreparedOrder(order)
+
+        def replace(part: MessagePart) -> MessagePart:
+            if isinstance(part, ImagePart):
+                return TextPart(text=self._sentence(part, numbers[part.data]))
+            if isinstance(part, ToolResultPart):
+                return part.model_copy(update={"content": [replace(inner) for inner in part.content]})
+            return part
+
+        messages = [
+            message.model_copy(update={"content": [replace(part) for part in message.content]})
+            if any(_images_in(message.content))
+            else message
+            for message in order.conversation.messages
+        ]
+        words = [self.words.get(number) for number in numbers.values()]
+        described = sum(each is not None and each.source == "description" for each in words)
+        counts = {EffectKind.IMAGE_DESCRIBED: described, EffectKind.IMAGE_NOT_SEEN: len(numbers) - described}
+        effects = [
+            Effect(capability=self.capability, kind=kind, count=count) for kind, count in counts.items() if count
+        ]
+        return PreparedOrder(replace_messages(order, messages), (*self.before, *effects))
 
     def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
-        """The answer needs nothing."""
-        return PassingReader()
+        """The answer is not changed."""
+        return PassthroughReader()
+
+    def _sentence(self, image: ImagePart, number: int) -> str:
+        if words := self.words.get(number):
+            if words.source == "description":
+                return f"[Image {number}, described by {words.by}: {words.text}]"
+            return f"[Image {number}, which cannot be seen here; its alternative text: {words.text}]"
+        if address := printable_address(image.uri):
+            return f"[Image {number}, which cannot be seen here; its address: {address}]"
+        return f"[Image {number} ({image.media_type}) was sent and cannot be seen here.]"
 
 
-def images_of(order: WorkOrder) -> dict[int, ImagePart]:
-    """The conversation's images by their numbers, those in tool results included; the same image has one number."""
+def number_images(order: WorkOrder) -> dict[int, ImagePart]:
+    """The conversation's images by number, those in tool results included; equal images share a number."""
     images: dict[str, ImagePart] = {}
     for message in order.conversation.messages:
-        for image in _images(message.content):
+        for image in _images_in(message.content):
             images.setdefault(image.data, image)
     return dict(enumerate(images.values(), start=1))
 
 
-def _images(parts: Sequence[MessagePart]) -> Iterator[ImagePart]:
+def _images_in(parts: Sequence[MessagePart]) -> Iterator[ImagePart]:
     for part in parts:
         if isinstance(part, ImagePart):
             yield part
         elif isinstance(part, ToolResultPart):
-            yield from _images(part.content)
-
-
-class _Telling:
-    """Numbers images as they are met, by what they show, so that prompt and conversation agree."""
-
-    def __init__(self, words: Mapping[int, ImageWords], names: Mapping[str, str]) -> None:
-        self._words, self._names = words, names
-        self.numbers: dict[str, int] = {}
-
-    def message(self, message: ConversationMessage) -> ConversationMessage:
-        if not any(_images(message.content)):
-            return message
-        return message.model_copy(update={"content": [self._part(part) for part in message.content]})
-
-    def block(self, block: ContentBlock) -> ContentBlock:
-        return TextBlock(text=self._sentence(block.data, block.mime_type)) if isinstance(block, ImageBlock) else block
-
-    def effects(self) -> Iterator[Effect]:
-        described = sum(self._described(number) for number in self.numbers.values())
-        counts = {EffectKind.IMAGE_DESCRIBED: described, EffectKind.IMAGE_NOT_SEEN: len(self.numbers) - described}
-        for kind, count in counts.items():
-            if count:
-                yield Effect(capability=Capability.IMAGE_INPUT, kind=kind, count=count)
-
-    def _part(self, part: MessagePart) -> MessagePart:
-        if isinstance(part, ImagePart):
-            return TextPart(text=self._sentence(part.data, part.media_type))
-        if isinstance(part, ToolResultPart):
-            return part.model_copy(update={"content": [self._part(inner) for inner in part.content]})
-        return part
-
-    def _described(self, number: int) -> bool:
-        words = self._words.get(number)
-        return words is not None and words.source == "description"
-
-    def _sentence(self, data: str, media_type: str) -> str:
-        number = self.numbers.setdefault(data, len(self.numbers) + 1)
-        if words := self._words.get(number):
-            if words.source == "description":
-                return f"[Image {number}, described by {words.by}: {words.text}]"
-            return f"[Image {number}, which cannot be seen here; its alternative text: {words.text}]"
-        if name := self._names.get(data):
-            return f"[Image {number}, which cannot be seen here; its file name: {name}]"
-        return f"[Image {number} ({media_type}) was sent and cannot be seen here.]"
-
-
-def _names(prompt: Sequence[ContentBlock]) -> dict[str, str]:
-    """File names by image, from the addresses that came with the prompt."""
-    named: dict[str, str] = {}
-    for block in prompt:
-        if isinstance(block, ImageBlock) and block.uri and not block.uri.startswith("data:"):
-            name = block.uri.partition("?")[0].partition("#")[0].rstrip("/").rpartition("/")[2]
-            if name.isprintable() and name:
-                named[block.data] = name[:MAX_NAME_CHARS]
-    return named
+            yield from _images_in(part.content)

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from accord.core.work.emulation.base import (
+    Accepted,
     AnswerReader,
-    Done,
-    PassingReader,
-    Prepared,
-    Verdict,
+    AnswerResult,
+    PassthroughReader,
+    PreparedOrder,
     held_back,
-    prompted,
-    saying,
-    withheld,
+    inject_prompt,
+    replace_messages,
+    withhold,
 )
 from accord.core.work.emulation.engine import default_strategy
 from accord.wire.capability import Capability
@@ -26,21 +26,21 @@ from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkO
 
 
 @dataclass(frozen=True, slots=True)
-class Injected:
+class PromptInjection:
     """Asks for a capability in the system prompt."""
 
     capability: str
     strategy: SystemPromptInjection
     max_retries: int = 0
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order with the prompt, and without what the backend cannot do."""
         effect = Effect(capability=self.capability, kind=EffectKind.PROMPT_INJECTED)
-        return Prepared(prompted(withheld(order, self.capability), self.strategy.prompt), (effect,))
+        return PreparedOrder(inject_prompt(withhold(order, self.capability), self.strategy.prompt), (effect,))
 
     def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
         """The answer needs nothing."""
-        return PassingReader()
+        return PassthroughReader()
 
 
 # Folds system messages into the first user message, for a backend that takes none.
@@ -62,19 +62,19 @@ class SystemMessage:
     strategy: EmulationStrategy = _SYSTEM_LABEL
     max_retries: int = 0
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order without system messages."""
         messages = order.conversation.messages
         instructions = [message for message in messages if message.role is Role.SYSTEM]
         if not instructions:
-            return Prepared(order)
+            return PreparedOrder(order)
         others = [message for message in messages if message.role is not Role.SYSTEM]
         effect = Effect(capability=self.capability, kind=EffectKind.SYSTEM_FOLDED, count=len(instructions))
-        return Prepared(saying(order, _folded(_parts(instructions), others)), (effect,))
+        return PreparedOrder(replace_messages(order, _folded(_parts(instructions), others)), (effect,))
 
     def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
         """The answer needs nothing."""
-        return PassingReader()
+        return PassthroughReader()
 
 
 def _parts(instructions: list[ConversationMessage]) -> list[MessagePart]:
@@ -111,12 +111,12 @@ class ExtendedThinking:
     capability: str = Capability.EXTENDED_THINKING
     max_retries: int = 0
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order with the prompt, and without the wish for native thinking."""
-        order = withheld(order, Capability.EXTENDED_THINKING)
+        order = withhold(order, Capability.EXTENDED_THINKING)
         if not isinstance(self.strategy, SystemPromptInjection):
-            return Prepared(order)
-        return Prepared(prompted(order, self.strategy.prompt), (_effect(EffectKind.PROMPT_INJECTED, 1),))
+            return PreparedOrder(order)
+        return PreparedOrder(inject_prompt(order, self.strategy.prompt), (_effect(EffectKind.PROMPT_INJECTED, 1),))
 
     def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
         """Separates thoughts from text."""
@@ -142,14 +142,14 @@ class _ThoughtReader:
         self._held = text[len(text) - keep :]
         return [*pieces, *self._told(text[start : len(text) - keep])]
 
-    def finish(self, end: EndPiece) -> Verdict:
+    def finish(self, end: EndPiece) -> AnswerResult:
         last = tuple(self._flushed())
         effects: list[Effect] = []
         if self._thought_chars:
             effects.append(_effect(EffectKind.THOUGHTS_SEPARATED, self._thought_chars))
         if self._thinking:
             effects.append(_effect(EffectKind.THOUGHTS_NOT_CLOSED, 1))
-        return Done(end, last, tuple(effects))
+        return Accepted(end, last, tuple(effects))
 
     @property
     def _tag(self) -> str:

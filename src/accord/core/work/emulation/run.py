@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from accord.core.work.emulation.base import AnswerReader, AskAgain, Done, Emulation, Verdict, saying
+from accord.core.work.emulation.base import Accepted, AnswerReader, AnswerResult, Emulation, Retry, replace_messages
 from accord.errors import ErrorCode
 from accord.wire.capability import Capability
 from accord.wire.conversation import ConversationMessage, Role, TextPart
@@ -48,7 +48,7 @@ READ_ORDER: Final[Mapping[str, str]] = MappingProxyType(
 """Who reads the answer after whom, and why there."""
 
 
-def in_order(emulations: Iterable[Emulation], table: Mapping[str, str]) -> tuple[Emulation, ...]:
+def sort_emulations(emulations: Iterable[Emulation], table: Mapping[str, str]) -> tuple[Emulation, ...]:
     """The emulations as the table orders them."""
     emulations = tuple(emulations)
     if len(emulations) < 2:
@@ -57,10 +57,10 @@ def in_order(emulations: Iterable[Emulation], table: Mapping[str, str]) -> tuple
     return tuple(sorted(emulations, key=lambda emulation: places.get(emulation.capability, -1)))
 
 
-def prepare_all(order: WorkOrder, emulations: Iterable[Emulation]) -> tuple[WorkOrder, list[Effect]]:
+def prepare_order(order: WorkOrder, emulations: Iterable[Emulation]) -> tuple[WorkOrder, list[Effect]]:
     """The order as the backend gets it, and all that was done to it."""
     effects: list[Effect] = []
-    for emulation in in_order(emulations, PREPARE_ORDER):
+    for emulation in sort_emulations(emulations, PREPARE_ORDER):
         prepared = emulation.prepare(order)
         order = prepared.order
         effects += prepared.effects
@@ -68,11 +68,11 @@ def prepare_all(order: WorkOrder, emulations: Iterable[Emulation]) -> tuple[Work
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class ChainResult:
     """How an attempt ended: the last pieces, the verdict, and whose it is if the answer will not do."""
 
     pieces: list[AnyPiece]
-    verdict: Verdict
+    verdict: AnswerResult
     by: Emulation | None = None
 
 
@@ -81,25 +81,25 @@ class ReaderChain:
 
     def __init__(self, emulations: Iterable[Emulation], order: WorkOrder) -> None:
         self._links: Final[Sequence[tuple[Emulation, AnswerReader]]] = [
-            (emulation, emulation.reader(order)) for emulation in in_order(emulations, READ_ORDER)
+            (emulation, emulation.reader(order)) for emulation in sort_emulations(emulations, READ_ORDER)
         ]
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
         """The pieces that all readers let go on."""
         return self._feed_from(0, [piece]) if self._links else [piece]
 
-    def finish(self, end: EndPiece) -> Closing:
+    def finish(self, end: EndPiece) -> ChainResult:
         """Ends every reader in turn; what one still holds goes through those after it. The first objection stands."""
         out: list[AnyPiece] = []
         effects: list[Effect] = []
         for place, (emulation, reader) in enumerate(self._links):
             verdict = reader.finish(end)
-            if isinstance(verdict, AskAgain):
-                return Closing(out, verdict, emulation)
+            if isinstance(verdict, Retry):
+                return ChainResult(out, verdict, emulation)
             out += self._feed_from(place + 1, verdict.pieces)
             effects += verdict.effects
             end = verdict.end
-        return Closing(out, Done(end, effects=tuple(effects)))
+        return ChainResult(out, Accepted(end, effects=tuple(effects)))
 
     def _feed_from(self, place: int, pieces: Iterable[AnyPiece]) -> list[AnyPiece]:
         going = [*pieces]
@@ -123,7 +123,7 @@ class ReaderChain:
 # than all emulations together may retry. The end piece comes last and once, with the usage of all attempts added up.
 
 NO_READERS: Final = ReaderChain((), WorkOrder())
-NOTHING_SAID: Final = "(nothing)"
+EMPTY_ANSWER: Final = "(nothing)"
 """Stands for an empty answer when the model is asked again: many APIs refuse an empty message."""
 
 
@@ -150,9 +150,9 @@ class EmulationRun:
     """One turn: an order, its emulations, and where it stands."""
 
     def __init__(self, order: WorkOrder, emulations: Iterable[Emulation]) -> None:
-        self._emulations: Final = in_order(emulations, PREPARE_ORDER)
+        self._emulations: Final = sort_emulations(emulations, PREPARE_ORDER)
         self._asked: Final = order
-        self._to_send, effects = prepare_all(order, self._emulations)
+        self._to_send, effects = prepare_order(order, self._emulations)
         entries = [
             EmulationEntry.trusted(capability=each.capability, strategy=each.strategy)
             for each in self._emulations
@@ -200,9 +200,9 @@ class EmulationRun:
         return []
 
     def _close(self, end: EndPiece) -> list[AnyPiece]:
-        self._usage = added_usage(self._usage, end.usage)
+        self._usage = add_usage(self._usage, end.usage)
         closing = self._chain.finish(end)
-        if isinstance(closing.verdict, AskAgain):
+        if isinstance(closing.verdict, Retry):
             self._object(closing, closing.verdict, end)
             return closing.pieces
         self._note(None, (), usage=end.usage)
@@ -212,7 +212,7 @@ class EmulationRun:
         whole = told if told.usage == self._usage else told.model_copy(update={"usage": self._usage})
         return [*closing.pieces, whole]
 
-    def _object(self, closing: Closing, asking: AskAgain, end: EndPiece) -> None:
+    def _object(self, closing: ChainResult, asking: Retry, end: EndPiece) -> None:
         by = cast("Emulation", closing.by)
         self._note(by.capability, asking.problems, usage=end.usage)
         retries = self._retries.get(by.capability, 0)
@@ -229,9 +229,9 @@ class EmulationRun:
                 self._fail(ErrorCode.EMULATION_FAILED, f"{sentence}: {problem}", asking.problems)
             return
         self._retries[by.capability] = retries + 1
-        said = ConversationMessage(role=Role.ASSISTANT, content=[TextPart(text=asking.answer or NOTHING_SAID)])
+        said = ConversationMessage(role=Role.ASSISTANT, content=[TextPart(text=asking.answer or EMPTY_ANSWER)])
         told = ConversationMessage(role=Role.USER, content=[TextPart(text=asking.correction)])
-        self._to_send = saying(self._to_send, [*self._to_send.conversation.messages, said, told])
+        self._to_send = replace_messages(self._to_send, [*self._to_send.conversation.messages, said, told])
         self.stage = EmulationStage.TO_SEND
 
     def _note(self, capability: str | None, problems: tuple[str, ...], *, usage: dict[str, Any] | None) -> None:
@@ -245,7 +245,7 @@ class EmulationRun:
         self.stage = EmulationStage.FAILED
 
 
-def added_usage(before: Mapping[str, Any] | None, more: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def add_usage(before: Mapping[str, Any] | None, more: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Two accounts of usage as one: numbers are added, objects likewise, of anything else the later word stands."""
     if before is None or more is None:
         return None if before is more else dict(before or more or {})
@@ -254,7 +254,7 @@ def added_usage(before: Mapping[str, Any] | None, more: Mapping[str, Any] | None
 
 def _added(before: Any, more: Any) -> Any:
     if isinstance(before, dict) and isinstance(more, dict):
-        return added_usage(cast("dict[str, Any]", before), cast("dict[str, Any]", more))
+        return add_usage(cast("dict[str, Any]", before), cast("dict[str, Any]", more))
     if _is_number(before) and _is_number(more):
         return before + more
     return more

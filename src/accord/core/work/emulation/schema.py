@@ -210,8 +210,8 @@ def _size(value: Any, most: int) -> int | None:
 # `schema_cost.py` finds that affordable. The validator (jsonschema-rs) is imported with the first schema.
 
 WHOLE: Final = "(the whole value)"
-MAX_FINDINGS: Final = 8
-MAX_FINDING_CHARS: Final = 240
+MAX_PROBLEMS: Final = 8
+MAX_PROBLEM_CHARS: Final = 240
 BACKTRACK_LIMIT: Final = 10_000
 """How many steps a `pattern` with look-around may take on one text."""
 
@@ -219,7 +219,7 @@ _MASK: Final = "this value"
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AnswerProblem:
     """What is wrong with a value: `message` for whoever wrote it, `record` for receipts.
 
     The message may repeat member names that the value has. The record is made of the schema and of our own words.
@@ -229,11 +229,11 @@ class Finding:
     record: str
 
 
-TOO_LARGE: Final = Finding(
+TOO_LARGE: Final = AnswerProblem(
     f"{WHOLE}: is too large to be checked against the schema; make it shorter",
     "the value is too large to be checked against the schema",
 )
-NO_DETAILS: Final = Finding(
+NO_DETAILS: Final = AnswerProblem(
     f"{WHOLE}: is not valid against the schema, which has too many alternatives to name them all",
     "the value is not valid against the schema; it has too many alternatives to list the errors",
 )
@@ -250,7 +250,7 @@ class _Error(Protocol):
     def kind(self) -> object: ...
 
 
-class SchemaFit:
+class SchemaChecker:
     """A schema, ready to be held against values; raises `InvalidMessageError` if it is broken or too complex."""
 
     def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
@@ -274,7 +274,7 @@ class SchemaFit:
         """Whether the value is valid; one that is too large to be checked is not."""
         return self._cost.can_judge(value) and self._validator.is_valid(value)
 
-    def findings(self, value: Any) -> list[Finding]:
+    def findings(self, value: Any) -> list[AnswerProblem]:
         """What is wrong with the value; empty if it fits."""
         if not self._cost.can_judge(value):
             return [TOO_LARGE]
@@ -283,16 +283,18 @@ class SchemaFit:
         if not self._cost.can_explain(value):
             return [NO_DETAILS]
         errors: Sequence[_Error] = [*self._validator.iter_errors(value)]
-        return [_finding(error) for error in errors[:MAX_FINDINGS]] or [NO_DETAILS]
+        return [_finding(error) for error in errors[:MAX_PROBLEMS]] or [NO_DETAILS]
 
 
 def _never_fetched(uri: str) -> NoReturn:  # noqa: ARG001 - the validator names what it would have fetched
     raise ValueError("schemas are not fetched")
 
 
-def _finding(error: _Error) -> Finding:
+def _finding(error: _Error) -> AnswerProblem:
     keyword = error.schema_path[-1] if error.schema_path else "schema"
-    return Finding(_message(error), _short(f"does not meet {_pointer(error.schema_path)} of the schema ({keyword})"))
+    return AnswerProblem(
+        _message(error), _short(f"does not meet {_pointer(error.schema_path)} of the schema ({keyword})")
+    )
 
 
 def _message(error: _Error) -> str:
@@ -307,4 +309,4 @@ def _pointer(path: Sequence[str | int]) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= MAX_FINDING_CHARS else text[: MAX_FINDING_CHARS - 1] + "…"
+    return text if len(text) <= MAX_PROBLEM_CHARS else text[: MAX_PROBLEM_CHARS - 1] + "…"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from accord.core.work.emulation.base import AnswerReader, Done, MarkWatch, Prepared, Verdict, withheld
+from accord.core.work.emulation.base import Accepted, AnswerReader, AnswerResult, MarkWatch, PreparedOrder, withhold
 from accord.errors import InvalidMessageError, Problem
 from accord.wire.capability import Capability
 from accord.wire.emulation import Effect, EffectKind, EmulationStrategy, PostProcessing
@@ -28,14 +28,14 @@ class StopSequences:
     strategy: EmulationStrategy = _STOP_LABEL
     max_retries: int = 0
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order without its stop sequences."""
         empty = [index for index, stop in enumerate(order.stop_sequences) if not stop]
         if empty:
             raise InvalidMessageError(
                 "WorkOrder", [Problem(f"stop_sequences.{index}", "should not be empty") for index in empty]
             )
-        return Prepared(withheld(order, Capability.STOP_SEQUENCES))
+        return PreparedOrder(withhold(order, Capability.STOP_SEQUENCES))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
         """Watches for the order's stop sequences."""
@@ -61,16 +61,16 @@ class _StopReader:
             self.dropped_chars = len(found.after)
         return _text(text)
 
-    def finish(self, end: EndPiece) -> Verdict:
+    def finish(self, end: EndPiece) -> AnswerResult:
         if not self.stopped:
-            return Done(end, tuple(_text(self.watch.flush())))
+            return Accepted(end, tuple(_text(self.watch.flush())))
         counts = {EffectKind.TEXT_AFTER_STOP: self.dropped_chars, EffectKind.CALLS_AFTER_STOP: self.dropped_calls}
         effects = tuple(
             Effect(capability=Capability.STOP_SEQUENCES, kind=kind, count=count)
             for kind, count in counts.items()
             if count
         )
-        return Done(end.model_copy(update={"reason": "stop_sequence"}), effects=effects)
+        return Accepted(end.model_copy(update={"reason": "stop_sequence"}), effects=effects)
 
     def _drop(self, piece: AnyPiece) -> None:
         # Text and thoughts may come in any number of pieces; only their length says how much there was.
@@ -106,9 +106,9 @@ class Streaming:
     strategy: EmulationStrategy = _STREAMING_LABEL
     max_retries: int = 0
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order without the wish for a stream."""
-        return Prepared(withheld(order, Capability.STREAMING))
+        return PreparedOrder(withhold(order, Capability.STREAMING))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
         """Cuts text if the order asked for a stream."""
@@ -126,11 +126,11 @@ class _PieceReader:
         self.cut_chars += len(piece.text)
         return [TextPiece(text=text) for text in cut_text(piece.text, self.piece_chars)]
 
-    def finish(self, end: EndPiece) -> Verdict:
+    def finish(self, end: EndPiece) -> AnswerResult:
         if not self.cut_chars:
-            return Done(end)
+            return Accepted(end)
         effect = Effect(capability=Capability.STREAMING, kind=EffectKind.CUT_IN_PIECES, count=self.cut_chars)
-        return Done(end, effects=(effect,))
+        return Accepted(end, effects=(effect,))
 
 
 def cut_text(text: str, piece_chars: int) -> Iterator[str]:

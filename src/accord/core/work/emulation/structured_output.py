@@ -9,17 +9,17 @@ from typing import Any, Final, NoReturn
 
 from accord.core.work.emulation.base import (
     DEFAULT_RETRIES,
+    Accepted,
     AnswerReader,
-    AskAgain,
-    Done,
-    PassingReader,
-    Prepared,
-    Verdict,
-    prompted,
-    withheld,
+    AnswerResult,
+    PassthroughReader,
+    PreparedOrder,
+    Retry,
+    inject_prompt,
+    withhold,
 )
 from accord.core.work.emulation.engine import default_strategy
-from accord.core.work.emulation.schema import Finding, SchemaFit
+from accord.core.work.emulation.schema import AnswerProblem, SchemaChecker
 from accord.wire.capability import Capability
 from accord.wire.emulation import Effect, EffectKind, EmulationStrategy, PostProcessing
 from accord.wire.message import only_json
@@ -34,7 +34,7 @@ from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolC
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class JsonCandidate:
     """A JSON value, the text it was written as, and whether it stands where an answer stands."""
 
     text: str
@@ -65,7 +65,7 @@ def _no_constant(name: str) -> NoReturn:
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
-def find_json(text: str) -> Iterator[Candidate]:
+def find_json(text: str) -> Iterator[JsonCandidate]:
     """Every candidate, in the order of the text."""
     if whole := read_json(text):
         yield whole
@@ -73,14 +73,14 @@ def find_json(text: str) -> Iterator[Candidate]:
     end, has_structure = len(text.rstrip()), _START.search(text) is not None
     for section in _sections(text):
         if section.is_fenced and (fenced := read_json(text[section.start : section.stop])):
-            yield Candidate(fenced.text, fenced.value, is_final=section.after >= end)
+            yield JsonCandidate(fenced.text, fenced.value, is_final=section.after >= end)
         elif has_structure:
             yield from _values_in(text, section, end)
         elif not section.is_fenced:
             yield from _scalars_in(text, section, end)
 
 
-def read_json(text: str) -> Candidate | None:
+def read_json(text: str) -> JsonCandidate | None:
     """The text as one JSON value with nothing around it, if it is that. Only what can be sent on counts as JSON."""
     text = text.strip()
     try:
@@ -88,7 +88,7 @@ def read_json(text: str) -> Candidate | None:
         value = _DECODER.decode(text)
         if "\\u" in text:
             json.dumps(value, ensure_ascii=False).encode()
-        return Candidate(text, only_json(value))
+        return JsonCandidate(text, only_json(value))
     except (ValueError, RecursionError):  # not JSON, too deep, too many digits, half a surrogate pair
         return None
 
@@ -121,22 +121,22 @@ def _sections(text: str) -> Iterator[_Section]:
     yield _Section(bool(mark), start, len(text), len(text))
 
 
-def _values_in(text: str, section: _Section, end: int) -> Iterator[Candidate]:
+def _values_in(text: str, section: _Section, end: int) -> Iterator[JsonCandidate]:
     # The end is looked for first, so that a broken value costs its own length and is skipped as a whole.
     stop: int | None = section.start
     while (opener := _START.search(text, stop, section.stop)) and (stop := structure_end(text, opener.start())):
         if candidate := read_json(text[opener.start() : stop]):
             line = text[text.rfind("\n", 0, opener.start()) + 1 : opener.start()]
             is_final = not section.is_fenced and not line.strip() and stop >= end
-            yield Candidate(candidate.text, candidate.value, is_final)
+            yield JsonCandidate(candidate.text, candidate.value, is_final)
 
 
-def _scalars_in(text: str, section: _Section, end: int) -> Iterator[Candidate]:
+def _scalars_in(text: str, section: _Section, end: int) -> Iterator[JsonCandidate]:
     place = section.start
     for line in text[section.start : section.stop].splitlines(keepends=True):
         place += len(line)
         if candidate := read_json(line):
-            yield Candidate(candidate.text, candidate.value, is_final=place >= end)
+            yield JsonCandidate(candidate.text, candidate.value, is_final=place >= end)
 
 
 # Gets JSON that fits a schema out of a model that only talks; and JSON of any shape, for `json_mode`.
@@ -182,22 +182,22 @@ class StructuredOutput:
     capability: str = Capability.STRUCTURED_OUTPUT_JSON_SCHEMA
     strategy: EmulationStrategy = _SCHEMA_LABEL
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order with the schema in its prompt instead of beside it."""
         schema = order.response_schema
         if schema is None:
-            return Prepared(order)
-        SchemaFit(schema, name="response_schema")
+            return PreparedOrder(order)
+        SchemaChecker(schema, name="response_schema")
         written = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-        asking = prompted(
-            withheld(order, Capability.STRUCTURED_OUTPUT_JSON_SCHEMA), SCHEMA_PROMPT.format(schema=written)
+        asking = inject_prompt(
+            withhold(order, Capability.STRUCTURED_OUTPUT_JSON_SCHEMA), SCHEMA_PROMPT.format(schema=written)
         )
-        return Prepared(asking, (_effect(self.capability, EffectKind.PROMPT_INJECTED),))
+        return PreparedOrder(asking, (_effect(self.capability, EffectKind.PROMPT_INJECTED),))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
         """Judges by the order's schema, if it has one."""
         schema = order.response_schema
-        return PassingReader() if schema is None else _JsonReader(self.capability, schema)
+        return PassthroughReader() if schema is None else _JsonReader(self.capability, schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,16 +208,18 @@ class JsonMode:
     capability: str = Capability.JSON_MODE
     strategy: EmulationStrategy = _OBJECT_LABEL
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order with the wish in its prompt."""
-        asking = withheld(order, Capability.JSON_MODE)
+        asking = withhold(order, Capability.JSON_MODE)
         if not _wants_object(order):
-            return Prepared(asking)
-        return Prepared(prompted(asking, OBJECT_PROMPT), (_effect(self.capability, EffectKind.PROMPT_INJECTED),))
+            return PreparedOrder(asking)
+        return PreparedOrder(
+            inject_prompt(asking, OBJECT_PROMPT), (_effect(self.capability, EffectKind.PROMPT_INJECTED),)
+        )
 
     def reader(self, order: WorkOrder) -> AnswerReader:
         """Judges whether the answer is an object, if the order asked for one."""
-        return _JsonReader(self.capability, ANY_OBJECT) if _wants_object(order) else PassingReader()
+        return _JsonReader(self.capability, ANY_OBJECT) if _wants_object(order) else PassthroughReader()
 
 
 def _wants_object(order: WorkOrder) -> bool:
@@ -227,7 +229,7 @@ def _wants_object(order: WorkOrder) -> bool:
 class _JsonReader:
     def __init__(self, capability: str, schema: Mapping[str, Any]) -> None:
         self._capability = capability
-        self._fit = SchemaFit(schema, name="response_schema")
+        self._fit = SchemaChecker(schema, name="response_schema")
         self._held: list[AnyPiece] = []
         self._calls = False
 
@@ -238,25 +240,25 @@ class _JsonReader:
         self._held.append(piece)
         return []
 
-    def finish(self, end: EndPiece) -> Verdict:
+    def finish(self, end: EndPiece) -> AnswerResult:
         if self._calls or end.reason == "refusal":
-            return Done(end, tuple(self._held), (_effect(self._capability, EffectKind.JSON_NOT_JUDGED),))
+            return Accepted(end, tuple(self._held), (_effect(self._capability, EffectKind.JSON_NOT_JUDGED),))
         answer = "".join(piece.text for piece in self._held if isinstance(piece, TextPiece))
         candidates = [*islice(find_json(answer), MAX_CANDIDATES + 1)]
         chosen = self._choose(candidates)
-        if isinstance(chosen, Candidate):
+        if isinstance(chosen, JsonCandidate):
             return self._done(end, chosen.text, around=len(answer.strip()) - len(chosen.text))
         if not candidates and end.reason == "max_tokens":
-            chosen = [Finding(CUT_SHORT, CUT_SHORT)]
+            chosen = [AnswerProblem(CUT_SHORT, CUT_SHORT)]
         listed = "\n".join(f"- {finding.message}" for finding in chosen)
-        return AskAgain(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in chosen))
+        return Retry(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in chosen))
 
-    def _choose(self, candidates: Sequence[Candidate]) -> Candidate | list[Finding]:
+    def _choose(self, candidates: Sequence[JsonCandidate]) -> JsonCandidate | list[AnswerProblem]:
         """The answer among the candidates, or why there is none."""
         if not candidates:
-            return [Finding(NO_JSON, NO_JSON)]
+            return [AnswerProblem(NO_JSON, NO_JSON)]
         if len(candidates) > MAX_CANDIDATES:
-            return [Finding(SEVERAL, SEVERAL)]
+            return [AnswerProblem(SEVERAL, SEVERAL)]
         fitting = [candidate for candidate in candidates if self._fit.fits(candidate.value)]
         if not fitting:
             # Details of one candidate are enough to ask again, and collecting them is the expensive part.
@@ -264,12 +266,12 @@ class _JsonReader:
         answer = fitting[-1]
         rivals = {_written(each.value) for each in candidates if type(each.value) is type(answer.value)}
         if len(rivals) > 1:
-            return [Finding(SEVERAL, SEVERAL)]
-        return answer if answer.is_final else [Finding(NOT_ALONE, NOT_ALONE)]
+            return [AnswerProblem(SEVERAL, SEVERAL)]
+        return answer if answer.is_final else [AnswerProblem(NOT_ALONE, NOT_ALONE)]
 
-    def _done(self, end: EndPiece, text: str, *, around: int) -> Verdict:
+    def _done(self, end: EndPiece, text: str, *, around: int) -> AnswerResult:
         effects = (_effect(self._capability, EffectKind.TEXT_AROUND_JSON, around),) if around else ()
-        return Done(end, (TextPiece(text=text),), effects)
+        return Accepted(end, (TextPiece(text=text),), effects)
 
 
 def _effect(capability: str, kind: EffectKind, count: int = 1) -> Effect:
@@ -297,14 +299,14 @@ class CheckedOutput:
     max_retries: int = DEFAULT_RETRIES
     strategy: None = None
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order as it is; raises `InvalidMessageError` if its schema is broken."""
-        SchemaFit(_schema(order), name="response_schema")
-        return Prepared(order)
+        SchemaChecker(_schema(order), name="response_schema")
+        return PreparedOrder(order)
 
     def reader(self, order: WorkOrder) -> AnswerReader:
         """Judges one answer."""
-        return _CheckingReader(self, SchemaFit(_schema(order), name="response_schema"))
+        return _CheckingReader(self, SchemaChecker(_schema(order), name="response_schema"))
 
 
 def output_check(order: WorkOrder, max_retries: int) -> CheckedOutput | None:
@@ -319,7 +321,7 @@ def _schema(order: WorkOrder) -> Mapping[str, Any]:
 
 
 class _CheckingReader:
-    def __init__(self, check: CheckedOutput, fit: SchemaFit) -> None:
+    def __init__(self, check: CheckedOutput, fit: SchemaChecker) -> None:
         self._check, self._fit = check, fit
         self._texts: list[str] = []
         self._held: list[AnyPiece] = []
@@ -334,18 +336,18 @@ class _CheckingReader:
         self._held.append(piece)
         return []
 
-    def finish(self, end: EndPiece) -> Verdict:
+    def finish(self, end: EndPiece) -> AnswerResult:
         if self._calls or end.reason == "refusal":
             effect = Effect(capability=self._check.capability, kind=EffectKind.JSON_NOT_JUDGED)
-            return Done(end, tuple(self._held), (effect,))
+            return Accepted(end, tuple(self._held), (effect,))
         answer = "".join(self._texts)
         candidate = read_json(answer)
         if candidate is None:
             sentence = CUT_SHORT if end.reason == "max_tokens" else NOT_ONE_VALUE
-            findings = [Finding(sentence, sentence)]
+            findings = [AnswerProblem(sentence, sentence)]
         else:
             findings = self._fit.findings(candidate.value)
         if not findings:
-            return Done(end, tuple(self._held))
+            return Accepted(end, tuple(self._held))
         listed = "\n".join(f"- {finding.message}" for finding in findings)
-        return AskAgain(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in findings))
+        return Retry(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in findings))

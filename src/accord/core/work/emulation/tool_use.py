@@ -9,19 +9,19 @@ from typing import Any, Final, cast
 
 from accord.core.work.emulation.base import (
     DEFAULT_RETRIES,
+    Accepted,
     AnswerReader,
-    AskAgain,
-    Done,
+    AnswerResult,
     MarkWatch,
-    PassingReader,
-    Prepared,
+    PassthroughReader,
+    PreparedOrder,
     Quotation,
-    Verdict,
-    prompted,
-    saying,
-    withheld,
+    Retry,
+    inject_prompt,
+    replace_messages,
+    withhold,
 )
-from accord.core.work.emulation.schema import MAX_FINDINGS, Finding, SchemaFit
+from accord.core.work.emulation.schema import MAX_PROBLEMS, AnswerProblem, SchemaChecker
 from accord.core.work.emulation.structured_output import read_json, structure_end
 from accord.wire.capability import Capability
 from accord.wire.conversation import (
@@ -93,12 +93,12 @@ class WrittenCall:
 class BrokenCall:
     """What should have been a call."""
 
-    finding: Finding
+    finding: AnswerProblem
 
 
-NOT_A_CALL: Final = BrokenCall(Finding(_INCOMPLETE, _INCOMPLETE))
-NOT_AN_OBJECT: Final = BrokenCall(Finding("should be a JSON object", "should be a JSON object"))
-NO_NAME: Final = BrokenCall(Finding('has no "name"', 'has no "name"'))
+NOT_A_CALL: Final = BrokenCall(AnswerProblem(_INCOMPLETE, _INCOMPLETE))
+NOT_AN_OBJECT: Final = BrokenCall(AnswerProblem("should be a JSON object", "should be a JSON object"))
+NO_NAME: Final = BrokenCall(AnswerProblem('has no "name"', 'has no "name"'))
 
 
 def tools_prompt(tools: Sequence[ToolSpec], tags: Tags) -> str:
@@ -128,7 +128,7 @@ def escape_elements(text: str) -> tuple[str, int]:
     return _ELEMENT.subn("&lt;", text)
 
 
-def written_out(messages: Sequence[ConversationMessage], tags: Tags) -> tuple[list[ConversationMessage], int]:
+def write_out_tools(messages: Sequence[ConversationMessage], tags: Tags) -> tuple[list[ConversationMessage], int]:
     """The messages with calls and results as text, and how much was escaped in them.
 
     A tool's message becomes the user's. System messages are the operator's and stay as they are.
@@ -174,7 +174,7 @@ def _call(value: Any) -> WrittenCall | BrokenCall:
         return NO_NAME
     if unknown := sorted(set(fields) - {"name", "arguments"}):
         sentence = 'should have "name" and "arguments" only'
-        return BrokenCall(Finding(f'{sentence}, not "{unknown[0][:40]}"', sentence))
+        return BrokenCall(AnswerProblem(f'{sentence}, not "{unknown[0][:40]}"', sentence))
     return WrittenCall(name, fields.get("arguments", {}))
 
 
@@ -246,30 +246,30 @@ class ToolUse:
     capability: str = Capability.TOOL_USE
     strategy: EmulationStrategy = _LABEL
 
-    def prepare(self, order: WorkOrder) -> Prepared:
+    def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order with its tools, and all that was called and answered before, as text."""
         _fits(order.tools)
         tags, history = Tags(self.marker), _history(order.conversation)
         effects: list[Effect] = []
         if history or order.tools:
-            messages, escaped = written_out(order.conversation.messages, tags)
-            order = saying(order, messages)
+            messages, escaped = write_out_tools(order.conversation.messages, tags)
+            order = replace_messages(order, messages)
             counts = {EffectKind.TOOL_HISTORY_WRITTEN_OUT: history, EffectKind.MARKUP_ESCAPED: escaped}
             effects += [_effect(kind, count) for kind, count in counts.items() if count]
         if order.tools:
-            order = prompted(order, tools_prompt(order.tools, tags))
+            order = inject_prompt(order, tools_prompt(order.tools, tags))
             effects.append(_effect(EffectKind.TOOLS_DESCRIBED, len(order.tools)))
-        return Prepared(withheld(order, Capability.TOOL_USE), tuple(effects))
+        return PreparedOrder(withhold(order, Capability.TOOL_USE), tuple(effects))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
         """Reads calls of the order's tools, if it has any."""
         if not order.tools:
-            return PassingReader()
+            return PassthroughReader()
         return _CallReader(_fits(order.tools), _next_number(order.conversation), Tags(self.marker))
 
 
 class _CallReader:
-    def __init__(self, fits: Mapping[str, SchemaFit], number: int, tags: Tags) -> None:
+    def __init__(self, fits: Mapping[str, SchemaChecker], number: int, tags: Tags) -> None:
         self._fits, self._number, self._tags = fits, number, tags
         # Models that were trained on the bare form may write it; such a call is held, and asked for again.
         self._watch = MarkWatch([*{tags.opening(), UNMARKED.opening()}])
@@ -304,9 +304,9 @@ class _CallReader:
             passed += self._passed(found.mark)
             text = found.after
 
-    def finish(self, end: EndPiece) -> Verdict:
+    def finish(self, end: EndPiece) -> AnswerResult:
         if self._held is None:
-            return Done(end, tuple(self._passed(self._watch.flush())))
+            return Accepted(end, tuple(self._passed(self._watch.flush())))
         held = "".join(self._held)
         pieces: list[AnyPiece] = []
         findings = self._unmarked(held) if self._tags != UNMARKED else []
@@ -317,41 +317,45 @@ class _CallReader:
                 continue
             calls += 1
             findings += [
-                Finding(f"call {calls} {found.message}", f"call {calls} {found.record}")
+                AnswerProblem(f"call {calls} {found.message}", f"call {calls} {found.record}")
                 for found in self._findings(item)
             ]
             if isinstance(item, WrittenCall):
                 name, arguments = item.name, item.arguments
                 pieces.append(ToolCallPiece(id=f"call_{self._number + calls - 1}", name=name, input=arguments))
-        if findings := findings[:MAX_FINDINGS]:
+        if findings := findings[:MAX_PROBLEMS]:
             correction = CORRECTION.format(problems="\n".join(f"- {found.message}" for found in findings))
-            return AskAgain("".join(self._before) + held, correction, tuple(found.record for found in findings))
+            return Retry("".join(self._before) + held, correction, tuple(found.record for found in findings))
         if not calls:
-            return Done(end, (TextPiece(text=held), *self._native))
+            return Accepted(end, (TextPiece(text=held), *self._native))
         ended = end.model_copy(update={"reason": "tool_use"})
-        return Done(ended, (*pieces, *self._native), (_effect(EffectKind.CALLS_FOUND, calls),))
+        return Accepted(ended, (*pieces, *self._native), (_effect(EffectKind.CALLS_FOUND, calls),))
 
-    def _unmarked(self, held: str) -> list[Finding]:
+    def _unmarked(self, held: str) -> list[AnswerProblem]:
         """Calls of known tools that lack the marker: a mistake or a quotation, and in no case a call."""
         before = Quotation()
         before.feed("".join(self._before))
         found = [item for item in read_calls(held, UNMARKED, before) if isinstance(item, WrittenCall)]
         sentence = f"should begin with {self._tags.opening()} and end with {self._tags.closing()}"
-        return [Finding(f"the call of {call.name} {sentence}", NO_MARKER) for call in found if call.name in self._fits]
+        return [
+            AnswerProblem(f"the call of {call.name} {sentence}", NO_MARKER) for call in found if call.name in self._fits
+        ]
 
-    def _findings(self, call: WrittenCall | BrokenCall) -> list[Finding]:
+    def _findings(self, call: WrittenCall | BrokenCall) -> list[AnswerProblem]:
         if isinstance(call, BrokenCall):
             return [call.finding]
         fit = self._fits.get(call.name)
         if fit is None:
             known = f"not one of: {', '.join(self._fits)}"
-            return [Finding(f'names the tool "{call.name[:60]}", which is {known}', f"names a tool that is {known}")]
+            return [
+                AnswerProblem(f'names the tool "{call.name[:60]}", which is {known}', f"names a tool that is {known}")
+            ]
         arguments: object = call.arguments
         if not isinstance(arguments, dict):
             sentence = 'should have a JSON object as its "arguments"'
-            return [Finding(sentence, sentence)]
+            return [AnswerProblem(sentence, sentence)]
         of = f"of {call.name}, arguments"
-        return [Finding(f"{of} {each.message}", f"{of} {each.record}") for each in fit.findings(call.arguments)]
+        return [AnswerProblem(f"{of} {each.message}", f"{of} {each.record}") for each in fit.findings(call.arguments)]
 
     def _passed(self, text: str) -> list[AnyPiece]:
         if not text:
@@ -361,8 +365,8 @@ class _CallReader:
         return [TextPiece(text=text)]
 
 
-def _fits(tools: Sequence[ToolSpec]) -> dict[str, SchemaFit]:
-    return {tool.name: SchemaFit(tool.input_schema, name=f"input_schema of the tool {tool.name}") for tool in tools}
+def _fits(tools: Sequence[ToolSpec]) -> dict[str, SchemaChecker]:
+    return {tool.name: SchemaChecker(tool.input_schema, name=f"input_schema of the tool {tool.name}") for tool in tools}
 
 
 def _history(conversation: Conversation) -> int:
