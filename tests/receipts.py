@@ -9,13 +9,13 @@ from accord.wire.receipt import (
     AgentParty,
     BackendParty,
     ClientParty,
+    EvidenceRecord,
     Outcome,
     OutcomeStatus,
     Parties,
     Receipt,
     ReceiptBody,
     RequestShape,
-    Said,
     Timings,
     Work,
 )
@@ -38,7 +38,10 @@ def a_body(number: int = 0, previous: str | None = None, **fields: Any) -> Recei
         "work": [
             Work(
                 backend=BackendParty(
-                    name="local", model="m", manifest=manifest, evidence={"streaming": Said(source="operator")}
+                    name="local",
+                    model="m",
+                    manifest=manifest,
+                    evidence={"streaming": EvidenceRecord(source="operator")},
                 ),
                 usage={"input_tokens": 7, "rate": 0.5, "note": None},
             )

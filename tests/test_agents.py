@@ -66,9 +66,9 @@ def test_the_relay_passes_text_thoughts_and_calls():
 )
 def test_the_relay_shows_a_backends_own_work_to_whoever_can_see_it(shows: list[str], types: list[str]):
     script = [
-        WorkPiece(shown=build_plan_event(["Look", "Act"])),
-        WorkPiece(shown=build_tool_call_event("1", "Look", [], {"status": "in_progress"})),
-        WorkPiece(shown=build_tool_call_event("1", "Look", ["found"], {"status": "completed"})),
+        WorkPiece(event=build_plan_event(["Look", "Act"])),
+        WorkPiece(event=build_tool_call_event("1", "Look", [], {"status": "in_progress"})),
+        WorkPiece(event=build_tool_call_event("1", "Look", ["found"], {"status": "completed"})),
         TextPiece(text="Done."),
     ]
     declared = {"supported_events": shows, "prefers_markdown": True}

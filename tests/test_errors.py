@@ -9,16 +9,16 @@ import pytest
 
 from accord import errors
 from accord.errors import (
-    FACTS,
+    ERROR_FACTS,
     AccordError,
     AgentError,
     BackendError,
     ConfigError,
+    ConfigProblem,
     ConnectionFailedError,
     EmulationError,
     ErrorCode,
     InvalidMessageError,
-    Mistake,
     NotSerialisableError,
     Problem,
     RefusedError,
@@ -51,8 +51,11 @@ SENTENCES = [
     (InvalidMessageError("Ping", [Problem("a", "x"), Problem("b", "y")]), "Not a valid Ping: a: x; b: y"),
     (NotSerialisableError("A Ping holds NaN"), "A Ping holds NaN"),
     (UsageError("No such file: a.json"), "No such file: a.json"),
-    (ConfigError([Mistake("a.toml:3:1", "policy", "expected x")]), "a.toml:3:1: policy: expected x"),
-    (ConfigError([Mistake("a.toml:3:1", "", "x"), Mistake("env B", "c", "y")]), "a.toml:3:1: x\nenv B: c: y"),
+    (ConfigError([ConfigProblem("a.toml:3:1", "policy", "expected x")]), "a.toml:3:1: policy: expected x"),
+    (
+        ConfigError([ConfigProblem("a.toml:3:1", "", "x"), ConfigProblem("env B", "c", "y")]),
+        "a.toml:3:1: x\nenv B: c: y",
+    ),
     (RefusedError("No backend can", ErrorCode.CAPABILITY_UNSUPPORTED, {"nearest": "a"}), "No backend can"),
     (BackendError("gone", retryable=False, refused="streaming"), "gone"),
     (AgentError("The agent failed"), "The agent failed"),
@@ -66,12 +69,12 @@ SENTENCES = [
 
 
 def test_every_code_has_its_facts():
-    assert set(FACTS) == set(ErrorCode)
+    assert set(ERROR_FACTS) == set(ErrorCode)
 
 
 @pytest.mark.parametrize("code", ErrorCode)
 def test_the_facts_of_a_code_make_sense(code: ErrorCode):
-    facts = FACTS[code]
+    facts = ERROR_FACTS[code]
     assert 400 <= facts.http <= 599
     assert -32800 <= facts.jsonrpc <= -32000
     assert facts.title
@@ -93,7 +96,7 @@ def test_every_error_says_its_sentence(error: AccordError, sentence: str):
 
 @pytest.mark.parametrize("error", TREE, ids=lambda error: error.__name__)
 def test_every_error_has_a_row_in_the_table(error: type[AccordError]):
-    assert error.code in FACTS
+    assert error.code in ERROR_FACTS
 
 
 EVERY_ERROR = [*(error for error, _ in SENTENCES), AccordError("Something failed", details={"at": ["a", 1]})]

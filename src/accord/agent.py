@@ -23,7 +23,7 @@ from accord.core.work.conversation import assistant_message, tool_result_message
 from accord.errors import AgentError, UsageError
 from accord.ports import Clock
 from accord.wire.acp.content import ContentBlock
-from accord.wire.agent_work import Permission, PermissionQuestion, PermissionStatus
+from accord.wire.agent_work import Permission, PermissionRequest, PermissionStatus
 from accord.wire.conversation import ChatMessage, ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
 from accord.wire.manifest import CapabilityRequirements
@@ -125,13 +125,13 @@ class Asks(Protocol):
         ...
 
 
-Permissions = Callable[[PermissionQuestion], Awaitable[Permission]]
+Permissions = Callable[[PermissionRequest], Awaitable[Permission]]
 """Whoever asks the user for permission, and says what came of it."""
 
 NOBODY: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="This client cannot be asked")
 
 
-async def nobody(_: PermissionQuestion) -> Permission:
+async def nobody(_: PermissionRequest) -> Permission:
     """Nobody can be asked, and so nothing is allowed."""
     return NOBODY
 
@@ -309,7 +309,7 @@ class Turn:
 
     def work(self, piece: WorkPiece) -> EventPacket:
         """What a backend shows of its own work, shown as `plan` and `tool_call` show the agent's."""
-        return self._worked(piece.shown)
+        return self._worked(piece.event)
 
     async def permission(  # noqa: PLR0913 - what an editor can show of it
         self,

@@ -85,7 +85,7 @@ class RpcCode:
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class ErrorFacts:
     """What each door needs to know of one error code."""
 
     http: int
@@ -96,46 +96,54 @@ class Facts:
 
 _FATAL, _TRANSIENT = ErrorSeverity.FATAL, ErrorSeverity.TRANSIENT
 
-FACTS: Final[Mapping[ErrorCode, Facts]] = MappingProxyType(
+ERROR_FACTS: Final[Mapping[ErrorCode, ErrorFacts]] = MappingProxyType(
     {
-        ErrorCode.PARSE_ERROR: Facts(400, RpcCode.PARSE_ERROR, _FATAL, "The message is not JSON"),
-        ErrorCode.INVALID_MESSAGE: Facts(
+        ErrorCode.PARSE_ERROR: ErrorFacts(400, RpcCode.PARSE_ERROR, _FATAL, "The message is not JSON"),
+        ErrorCode.INVALID_MESSAGE: ErrorFacts(
             400, RpcCode.INVALID_REQUEST, _FATAL, "The message does not have the expected shape"
         ),
-        ErrorCode.UNAUTHENTICATED: Facts(401, RpcCode.AUTH_REQUIRED, _FATAL, "Authentication is required"),
-        ErrorCode.FORBIDDEN: Facts(403, RpcCode.FORBIDDEN, _FATAL, "This identity may not do that"),
-        ErrorCode.QUOTA_EXCEEDED: Facts(403, RpcCode.FORBIDDEN, _FATAL, "The storage quota of this user is used up"),
-        ErrorCode.NOT_FOUND: Facts(404, RpcCode.NOT_FOUND, _FATAL, "There is no such thing here"),
-        ErrorCode.METHOD_NOT_FOUND: Facts(405, RpcCode.METHOD_NOT_FOUND, _FATAL, "There is no such method here"),
-        ErrorCode.NOT_ACCEPTABLE: Facts(406, RpcCode.NOT_ACCEPTABLE, _FATAL, "None of the accepted formats is offered"),
-        ErrorCode.REQUEST_TIMED_OUT: Facts(
+        ErrorCode.UNAUTHENTICATED: ErrorFacts(401, RpcCode.AUTH_REQUIRED, _FATAL, "Authentication is required"),
+        ErrorCode.FORBIDDEN: ErrorFacts(403, RpcCode.FORBIDDEN, _FATAL, "This identity may not do that"),
+        ErrorCode.QUOTA_EXCEEDED: ErrorFacts(
+            403, RpcCode.FORBIDDEN, _FATAL, "The storage quota of this user is used up"
+        ),
+        ErrorCode.NOT_FOUND: ErrorFacts(404, RpcCode.NOT_FOUND, _FATAL, "There is no such thing here"),
+        ErrorCode.METHOD_NOT_FOUND: ErrorFacts(405, RpcCode.METHOD_NOT_FOUND, _FATAL, "There is no such method here"),
+        ErrorCode.NOT_ACCEPTABLE: ErrorFacts(
+            406, RpcCode.NOT_ACCEPTABLE, _FATAL, "None of the accepted formats is offered"
+        ),
+        ErrorCode.REQUEST_TIMED_OUT: ErrorFacts(
             408, RpcCode.REQUEST_TIMED_OUT, _TRANSIENT, "The message did not arrive in time"
         ),
-        ErrorCode.REQUEST_CONFLICT: Facts(
+        ErrorCode.REQUEST_CONFLICT: ErrorFacts(
             409, RpcCode.REQUEST_CONFLICT, _FATAL, "The request id was used for another request"
         ),
-        ErrorCode.TOO_LARGE: Facts(413, RpcCode.INVALID_PARAMS, _FATAL, "The message is larger than the limit"),
-        ErrorCode.UNSUPPORTED_MEDIA_TYPE: Facts(
+        ErrorCode.TOO_LARGE: ErrorFacts(413, RpcCode.INVALID_PARAMS, _FATAL, "The message is larger than the limit"),
+        ErrorCode.UNSUPPORTED_MEDIA_TYPE: ErrorFacts(
             415, RpcCode.INVALID_REQUEST, _FATAL, "The body's format is not understood"
         ),
-        ErrorCode.CONTENT_INVALID: Facts(422, RpcCode.INVALID_PARAMS, _FATAL, "A content block is malformed"),
-        ErrorCode.CONTENT_UNSUPPORTED: Facts(
+        ErrorCode.CONTENT_INVALID: ErrorFacts(422, RpcCode.INVALID_PARAMS, _FATAL, "A content block is malformed"),
+        ErrorCode.CONTENT_UNSUPPORTED: ErrorFacts(
             422, RpcCode.INVALID_PARAMS, _FATAL, "The agent did not declare this content"
         ),
-        ErrorCode.CAPABILITY_UNSUPPORTED: Facts(422, RpcCode.INVALID_PARAMS, _FATAL, "No backend can do this work"),
-        ErrorCode.FIDELITY_UNAVAILABLE: Facts(
+        ErrorCode.CAPABILITY_UNSUPPORTED: ErrorFacts(
+            422, RpcCode.INVALID_PARAMS, _FATAL, "No backend can do this work"
+        ),
+        ErrorCode.FIDELITY_UNAVAILABLE: ErrorFacts(
             422, RpcCode.INVALID_PARAMS, _FATAL, "The client cannot show this as it asked"
         ),
-        ErrorCode.RATE_LIMIT_EXCEEDED: Facts(429, RpcCode.RATE_LIMITED, _TRANSIENT, "Too many requests"),
-        ErrorCode.CANCELLED: Facts(499, RpcCode.CANCELLED, _TRANSIENT, "The turn was cancelled"),
-        ErrorCode.INTERNAL: Facts(500, RpcCode.INTERNAL_ERROR, _FATAL, "Something failed inside Accord"),
-        ErrorCode.AGENT_FAILED: Facts(500, RpcCode.INTERNAL_ERROR, _FATAL, "The agent failed"),
-        ErrorCode.BACKEND_FAILED: Facts(502, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The backend failed"),
-        ErrorCode.EMULATION_FAILED: Facts(
+        ErrorCode.RATE_LIMIT_EXCEEDED: ErrorFacts(429, RpcCode.RATE_LIMITED, _TRANSIENT, "Too many requests"),
+        ErrorCode.CANCELLED: ErrorFacts(499, RpcCode.CANCELLED, _TRANSIENT, "The turn was cancelled"),
+        ErrorCode.INTERNAL: ErrorFacts(500, RpcCode.INTERNAL_ERROR, _FATAL, "Something failed inside Accord"),
+        ErrorCode.AGENT_FAILED: ErrorFacts(500, RpcCode.INTERNAL_ERROR, _FATAL, "The agent failed"),
+        ErrorCode.BACKEND_FAILED: ErrorFacts(502, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The backend failed"),
+        ErrorCode.EMULATION_FAILED: ErrorFacts(
             502, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The emulated capability did not succeed"
         ),
-        ErrorCode.UNAVAILABLE: Facts(503, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The service is not taking work now"),
-        ErrorCode.TIMED_OUT: Facts(504, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The time limit was reached"),
+        ErrorCode.UNAVAILABLE: ErrorFacts(
+            503, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The service is not taking work now"
+        ),
+        ErrorCode.TIMED_OUT: ErrorFacts(504, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The time limit was reached"),
     }
 )
 
@@ -155,9 +163,9 @@ class AccordError(Exception):
         return _restore, (type(self), self.args, {**vars(self), "details": dict(self.details)})
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> ErrorFacts:
         """The row of the one table that belongs to this error."""
-        return FACTS[self.code]
+        return ERROR_FACTS[self.code]
 
     @property
     def severity(self) -> ErrorSeverity:
@@ -277,21 +285,21 @@ class UsageError(AccordError):
 
 
 @dataclass(frozen=True, slots=True)
-class Mistake:
-    """One thing wrong with a configuration: the file, line and column or the variable, the key, and what is wrong."""
+class ConfigProblem:
+    """One problem of a configuration: the file, line and column or the variable; the key; what is wrong."""
 
     place: str
     key: str
-    told: str
+    message: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.place, self.key, self.told) if part)
+        return ": ".join(part for part in (self.place, self.key, self.message) if part)
 
 
 class ConfigError(UsageError):
-    """Everything that is wrong with a configuration, one line each. Never what was written there: it may be secret."""
+    """Every problem of a configuration, one line each. Values are never quoted: they may be secret."""
 
-    def __init__(self, mistakes: Sequence[Mistake]) -> None:
-        self.mistakes: Final = tuple(mistakes)
-        listed = [{"place": mistake.place, "key": mistake.key, "told": mistake.told} for mistake in self.mistakes]
-        super().__init__("\n".join(map(str, self.mistakes)), details={"mistakes": listed})
+    def __init__(self, problems: Sequence[ConfigProblem]) -> None:
+        self.problems: Final = tuple(problems)
+        listed = [{"place": problem.place, "key": problem.key, "told": problem.message} for problem in self.problems]
+        super().__init__("\n".join(map(str, self.problems)), details={"mistakes": listed})

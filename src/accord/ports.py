@@ -6,10 +6,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Protocol, runtime_checkable
 
-from accord.wire.agent_work import Permission, PermissionQuestion
+from accord.wire.agent_work import Permission, PermissionRequest
 from accord.wire.conversation import ChatMessage
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord, TurnState
+from accord.wire.session import (
+    DeletionCounts,
+    PacketRecord,
+    ReceiptRecord,
+    SessionRecord,
+    TokenRecord,
+    TurnRecord,
+    TurnState,
+)
 from accord.wire.work import AnyPiece, WorkOrder
 
 
@@ -40,7 +48,7 @@ class Backend(Protocol):
 
 
 @runtime_checkable
-class LivingBackend(Backend, Protocol):
+class ManagedBackend(Backend, Protocol):
     """A backend that is a program of its own: reached before the first turn, ended after the last."""
 
     async def discover(self) -> CapabilityManifest:
@@ -52,7 +60,7 @@ class LivingBackend(Backend, Protocol):
         ...
 
 
-class Testimony(Protocol):
+class EvidenceSource(Protocol):
     """Who says how well something is supported, and when that was said."""
 
     @property
@@ -67,7 +75,7 @@ class Testimony(Protocol):
 
 
 @runtime_checkable
-class KnownBackend(Backend, Protocol):
+class DescribedBackend(Backend, Protocol):
     """A backend that can say which model it is and whose word each entry of its manifest is; receipts repeat it.
 
     Evidence that has changed is another object: what was written down of the former is then not taken for it.
@@ -79,7 +87,7 @@ class KnownBackend(Backend, Protocol):
         ...
 
     @property
-    def evidence(self) -> Mapping[str, Testimony]:
+    def evidence(self) -> Mapping[str, EvidenceSource]:
         """Whose word each entry of the manifest is."""
         ...
 
@@ -108,30 +116,30 @@ class SystemClock:
         return time.monotonic()
 
 
-class Permits(Protocol):
+class PermissionChannel(Protocol):
     """A client that can be asked in the middle of its turn; doors that have a way back hand one in with each turn.
 
     The question is put once the client has the turn's first `after` packets, and not before. Whatever the client does
     becomes a `Permission`; nothing is raised but the cancellation of whoever waits, and then nobody is asked any more.
     """
 
-    async def __call__(self, question: PermissionQuestion, after: int) -> Permission:
+    async def __call__(self, question: PermissionRequest, after: int) -> Permission:
         """What came of asking."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class TurnStart:
     """A turn at its beginning: the turn already known by its request id, or what a new one has to know."""
 
     session: SessionRecord
-    known: TurnRecord | None = None
+    existing: TurnRecord | None = None
     history: Sequence[ChatMessage] = ()
     last_receipt_hash: str | None = None
 
 
 @dataclass(slots=True)
-class Append:
+class PacketBatch:
     """Packets that follow those that a turn has, numbered from `first_seq`, and items that they speak of."""
 
     request_id: str
@@ -141,10 +149,10 @@ class Append:
 
 
 @dataclass(slots=True)
-class Ending:
+class TurnEnd:
     """How a turn ends, and what it leaves behind. A receipt that came too late is written anew."""
 
-    last: Append
+    last: PacketBatch
     state: TurnState
     ended_at: datetime
     messages: Sequence[ChatMessage] = ()
@@ -154,7 +162,7 @@ class Ending:
 HISTORY_BYTES: Final = 1024 * 1024
 """How much of what was said before a turn is given, unless it is configured."""
 
-Progress = Callable[[Erased], None]
+Progress = Callable[[DeletionCounts], None]
 """Called with what a deletion has deleted so far."""
 
 
@@ -208,7 +216,7 @@ class SessionStore(Protocol):
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
-    ) -> Begun:
+    ) -> TurnStart:
         """Begin a turn in its session, which is kept if it is new and renewed if it is not, all or nothing.
 
         Of several callers with one request id, in whatever process, exactly one begins the turn; the others are given
@@ -256,7 +264,7 @@ class SessionStore(Protocol):
         """Whether a client of another process was reading this turn so short ago, by the storage's clock."""
         ...
 
-    async def append_packets(self, new: Append) -> None:
+    async def append_packets(self, new: PacketBatch) -> None:
         """Keep packets and items; a gap, a repetition or a turn that is over is a conflict."""
         ...
 
@@ -264,7 +272,7 @@ class SessionStore(Protocol):
         """The packets that follow `after_seq`, in order; 0 is before the first."""
         ...
 
-    async def end_turn(self, ending: Ending) -> bool:
+    async def end_turn(self, ending: TurnEnd) -> bool:
         """End a running turn, with its last packets, its messages and its receipt, all or nothing.
 
         False, and nothing is written, if the receipt does not follow the session's last one: another turn ended in
@@ -292,7 +300,7 @@ class SessionStore(Protocol):
         """The receipt of one turn."""
         ...
 
-    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> Erased:
+    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> DeletionCounts:
         """Delete everything of one owner, tokens included.
 
         As with `expire`, the sessions disappear first, each at once and whole; their data is then deleted step by step,
@@ -301,7 +309,7 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def expire(self, before: datetime, *, progress: Progress | None = None) -> Erased:
+    async def expire(self, before: datetime, *, progress: Progress | None = None) -> DeletionCounts:
         """Delete the sessions that nothing has happened in since then, whole, so that no chain is cut."""
         ...
 

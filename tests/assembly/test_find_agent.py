@@ -79,7 +79,7 @@ def test_the_only_agent_of_a_file_needs_no_name(folder: Path):
     [
         ("no_such_module:agent", "no_such_module:agent: there is no module no_such_module"),
         ("accord.agents:dmo", 'accord.agents:dmo: unknown agent "dmo"; did you mean demo? (in {agents})'),
-        ("accord.errors:FACTS", "accord.errors:FACTS: expected an accord.Agent, found mappingproxy"),
+        ("accord.errors:ERROR_FACTS", "accord.errors:ERROR_FACTS: expected an accord.Agent, found mappingproxy"),
         ("accord.errors", "accord.errors: there is no accord.Agent in {errors}"),
         (
             "./my_agent.py:agnet",

@@ -9,7 +9,7 @@ import pytest
 
 from accord.backends.scripted import EchoBackend, Pause, ScriptedBackend, ScriptedFault
 from accord.errors import BackendError
-from accord.ports import Backend, LivingBackend
+from accord.ports import Backend, ManagedBackend
 from accord.wire.conversation import Conversation
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
@@ -49,7 +49,7 @@ def within(task: Callable[[], Awaitable[Any]], *used: Backend) -> Any:
             return await asyncio.wait_for(task(), 20)
         finally:
             for backend in used:
-                if isinstance(backend, LivingBackend):
+                if isinstance(backend, ManagedBackend):
                     await backend.aclose()
 
     return asyncio.run(bounded())

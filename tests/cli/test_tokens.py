@@ -8,7 +8,7 @@ import pytest
 
 from accord.assembly.opening import run_with_store
 from accord.config import load_config
-from accord.wire.session import TokenRecord, digest_of, looks_like_token
+from accord.wire.session import TokenRecord, looks_like_token, token_digest
 from tests.cli.test_app import Done, accord
 
 
@@ -39,12 +39,12 @@ def test_the_token_stands_alone_on_standard_output_so_that_it_can_be_piped(confi
 def test_no_secret_is_in_the_store_or_in_a_list(config: Path):
     token = tokens(config, "add", "ada").stdout.strip()
     kept = b"".join(path.read_bytes() for path in config.parent.glob("accord.db*"))
-    assert digest_of(token).encode() in kept
+    assert token_digest(token).encode() in kept
     assert token.encode() not in kept
     for arguments in (["list"], ["list", "--json"]):
         told = tokens(config, *arguments).stdout
         assert token not in told
-        assert digest_of(token) not in told
+        assert token_digest(token) not in told
 
 
 def test_a_list_says_whose_tokens_there_are_and_for_how_long(config: Path):
@@ -61,7 +61,7 @@ def test_a_list_says_whose_tokens_there_are_and_for_how_long(config: Path):
 
 def test_an_expired_token_is_listed_as_such(config: Path):
     made = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
-    old = TokenRecord(token_id="old", user="ada", digest=digest_of("x"), created_at=made, expires_at=made)  # noqa: S106
+    old = TokenRecord(token_id="old", user="ada", digest=token_digest("x"), created_at=made, expires_at=made)  # noqa: S106
     run_with_store(load_config(str(config), environ={}), lambda store: store.put_token(old), create=True)
     assert listed(config)[0]["expired"] is True
     assert "expired 2026-01-31" in tokens(config, "list").stdout

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.client.failure import setback_of_answer, setback_of_connection
-from accord.core.backoff import told_seconds
-from accord.errors import FACTS, AccordError, ConnectionFailedError, ErrorCode, RefusedError
+from accord.core.backoff import parse_retry_after
+from accord.errors import ERROR_FACTS, AccordError, ConnectionFailedError, ErrorCode, RefusedError
 from accord.wire.problem import problem_body
 
 TRIED_AGAIN = {ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.UNAVAILABLE}
@@ -17,10 +17,10 @@ TRIED_AGAIN = {ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.UNAVAILABLE}
 @pytest.mark.parametrize("code", ErrorCode)
 def test_the_services_own_word_is_tried_again_only_where_the_turn_has_not_begun(code: ErrorCode):
     body = problem_body(RefusedError("Told", code, {"a": 1})).to_json().encode()
-    setback = setback_of_answer(FACTS[code].http, "3", body)
+    setback = setback_of_answer(ERROR_FACTS[code].http, "3", body)
     assert (setback.error.code, setback.error.message, setback.error.details) == (code, "Told", {"a": 1})
     assert setback.is_passing is (code in TRIED_AGAIN)
-    assert setback.told_s == 3
+    assert setback.retry_after_s == 3
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_code_that_this_client_does_not_know_is_told_by_its_status():
     ],
 )
 def test_only_whole_seconds_are_read(told: str | None, seconds: float | None):
-    assert told_seconds(told) == seconds
+    assert parse_retry_after(told) == seconds
 
 
 @given(st.integers(300, 999), st.none() | st.text(), st.binary(max_size=100))

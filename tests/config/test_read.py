@@ -323,7 +323,7 @@ def outcome(text: str) -> LoadedConfig | ConfigError:
 @given(st.text())
 def test_any_text_gives_a_configuration_or_our_error(text: str):
     found = outcome(text)
-    assert isinstance(found, LoadedConfig) or found.mistakes
+    assert isinstance(found, LoadedConfig) or found.problems
 
 
 words = st.sampled_from(
@@ -359,5 +359,5 @@ def test_any_tables_give_a_configuration_or_errors_with_their_place(tree: dict[s
     tomllib.loads(text)
     found = outcome(text)
     assert isinstance(found, LoadedConfig) or all(
-        re.match(r"a\.toml:\d+:\d+$", mistake.place) for mistake in found.mistakes
+        re.match(r"a\.toml:\d+:\d+$", mistake.place) for mistake in found.problems
     )

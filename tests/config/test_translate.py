@@ -5,7 +5,7 @@ import pytest
 from accord.assembly.parts import content_limits, emulation_settings, plan_config
 from accord.config import Config, read_config
 from accord.config.model import BackendConfig
-from accord.core.prompt.rules import Limits
+from accord.core.prompt.rules import ContentLimits
 from accord.core.work.emulation.choose import PRESET, EmulationSettings
 from accord.core.work.plan import PlanConfig
 from accord.wire.emulation import Disabled
@@ -13,14 +13,14 @@ from accord.wire.emulation import Disabled
 
 def test_the_defaults_are_those_of_core():
     assert plan_config(Config()) == PlanConfig()
-    assert content_limits(Config()) == Limits()
+    assert content_limits(Config()) == ContentLimits()
     assert emulation_settings(Config()) == EmulationSettings()
 
 
 def test_policies_limits_and_retries_are_passed_on():
     config = read_config('policy="strict"\nunknown="try"\nlimits.max_blocks=7\nemulation.max_retries=5').config
     assert (plan_config(config).policy, plan_config(config).unknown) == ("strict", "try")
-    assert content_limits(config) == Limits(max_blocks=7)
+    assert content_limits(config) == ContentLimits(max_blocks=7)
     assert emulation_settings(config).max_retries == 5
 
 

@@ -1,4 +1,4 @@
-"""How long to wait: doubling from half a second to half a minute, longer if told, shorter by dice."""
+"""How long to wait: doubling from half a second to half a minute, longer if told, shorter by jitter."""
 
 import pytest
 from hypothesis import given
@@ -12,15 +12,15 @@ def test_the_waits_double_from_half_a_second_to_half_a_minute():
 
 
 @pytest.mark.parametrize(
-    ("failures", "told_s", "waited"), [(1, 7, 7), (5, 7, 8), (1, 0, 0.5), (1, None, 0.5), (99, 100, 100)]
+    ("failures", "retry_after_s", "waited"), [(1, 7, 7), (5, 7, 8), (1, 0, 0.5), (1, None, 0.5), (99, 100, 100)]
 )
-def test_what_the_service_told_wins_when_it_is_longer(failures: int, told_s: float | None, waited: float):
-    assert delay_s(failures, told_s=told_s) == waited
+def test_what_the_service_told_wins_when_it_is_longer(failures: int, retry_after_s: float | None, waited: float):
+    assert delay_s(failures, retry_after_s=retry_after_s) == waited
 
 
-@pytest.mark.parametrize(("thrown", "told_s", "waited"), [(0.0, None, 0.0), (0.25, None, 1.0), (0.25, 3, 3)])
-def test_dice_shorten_the_wait_but_never_below_what_was_told(thrown: float, told_s: float | None, waited: float):
-    assert delay_s(4, told_s=told_s, dice=lambda: thrown) == waited
+@pytest.mark.parametrize(("thrown", "retry_after_s", "waited"), [(0.0, None, 0.0), (0.25, None, 1.0), (0.25, 3, 3)])
+def test_dice_shorten_the_wait_but_never_below_what_was_told(thrown: float, retry_after_s: float | None, waited: float):
+    assert delay_s(4, retry_after_s=retry_after_s, jitter=lambda: thrown) == waited
 
 
 @given(st.integers(1, 10**9))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.ignored_members import MAX_EXAMINED, warn_of_ignored
+from accord.core.ignored_members import MAX_EXAMINED, find_ignored_members
 from accord.core.vocabulary import closest, unknown_name
 from accord.wire.request import ServiceRequest
 
@@ -64,7 +64,7 @@ WARNED: list[tuple[dict[str, Any], list[str]]] = [
 def test_a_misplaced_or_misspelled_member_is_warned_of(body: dict[str, Any], warnings: list[str]):
     raw = json.dumps(body).encode()
     assert ServiceRequest.parse(raw)
-    assert warn_of_ignored(raw) == warnings
+    assert find_ignored_members(raw) == warnings
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,18 @@ def test_a_misplaced_or_misspelled_member_is_warned_of(body: dict[str, Any], war
     ids=["plain", "everything", "null", "older shape", "unknown", "unknown inside"],
 )
 def test_decision_2_a_member_that_resembles_nothing_is_ignored_without_a_word(body: dict[str, Any]):
-    assert warn_of_ignored(json.dumps(body).encode()) == []
+    assert find_ignored_members(json.dumps(body).encode()) == []
 
 
 def test_a_request_of_many_unknown_members_costs_little_and_warns_of_few():
     many = {f"capabilitie{number}": number for number in range(20_000)}
-    assert len(warn_of_ignored(json.dumps(request(**many)).encode())) == MAX_EXAMINED
+    assert len(find_ignored_members(json.dumps(request(**many)).encode())) == MAX_EXAMINED
 
 
 @given(st.dictionaries(st.text(max_size=80), st.integers(), max_size=20))
 def test_no_member_of_any_name_breaks_the_look(members: dict[str, int]):
     raw = json.dumps({**members, **request(context=members)}).encode()
-    assert all(len(warning) < 200 for warning in warn_of_ignored(raw))
+    assert all(len(warning) < 200 for warning in find_ignored_members(raw))
 
 
 def test_the_closest_name_is_found_in_any_letter_case_and_an_odd_one_is_not():

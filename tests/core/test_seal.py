@@ -12,7 +12,7 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.receipt import State, Verification, canonical, digest, seal, seal_members, verify
+from accord.core.receipt import ReceiptState, Verification, canonical, digest, seal, seal_members, verify
 from accord.wire.receipt import Receipt
 from tests.core.test_canonicalise import texts, values
 from tests.receipts import a_body, a_chain
@@ -109,7 +109,7 @@ def test_a_receipt_that_was_taken_out_is_missed(index: int):
     receipts = plain(5)
     del receipts[index]
     found = verify(receipts)
-    assert [(finding.index, finding.state) for finding in found.wrong] == [(index, State.MISSING)]
+    assert [(finding.index, finding.state) for finding in found.wrong] == [(index, ReceiptState.MISSING)]
 
 
 @given(st.integers(0, 4), st.integers(0, 5))
@@ -158,10 +158,10 @@ CASES: list[tuple[list[Any], list[tuple[int, str, str]]]] = [
     ([R[0] | {"version": 2}], [(0, "altered", "its content does not have the hash that it carries")]),
     ([R[0] | {"extra": "\ud800"}], [(0, "altered", "its content does not have the hash that it carries")]),
     ([R[0], R[0]], [(1, "out of order", "it is a second copy of receipt 1")]),
-    (R[1:], [(0, "missing", f"the receipt before it, {SHORT[0]}, is not here: taken out, or rewritten")]),
+    (R[1:], [(0, "missing", f"the receipt before it, {SHORT[0]}, is missing: removed or rewritten")]),
     (
         [rewritten(R[0]), *R[1:]],
-        [(1, "missing", f"the receipt before it, {SHORT[0]}, is not here: taken out, or rewritten")],
+        [(1, "missing", f"the receipt before it, {SHORT[0]}, is missing: removed or rewritten")],
     ),
     ([R[0], FRESH], [(1, "broken link", f"it begins a chain, and follows {SHORT[0]} of the same session")]),
     ([R[0], R[1], FORK], [(2, "broken link", f"it follows {SHORT[0]}, as receipt 2 does already")]),
@@ -204,9 +204,9 @@ def test_a_signature_covers_the_hash_and_is_not_covered_by_it():
     assert Receipt.parse(sealed.json).hashed() == members
     receipt = json.loads(sealed.json)
     assert verify([receipt]).ok
-    assert verify([receipt], is_signed=lambda data, signature: (data, signature) == (signed[0], "S")).ok
-    assert states(verify([receipt], is_signed=lambda _, __: False)) == ["forged"]
-    assert states(verify([{**receipt, "signature": None}], is_signed=lambda _, __: True)) == ["unsigned"]
+    assert verify([receipt], verify_signature=lambda data, signature: (data, signature) == (signed[0], "S")).ok
+    assert states(verify([receipt], verify_signature=lambda _, __: False)) == ["forged"]
+    assert states(verify([{**receipt, "signature": None}], verify_signature=lambda _, __: True)) == ["unsigned"]
 
 
 def test_sessions_are_chains_of_their_own():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.sizes import AnswerSize, SizeLimits, TurnSize, divided
+from accord.core.sizes import AnswerSize, SizeLimits, TurnSize, split_deltas
 from accord.errors import AgentError, BackendError
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
 from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
@@ -14,14 +14,14 @@ TEXTS = st.text(st.sampled_from(["a", "é", "🏗", "\n", '"', "\x00", "\\"]), m
 
 @given(TEXTS, st.integers(min_value=40, max_value=400))
 def test_divided_text_is_the_same_text_and_every_part_fits(text: str, limit: int):
-    parts = divided([DeltaPacket(p=text)], limit)
+    parts = split_deltas([DeltaPacket(p=text)], limit)
     assert "".join(part.p for part in parts) == text
     assert all(len(part.to_json().encode()) <= limit for part in parts)
 
 
 def test_what_is_not_too_large_stays_as_it_is():
     packets: list[StreamPacket] = [DeltaPacket(p="x" * 100), EventPacket(p={"type": "x", "data": "y" * 900})]
-    assert divided(packets, 700) is packets
+    assert split_deltas(packets, 700) is packets
 
 
 def test_an_event_that_is_too_large_is_refused_by_its_size_in_bytes():
@@ -51,7 +51,7 @@ def test_a_turn_is_too_large_with_the_packet_that_exceeds_its_limit():
         (TextPiece(text="é"), 2),
         (ThinkingPiece(text="abc"), 3),
         (ToolCallPiece(id="1", name="t", input={"a": 1}), 7),
-        (WorkPiece(shown={"a": 1}), 7),
+        (WorkPiece(event={"a": 1}), 7),
         (EndPiece(), 0),
         (EndPiece(logprobs=[{"a": 1}]), 9),
     ],

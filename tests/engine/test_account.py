@@ -15,7 +15,7 @@ from accord.engine.engine import Engine
 from accord.engine.receipt import receipt_content, record_request
 from accord.ports import SystemClock
 from accord.wire.manifest import SupportLevel
-from accord.wire.receipt import Receipt, Said
+from accord.wire.receipt import EvidenceRecord, Receipt
 from accord.wire.work import EndPiece
 from tests.engine.playing import asking, engine, played, relay
 
@@ -50,7 +50,7 @@ def backend(**more: Any) -> Model:
 def test_a_receipt_names_the_model_and_whose_word_its_manifest_is():
     party = receipt_of(engine(relay, backend())).work[0].backend
     assert party is not None
-    assert (party.model, party.evidence) == ("m-1", {"streaming": Said(source="a test", date="2026-01-02")})
+    assert (party.model, party.evidence) == ("m-1", {"streaming": EvidenceRecord(source="a test", date="2026-01-02")})
 
 
 def test_evidence_that_changed_is_not_taken_for_what_it_was():
@@ -60,7 +60,7 @@ def test_evidence_that_changed_is_not_taken_for_what_it_was():
     known.evidence = {"streaming": Evidence(SupportLevel.NATIVE, "another")}
     party = receipt_of(made).work[0].backend
     assert party is not None
-    assert party.evidence == {"streaming": Said(source="another")}
+    assert party.evidence == {"streaming": EvidenceRecord(source="another")}
 
 
 def test_a_backend_that_knows_nothing_of_that_says_nothing_of_it():

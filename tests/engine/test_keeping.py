@@ -8,7 +8,7 @@ from accord.backends.scripted import Pause
 from accord.core.receipt import canonical_object, seal
 from accord.engine.live import NOT_KEPT
 from accord.errors import AccordError, StoreError
-from accord.ports import Append
+from accord.ports import PacketBatch
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.receipt import Receipt, ReceiptBody
@@ -23,7 +23,7 @@ class FailsOnce(MemoryStore):
         super().__init__()
         self.failures = 1
 
-    async def append_packets(self, new: Append) -> None:
+    async def append_packets(self, new: PacketBatch) -> None:
         if self.failures:
             self.failures -= 1
             raise StoreError("the disk of nobody's concern")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from accord.agent import Agent, Turn, Yielded
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.engine.live import AHEAD, AHEAD_BYTES, RECENT_BYTES
-from accord.ports import Append
+from accord.ports import PacketBatch
 from accord.stores.memory import MemoryStore
 from accord.wire.session import PacketRecord
 from tests.engine.playing import read_turn, stream
@@ -24,7 +24,7 @@ class MeasuringStore(MemoryStore):
         self.written_bytes: list[int] = []
         self.read_pages = 0
 
-    async def append_packets(self, new: Append) -> None:
+    async def append_packets(self, new: PacketBatch) -> None:
         self.written_bytes.append(sum(map(len, new.packets)))
         await asyncio.sleep(0)
         await super().append_packets(new)

@@ -15,9 +15,9 @@ from accord.core.receipt import seal_members, verify
 from accord.engine import Dispatcher, Engine, RunningTurn, Sessions, TimeLimits
 from accord.engine.receipt import receipt_content, record_request
 from accord.errors import TimedOutError, TurnCancelledError
-from accord.ports import Permits, SystemClock
+from accord.ports import PermissionChannel, SystemClock
 from accord.stores.memory import MemoryStore
-from accord.wire.agent_work import Permission, PermissionQuestion
+from accord.wire.agent_work import Permission, PermissionRequest
 from accord.wire.packet import ClosePacket, StreamPacket
 from accord.wire.receipt import Receipt
 from tests.engine.playing import STREAMS, asking, collected, engine, read_turn, said, within
@@ -38,7 +38,7 @@ class User:
         if not thinks:
             self.may_answer.set()
 
-    async def __call__(self, question: PermissionQuestion, after: int) -> Permission:
+    async def __call__(self, question: PermissionRequest, after: int) -> Permission:
         self.asked.append((question.title, after))
         self.is_asked.set()
         try:
@@ -66,7 +66,7 @@ def receipt_of(made: Engine, running: RunningTurn) -> Receipt:
     return receipt
 
 
-def run(made: Engine, permits: Permits | None) -> tuple[RunningTurn, list[StreamPacket]]:
+def run(made: Engine, permits: PermissionChannel | None) -> tuple[RunningTurn, list[StreamPacket]]:
     running = made.begin(asking(), permits=permits)
     return running, within(lambda: collected(running))
 

@@ -18,7 +18,7 @@ from accord.engine.live import AHEAD
 from accord.engine.receipt import record_request
 from accord.engine.sessions import INTERRUPTED, SessionRules
 from accord.errors import InvalidMessageError, RefusedError
-from accord.ports import Append, Ending, SessionStore
+from accord.ports import PacketBatch, SessionStore, TurnEnd
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
 from accord.wire.request import Identity, ServiceRequest, SessionContext
@@ -375,7 +375,7 @@ def test_a_turn_of_another_process_is_read_along_to_its_end(store: SessionStore)
         packets = read_turn(turn)
         assert (await anext(packets)).seq == 1
         await store.end_turn(
-            Ending(Append(left.request_id, 2, [ClosePacket().to_json()]), TurnState.DONE, left.created_at)
+            TurnEnd(PacketBatch(left.request_id, 2, [ClosePacket().to_json()]), TurnState.DONE, left.created_at)
         )
         assert [kept.seq async for kept in packets] == [2]
 
@@ -395,5 +395,5 @@ async def leave(store: SessionStore, *, number: int = 1, runner: str = "other") 
         created_at=when,
     )
     await store.begin_turn(session, left, history=0)
-    await store.append_packets(Append(left.request_id, 1, [DeltaPacket(p="so far").to_json()]))
+    await store.append_packets(PacketBatch(left.request_id, 1, [DeltaPacket(p="so far").to_json()]))
     return left

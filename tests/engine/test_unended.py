@@ -12,7 +12,7 @@ from accord.backends.scripted import Pause
 from accord.core.receipt import verify
 from accord.engine import Sessions, StoredTurn
 from accord.errors import StoreError
-from accord.ports import Append, Begun, Ending
+from accord.ports import PacketBatch, TurnEnd, TurnStart
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import StreamPacket
 from accord.wire.session import SessionRecord, TurnRecord, TurnState
@@ -28,17 +28,17 @@ class Away(MemoryStore):
         self.is_away = False
         self.loses: set[str] = set()
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> Begun:
+    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> TurnStart:
         begun = await super().begin_turn(session, turn, **limits)
         self._lose("begin")
         return begun
 
-    async def append_packets(self, new: Append) -> None:
+    async def append_packets(self, new: PacketBatch) -> None:
         self._refuse()
         await super().append_packets(new)
         self._lose("append")
 
-    async def end_turn(self, ending: Ending) -> bool:
+    async def end_turn(self, ending: TurnEnd) -> bool:
         self._refuse()
         ended = await super().end_turn(ending)
         self._lose("end")

@@ -16,7 +16,7 @@ import aiohttp
 import pytest
 
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, digest_of
+from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, token_digest
 from tests.hostile import served_agent
 from tests.hostile.attacks import ATTACKS, USER
 from tests.servers.process import ServedProcess, accord_serve
@@ -76,7 +76,9 @@ def table() -> Iterator[list[Figures]]:
 
 async def make_token(store: SqliteStore, user: str) -> str:
     token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-    await store.put_token(TokenRecord(token_id=user, user=user, digest=digest_of(token), created_at=datetime.now(UTC)))
+    await store.put_token(
+        TokenRecord(token_id=user, user=user, digest=token_digest(token), created_at=datetime.now(UTC))
+    )
     return token
 
 

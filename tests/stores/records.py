@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from accord.ports import Append, Begun, Ending, SessionStore
+from accord.ports import PacketBatch, SessionStore, TurnEnd, TurnStart
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
 
@@ -29,9 +29,11 @@ def a_turn(
     return TurnRecord(request_id=request_id, session_id=session_id, owner=owner, **{**usual, **fields})
 
 
-def ending(last: str | Append = "r1", state: TurnState = TurnState.DONE, seconds: float = 2, **left: Any) -> Ending:
+def ending(
+    last: str | PacketBatch = "r1", state: TurnState = TurnState.DONE, seconds: float = 2, **left: Any
+) -> TurnEnd:
     """The end of a turn, given by its name if it has no more packets."""
-    return Ending(Append(last, 1, []) if isinstance(last, str) else last, state, at(seconds), **left)
+    return TurnEnd(PacketBatch(last, 1, []) if isinstance(last, str) else last, state, at(seconds), **left)
 
 
 def a_receipt(request_id: str, previous: str | None, session_id: str = "s1") -> ReceiptRecord:
@@ -47,10 +49,10 @@ def said(*texts: str) -> list[ChatMessage]:
 async def begun(store: SessionStore, request_id: str = "r1", session_id: str = "s1", *, owner: str = "ada") -> None:
     """A session with a turn that runs."""
     session = a_session(session_id, owner=owner)
-    assert (await store.begin_turn(session, a_turn(request_id, session_id, owner=owner), history=0)).known is None
+    assert (await store.begin_turn(session, a_turn(request_id, session_id, owner=owner), history=0)).existing is None
 
 
-async def put(store: SessionStore, session: SessionRecord, request_id: str | None = None) -> Begun:
+async def put(store: SessionStore, session: SessionRecord, request_id: str | None = None) -> TurnStart:
     """Have a session kept, by a turn in it that begins when the session was last used."""
     its = a_turn(request_id or f"of {session.session_id}", session.session_id, owner=session.owner)
     return await store.begin_turn(session, replace(its, created_at=session.updated_at), history=99)

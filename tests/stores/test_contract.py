@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import Append, Begun, SessionStore
+from accord.ports import PacketBatch, SessionStore, TurnStart
 from accord.stores.memory import MemoryStore
 from accord.wire.request import ClientCapabilities
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord
@@ -74,7 +74,7 @@ async def test_a_session_keeps_what_was_declared_when_a_turn_declares_nothing(st
 async def test_many_may_begin_in_the_same_new_session_at_once(store: SessionStore):
     for number in range(10):
         begun = await asyncio.gather(*(put(store, a_session(f"s{number}"), f"r{number}-{one}") for one in range(8)))
-        assert {told.known for told in begun} == {None}
+        assert {told.existing for told in begun} == {None}
     assert len(await store.sessions("ada", limit=99)) == 10
 
 
@@ -110,9 +110,9 @@ async def test_sessions_are_listed_by_owner_newest_first_page_by_page(store: Ses
 
 async def test_a_new_turn_is_the_callers_to_run_and_a_known_one_is_shown(store: SessionStore):
     session = a_session(updated_at=at(1))
-    assert await store.begin_turn(session, a_turn(), history=9) == Begun(session, None, [], None)
+    assert await store.begin_turn(session, a_turn(), history=9) == TurnStart(session, None, [], None)
     again = a_turn(request_digest="another body", runner="p2", created_at=at(5))
-    assert await store.begin_turn(session, again, history=9) == Begun(session, a_turn())
+    assert await store.begin_turn(session, again, history=9) == TurnStart(session, a_turn())
     assert await store.turn("r1") == a_turn()
 
 
@@ -143,16 +143,16 @@ KEPT = a_session(capabilities=ClientCapabilities(prefers_markdown=False), negoti
 async def test_a_known_request_writes_nothing_whatever_comes_with_it(store: SessionStore, session: SessionRecord):
     await put(store, KEPT, "r1")
     told = await put(store, session, "r1")
-    assert told.known is not None
-    assert (told.session, told.known.owner, told.known.session_id) == (KEPT, "ada", "s1")
+    assert told.existing is not None
+    assert (told.session, told.existing.owner, told.existing.session_id) == (KEPT, "ada", "s1")
     assert await store.session("s1") == KEPT
     assert session.session_id == "s1" or await store.session(session.session_id) is None
 
 
 async def test_of_many_callers_exactly_one_may_run_a_turn(store: SessionStore):
     told = await asyncio.gather(*(store.begin_turn(a_session(), a_turn(), history=0) for _ in range(20)))
-    assert [begun.known for begun in told].count(None) == 1
-    assert [begun.known for begun in told if begun.known] == [a_turn()] * 19
+    assert [begun.existing for begun in told].count(None) == 1
+    assert [begun.existing for begun in told if begun.existing] == [a_turn()] * 19
 
 
 async def test_of_several_stores_over_the_same_data_exactly_one_may_run_a_turn(new_store: Callable[[], SessionStore]):
@@ -165,7 +165,7 @@ async def test_of_several_stores_over_the_same_data_exactly_one_may_run_a_turn(n
         told = await asyncio.gather(
             *(store.begin_turn(session, turn, history=0) for store, session in zip(stores, sessions, strict=True))
         )
-        (winner,) = [begun.session for begun in told if begun.known is None]
+        (winner,) = [begun.session for begun in told if begun.existing is None]
         assert winner.agent in {session.agent for session in sessions}
         assert await stores[0].session("s1") == winner  # those that came too late renewed nothing
     for store in stores:
@@ -184,9 +184,9 @@ async def test_a_turn_renews_its_session_when_it_begins_and_when_it_ends(store: 
 
 async def test_packets_come_back_in_order_from_where_one_left_off(store: SessionStore):
     await begun(store)
-    await store.append_packets(Append("r1", 1, ["a", AWKWARD]))
-    await store.append_packets(Append("r1", 3, ["c"]))
-    await store.append_packets(Append("r1", 4, []))
+    await store.append_packets(PacketBatch("r1", 1, ["a", AWKWARD]))
+    await store.append_packets(PacketBatch("r1", 3, ["c"]))
+    await store.append_packets(PacketBatch("r1", 4, []))
     every = numbered(1, "a", AWKWARD, "c")
     assert await store.packets("r1", after_seq=0, limit=10) == every
     assert await store.packets("r1", after_seq=1, limit=10) == every[1:]
@@ -198,9 +198,9 @@ async def test_packets_come_back_in_order_from_where_one_left_off(store: Session
 @pytest.mark.parametrize("first_seq", [-1, 0, 1, 2, 4], ids=lambda seq: f"seq{seq}")
 async def test_a_gap_or_a_repetition_is_a_conflict_and_leaves_nothing(store: SessionStore, first_seq: int):
     await begun(store)
-    await store.append_packets(Append("r1", 1, ["a", "b"]))
+    await store.append_packets(PacketBatch("r1", 1, ["a", "b"]))
     with pytest.raises(StoreConflictError, match="do not follow"):
-        await store.append_packets(Append("r1", first_seq, ["x", "y", "z"]))
+        await store.append_packets(PacketBatch("r1", first_seq, ["x", "y", "z"]))
     assert await store.packets("r1", after_seq=0, limit=10) == numbered(1, "a", "b")
 
 
@@ -210,7 +210,7 @@ async def test_a_turn_that_is_over_or_unknown_takes_no_packets_and_no_items(stor
     for request_id in ("r1", "r2"):
         for packets in ([], ["late"]):
             with pytest.raises(StoreConflictError, match="running turn"):
-                await store.append_packets(Append(request_id, 1, packets, {"i1": "late"}))
+                await store.append_packets(PacketBatch(request_id, 1, packets, {"i1": "late"}))
         assert await store.item(request_id, "i1") is None
     assert await store.packets("r1", after_seq=0, limit=10) == []
 
@@ -218,11 +218,11 @@ async def test_a_turn_that_is_over_or_unknown_takes_no_packets_and_no_items(stor
 async def test_items_are_kept_with_the_packets_that_speak_of_them(store: SessionStore):
     await begun(store, "r1")
     await begun(store, "r2")
-    await store.append_packets(Append("r1", 1, ["a"], {"i1": "one", "i2": AWKWARD}))
-    await store.append_packets(Append("r1", 2, [], {"i1": "one again"}))
+    await store.append_packets(PacketBatch("r1", 1, ["a"], {"i1": "one", "i2": AWKWARD}))
+    await store.append_packets(PacketBatch("r1", 2, [], {"i1": "one again"}))
     with pytest.raises(StoreConflictError):
-        await store.append_packets(Append("r1", 1, ["a"], {"i3": "of a repetition"}))
-    await store.end_turn(ending(Append("r1", 2, ["b"], {"i4": "of the end"})))
+        await store.append_packets(PacketBatch("r1", 1, ["a"], {"i3": "of a repetition"}))
+    await store.end_turn(ending(PacketBatch("r1", 2, ["b"], {"i4": "of the end"})))
     found = [await store.item("r1", item_id) for item_id in ("i1", "i2", "i3", "i4")]
     assert found == ["one again", AWKWARD, None, "of the end"]
     assert await store.item("r2", "i1") is None
@@ -231,8 +231,8 @@ async def test_items_are_kept_with_the_packets_that_speak_of_them(store: Session
 async def test_a_conflict_costs_nobody_else_anything(store: SessionStore):
     for number in range(8):
         await begun(store, f"r{number}")
-    wrong = [store.append_packets(Append(f"r{number}", 5, ["gap"])) for number in range(0, 8, 2)]
-    right = [store.append_packets(Append(f"r{number}", 1, ["a"])) for number in range(8)]
+    wrong = [store.append_packets(PacketBatch(f"r{number}", 5, ["gap"])) for number in range(0, 8, 2)]
+    right = [store.append_packets(PacketBatch(f"r{number}", 1, ["a"])) for number in range(8)]
     outcomes = await asyncio.gather(*wrong, *right, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [StoreConflictError] * 4 + [type(None)] * 8
     for number in range(8):
@@ -242,7 +242,7 @@ async def test_a_conflict_costs_nobody_else_anything(store: SessionStore):
 async def test_many_streams_at_once_stay_apart(store: SessionStore):
     async def stream(name: str) -> None:
         for seq in range(1, 11):
-            await store.append_packets(Append(name, seq, [f"{name}:{seq}"]))
+            await store.append_packets(PacketBatch(name, seq, [f"{name}:{seq}"]))
 
     names = [f"r{number}" for number in range(12)]
     for name in names:
@@ -282,11 +282,11 @@ async def test_a_time_without_its_zone_is_never_kept(store: SessionStore):
 
 async def test_a_cancelled_call_is_finished_before_its_caller_is_told(store: SessionStore):
     await begun(store)
-    task = asyncio.create_task(store.append_packets(Append("r1", 1, ["a", "b"])))
+    task = asyncio.create_task(store.append_packets(PacketBatch("r1", 1, ["a", "b"])))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert await store.packets("r1", after_seq=0, limit=10) == numbered(1, "a", "b")
-    await store.append_packets(Append("r1", 3, ["next"]))
+    await store.append_packets(PacketBatch("r1", 3, ["next"]))

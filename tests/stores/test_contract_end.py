@@ -6,10 +6,10 @@ from collections.abc import Callable
 import pytest
 
 from accord.errors import ErrorCode, RefusedError, StoreConflictError
-from accord.ports import Append, Begun, SessionStore, Store
+from accord.ports import PacketBatch, SessionStore, Store, TurnStart
 from accord.stores import erase
 from accord.stores.sql import SqlStore
-from accord.wire.session import Erased, PacketRecord, ReceiptRecord, TurnState
+from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, TurnState
 from tests.stores.records import a_receipt, a_session, a_turn, at, begun, ending, put, said
 
 
@@ -20,8 +20,8 @@ def numbered(first: int, *bodies: str) -> list[PacketRecord]:
 @pytest.mark.parametrize("state", [TurnState.DONE, TurnState.FAILED, TurnState.CANCELLED])
 async def test_a_turn_ends_once_with_its_last_packets_messages_and_receipt(store: SessionStore, state: TurnState):
     await begun(store)
-    await store.append_packets(Append("r1", 1, ["a"]))
-    receipt, last = a_receipt("r1", None), Append("r1", 2, ["b", "c"])
+    await store.append_packets(PacketBatch("r1", 1, ["a"]))
+    receipt, last = a_receipt("r1", None), PacketBatch("r1", 2, ["b", "c"])
     assert await store.end_turn(ending(last, state, 3, messages=said("hi", "ho"), receipt=receipt))
     assert await store.turn("r1") == a_turn(state=state, ended_at=at(3), last_seq=3)
     assert await store.packets("r1", after_seq=0, limit=10) == numbered(1, "a", "b", "c")
@@ -47,7 +47,7 @@ async def test_the_history_is_the_last_messages_oldest_first(store: SessionStore
 
 
 # What an end that fails would have left, all of it at once.
-LEFT = Append("r2", 2, ["lost?"], {"i1": "lost?"})
+LEFT = PacketBatch("r2", 2, ["lost?"], {"i1": "lost?"})
 
 
 async def nothing_was_left(store: SessionStore) -> None:
@@ -62,8 +62,8 @@ async def nothing_was_left(store: SessionStore) -> None:
 @pytest.mark.parametrize("first_seq", [0, 1, 3], ids=lambda seq: f"seq{seq}")
 async def test_an_end_whose_packets_do_not_follow_writes_nothing(store: SessionStore, first_seq: int):
     await begun(store, "r2")
-    await store.append_packets(Append("r2", 1, ["a"]))
-    wrong = Append("r2", first_seq, LEFT.packets, LEFT.items)
+    await store.append_packets(PacketBatch("r2", 1, ["a"]))
+    wrong = PacketBatch("r2", first_seq, LEFT.packets, LEFT.items)
     with pytest.raises(StoreConflictError, match="do not follow"):
         await store.end_turn(ending(wrong, messages=said("lost?"), receipt=a_receipt("r2", None)))
     await nothing_was_left(store)
@@ -72,7 +72,7 @@ async def test_an_end_whose_packets_do_not_follow_writes_nothing(store: SessionS
 async def test_an_end_whose_receipt_does_not_follow_the_last_one_is_told_and_writes_nothing(store: SessionStore):
     await begun(store, "r1")
     await begun(store, "r2")
-    await store.append_packets(Append("r2", 1, ["a"]))
+    await store.append_packets(PacketBatch("r2", 1, ["a"]))
     first = a_receipt("r1", None)
     assert await store.end_turn(ending("r1", seconds=0, receipt=first))
     assert not await store.end_turn(ending(LEFT, messages=said("lost?"), receipt=a_receipt("r2", None)))
@@ -85,7 +85,7 @@ async def test_an_end_whose_receipt_does_not_follow_the_last_one_is_told_and_wri
 @pytest.mark.parametrize("receipt", [a_receipt("r1", None), a_receipt("r2", None, "s2")], ids=["turn", "session"])
 async def test_a_turn_cannot_end_with_the_receipt_of_another(store: SessionStore, receipt: ReceiptRecord):
     await begun(store, "r2")
-    await store.append_packets(Append("r2", 1, ["a"]))
+    await store.append_packets(PacketBatch("r2", 1, ["a"]))
     with pytest.raises(StoreConflictError, match="not of this turn"):
         await store.end_turn(ending(LEFT, messages=said("lost?"), receipt=receipt))
     await nothing_was_left(store)
@@ -113,11 +113,11 @@ async def test_turns_that_end_at_once_make_one_chain(store: SessionStore):
 async def test_deleting_a_user_deletes_everything_of_theirs_and_nothing_else(store: SessionStore):
     for owner, session_id, request_id in [("ada", "s1", "r1"), ("ada", "s2", "r2"), ("eve", "s3", "r3")]:
         await begun(store, request_id, session_id, owner=owner)
-        await store.append_packets(Append(request_id, 1, ["a", "b", "c"], {"i1": "an item"}))
+        await store.append_packets(PacketBatch(request_id, 1, ["a", "b", "c"], {"i1": "an item"}))
         receipt = a_receipt(request_id, None, session_id)
         await store.end_turn(ending(request_id, messages=said("x", "y"), receipt=receipt))
-    assert await store.delete_user("ada") == Erased(sessions=2, turns=2, packets=6, messages=4, receipts=2)
-    assert await store.delete_user("ada") == Erased()
+    assert await store.delete_user("ada") == DeletionCounts(sessions=2, turns=2, packets=6, messages=4, receipts=2)
+    assert await store.delete_user("ada") == DeletionCounts()
     assert await store.sessions("ada", limit=10) == []
     for session_id, request_id in [("s1", "r1"), ("s2", "r2")]:
         assert await store.session(session_id) is None
@@ -134,7 +134,7 @@ async def test_a_deleted_users_running_turn_cannot_bring_anything_back(store: Se
     await begun(store)
     await store.delete_user("ada")
     with pytest.raises(StoreConflictError):
-        await store.append_packets(Append("r1", 1, ["late"]))
+        await store.append_packets(PacketBatch("r1", 1, ["late"]))
     with pytest.raises(StoreConflictError):
         await store.end_turn(ending(messages=said("late")))
     assert await store.packets("r1", after_seq=0, limit=10) == []
@@ -144,7 +144,7 @@ async def test_only_sessions_that_nothing_has_happened_in_expire(store: SessionS
     for number in range(3):
         await put(store, a_session(f"s{number}", seconds=number))
     await put(store, a_session("s0", updated_at=at(10)), "r1")
-    assert await store.expire(at(2)) == Erased(sessions=1, turns=1)
+    assert await store.expire(at(2)) == DeletionCounts(sessions=1, turns=1)
     assert [session.session_id for session in await store.sessions("ada", limit=10)] == ["s2", "s0"]
 
 
@@ -154,12 +154,14 @@ async def test_deleting_in_several_steps_is_complete(store: SessionStore, monkey
     for number in range(9):
         await put(store, a_session(f"s{number}"), f"r{number}")
         packets = ["x"] * 3 if number else ["x"] * 23
-        await store.end_turn(ending(Append(f"r{number}", 1, packets, {"i1": "i", "i2": "i"}), messages=said("a", "b")))
-    seen: list[Erased] = []
-    whole = Erased(sessions=9, turns=9, packets=47, messages=18)
+        await store.end_turn(
+            ending(PacketBatch(f"r{number}", 1, packets, {"i1": "i", "i2": "i"}), messages=said("a", "b"))
+        )
+    seen: list[DeletionCounts] = []
+    whole = DeletionCounts(sessions=9, turns=9, packets=47, messages=18)
     assert await store.expire(at(3), progress=seen.append) == whole
     assert seen[-1:] in ([], [whole])  # a store of one step has nothing to say in between
-    assert await store.expire(at(3)) == Erased()
+    assert await store.expire(at(3)) == DeletionCounts()
 
 
 async def test_a_session_that_is_being_deleted_is_gone_at_once_and_its_id_free_when_it_is_done(
@@ -170,7 +172,7 @@ async def test_a_session_that_is_being_deleted_is_gone_at_once_and_its_id_free_w
     for request_id, chain in [("r1", None), ("r2", a_receipt("r1", None).hash)]:
         await begun(store, request_id)
         receipt = a_receipt(request_id, chain)
-        await store.end_turn(ending(Append(request_id, 1, ["a"]), messages=said("x"), receipt=receipt))
+        await store.end_turn(ending(PacketBatch(request_id, 1, ["a"]), messages=said("x"), receipt=receipt))
     await begun(store, "r3")  # still runs
     await store.write(erase.hide_user, "ada")  # and here the process that deletes is killed
     other = new_store()
@@ -185,13 +187,13 @@ async def test_a_session_that_is_being_deleted_is_gone_at_once_and_its_id_free_w
         )
         assert await other.history("s1", limit=9) == []
         with pytest.raises(StoreConflictError):
-            await other.append_packets(Append("r3", 1, ["late"]))
+            await other.append_packets(PacketBatch("r3", 1, ["late"]))
         for request_id, session_id in [("r4", "s1"), ("r1", "s1"), ("r1", "s2")]:
             with pytest.raises(RefusedError, match="being deleted") as caught:
                 await begun(other, request_id, session_id)
             assert (caught.value.code, caught.value.details["retry_after"]) == (ErrorCode.UNAVAILABLE, 1)
         # Whatever is deleted next finishes it.
-        assert await other.expire(at(-99)) == Erased(sessions=1, turns=3, packets=2, messages=2, receipts=2)
+        assert await other.expire(at(-99)) == DeletionCounts(sessions=1, turns=3, packets=2, messages=2, receipts=2)
         await begun(other, "r1")
     finally:
         await other.close()
@@ -216,20 +218,20 @@ async def test_the_newest_messages_that_fit_are_given_and_each_is_whole(store: S
 
 
 async def test_a_user_whose_quota_is_used_up_begins_no_turn_until_something_is_deleted(store: SessionStore):
-    async def begin(request_id: str, owner: str, quota: int) -> Begun:
+    async def begin(request_id: str, owner: str, quota: int) -> TurnStart:
         session, turn = a_session(f"of {owner}", owner=owner), a_turn(request_id, f"of {owner}", owner=owner)
         return await store.begin_turn(session, turn, history=0, quota_bytes=quota)
 
     await begin("r1", "ada", 1)
-    await store.append_packets(Append("r1", 1, ["é" * 50], {"i1": "x" * 20}))
+    await store.append_packets(PacketBatch("r1", 1, ["é" * 50], {"i1": "x" * 20}))
     receipt = a_receipt("r1", None, "of ada")
-    await store.end_turn(ending(Append("r1", 2, ["y" * 30]), messages=said("hi"), receipt=receipt))
+    await store.end_turn(ending(PacketBatch("r1", 2, ["y" * 30]), messages=said("hi"), receipt=receipt))
     stored = 100 + 20 + 30 + len(said("hi")[0].to_json()) + len(receipt.body)
     with pytest.raises(RefusedError, match=f"{stored} of {stored} bytes") as caught:
         await begin("r2", "ada", stored)
     assert caught.value.code is ErrorCode.QUOTA_EXCEEDED
     assert await store.turn("r2") is None
-    assert (await begin("r1", "ada", 1)).known is not None  # what is known can be read
+    assert (await begin("r1", "ada", 1)).existing is not None  # what is known can be read
     await begin("r2", "ada", stored + 1)
     await begin("r3", "eve", 1)
     await store.delete_user("ada")

@@ -7,12 +7,12 @@ import pytest
 
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import Store
-from accord.wire.session import Erased, TokenRecord, digest_of
+from accord.wire.session import DeletionCounts, TokenRecord, token_digest
 from tests.stores.records import at, begun
 
 
 def a_token(name: str = "t1", *, user: str = "ada", seconds: float = 0, **fields: Any) -> TokenRecord:
-    usual: dict[str, Any] = {"digest": digest_of(name), "created_at": at(seconds)}
+    usual: dict[str, Any] = {"digest": token_digest(name), "created_at": at(seconds)}
     return TokenRecord(token_id=name, user=user, **{**usual, **fields})
 
 
@@ -24,8 +24,8 @@ async def test_a_token_is_found_by_its_hash_as_it_was_put(store: Store):
 
 async def test_an_unknown_hash_finds_nothing(store: Store):
     await store.put_token(a_token())
-    assert await store.token_by_digest(digest_of("another")) is None
-    assert await store.token_by_digest(digest_of("t1").upper()) is None
+    assert await store.token_by_digest(token_digest("another")) is None
+    assert await store.token_by_digest(token_digest("t1").upper()) is None
 
 
 async def test_tokens_are_listed_oldest_first_the_expired_too(store: Store):
@@ -40,7 +40,7 @@ async def test_a_revoked_token_is_gone_and_the_others_are_not(store: Store):
         await store.put_token(a_token(token_id))
     assert await store.revoke_token("t1")
     assert not await store.revoke_token("t1")
-    assert await store.token_by_digest(digest_of("t1")) is None
+    assert await store.token_by_digest(token_digest("t1")) is None
     assert await store.tokens() == [a_token("t2")]
 
 
@@ -67,7 +67,7 @@ async def test_deleting_the_only_user_with_a_token_does_not_open_a_store(store: 
     assert await store.requires_tokens()
 
 
-@pytest.mark.parametrize("second", [a_token(digest=digest_of("x")), a_token("t2", digest=digest_of("t1"))])
+@pytest.mark.parametrize("second", [a_token(digest=token_digest("x")), a_token("t2", digest=token_digest("t1"))])
 async def test_neither_id_nor_hash_can_be_given_twice(store: Store, second: TokenRecord):
     await store.put_token(a_token())
     with pytest.raises(StoreConflictError, match="There is already a token of this id or hash"):
@@ -79,13 +79,13 @@ async def test_deleting_a_user_revokes_their_tokens_and_nobody_elses(store: Stor
     await begun(store)
     for token_id, user in [("t1", "ada"), ("t2", "ada"), ("t3", "eve")]:
         await store.put_token(a_token(token_id, user=user))
-    assert await store.delete_user("ada") == Erased(sessions=1, turns=1, tokens=2)
+    assert await store.delete_user("ada") == DeletionCounts(sessions=1, turns=1, tokens=2)
     assert await store.tokens() == [a_token("t3", user="eve")]
 
 
 async def test_old_tokens_do_not_expire_with_old_sessions(store: Store):
     await store.put_token(a_token())
-    assert await store.expire(at(1000)) == Erased()
+    assert await store.expire(at(1000)) == DeletionCounts()
     assert await store.tokens() == [a_token()]
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from accord.errors import StoreConflictError
-from accord.ports import Append, Begun
+from accord.ports import PacketBatch, TurnStart
 from accord.stores.sqlite import SqliteStore
 from tests.stores.records import a_session, a_turn, begun, ending
 
@@ -26,7 +26,7 @@ async def test_two_hundred_appends_at_once_need_few_commits(tmp_path: Path):
         names = [f"r{number}" for number in range(200)]
         await asyncio.gather(*(store.begin_turn(a_session(), a_turn(name), history=0) for name in names))
         before = store.commits
-        await asyncio.gather(*(store.append_packets(Append(name, 1, ["a"])) for name in names))
+        await asyncio.gather(*(store.append_packets(PacketBatch(name, 1, ["a"])) for name in names))
         assert store.commits - before <= 10
         for name in names:
             assert len(await store.packets(name, after_seq=0, limit=9)) == 1
@@ -36,7 +36,7 @@ async def test_one_stream_that_does_not_wait_shares_commits_with_itself_and_keep
     async with opened(tmp_path / "a.sqlite3") as store:
         await begun(store)
         before = store.commits
-        await asyncio.gather(*(store.append_packets(Append("r1", seq, [str(seq)])) for seq in range(1, 201)))
+        await asyncio.gather(*(store.append_packets(PacketBatch("r1", seq, [str(seq)])) for seq in range(1, 201)))
         assert store.commits - before <= 10
         found = await store.packets("r1", after_seq=0, limit=999)
         assert [packet.body for packet in found] == [str(seq) for seq in range(1, 201)]
@@ -46,13 +46,13 @@ async def test_a_group_of_different_jobs_is_written_in_the_order_it_was_handed_o
     async with opened(tmp_path / "a.sqlite3") as store:
         jobs = [
             store.begin_turn(a_session(), a_turn(), history=0),
-            store.append_packets(Append("r1", 1, ["a"])),
-            store.append_packets(Append("r1", 2, ["b"])),
-            store.end_turn(ending(Append("r1", 3, ["c"]))),
-            store.append_packets(Append("r1", 4, ["late"])),
+            store.append_packets(PacketBatch("r1", 1, ["a"])),
+            store.append_packets(PacketBatch("r1", 2, ["b"])),
+            store.end_turn(ending(PacketBatch("r1", 3, ["c"]))),
+            store.append_packets(PacketBatch("r1", 4, ["late"])),
         ]
         first, *outcomes, late = await asyncio.gather(*jobs, return_exceptions=True)
-        assert first == Begun(a_session(), history=[])
+        assert first == TurnStart(a_session(), history=[])
         assert outcomes == [None, None, True]
         assert isinstance(late, StoreConflictError)
 
@@ -60,7 +60,7 @@ async def test_a_group_of_different_jobs_is_written_in_the_order_it_was_handed_o
 async def test_closing_finishes_what_was_handed_over(tmp_path: Path):
     async with opened(tmp_path / "a.sqlite3") as store:
         await begun(store)
-        waiting = [asyncio.ensure_future(store.append_packets(Append("r1", seq, ["x"]))) for seq in range(1, 51)]
+        waiting = [asyncio.ensure_future(store.append_packets(PacketBatch("r1", seq, ["x"]))) for seq in range(1, 51)]
         await asyncio.sleep(0)
         await store.close()
         await asyncio.gather(*waiting)
@@ -74,7 +74,7 @@ async def test_a_beginning_that_conflicts_after_it_wrote_takes_nobody_with_it(tm
         mine = [store.begin_turn(a_session(), a_turn(f"r{number}"), history=0) for number in range(1, 9)]
         taken = store.begin_turn(a_session("hers"), a_turn("taken", "hers"), history=0)
         *outcomes, conflict = await asyncio.gather(*mine, taken, return_exceptions=True)
-        assert outcomes == [Begun(a_session(), history=[])] * 8
+        assert outcomes == [TurnStart(a_session(), history=[])] * 8
         assert isinstance(conflict, StoreConflictError)
         assert await store.turn("taken") is None
 
@@ -82,7 +82,7 @@ async def test_a_beginning_that_conflicts_after_it_wrote_takes_nobody_with_it(tm
 async def test_a_job_whose_caller_has_gone_is_still_written_and_its_failure_is_nobodys(tmp_path: Path):
     async with opened(tmp_path / "a.sqlite3") as store:
         await begun(store)
-        calls = [Append("r1", 1, ["a"]), Append("r1", 9, ["a gap"]), Append("r1", 2, ["b"])]
+        calls = [PacketBatch("r1", 1, ["a"]), PacketBatch("r1", 9, ["a gap"]), PacketBatch("r1", 2, ["b"])]
         tasks = [asyncio.create_task(store.append_packets(new)) for new in calls]
         await asyncio.sleep(0)
         for task in tasks:

@@ -9,7 +9,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection
 
 from accord.errors import ErrorCode, StoreError, UsageError
-from accord.ports import Append
+from accord.ports import PacketBatch
 from accord.stores.postgres import PostgresStore
 from accord.stores.schema import METADATA
 from tests.stores.postgres_server import PostgresServer, running_server
@@ -27,12 +27,12 @@ async def test_a_database_that_goes_away_is_told_and_when_it_is_back_work_goes_o
     await store.open()
     await begun(store)
     own_server.stop()
-    for call in (store.probe(), store.append_packets(Append("r1", 1, ["a"]))):
+    for call in (store.probe(), store.append_packets(PacketBatch("r1", 1, ["a"]))):
         with pytest.raises(StoreError, match=r"^PostgreSQL /gone: the database cannot be reached$") as caught:
             await call
         assert caught.value.code is ErrorCode.UNAVAILABLE
     own_server.start()
-    await store.append_packets(Append("r1", 1, ["a"]))
+    await store.append_packets(PacketBatch("r1", 1, ["a"]))
     assert len(await store.packets("r1", after_seq=0, limit=9)) == 1
     await store.close()
 
@@ -60,7 +60,7 @@ async def test_many_stores_opened_at_once_make_one_schema(postgres: PostgresServ
     stores = [PostgresStore(url, pool_size=1) for _ in range(6)]
     await asyncio.gather(*(store.open() for store in stores))
     told = await asyncio.gather(*(put(store, a_session()) for store in stores))
-    assert [begun.known for begun in told].count(None) == 1
+    assert [begun.existing for begun in told].count(None) == 1
 
     def differences(connection: Connection) -> list[object]:
         return compare_metadata(MigrationContext.configure(connection), METADATA)

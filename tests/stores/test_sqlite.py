@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from sqlalchemy import Connection, create_engine, select
 
 from accord.errors import ErrorCode, StoreConflictError, StoreError
-from accord.ports import Append
+from accord.ports import PacketBatch
 from accord.stores import sqlite
 from accord.stores.liveness import FORGOTTEN_AFTER
 from accord.stores.migrate import FOLDER, HEAD
@@ -143,9 +143,9 @@ async def test_a_file_held_by_another_process_fails_a_call_and_not_the_store(fil
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="another process has held it for too long"):
-            await store.append_packets(Append("r1", 1, ["a"]))
+            await store.append_packets(PacketBatch("r1", 1, ["a"]))
         assert await store.packets("r1", after_seq=0, limit=9) == []  # readers wait for nobody
-    await store.append_packets(Append("r1", 1, ["a"]))
+    await store.append_packets(PacketBatch("r1", 1, ["a"]))
     assert len(await store.packets("r1", after_seq=0, limit=9)) == 1
     await store.close()
 
@@ -156,9 +156,9 @@ async def test_a_full_disk_is_told_and_when_there_is_room_again_work_goes_on(fil
     await begun(store)
     await store.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=40").all())
     with pytest.raises(StoreError, match="the disk is full"):
-        await store.append_packets(Append("r1", 1, ["x" * 1_000_000]))
+        await store.append_packets(PacketBatch("r1", 1, ["x" * 1_000_000]))
     await store.write(lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=4000").all())
-    await store.append_packets(Append("r1", 1, ["x" * 1_000_000]))
+    await store.append_packets(PacketBatch("r1", 1, ["x" * 1_000_000]))
     await store.close()
 
 
@@ -166,7 +166,7 @@ async def test_what_is_deleted_is_nowhere_in_the_files(file: Path):
     store = SqliteStore(file)
     await store.open()
     await begun(store)
-    await store.append_packets(Append("r1", 1, ["a secret packet", "x" * 9000], {"i1": "a secret item" * 900}))
+    await store.append_packets(PacketBatch("r1", 1, ["a secret packet", "x" * 9000], {"i1": "a secret item" * 900}))
     receipt = replace(a_receipt("r1", None), body="a secret receipt")
     await store.end_turn(ending(messages=said("a secret message"), receipt=receipt))
     assert b"a secret" in everything(file)
@@ -181,7 +181,7 @@ async def test_the_log_is_moved_into_the_file_when_it_has_grown(file: Path, monk
     await store.open()
     await begun(store)
     for seq in range(1, 41):
-        await store.append_packets(Append("r1", seq, ["x" * 20_000]))
+        await store.append_packets(PacketBatch("r1", seq, ["x" * 20_000]))
     assert size(log_of(file)) < 300_000
     assert size(file) > 500_000
     assert len(await store.packets("r1", after_seq=0, limit=99)) == 40

@@ -12,11 +12,11 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, create_engine
 
-from accord.ports import Append
+from accord.ports import PacketBatch
 from accord.stores import erase, writer
 from accord.stores.migrate import FOLDER
 from accord.stores.sqlite import SqliteStore
-from accord.wire.session import Erased
+from accord.wire.session import DeletionCounts
 from tests.stores.records import START, a_receipt, a_session, a_turn, at, begun, ending, said
 
 READ_SO_FAR = Path("/proc/self/io")
@@ -35,12 +35,12 @@ async def test_a_small_turn_reads_none_of_the_large_packets_and_messages_beside_
     for number in range(0, 40, 2):
         name = f"r{number:02}"
         await begun(store, name, name)
-        await store.end_turn(ending(Append(name, 1, [LARGE]), messages=said(LARGE)))
+        await store.end_turn(ending(PacketBatch(name, 1, [LARGE]), messages=said(LARGE)))
     before = read_so_far()
     for number in range(1, 40, 2):
         name = f"r{number:02}"
         await begun(store, name, name)
-        await store.append_packets(Append(name, 1, ["small"]))
+        await store.append_packets(PacketBatch(name, 1, ["small"]))
         await store.end_turn(ending(name, messages=said("small")))
     assert read_so_far() - before < 5_000_000
     await store.close()
@@ -59,9 +59,9 @@ async def test_a_large_deletion_is_many_short_transactions_and_the_file_shrinks(
     await store.open()
     await begun(store)
     for seq in range(1, 21):
-        await store.append_packets(Append("r1", seq, [LARGE]))
+        await store.append_packets(PacketBatch("r1", seq, [LARGE]))
     await store.end_turn(ending())
-    before, commits, steps = size(file), store.commits, list[Erased]()
+    before, commits, steps = size(file), store.commits, list[DeletionCounts]()
     assert (await store.expire(START + timedelta(days=1), progress=steps.append)).packets == 20
     assert before > 15_000_000
     assert store.commits - commits > 20_000_000 / erase.STEP_BYTES
@@ -76,7 +76,7 @@ async def test_others_write_while_much_is_deleted(file: Path):
     await other.open()
     await begun(store)
     for first in range(1, 20_001, 2_000):
-        await store.append_packets(Append("r1", first, ["x" * 200] * 2_000))
+        await store.append_packets(PacketBatch("r1", first, ["x" * 200] * 2_000))
     await store.end_turn(ending())
     deleting = asyncio.create_task(store.expire(START + timedelta(days=1)))
     slowest, turns = 0.0, 0
@@ -101,7 +101,7 @@ async def test_large_packets_that_wait_together_are_not_one_transaction(file: Pa
     for name in names:
         await begun(store, name, name)
     commits = store.commits
-    await asyncio.gather(*(store.append_packets(Append(name, 1, [LARGE])) for name in names))
+    await asyncio.gather(*(store.append_packets(PacketBatch(name, 1, [LARGE])) for name in names))
     assert store.commits - commits >= 12 * len(LARGE) / writer.MAX_GROUP_BYTES
     await store.close()
 
@@ -111,7 +111,7 @@ async def test_the_log_is_emptied_by_size_too(file: Path):
     await store.open()
     await begun(store)
     for seq in range(1, 61):
-        await store.append_packets(Append("r1", seq, [LARGE]))
+        await store.append_packets(PacketBatch("r1", seq, [LARGE]))
     assert size(file.with_name(file.name + "-wal")) < 40_000_000
     await store.close()
 
@@ -169,5 +169,5 @@ async def test_a_file_of_the_first_version_keeps_all_its_data_and_shrinks_from_n
     assert new.last_receipt_hash == a_receipt("r1", None).hash
     receipt = a_receipt("r2", a_receipt("r1", None).hash)
     assert await store.end_turn(ending("r2", messages=said("more"), receipt=receipt))
-    assert await store.delete_user("ada") == Erased(sessions=1, turns=2, packets=2, messages=3, receipts=2)
+    assert await store.delete_user("ada") == DeletionCounts(sessions=1, turns=2, packets=2, messages=3, receipts=2)
     await store.close()

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from accord.errors import StoreConflictError
-from accord.ports import Append
+from accord.ports import PacketBatch
 from accord.stores.sqlite import SqliteStore
 from tests.stores.records import a_receipt, a_session, a_turn, ending, said
 
@@ -22,7 +22,7 @@ async def stream(store: SqliteStore, name: str) -> None:
         number += 1
         request_id = f"{name}-{number}"
         started = await store.begin_turn(a_session(name), a_turn(request_id, name), history=0)
-        assert started.known is None
+        assert started.existing is None
         tell(request_id, "begun")
         for seq in range(1, TURN_LENGTH, 2):
             await store.append_packets(two(request_id, seq))
@@ -35,9 +35,9 @@ async def stream(store: SqliteStore, name: str) -> None:
         tell(request_id, "ended")
 
 
-def two(request_id: str, seq: int) -> Append:
+def two(request_id: str, seq: int) -> PacketBatch:
     packets = [f"{request_id}:{number}" for number in (seq, seq + 1)]
-    return Append(request_id, seq, packets, {f"{request_id}:{seq}": "an item"})
+    return PacketBatch(request_id, seq, packets, {f"{request_id}:{seq}": "an item"})
 
 
 def tell(request_id: str, what: str) -> None:

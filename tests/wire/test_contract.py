@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 import accord
-from accord.errors import FACTS
+from accord.errors import ERROR_FACTS
 from accord.wire import acp
 from accord.wire.acp.messages import ACP_MESSAGES
 from accord.wire.contract import MESSAGES, ServiceContract, schemas_of
@@ -55,12 +55,12 @@ def test_the_path_item_can_be_placed_in_any_document():
 def test_the_operation_offers_json_and_a_stream_and_every_error():
     operation = ServiceContract.document()["paths"]["/v1/assist"]["post"]
     assert set(operation["responses"]["200"]["content"]) == {"application/json", "text/event-stream"}
-    assert set(operation["responses"]) == {"200", *(str(facts.http) for facts in FACTS.values())}
+    assert set(operation["responses"]) == {"200", *(str(facts.http) for facts in ERROR_FACTS.values())}
 
 
 ROUTES = {
-    ("/v1/assist", "post"): {"200", *(str(facts.http) for facts in FACTS.values())},
-    ("/v1/requests/{request_id}", "get"): {"200", *(str(facts.http) for facts in FACTS.values())},
+    ("/v1/assist", "post"): {"200", *(str(facts.http) for facts in ERROR_FACTS.values())},
+    ("/v1/requests/{request_id}", "get"): {"200", *(str(facts.http) for facts in ERROR_FACTS.values())},
     ("/v1/requests/{request_id}", "delete"): set("202 400 401 403 404 405 409 429 500 503".split()),
     ("/v1/requests/{request_id}/receipt", "get"): set("200 400 401 403 404 405 429 500 503".split()),
     ("/v1/requests/{request_id}/adaptation", "get"): set("200 400 401 403 404 405 429 500 503".split()),

@@ -3,7 +3,7 @@
 import pytest
 
 from accord.errors import (
-    FACTS,
+    ERROR_FACTS,
     AgentError,
     BackendError,
     EmulationError,
@@ -17,14 +17,14 @@ from accord.errors import (
 )
 from accord.wire.event import PresentationEvent
 from accord.wire.packet import StreamError, StreamPacket
-from accord.wire.problem import ProblemBody, failure_of, failure_of_problem, problem_body, stream_error
+from accord.wire.problem import ProblemBody, error_from_problem, error_from_stream, problem_body, stream_error
 
 ERROR = InvalidMessageError("AgentRequest", [Problem("query", "Field required")])
 
 
 def test_an_error_becomes_a_problem_body():
     assert problem_body(ERROR, request_id="r1").dump() == {
-        "title": FACTS[ERROR.code].title,
+        "title": ERROR_FACTS[ERROR.code].title,
         "status": 400,
         "code": "invalid_message",
         "detail": "Not a valid AgentRequest: query: Field required",
@@ -51,20 +51,20 @@ RAISED = {
 
 @pytest.mark.parametrize("code", ErrorCode)
 def test_an_error_that_travelled_is_raised_as_the_class_of_its_code_with_everything_it_said(code: ErrorCode):
-    body = ProblemBody(title="t", status=FACTS[code].http, code=code, detail="It broke", details={"a": 1})
-    told = StreamError(code=code, message="It broke", severity=FACTS[code].severity, details={"a": 1})
-    for raised in (failure_of_problem(body), failure_of(told)):
+    body = ProblemBody(title="t", status=ERROR_FACTS[code].http, code=code, detail="It broke", details={"a": 1})
+    told = StreamError(code=code, message="It broke", severity=ERROR_FACTS[code].severity, details={"a": 1})
+    for raised in (error_from_problem(body), error_from_stream(told)):
         assert type(raised) is RAISED.get(code, RefusedError)
         assert (raised.code, raised.message, raised.details) == (code, "It broke", {"a": 1})
-        assert raised.severity is FACTS[code].severity
+        assert raised.severity is ERROR_FACTS[code].severity
 
 
 def test_a_backend_that_is_not_worth_another_try_stays_so():
     told = StreamError(code="backend_failed", message="No such model", severity=ErrorSeverity.FATAL)
-    assert failure_of(told).severity is ErrorSeverity.FATAL
+    assert error_from_stream(told).severity is ErrorSeverity.FATAL
 
 
 def test_a_code_that_nobody_knows_is_the_agents_own():
-    raised = failure_of(StreamError(code="out_of_coffee", message="No coffee", severity=ErrorSeverity.FATAL))
+    raised = error_from_stream(StreamError(code="out_of_coffee", message="No coffee", severity=ErrorSeverity.FATAL))
     assert isinstance(raised, AgentError)
     assert raised.details == {"code": "out_of_coffee"}

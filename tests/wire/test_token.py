@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.wire.session import TokenRecord, digest_of, looks_like_token
+from accord.wire.session import TokenRecord, looks_like_token, token_digest
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 GOOD: dict[str, Any] = {"token_id": "t", "user": "ada", "digest": "0" * 64, "created_at": NOW}
@@ -29,7 +29,7 @@ def test_only_what_we_could_have_made_looks_like_a_token(text: str, looks: bool)
 
 
 def test_the_digest_is_plain_sha_256():
-    assert digest_of("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert token_digest("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from accord.assembly.parts import open_store, store_path
 from accord.config import LoadedConfig, OriginKind, StoreKind
 from accord.engine import Engine
 from accord.errors import BackendError, UsageError
-from accord.ports import KnownBackend, LivingBackend, Store
+from accord.ports import DescribedBackend, ManagedBackend, Store
 
 # Opens what was assembled before the first turn and closes it after the last: the store, and agents that are
 # programs.
@@ -34,14 +34,14 @@ async def open_store_and_backends(loaded: LoadedConfig, engine: Engine) -> Async
         store = open_store(loaded)
         await store.open()
         stack.push_async_callback(store.close)
-        living = [each for each in engine.dispatcher.backends.values() if isinstance(each, LivingBackend)]
+        living = [each for each in engine.dispatcher.backends.values() if isinstance(each, ManagedBackend)]
         stack.push_async_callback(_close, living)
         with _ending_on_signal() if living else nullcontext():
             await _reach(living)
             yield store
 
 
-async def _reach(living: Iterable[LivingBackend]) -> None:
+async def _reach(living: Iterable[ManagedBackend]) -> None:
     """Ask each of them what it can do, all at once."""
     tasks = [asyncio.create_task(_discover(backend)) for backend in living]
     try:
@@ -52,8 +52,8 @@ async def _reach(living: Iterable[LivingBackend]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _discover(backend: LivingBackend) -> None:
-    is_model = isinstance(backend, KnownBackend) and backend.model is not None
+async def _discover(backend: ManagedBackend) -> None:
+    is_model = isinstance(backend, DescribedBackend) and backend.model is not None
     try:
         # A model that does not answer now may do so later, and what is known of it is known without.
         async with asyncio.timeout(MODEL_S if is_model else None):
@@ -64,7 +64,7 @@ async def _discover(backend: LivingBackend) -> None:
         raise UsageError(f"backends.{backend.name}: {error.message}") from error
 
 
-async def _close(living: Iterable[LivingBackend]) -> None:
+async def _close(living: Iterable[ManagedBackend]) -> None:
     with _hearing(lambda _: None):
         await asyncio.gather(*(backend.aclose() for backend in living), return_exceptions=True)
 

@@ -18,14 +18,14 @@ from accord.backends.model_options import APIS
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.config import BackendConfig, Config, LoadedConfig, StoreKind
 from accord.config.trust import PRIVATE_FILE, make_state_folder, state_folder
-from accord.core.prompt.rules import Limits
+from accord.core.prompt.rules import ContentLimits
 from accord.core.sizes import SizeLimits
 from accord.core.work.emulation.choose import EmulationSettings, preset_config
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
-from accord.errors import Mistake, UsageError
+from accord.errors import ConfigProblem, UsageError
 from accord.images import PillowImages, has_pillow
-from accord.ports import Backend, KnownBackend, Store
+from accord.ports import Backend, DescribedBackend, Store
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.terminal import escape_line
@@ -58,10 +58,10 @@ def emulation_settings(config: Config) -> EmulationSettings:
     return EmulationSettings(max_retries=chosen.max_retries, describe_images_with=chosen.describe_images_with)
 
 
-def content_limits(config: Config) -> Limits:
+def content_limits(config: Config) -> ContentLimits:
     """How much may come in."""
     limits = config.limits
-    return Limits(
+    return ContentLimits(
         max_block_bytes=limits.max_block_bytes,
         max_prompt_bytes=limits.max_prompt_bytes,
         max_blocks=limits.max_blocks,
@@ -169,7 +169,7 @@ class ConfiguredBackend:
     def evidence(self) -> Mapping[str, Evidence]:
         """What is known of it without asking it, each with its source."""
         gathered = gather(self.known.declared, self.known.probed, self.known.facts)
-        sources = self.backend.evidence if isinstance(self.backend, KnownBackend) else gathered
+        sources = self.backend.evidence if isinstance(self.backend, DescribedBackend) else gathered
         return {
             name: Evidence(level, said.source, said.date)
             if (said := sources.get(name))
@@ -249,14 +249,14 @@ def find_backend(name: str, loaded: LoadedConfig) -> ConfiguredBackend:
     return _assembled(config, loaded)
 
 
-def backend_mistakes(loaded: LoadedConfig) -> list[Mistake]:
+def backend_mistakes(loaded: LoadedConfig) -> list[ConfigProblem]:
     """What is wrong with the backends that this configuration describes, found without reaching any of them."""
-    mistakes: list[Mistake] = []
+    mistakes: list[ConfigProblem] = []
     for config in loaded.config.backends:
         try:
             _assembled(config, loaded)
         except UsageError as error:
-            mistakes.append(Mistake(loaded.file or "", "", error.message))
+            mistakes.append(ConfigProblem(loaded.file or "", "", error.message))
     return mistakes
 
 

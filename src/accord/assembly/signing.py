@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from accord.assembly.extras import install_command
 from accord.config import LoadedConfig
 from accord.config.trust import PRIVATE_FILE
-from accord.core.receipt import IsSigned, Sign
+from accord.core.receipt import Sign, VerifySignature
 from accord.errors import UsageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def signer(loaded: LoadedConfig) -> Sign | None:
     return lambda data: b64encode(key.sign(data)).decode()
 
 
-def signature_check(files: Sequence[str]) -> IsSigned | None:
+def signature_check(files: Sequence[str]) -> VerifySignature | None:
     """What checks signatures against these public keys, any of which will do; None without a key."""
     if not files:
         return None
@@ -73,7 +73,7 @@ def signature_check(files: Sequence[str]) -> IsSigned | None:
         raise UsageError(f"--public-key: {NOT_INSTALLED}") from error
     keys = [_public_key(Path(file)) for file in files]
 
-    def is_signed(data: bytes, signature: str) -> bool:
+    def verify_signature(data: bytes, signature: str) -> bool:
         try:
             given = b64decode(signature, validate=True)
         except ValueError:
@@ -86,7 +86,7 @@ def signature_check(files: Sequence[str]) -> IsSigned | None:
             return True
         return False
 
-    return is_signed
+    return verify_signature
 
 
 def _public_key(file: Path) -> "Ed25519PublicKey":

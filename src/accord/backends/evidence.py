@@ -15,7 +15,7 @@ from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import UsageError
 from accord.files import STDIN, parse_message, path_exists, read_json, read_message, read_text
 from accord.wire.manifest import CapabilityManifest, SupportLevel
-from accord.wire.service import Probed
+from accord.wire.service import ProbeRecord
 
 OPERATOR: Final = "operator"
 PROBE: Final = "accord backends probe"
@@ -46,7 +46,7 @@ def from_facts(model: ModelFacts) -> Layer:
     }
 
 
-def from_probe(record: Probed) -> dict[str, Evidence]:
+def from_probe(record: ProbeRecord) -> dict[str, Evidence]:
     """Return what a probe found, with its date."""
     return {name: Evidence(level, PROBE, record.date) for name, level in record.found.items()}
 
@@ -72,7 +72,7 @@ def read_evidence(given: str, snapshot: str | None) -> dict[str, Evidence]:
         members: dict[str, Any] = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
         # A manifest has no text as the level of one capability beside an object as the level of another.
         if isinstance(members.get("found"), dict) and isinstance(members.get("backend"), str):
-            return from_probe(parse_message(value, Probed, given))
+            return from_probe(parse_message(value, ProbeRecord, given))
         return dict(from_operator(parse_message(value, CapabilityManifest, given), source=given))
     if given.endswith(".json"):
         raise UsageError(f"{given}: No such file; expected the file of a manifest or a probe, or the name of a model")
@@ -122,7 +122,7 @@ def configured_evidence(config: BackendConfig, loaded: LoadedConfig) -> BackendE
         declared = gather(declared, from_operator(written, source=config.manifest_file))
     probed: Layer = {}
     if config.probed is not None:
-        record = read_message(str(loaded.path_of(config.probed)), Probed)
+        record = read_message(str(loaded.path_of(config.probed)), ProbeRecord)
         if record.model == config.model:
             probed = from_probe(record)
         else:

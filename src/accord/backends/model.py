@@ -28,7 +28,7 @@ from accord.backends.model_api import (
     layers,
 )
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
-from accord.core.backoff import Dice, delay_s, told_seconds
+from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import BackendError, InvalidMessageError
 from accord.ports import Clock
@@ -52,7 +52,7 @@ class RetryPolicy:
 
     times: int = 2
     patience_s: float = 10.0
-    dice: Dice = random.random
+    jitter: Jitter = random.random
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
@@ -233,10 +233,10 @@ class ModelBackend:
 
     async def _wait_after(self, error: EndpointError, tries: int) -> None:
         """Wait until the request may be sent again; raises the error if it is not worth it."""
-        rules, told_s = self._retrying, error.report.retry_after_s
-        if not error.may_resend or tries > rules.times or (told_s or 0.0) > rules.patience_s:
+        rules, retry_after_s = self._retrying, error.report.retry_after_s
+        if not error.may_resend or tries > rules.times or (retry_after_s or 0.0) > rules.patience_s:
             raise error
-        await rules.wait(min(delay_s(tries, told_s=told_s, dice=rules.dice), rules.patience_s))
+        await rules.wait(min(delay_s(tries, retry_after_s=retry_after_s, jitter=rules.jitter), rules.patience_s))
 
     async def _looked(self) -> bytes:
         async with self._replied(self._request(self.api.discovery_request(self.model)), "application/json") as reply:
@@ -315,7 +315,7 @@ def seconds_of(retry_after: str | None, clock: Clock) -> float | None:
     if retry_after is None:
         return None
     text = retry_after.strip()
-    if (seconds := told_seconds(text)) is not None:
+    if (seconds := parse_retry_after(text)) is not None:
         return seconds
     try:
         return max(0.0, (parsedate_to_datetime(text) - clock.now()).total_seconds())

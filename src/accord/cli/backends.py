@@ -31,11 +31,11 @@ from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.derive import PARAMETERS, REASONS
 from accord.core.work.negotiate import negotiate
 from accord.errors import BackendError, UsageError
-from accord.ports import Backend, KnownBackend, LivingBackend, SystemClock, Testimony
+from accord.ports import Backend, DescribedBackend, EvidenceSource, ManagedBackend, SystemClock
 from accord.terminal import Cell, Console, format_count, styled, warn
 from accord.wire.capability import ALIASES, Capability
 from accord.wire.manifest import CapabilityRequirements
-from accord.wire.service import Probed
+from accord.wire.service import ProbeRecord
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
 # Looks at every backend at once: whether it can be reached, whose word its manifest is, what nobody knows of it.
@@ -90,14 +90,14 @@ async def _look_at(assembled: ConfiguredBackend, timeout_s: float) -> State:
     try:
         async with asyncio.timeout(timeout_s):
             await backend.probe()
-            if isinstance(backend, LivingBackend):
+            if isinstance(backend, ManagedBackend):
                 await backend.discover()
     except BackendError as error:
         why_not = error.message.removeprefix(f"{backend.name}: ")
     except TimeoutError:
         why_not = f"no answer within {timeout_s:g} s"
     finally:
-        if isinstance(backend, LivingBackend):
+        if isinstance(backend, ManagedBackend):
             await backend.aclose()
     config, spoken_of = assembled.config, set(backend.manifest)
     unknown = [name for name in ASKED_FOR if not {name, ALIASES.get(name, name)} & spoken_of]
@@ -108,7 +108,7 @@ async def _look_at(assembled: ConfiguredBackend, timeout_s: float) -> State:
 
 def _sources(assembled: ConfiguredBackend) -> dict[str, int]:
     backend = assembled.backend
-    if not isinstance(backend, KnownBackend):
+    if not isinstance(backend, DescribedBackend):
         counted = {name: name in assembled.known.declared for name in backend.manifest}
         words = ["operator" if is_declared else "endpoint" for is_declared in counted.values()]
     else:
@@ -118,7 +118,7 @@ def _sources(assembled: ConfiguredBackend) -> dict[str, int]:
     return {whose: count[whose] for whose in WHOSE if count[whose]}
 
 
-def _whose(name: str, said: Testimony, assembled: ConfiguredBackend, api: str | None) -> str:
+def _whose(name: str, said: EvidenceSource, assembled: ConfiguredBackend, api: str | None) -> str:
     known = assembled.known
     layers = {"operator": known.declared, "probe": known.probed, "facts": known.facts}
     return next(
@@ -202,7 +202,7 @@ def show_probe(  # noqa: PLR0913 - one flag each
     except BackendError as error:
         print(json.dumps({"backend": name, "error": error.message}) if as_json else error.message)
         return False
-    record = Probed(
+    record = ProbeRecord(
         backend=name,
         model=assembled.config.model,
         date=SystemClock().now().date().isoformat(),
@@ -222,7 +222,7 @@ async def _probe(assembled: ConfiguredBackend, timeout_s: float, console: Consol
     backend, probe = assembled.backend, Probe()
     unsupported: Mapping[str, str] = getattr(getattr(backend, "api", None), "unsupported", {})
     try:
-        if isinstance(backend, LivingBackend):
+        if isinstance(backend, ManagedBackend):
             await backend.discover()
         with console.status(f"Asking {backend.name} …") as status:
             probe.count(await _answer(backend, first_order(unsupported), timeout_s))
@@ -233,7 +233,7 @@ async def _probe(assembled: ConfiguredBackend, timeout_s: float, console: Consol
                     told = probe.verdicts[question.capability].finding
                     console.print(f"{question.capability}: {told}")
     finally:
-        if isinstance(backend, LivingBackend):
+        if isinstance(backend, ManagedBackend):
             await backend.aclose()
     return probe
 
@@ -259,7 +259,7 @@ async def _answer(backend: Backend, order: WorkOrder, timeout_s: float) -> list[
 def _print_json(
     assembled: ConfiguredBackend,
     probe: Probe,
-    record: Probed,
+    record: ProbeRecord,
     needs: CapabilityRequirements | None,
     evidence: Mapping[str, Evidence],
 ) -> bool:

@@ -18,7 +18,7 @@ from accord.config.read import FILE_NAME, find_misspelled_variables
 from accord.config.starter import STARTER
 from accord.config.trust import describe_effects, is_trusted, trust
 from accord.core.vocabulary import unknown_name_warnings
-from accord.errors import ConfigError, Mistake, UsageError
+from accord.errors import ConfigError, ConfigProblem, UsageError
 from accord.terminal import Cell, Console, escape_line, format_count, styled
 
 COLOURS: Final = {"default": "bright_black", "file": "", "env": "yellow", "flag": "cyan"}
@@ -92,7 +92,9 @@ def trust_command(
 
 def _check_parts(loaded: LoadedConfig) -> None:
     """Raise `ConfigError` if a command could not build the backends and other parts of this configuration."""
-    mistakes = [Mistake(str(loaded.origin(tuple(key.split(".")))), key, told) for key, told in missing_extras(loaded)]
+    mistakes = [
+        ConfigProblem(str(loaded.origin(tuple(key.split(".")))), key, told) for key, told in missing_extras(loaded)
+    ]
     if loaded.config.backends:
         from accord.assembly.parts import backend_mistakes  # noqa: PLC0415 - the engine takes a while to load
 
@@ -121,9 +123,9 @@ def _print_mistakes(error: ConfigError, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"valid": False, **error.details}, indent=2, ensure_ascii=False))
         return
-    for mistake in error.mistakes:
-        print(mistake)
-    print(format_count(len(error.mistakes), "mistake"))
+    for problem in error.problems:
+        print(problem)
+    print(format_count(len(error.problems), "mistake"))
 
 
 def _print_json(loaded: LoadedConfig, secrets: list[Secret], notes: list[str]) -> None:

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from accord.assembly.signing import make_key, signature_check
 from accord.cli.options import ConfigOption, StoreOption, load_if_trusted
-from accord.core.receipt import SHOWN_CHARS, Finding, State, Verification, is_genuine, verify
+from accord.core.receipt import SHOWN_CHARS, ReceiptFinding, ReceiptState, Verification, has_valid_hash, verify
 from accord.core.summarise import summarise_work
 from accord.errors import StoreError, UsageError
 from accord.files import parse_message, read_text
@@ -26,7 +26,7 @@ from accord.wire.agent_work import PermissionRecord
 from accord.wire.message import Message
 from accord.wire.receipt import Receipt, Work
 
-COLOURS: Final = {State.OK: "green", State.MISSING: "yellow", State.OUT_OF_ORDER: "yellow"}
+COLOURS: Final = {ReceiptState.OK: "green", ReceiptState.MISSING: "yellow", ReceiptState.OUT_OF_ORDER: "yellow"}
 
 receipts_app = typer.Typer(
     help="Check and show receipts.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
@@ -55,9 +55,9 @@ def verify_command(  # noqa: PLR0913 - one flag each
 
     A chain that was cut shows against the store or --last; one that was written anew shows against --public-key.
     """
-    is_signed, receipts = signature_check(public_key or ()), read_receipts(file)
+    verify_signature, receipts = signature_check(public_key or ()), read_receipts(file)
     ends, note = ({}, "") if offline else _ends_in_store(receipts, config, store)
-    found = verify(receipts, last=last, ends=ends, is_signed=is_signed)
+    found = verify(receipts, last=last, ends=ends, verify_signature=verify_signature)
     _print_json(found, ends) if as_json else _print_findings(found)
     if note:
         print(f"accord: {escape_line(note)}", file=sys.stderr)
@@ -113,7 +113,7 @@ def show_command(
     if which > len(receipts):
         raise UsageError(f"{file}: there is no receipt {which}; the file has {format_count(len(receipts), 'receipt')}")
     receipt = parse_message(receipts[which - 1], Receipt, f"{file}: receipt {which}")
-    Console().print(_page(receipt, genuine=is_genuine(receipts[which - 1])))
+    Console().print(_page(receipt, genuine=has_valid_hash(receipts[which - 1])))
 
 
 def read_receipts(file: str) -> list[Any]:
@@ -170,7 +170,7 @@ def _print_findings(found: Verification) -> None:
     console.print(_summary(found), soft_wrap=True)
 
 
-def _row(finding: Finding) -> tuple[Cell, ...]:
+def _row(finding: ReceiptFinding) -> tuple[Cell, ...]:
     return (
         styled(str(finding.index + 1)),
         styled_line(finding.session_id or ""),
@@ -186,7 +186,7 @@ def _summary(found: Verification) -> str:
     if found.ok:
         end = f", ending with {found.last}" if found.last else ""
         return f"{format_count(len(found.findings), 'receipt')}, all in order{end}"
-    counts = {state: sum(finding.state is state for finding in found.findings) for state in State}
+    counts = {state: sum(finding.state is state for finding in found.findings) for state in ReceiptState}
     return ", ".join(f"{count} {state}" for state, count in counts.items() if count)
 
 

@@ -17,7 +17,7 @@ from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.errors import UsageError
 from accord.ports import Progress
 from accord.terminal import escape_line, format_count, unfiltered
-from accord.wire.session import Erased, SessionRecord
+from accord.wire.session import DeletionCounts, SessionRecord
 
 PAGE = 100
 PROGRESS_EVERY_S = 0.2
@@ -121,7 +121,7 @@ def _shown_progress() -> Generator[Progress | None]:
         return
     shown_at = -PROGRESS_EVERY_S
 
-    def show(erased: Erased) -> None:
+    def show(erased: DeletionCounts) -> None:
         nonlocal shown_at
         if monotonic() - shown_at >= PROGRESS_EVERY_S:
             shown_at = monotonic()
@@ -133,7 +133,7 @@ def _shown_progress() -> Generator[Progress | None]:
         print(CLEAR_LINE, end="", file=terminal, flush=True)
 
 
-def _summary(erased: Erased) -> str:
+def _summary(erased: DeletionCounts) -> str:
     counts = ", ".join(format_count(count, name.removesuffix("s")) for name, count in erased.dump().items() if count)
     return f"Deleted {counts or 'nothing'}"
 

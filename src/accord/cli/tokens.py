@@ -14,7 +14,7 @@ from accord.config import StoreKind
 from accord.errors import StoreConflictError, UsageError
 from accord.files import parse_message
 from accord.terminal import Cell, Console, format_count, styled, styled_line
-from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, digest_of
+from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, token_digest
 
 NONE_LEFT = "No token is left, so every request is refused. To allow access without tokens: accord tokens open"
 
@@ -41,7 +41,7 @@ def add_command(  # noqa: PLR0913 - one flag each
         "token_id": secrets.token_hex(6),
         "user": user,
         "label": label,
-        "digest": digest_of(token),
+        "digest": token_digest(token),
         "created_at": now,
         "expires_at": None if days is None else now + timedelta(days=days),
     }

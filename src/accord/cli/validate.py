@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, cast
 
 import typer
 
-from accord.core.prompt import ContentValidator, Context, Decision, Verdict
+from accord.core.prompt import BlockDecision, ContentValidator, ValidationContext, Verdict
 from accord.core.vocabulary import unknown_name
 from accord.errors import UsageError
 from accord.files import STDIN, path_exists, read_json
@@ -22,7 +22,9 @@ def validate_command(
         str, typer.Option(help="promptCapabilities: a file, JSON, or image,audio,embeddedContext.")
     ] = "",
     protocol_version: Annotated[int, typer.Option(min=1, help="1, or 2 for the draft.")] = 1,
-    context: Annotated[Context, typer.Option(help="Where the content is on its way.")] = Context.PROMPT,
+    context: Annotated[
+        ValidationContext, typer.Option(help="Where the content is on its way.")
+    ] = ValidationContext.PROMPT,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict for a program.")] = False,
 ) -> None:
     """Check a prompt's content blocks against what an agent declares."""
@@ -74,7 +76,7 @@ def _inside(value: Any, place: str) -> dict[str, Any] | None:
     return cast("dict[str, Any] | None", value)
 
 
-def _print_decisions(decisions: list[Decision], validator: ContentValidator, verdict: Verdict) -> None:
+def _print_decisions(decisions: list[BlockDecision], validator: ContentValidator, verdict: Verdict) -> None:
     console = Console()
     if decisions:
         rows = [

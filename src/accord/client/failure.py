@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import Final
 
 from accord.client.settings import ClientSettings
-from accord.core.backoff import delay_s, told_seconds
+from accord.core.backoff import delay_s, parse_retry_after
 from accord.errors import AccordError, ConnectionFailedError, ErrorCode, InvalidMessageError, RefusedError
-from accord.wire.problem import ProblemBody, failure_of_problem
+from accord.wire.problem import ProblemBody, error_from_problem
 
 # What became of an attempt that did not work: the error that it means, and whether another attempt can help.
 #
@@ -51,19 +51,19 @@ class Setback:
 
     error: AccordError
     is_passing: bool
-    told_s: float | None = None
+    retry_after_s: float | None = None
     is_unreachable: bool = False
 
 
 def setback_of_answer(status: int, retry_after: str | None, body: bytes) -> Setback:
     """What an HTTP answer means that is not a success."""
     # Its form with a date is not read, since clocks differ.
-    told_s = told_seconds(retry_after)
+    retry_after_s = parse_retry_after(retry_after)
     try:
         problem = ProblemBody.parse(body)
     except InvalidMessageError:
-        return Setback(_bare_failure(status, told_s), status in PASSING, told_s)
-    return Setback(failure_of_problem(problem), status in PASSING - SETTLED, told_s)
+        return Setback(_bare_failure(status, retry_after_s), status in PASSING, retry_after_s)
+    return Setback(error_from_problem(problem), status in PASSING - SETTLED, retry_after_s)
 
 
 def setback_of_connection(why: str, *, is_passing: bool = True) -> Setback:
@@ -80,9 +80,9 @@ def setback_of_unreachable(why: str) -> Setback:
     return Setback(ConnectionFailedError(message), is_passing=True, is_unreachable=True)
 
 
-def _bare_failure(status: int, told_s: float | None) -> AccordError:
+def _bare_failure(status: int, retry_after_s: float | None) -> AccordError:
     unknown = ErrorCode.INTERNAL if status >= 500 else ErrorCode.INVALID_MESSAGE
-    details = {"status": status} if told_s is None else {"status": status, "retry_after": told_s}
+    details = {"status": status} if retry_after_s is None else {"status": status, "retry_after": retry_after_s}
     return RefusedError(f"The service answered {_named(status)}", _BARE_CODES.get(status, unknown), details)
 
 
@@ -115,7 +115,7 @@ class Attempts:
         if not self._is_worth_repeating(setback) or self._is_enough(setback):
             raise self._told(setback.error)
         settings = self._settings
-        await settings.wait(delay_s(self._failed, told_s=setback.told_s, dice=settings.dice))
+        await settings.wait(delay_s(self._failed, retry_after_s=setback.retry_after_s, jitter=settings.jitter))
 
     def _is_worth_repeating(self, setback: Setback) -> bool:
         if setback.is_unreachable:
@@ -126,7 +126,9 @@ class Attempts:
 
     def _is_enough(self, setback: Setback) -> bool:
         limit = self._settings.max_attempts
-        return (limit is not None and self._failed >= limit) or (setback.told_s or 0.0) > self._settings.patience_s
+        return (limit is not None and self._failed >= limit) or (
+            setback.retry_after_s or 0.0
+        ) > self._settings.patience_s
 
     def _told(self, error: AccordError) -> AccordError:
         if isinstance(error, ConnectionFailedError):

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from aiohttp import Fingerprint
 from pydantic import ValidationError
 
-from accord.core.backoff import Dice
+from accord.core.backoff import Jitter
 from accord.core.sse import MAX_EVENT_BYTES
 from accord.core.vocabulary import unknown_name
 from accord.errors import UsageError
@@ -43,7 +43,7 @@ class Options(TypedDict, total=False):
     max_answer_bytes: int
     max_event_bytes: int
     wait: Wait
-    dice: Dice | None
+    jitter: Jitter | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ class ClientSettings:
     max_event_bytes: int = MAX_EVENT_BYTES
     wait: Wait = asyncio.sleep
     """How the time between two attempts is spent."""
-    dice: Dice | None = None
+    jitter: Jitter | None = None
     """Spreads the attempts of many clients (full jitter): `random.random`."""
 
     def __post_init__(self) -> None:

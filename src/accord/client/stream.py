@@ -18,7 +18,7 @@ from accord.client.settings import ClientSettings
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import ErrorSeverity, InvalidMessageError, Problem, UsageError
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
-from accord.wire.problem import failure_of
+from accord.wire.problem import error_from_stream
 from accord.wire.routes import ASSIST_PATH, REQUEST_PATH, fill_path
 
 LAST_BYTES_S: Final = 0.5
@@ -109,7 +109,7 @@ class Stream:
     async def fail(self, told: StreamError) -> NoReturn:
         """Raise the error that ended this stream; nothing more is waited for."""
         self._hang_up()
-        raise failure_of(told)
+        raise error_from_stream(told)
 
     async def cancel(self) -> None:
         """Have the service stop this turn; its stream then ends with `TurnCancelledError`."""
@@ -216,7 +216,7 @@ def _end_of_connection(packet: StreamPacket) -> Setback:
     """What a packet without a number means: the connection ends, not the turn, which goes on after the last number."""
     match packet:
         case ErrorPacket(p=told):
-            return Setback(failure_of(told), is_passing=told.severity is ErrorSeverity.TRANSIENT)
+            return Setback(error_from_stream(told), is_passing=told.severity is ErrorSeverity.TRANSIENT)
         case ClosePacket():
             return setback_of_connection("the service closed the stream before its last packet")
         case _:

@@ -16,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.types import Strict
 from pydantic_core import PydanticCustomError
 
-from accord.core.prompt.rules import Limits
+from accord.core.prompt.rules import ContentLimits
 from accord.core.sizes import MAX_PACKET_BYTES, MAX_PIXELS_IN, SizeLimits
 from accord.core.work.emulation.base import DEFAULT_RETRIES
 from accord.core.work.emulation.choose import PRESET
@@ -165,9 +165,9 @@ class EmulationChoices(ConfigTable, frozen=True):
 class LimitsConfig(ConfigTable, frozen=True):
     """Limits of size, time and concurrency."""
 
-    max_block_bytes: Count = Limits().max_block_bytes
-    max_prompt_bytes: Count = Limits().max_prompt_bytes
-    max_blocks: Count = Limits().max_blocks
+    max_block_bytes: Count = ContentLimits().max_block_bytes
+    max_prompt_bytes: Count = ContentLimits().max_prompt_bytes
+    max_blocks: Count = ContentLimits().max_blocks
     max_image_pixels: Count = MAX_PIXELS_IN
     concurrent_images: Count = 1
     first_packet_s: Seconds = 60.0

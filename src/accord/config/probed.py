@@ -15,12 +15,12 @@ from accord.config import BackendConfig, LoadedConfig, read_config
 from accord.config.locate import locate
 from accord.config.trust import trust
 from accord.errors import ConfigError, UsageError
-from accord.wire.service import Probed
+from accord.wire.service import ProbeRecord
 
 KEY: Final = "probed"
 
 
-def save_probe(loaded: LoadedConfig, backend: BackendConfig, record: Probed) -> str:
+def save_probe(loaded: LoadedConfig, backend: BackendConfig, record: ProbeRecord) -> str:
     """Write what was found; return a sentence that says where, and what is left to do."""
     config = Path(loaded.file or "")
     name = backend.probed or f"{config.stem}.{backend.name}.probed.json"

@@ -20,7 +20,7 @@ from accord.config.model import KEY_PREFIX, Config
 from accord.config.origin import LoadedConfig, Origin, OriginKind, Override, format_key
 from accord.config.trust import STATE_VARIABLE
 from accord.core.vocabulary import closest
-from accord.errors import ConfigError, Mistake, UsageError
+from accord.errors import ConfigError, ConfigProblem, UsageError
 
 FILE_NAME: Final = "accord.toml"
 CONFIG_VARIABLE: Final = "ACCORD_CONFIG"
@@ -82,7 +82,7 @@ def load_config(
         except OSError as error:
             raise UsageError(f"{name}: {error.strerror}") from error
         except UnicodeDecodeError as error:
-            raise ConfigError([Mistake(name, "", f"byte {error.start}: expected UTF-8 text")]) from error
+            raise ConfigError([ConfigProblem(name, "", f"byte {error.start}: expected UTF-8 text")]) from error
     loaded = read_config(text, name or FILE_NAME, environ=environ, flags=flags)
     is_named = given is not None or bool(environ.get(CONFIG_VARIABLE))
     return replace(loaded, is_named=is_named, digest=None if text is None else sha256(text.encode()).hexdigest())
@@ -131,23 +131,23 @@ def read_config(
     except ValidationError as error:
         invalid = dict(explain_errors(error, data))
     for path, message in {**invalid, **unknown}.items():  # one message for each key
-        mistakes.append(Mistake(_place(path, places, name), format_key(path), message))
+        mistakes.append(ConfigProblem(_place(path, places, name), format_key(path), message))
     if config is None or mistakes:
         raise ConfigError(sorted(mistakes, key=lambda mistake: _order(mistake.place)))
     return LoadedConfig(config, origins, None if text is None else name)
 
 
-def read_environment(environ: Mapping[str, str]) -> tuple[list[Override], list[Mistake]]:
+def read_environment(environ: Mapping[str, str]) -> tuple[list[Override], list[ConfigProblem]]:
     """Return what environment variables set, and what is wrong with them; an empty variable counts as unset."""
     overrides: list[Override] = []
-    mistakes: list[Mistake] = []
+    mistakes: list[ConfigProblem] = []
     for name, (path, parse, kind) in VARIABLES.items():
         if given := environ.get(name):
             origin = Origin(OriginKind.ENV, name)
             try:
                 overrides.append(Override(path, parse(given), origin))
             except ValueError:
-                mistakes.append(Mistake(str(origin), ".".join(path), f"expected {kind}"))
+                mistakes.append(ConfigProblem(str(origin), ".".join(path), f"expected {kind}"))
     return overrides, mistakes
 
 
@@ -167,7 +167,7 @@ def _parse(text: str, name: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError:
-        raise ConfigError([Mistake(name, "", "nested too deeply")]) from None
+        raise ConfigError([ConfigProblem(name, "", "nested too deeply")]) from None
     except ValueError as error:
         found = _TOML_PLACE.search(str(error))
         if found is not None and found[1] is not None:
@@ -176,7 +176,7 @@ def _parse(text: str, name: str) -> dict[str, Any]:
             lines = text.replace("\r\n", "\n").split("\n")
             line, column = len(lines), len(lines[-1]) + 1
         message = f"expected TOML: {_TOML_PLACE.sub('', str(error))}"
-        raise ConfigError([Mistake(f"{name}:{line}:{column}", "", message)]) from None
+        raise ConfigError([ConfigProblem(f"{name}:{line}:{column}", "", message)]) from None
 
 
 def _apply(override: Override, data: dict[str, Any]) -> None:

@@ -47,7 +47,7 @@ _NULL: Final = msgspec.Raw(b"null")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-def warn_of_ignored(body: bytes) -> list[str]:
+def find_ignored_members(body: bytes) -> list[str]:
     """A sentence for each ignored member of this request that was probably meant to be read.
 
     The body has been parsed as a request before. A request without unknown members costs a look at its members only.

@@ -137,7 +137,7 @@ BESIDE_THE_HASH: Final = frozenset({"hash", "signature"})
 
 Sign = Callable[[bytes], str]
 """Signs some bytes and gives the signature as text."""
-IsSigned = Callable[[bytes, str], bool]
+VerifySignature = Callable[[bytes, str], bool]
 """Whether a signature of these bytes is good."""
 
 
@@ -147,7 +147,7 @@ def signed_bytes(hash: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedReceipt:
     """A receipt's members with their hash, and the JSON text that it is kept as."""
 
     members: Mapping[str, Any]
@@ -161,15 +161,15 @@ def seal(body: ReceiptBody) -> Receipt:
     return Receipt.trusted(**fields, hash=seal_members(body.hashed()).hash)
 
 
-def seal_members(members: dict[str, Any], sign: Sign | None = None) -> Sealed:
+def seal_members(members: dict[str, Any], sign: Sign | None = None) -> SealedReceipt:
     """What a `ReceiptBody` says as plain JSON values, sealed: the text that is hashed is the text that is kept."""
     written = canonical_object(members)
     own_hash = sha256(written).hexdigest()
     signature = "" if sign is None else f',"signature":"{sign(signed_bytes(own_hash))}"'
-    return Sealed(members, own_hash, f'{written[:-1].decode()},"hash":"{own_hash}"{signature}}}')
+    return SealedReceipt(members, own_hash, f'{written[:-1].decode()},"hash":"{own_hash}"{signature}}}')
 
 
-class State(StrEnum):
+class ReceiptState(StrEnum):
     """What was found of one receipt in its chain."""
 
     OK = "ok"
@@ -182,11 +182,11 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReceiptFinding:
     """One receipt's state; `index` counts from 0. A receipt is `missing` where the next one misses it."""
 
     index: int
-    state: State
+    state: ReceiptState
     reason: str = ""
     hash: str | None = None
     session_id: str | None = None
@@ -200,7 +200,7 @@ class Verification:
     were; of none, nothing can be said.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ReceiptFinding, ...]
     last: str | None = None
     count: int = 0
 
@@ -210,9 +210,9 @@ class Verification:
         return self.count > 0 and not self.wrong
 
     @property
-    def wrong(self) -> tuple[Finding, ...]:
+    def wrong(self) -> tuple[ReceiptFinding, ...]:
         """The findings that are not ok."""
-        return tuple(finding for finding in self.findings if finding.state is not State.OK)
+        return tuple(finding for finding in self.findings if finding.state is not ReceiptState.OK)
 
 
 def verify(
@@ -220,24 +220,24 @@ def verify(
     *,
     last: str | None = None,
     ends: Mapping[str, str] | None = None,
-    is_signed: IsSigned | None = None,
+    verify_signature: VerifySignature | None = None,
 ) -> Verification:
     """Whether these receipts, models or plain JSON values, are as they were sealed, whole and in order.
 
     Receipts of several sessions may be mixed; each session is a chain of its own. `last` is the hash of the very last
-    one, `ends` that of each session's; with `is_signed` every receipt needs a good signature.
+    one, `ends` that of each session's; with `verify_signature` every receipt needs a good signature.
     """
     items = [_plain(receipt) for receipt in receipts]
-    chain = _Chain(items, is_signed)
+    chain = _Chain(items, verify_signature)
     findings = [chain.judge(index, item) for index, item in enumerate(items)]
     end = findings[-1].hash if findings else None
     if last is not None and end != last:
         reason = f"the receipts should end with {_short(last)}: later ones were taken away, or all are others"
-        findings.append(Finding(len(items), State.MISSING, reason, last))
+        findings.append(ReceiptFinding(len(items), ReceiptState.MISSING, reason, last))
     for session, expected in (ends or {}).items():
         if chain.ends.get(session) != expected:
             reason = f"the store's last receipt of this session is {_short(expected)}: the end is missing or rewritten"
-            findings.append(Finding(len(items), State.MISSING, reason, expected, session))
+            findings.append(ReceiptFinding(len(items), ReceiptState.MISSING, reason, expected, session))
     return Verification(tuple(findings), end, len(items))
 
 
@@ -254,55 +254,58 @@ def _plain(receipt: Any) -> Any:
 class _Chain:
     """What has been seen of each session's receipts so far."""
 
-    def __init__(self, items: list[Any], is_signed: IsSigned | None) -> None:
-        self._is_signed = is_signed
+    def __init__(self, items: list[Any], verify_signature: VerifySignature | None) -> None:
+        self._is_signed = verify_signature
         self._all = set(filter(None, map(_carried, items)))
         self._places: dict[str, int] = {}
         self._followers: dict[str, int] = {}
         self.ends: dict[str, str] = {}
 
-    def judge(self, index: int, item: Any) -> Finding:
+    def judge(self, index: int, item: Any) -> ReceiptFinding:
         """What is to be said of this receipt, given those before it."""
         if not isinstance(item, Mapping):
-            return Finding(index, State.ALTERED, "it is not an object")
+            return ReceiptFinding(index, ReceiptState.ALTERED, "it is not an object")
         fields = cast("Mapping[str, Any]", item)
         carried, session, previous = fields.get("hash"), fields.get("session_id"), fields.get("previous")
         if not isinstance(carried, str) or not isinstance(session, str):
-            return Finding(index, State.ALTERED, "it has no hash or no session_id")
+            return ReceiptFinding(index, ReceiptState.ALTERED, "it has no hash or no session_id")
         state, reason = self._judge(fields, carried, session, previous)
         self._places.setdefault(carried, index)
         if isinstance(previous, str):
             self._followers.setdefault(previous, index)
         self.ends[session] = carried
-        return Finding(index, state, reason, carried, session)
+        return ReceiptFinding(index, state, reason, carried, session)
 
-    def _judge(self, fields: Mapping[str, Any], carried: str, session: str, previous: Any) -> tuple[State, str]:
-        if not is_genuine(fields):
-            return State.ALTERED, "its content does not have the hash that it carries"
+    def _judge(self, fields: Mapping[str, Any], carried: str, session: str, previous: Any) -> tuple[ReceiptState, str]:
+        if not has_valid_hash(fields):
+            return ReceiptState.ALTERED, "its content does not have the hash that it carries"
         signature = fields.get("signature")
         if self._is_signed is not None and not isinstance(signature, str):
-            return State.UNSIGNED, "it has no signature"
+            return ReceiptState.UNSIGNED, "it has no signature"
         if self._is_signed is not None and not self._is_signed(signed_bytes(carried), str(signature)):
-            return State.FORGED, "its signature was not made with this key"
+            return ReceiptState.FORGED, "its signature was not made with this key"
         if carried in self._places:
-            return State.OUT_OF_ORDER, f"it is a second copy of receipt {self._places[carried] + 1}"
+            return ReceiptState.OUT_OF_ORDER, f"it is a second copy of receipt {self._places[carried] + 1}"
         end = self.ends.get(session)
         if previous == end:
-            return State.OK, ""
+            return ReceiptState.OK, ""
         if previous is None:
-            return State.BROKEN_LINK, f"it begins a chain, and follows {_short(end)} of the same session"
+            return ReceiptState.BROKEN_LINK, f"it begins a chain, and follows {_short(end)} of the same session"
         return self._misplaced(str(previous))
 
-    def _misplaced(self, previous: str) -> tuple[State, str]:
+    def _misplaced(self, previous: str) -> tuple[ReceiptState, str]:
         if previous not in self._all:
-            return State.MISSING, f"the receipt before it, {_short(previous)}, is not here: taken out, or rewritten"
+            return (
+                ReceiptState.MISSING,
+                f"the receipt before it, {_short(previous)}, is missing: removed or rewritten",
+            )
         if previous in self._followers:
             rival = self._followers[previous] + 1
-            return State.BROKEN_LINK, f"it follows {_short(previous)}, as receipt {rival} does already"
-        return State.OUT_OF_ORDER, f"it belongs right after {_short(previous)}"
+            return ReceiptState.BROKEN_LINK, f"it follows {_short(previous)}, as receipt {rival} does already"
+        return ReceiptState.OUT_OF_ORDER, f"it belongs right after {_short(previous)}"
 
 
-def is_genuine(receipt: Mapping[str, Any]) -> bool:
+def has_valid_hash(receipt: Mapping[str, Any]) -> bool:
     """Whether this receipt, as it was read, has the hash that it carries; its place in a chain is another matter."""
     try:
         hashed = {name: value for name, value in receipt.items() if name not in BESIDE_THE_HASH}

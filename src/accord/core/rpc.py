@@ -19,7 +19,7 @@ BOM: Final = b"\xef\xbb\xbf"
 
 
 @dataclass(frozen=True, slots=True)
-class TooLong:
+class OversizedLine:
     """A line that was longer than allowed, and is gone."""
 
     max_bytes: int
@@ -37,10 +37,10 @@ class LineSplitter:
         self._is_skipping = False
         self._is_first = True
 
-    def feed(self, data: bytes) -> list[bytes | TooLong]:
+    def feed(self, data: bytes) -> list[bytes | OversizedLine]:
         """The lines that these bytes complete, without their ends."""
         *complete, rest = data.split(b"\n")
-        found: list[bytes | TooLong] = []
+        found: list[bytes | OversizedLine] = []
         for piece in complete:
             line = self._complete(piece)
             if line is not None:
@@ -48,17 +48,17 @@ class LineSplitter:
         self._hold(rest)
         return found
 
-    def close(self) -> list[bytes | TooLong]:
+    def close(self) -> list[bytes | OversizedLine]:
         """What was begun and never ended, as a line: a peer may leave its last line end out."""
         line = self._complete(b"")
         return [] if line is None else [line]
 
-    def _complete(self, piece: bytes) -> bytes | TooLong | None:
+    def _complete(self, piece: bytes) -> bytes | OversizedLine | None:
         self._hold(piece)
         parts, was_skipping = self._parts, self._is_skipping
         self._parts, self._held, self._is_skipping = [], 0, False
         if was_skipping:
-            return TooLong(self._max_bytes)
+            return OversizedLine(self._max_bytes)
         line = parts[0] if len(parts) == 1 else b"".join(parts)
         if self._is_first:
             self._is_first = False
@@ -121,7 +121,7 @@ class _Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Call(_Said):
+class RpcRequest(_Said):
     """A method that wants an answer."""
 
     id: Id
@@ -130,7 +130,7 @@ class Call(_Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice(_Said):
+class RpcNotification(_Said):
     """A method that wants none."""
 
     method: str
@@ -138,7 +138,7 @@ class Notice(_Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(_Said):
+class RpcResult(_Said):
     """The answer to a call."""
 
     id: Id
@@ -146,7 +146,7 @@ class Answer(_Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure(_Said):
+class RpcFailure(_Said):
     """The answer to a call that failed; its value is the error object."""
 
     id: Id
@@ -154,7 +154,7 @@ class Failure(_Said):
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class MalformedMessage:
     """A line that is no message, and the error that its sender is told."""
 
     id: Id
@@ -162,75 +162,75 @@ class Broken:
     message: str
 
 
-Incoming = Call | Notice | Answer | Failure | Broken
+RpcMessage = RpcRequest | RpcNotification | RpcResult | RpcFailure | MalformedMessage
 
 
-def read_frames(line: bytes, *, batches: bool = False) -> list[Incoming]:
+def read_frames(line: bytes, *, batches: bool = False) -> list[RpcMessage]:
     """What this line holds: one message, or several if batches are spoken; never an exception."""
     if batches and line.lstrip()[:1] == b"[":
         return _batch(line)
     return [_frame(line)]
 
 
-def _batch(line: bytes) -> list[Incoming]:
+def _batch(line: bytes) -> list[RpcMessage]:
     try:
         frames = _read_batch(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return [Broken(None, PARSE_ERROR, "The line is not JSON")]
+        return [MalformedMessage(None, PARSE_ERROR, "The line is not JSON")]
     if not 0 < len(frames) <= MAX_BATCH:
-        return [Broken(None, INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")]
+        return [MalformedMessage(None, INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")]
     return [_frame(bytes(frame)) for frame in frames]
 
 
-def _frame(line: bytes) -> Incoming:
+def _frame(line: bytes) -> RpcMessage:
     frame = _envelope(line)
-    if isinstance(frame, Broken) or find_excess(frame.raw, max_values=MAX_VALUES) is None:
+    if isinstance(frame, MalformedMessage) or find_excess(frame.raw, max_values=MAX_VALUES) is None:
         return frame
-    if isinstance(frame, Answer | Failure):
+    if isinstance(frame, RpcResult | RpcFailure):
         # Nobody may be told of a broken answer but the one who waits for it.
-        return Failure(frame.id, msgspec.json.encode({"code": INVALID_REQUEST, "message": TOO_MANY_VALUES}))
-    return Broken(frame.id if isinstance(frame, Call) else None, INVALID_REQUEST, TOO_MANY_VALUES)
+        return RpcFailure(frame.id, msgspec.json.encode({"code": INVALID_REQUEST, "message": TOO_MANY_VALUES}))
+    return MalformedMessage(frame.id if isinstance(frame, RpcRequest) else None, INVALID_REQUEST, TOO_MANY_VALUES)
 
 
-def _envelope(line: bytes) -> Incoming:
+def _envelope(line: bytes) -> RpcMessage:
     try:
         envelope = _read(line)
     except msgspec.ValidationError:
-        return Broken(None, INVALID_REQUEST, "A message is a JSON object")
+        return MalformedMessage(None, INVALID_REQUEST, "A message is a JSON object")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Broken(None, PARSE_ERROR, "The line is not JSON")
+        return MalformedMessage(None, PARSE_ERROR, "The line is not JSON")
     return _kind(envelope)
 
 
-def _kind(envelope: _Envelope) -> Incoming:
+def _kind(envelope: _Envelope) -> RpcMessage:
     own = None if envelope.id is msgspec.UNSET else _id(envelope.id)
-    if isinstance(own, Broken):
+    if isinstance(own, MalformedMessage):
         return own
     if envelope.jsonrpc is not msgspec.UNSET and bytes(envelope.jsonrpc) != b'"2.0"':
-        return Broken(own, INVALID_REQUEST, 'jsonrpc should be "2.0"')
+        return MalformedMessage(own, INVALID_REQUEST, 'jsonrpc should be "2.0"')
     if envelope.method is not msgspec.UNSET:
         return _method(envelope, own)
     if envelope.id is not msgspec.UNSET and envelope.error is not msgspec.UNSET:
-        return Failure(own, bytes(envelope.error))
+        return RpcFailure(own, bytes(envelope.error))
     if envelope.id is not msgspec.UNSET and envelope.result is not msgspec.UNSET:
-        return Answer(own, bytes(envelope.result))
-    return Broken(own, INVALID_REQUEST, "A message has a method, or an id with a result or an error")
+        return RpcResult(own, bytes(envelope.result))
+    return MalformedMessage(own, INVALID_REQUEST, "A message has a method, or an id with a result or an error")
 
 
-def _method(envelope: _Envelope, own: Id) -> Incoming:
+def _method(envelope: _Envelope, own: Id) -> RpcMessage:
     params = b"" if envelope.params is msgspec.UNSET else bytes(envelope.params)
     try:
         method = _read_text(envelope.method)  # pyright: ignore[reportArgumentType] - it is set
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Broken(own, INVALID_REQUEST, "method should be text")
-    return Notice(method, params) if envelope.id is msgspec.UNSET else Call(own, method, params)
+        return MalformedMessage(own, INVALID_REQUEST, "method should be text")
+    return RpcNotification(method, params) if envelope.id is msgspec.UNSET else RpcRequest(own, method, params)
 
 
-def _id(raw: msgspec.Raw) -> Id | Broken:
+def _id(raw: msgspec.Raw) -> Id | MalformedMessage:
     try:
         return _read_id(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return Broken(None, INVALID_REQUEST, "id should be a whole number, text or null")
+        return MalformedMessage(None, INVALID_REQUEST, "id should be a whole number, text or null")
 
 
 # Writes JSON-RPC messages, each as one line with its end. What they mean is not known here.
@@ -251,19 +251,19 @@ def _write_id(own: Id) -> bytes:
     return str(own).encode() if isinstance(own, int) else _write(own)
 
 
-def call_line(own: Id, method: str, params: Any = None) -> bytes:
+def request_line(own: Id, method: str, params: Any = None) -> bytes:
     """A call."""
     rest = b"" if params is None else b',"params":' + as_json(params)
     return b'{"jsonrpc":"2.0","id":' + _write_id(own) + b',"method":' + _write(method) + rest + b"}\n"
 
 
-def notice_line(method: str, params: Any = None) -> bytes:
+def notification_line(method: str, params: Any = None) -> bytes:
     """A notice."""
     rest = b"" if params is None else b',"params":' + as_json(params)
     return b'{"jsonrpc":"2.0","method":' + _write(method) + rest + b"}\n"
 
 
-def answer_line(own: Id, result: Any) -> bytes:
+def result_line(own: Id, result: Any) -> bytes:
     """The answer to a call."""
     return b'{"jsonrpc":"2.0","id":' + _write_id(own) + b',"result":' + as_json(result) + b"}\n"
 
@@ -276,17 +276,17 @@ def error_line(own: Id, error: Mapping[str, Any]) -> bytes:
 # JSON-RPC on lines, without I/O: bytes in, frames out; one bad line costs one reply and nothing else.
 
 __all__ = [
-    "Answer",
-    "Broken",
-    "Call",
-    "Failure",
-    "Incoming",
     "LineSplitter",
-    "Notice",
-    "TooLong",
-    "answer_line",
-    "call_line",
+    "MalformedMessage",
+    "OversizedLine",
+    "RpcFailure",
+    "RpcMessage",
+    "RpcNotification",
+    "RpcRequest",
+    "RpcResult",
     "error_line",
-    "notice_line",
+    "notification_line",
     "read_frames",
+    "request_line",
+    "result_line",
 ]

@@ -90,7 +90,7 @@ def _windows(text: bytes) -> Iterator[bytes]:
 # How large may be what a turn makes: one packet, the answer of one backend, everything in one turn.
 #
 # Sizes are of JSON in UTF-8, as it is stored and sent. Text that is too long for one packet is sent as several, which
-# means the same to every client; an event cannot be divided and fails its turn.
+# means the same to every client; an event cannot be split and fails its turn.
 
 MEBIBYTE: Final = 1024 * 1024
 MAX_PACKET_BYTES: Final = MAX_EVENT_BYTES - MEBIBYTE
@@ -156,7 +156,7 @@ class AnswerSize:
             )
 
 
-def divided(packets: Sequence[StreamPacket], max_bytes: int) -> Sequence[StreamPacket]:
+def split_deltas(packets: Sequence[StreamPacket], max_bytes: int) -> Sequence[StreamPacket]:
     """The same packets, each delta that is too large as several."""
     if all(type(packet) is not DeltaPacket or len(packet.p) * _MAX_ESCAPED < max_bytes for packet in packets):
         return packets
@@ -185,6 +185,6 @@ def _piece_size(piece: AnyPiece) -> int:
         case ToolCallPiece():
             return len(_encode(piece.input))
         case WorkPiece():
-            return len(_encode(piece.shown))
+            return len(_encode(piece.event))
         case EndPiece():
             return len(_encode(piece.logprobs)) if piece.logprobs else 0

@@ -17,7 +17,7 @@ from accord.core.work.emulation.structured_output import output_check
 from accord.core.work.plan import Candidate, PlanConfig, plan, remove_unsupported
 from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
-from accord.ports import Backend, Clock, KnownBackend, SystemClock
+from accord.ports import Backend, Clock, DescribedBackend, SystemClock
 from accord.wire.acp.content import ContentBlock
 from accord.wire.capability import canonical_name
 from accord.wire.emulation import EmulationRecord
@@ -67,7 +67,7 @@ class Dispatcher:
         markers: Callable[[], str] = new_marker,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
-        self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, KnownBackend)}
+        self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, DescribedBackend)}
         self._config: Final = config or PlanConfig()
         self._settings: Final = settings or EmulationSettings()
         self._limits: Final = limits or TimeLimits()

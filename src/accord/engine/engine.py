@@ -12,9 +12,9 @@ from typing import Any, Final
 from accord.agent import Agent, Turn, UserFacingError
 from accord.core.output import ClientAdapter, ImageLimits, ImageShrinker, ShrinkRefusal, ShrunkImage
 from accord.core.output.packets import OutputCollector, PacketOrder, StreamStage
-from accord.core.prompt import ContentValidator, Limits
+from accord.core.prompt import ContentLimits, ContentValidator
 from accord.core.prompt.verdict import read_declaration
-from accord.core.sizes import SizeLimits, TurnSize, divided
+from accord.core.sizes import SizeLimits, TurnSize, split_deltas
 from accord.engine.agent_errors import Contained, log_agent_error
 from accord.engine.dispatch import Dispatcher, Questions, WorkRecord
 from accord.engine.limits import NOTHING_MORE, AgentRaisedError, Patience, TimeLimits, agent_failed
@@ -28,13 +28,13 @@ from accord.errors import (
     TimedOutError,
     TurnCancelledError,
 )
-from accord.ports import Clock, Permits, SystemClock
+from accord.ports import Clock, PermissionChannel, SystemClock
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.conversation import ChatMessage
 from accord.wire.event import PresentationEvent
 from accord.wire.message import Message
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamOpCode, StreamPacket
-from accord.wire.problem import failure_of, stream_error
+from accord.wire.problem import error_from_stream, stream_error
 from accord.wire.receipt import AgentParty
 from accord.wire.request import ServiceRequest, ServiceResponse
 
@@ -58,7 +58,7 @@ class Engine:
         clock: Clock | None = None,
         limits: TimeLimits | None = None,
         size_limits: SizeLimits | None = None,
-        content_limits: Limits | None = None,
+        content_limits: ContentLimits | None = None,
         images: ImageShrinker | None = None,
         concurrent_images: int = 1,
     ) -> None:
@@ -73,11 +73,11 @@ class Engine:
         self.protocol_version: Final = 1
         self.party: Final = _party(agent, self.protocol_version)
         self.validator: Final = ContentValidator(
-            agent.accepts, protocol_version=self.protocol_version, limits=content_limits or Limits()
+            agent.accepts, protocol_version=self.protocol_version, limits=content_limits or ContentLimits()
         )
 
     def begin(
-        self, request: ServiceRequest, history: Sequence[ChatMessage] = (), *, permits: Permits | None = None
+        self, request: ServiceRequest, history: Sequence[ChatMessage] = (), *, permits: PermissionChannel | None = None
     ) -> "RunningTurn":
         """A turn, ready to be run by iterating over its packets; without `permits` its agent has nobody to ask."""
         return RunningTurn(self, request, history, permits)
@@ -90,7 +90,7 @@ class Engine:
         if turn.failure is not None:
             raise turn.failure
         if collected.error is not None:
-            raise failure_of(collected.error)
+            raise error_from_stream(collected.error)
         metrics = {"duration_ms": turn.duration_ms, "adaptation": turn.adapter.report_json()["totals"]}
         return ServiceResponse(
             request_id=request.request_id, created_at=self.clock.now(), output=collected.output, metrics=metrics
@@ -109,7 +109,11 @@ class RunningTurn:
     """One turn while it runs: its packets, its questions to backends, and how it ended."""
 
     def __init__(
-        self, engine: Engine, request: ServiceRequest, history: Sequence[ChatMessage], permits: Permits | None = None
+        self,
+        engine: Engine,
+        request: ServiceRequest,
+        history: Sequence[ChatMessage],
+        permits: PermissionChannel | None = None,
     ) -> None:
         self.request: Final = request
         self.request_id: Final = str(request.request_id)
@@ -172,7 +176,7 @@ class RunningTurn:
                     if item is NOTHING_MORE or (packet := self._taken(item)).op is StreamOpCode.CLOSE:
                         break
                     seconds = limits.gap_s
-                    parts = divided((packet,), PART_BYTES)
+                    parts = split_deltas((packet,), PART_BYTES)
                     is_slow = len(parts) > 1 or self._is_heavy(packet)
                     for part in parts:
                         for adapted in await self._adapt_slowly(part) if is_slow else adapt(part):
@@ -212,7 +216,7 @@ class RunningTurn:
 
     def _adapted(self, packet: StreamPacket) -> Sequence[StreamPacket]:
         """What goes out for this packet."""
-        adapted = divided(self.adapter.feed(packet), self._engine.size_limits.packet_bytes)
+        adapted = split_deltas(self.adapter.feed(packet), self._engine.size_limits.packet_bytes)
         self._permissions.made += len(adapted)
         if self.first_packet_ms is None and adapted:
             self.first_packet_ms = self.duration_ms
@@ -230,7 +234,7 @@ class RunningTurn:
         if op is StreamOpCode.DELTA:
             self._answer_parts.append(packet.p)
         elif isinstance(packet, ErrorPacket):
-            self.failure = failure_of(packet.p)
+            self.failure = error_from_stream(packet.p)
         return packet
 
     def _agent(self) -> "_Closing":

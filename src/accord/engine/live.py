@@ -19,8 +19,8 @@ from accord.core.output.packets import OutputCollector
 from accord.core.receipt import canonical_object
 from accord.engine.engine import RunningTurn
 from accord.engine.limits import Now, begin
-from accord.errors import FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
-from accord.ports import Append, SessionStore
+from accord.errors import ERROR_FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
+from accord.ports import PacketBatch, SessionStore
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.problem import stream_error
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
@@ -40,7 +40,7 @@ PAGE: Final = 500
 
 CLOSE: Final = ClosePacket().to_json()
 
-End = Callable[["LiveTurn", Append], Awaitable[None]]
+End = Callable[["LiveTurn", PacketBatch], Awaitable[None]]
 
 
 class _Reader:
@@ -78,7 +78,7 @@ class LiveTurn:
         self._grace_s: Final = stop_unread_after_s
         self._unread_timer: asyncio.TimerHandle | None = None
         self._unread_check: asyncio.Task[None] | None = None
-        self._last: Append | None = None
+        self._last: PacketBatch | None = None
         self._is_ended_elsewhere = False
         self._broken: AccordError | None = None
         self._readers: Final[list[_Reader]] = []
@@ -303,14 +303,14 @@ class LiveTurn:
             self._writing = None
             self._room.set()
 
-    def _appending(self, bodies: Sequence[str]) -> Append:
+    def _appending(self, bodies: Sequence[str]) -> PacketBatch:
         deferred = self.running.adapter.deferred
         if len(deferred) == self._items_kept:
-            return Append(self.request_id, self.last_seq + 1, bodies)
+            return PacketBatch(self.request_id, self.last_seq + 1, bodies)
         fresh = list(deferred.items())[self._items_kept :]
         self._items_kept = len(deferred)
         items = {item_id: canonical_object(event).decode() for item_id, event in fresh}
-        return Append(self.request_id, self.last_seq + 1, bodies, items)
+        return PacketBatch(self.request_id, self.last_seq + 1, bodies, items)
 
     def _publish(self, bodies: Sequence[str]) -> None:
         seq = self.last_seq
@@ -339,7 +339,7 @@ def _as_failure(error: BaseException) -> AccordError:
         while task is not None and task.uncancel():  # what is left to do has to be awaited
             pass
         return TurnCancelledError("The turn's task was cancelled")
-    failure = AccordError(FACTS[ErrorCode.INTERNAL].title)
+    failure = AccordError(ERROR_FACTS[ErrorCode.INTERNAL].title)
     failure.__cause__ = error
     return failure
 

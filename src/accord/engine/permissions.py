@@ -9,8 +9,8 @@ from typing import Final
 
 from accord.agent import NOBODY
 from accord.engine.limits import Patience
-from accord.ports import Clock, Permits
-from accord.wire.agent_work import Permission, PermissionQuestion, PermissionRecord, PermissionStatus
+from accord.ports import Clock, PermissionChannel
+from accord.wire.agent_work import Permission, PermissionRecord, PermissionRequest, PermissionStatus
 
 ENDED: Final = Permission.trusted(status=PermissionStatus.CANCELLED, why="It was given up before there was an answer")
 
@@ -20,7 +20,7 @@ class _Asked:
 
     __slots__ = ("_began_at", "_took_s", "answer", "question")
 
-    def __init__(self, question: PermissionQuestion, now: float) -> None:
+    def __init__(self, question: PermissionRequest, now: float) -> None:
         self.question: Final = question
         self.answer = ENDED
         self._began_at: Final = now
@@ -48,7 +48,7 @@ class Permissions:
 
     __slots__ = ("_asked", "_clock", "_is_over", "_open", "_patience", "_permits", "made")
 
-    def __init__(self, permits: Permits | None, patience: Patience, clock: Clock) -> None:
+    def __init__(self, permits: PermissionChannel | None, patience: Patience, clock: Clock) -> None:
         self.made = 0
         self._permits: Final = permits
         self._patience: Final = patience
@@ -57,7 +57,7 @@ class Permissions:
         self._open: Final[set[asyncio.Task[Permission]]] = set()
         self._is_over = False
 
-    async def __call__(self, question: PermissionQuestion) -> Permission:
+    async def __call__(self, question: PermissionRequest) -> Permission:
         """What came of asking; a turn that is cancelled meanwhile ends here, and one that is over asks nobody."""
         self._patience.check()
         if self._is_over:
@@ -91,5 +91,5 @@ class Permissions:
             await asyncio.wait(left)
 
 
-async def _put(permits: Permits, question: PermissionQuestion, after: int) -> Permission:
+async def _put(permits: PermissionChannel, question: PermissionRequest, after: int) -> Permission:
     return await permits(question, after)

@@ -17,24 +17,24 @@ from accord.core.work.negotiate import IdentityCache
 from accord.engine.dispatch import WorkRecord
 from accord.engine.engine import Engine, RunningTurn
 from accord.errors import AccordError, ErrorCode, RefusedError, TurnCancelledError
-from accord.ports import Testimony
+from accord.ports import EvidenceSource
 from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
     RECEIPT_VERSION,
     AgentParty,
     BackendParty,
-    Candidacy,
+    CandidateRecord,
     ClientParty,
+    EvidenceRecord,
     Fallback,
     Outcome,
     OutcomeStatus,
     Parties,
     ReceiptBody,
     RequestShape,
-    Said,
     Timings,
     Work,
-    whole_if_it_is,
+    to_int_if_whole,
 )
 from accord.wire.request import AgentRequest, ClientCapabilities
 from accord.wire.session import SessionRecord, TurnRecord, TurnState
@@ -55,7 +55,7 @@ _DONE_MEMBERS: Final = _DONE.dump()
 _UNREAD: Final = Outcome(
     status=OutcomeStatus.CANCELLED, code=ErrorCode.CANCELLED, message="The reader went away before the end"
 )
-_NO_EVIDENCE: Final[Mapping[str, Testimony]] = {}
+_NO_EVIDENCE: Final[Mapping[str, EvidenceSource]] = {}
 
 
 class ReceiptContent(NamedTuple):
@@ -81,11 +81,11 @@ def record_request(request: AgentRequest) -> dict[str, Any]:
     }
 
 
-def record_candidates(decided: Plan | Refusal) -> list[Candidacy]:
+def record_candidates(decided: Plan | Refusal) -> list[CandidateRecord]:
     """Every backend that was considered, the chosen one first, and why each was chosen or not."""
     if isinstance(decided, Refusal):
         return [
-            Candidacy(
+            CandidateRecord(
                 backend=offer.backend,
                 chosen=False,
                 why=", ".join(f"{shortfall.capability} ({shortfall.reason})" for shortfall in offer.missing),
@@ -96,9 +96,9 @@ def record_candidates(decided: Plan | Refusal) -> list[Candidacy]:
     best = decided.offer
     why = f"{len(best.losses)} losses, {best.compromises} compromises"
     return [
-        Candidacy(backend=best.backend, chosen=True, why=why, offer=best),
+        CandidateRecord(backend=best.backend, chosen=True, why=why, offer=best),
         *(
-            Candidacy(backend=defeat.backend, chosen=False, why=defeat.why, offer=defeat.offer)
+            CandidateRecord(backend=defeat.backend, chosen=False, why=defeat.why, offer=defeat.offer)
             for defeat in decided.lost
         ),
     ]
@@ -125,11 +125,11 @@ def receipt_content(
         "parties": {**agent.members, "client": client},
         "work": [each.members for each in work],
         "adaptation": adaptation,
-        "timings": {name: whole_if_it_is(took) for name, took in timings.items() if took is not None},
+        "timings": {name: to_int_if_whole(took) for name, took in timings.items() if took is not None},
         "outcome": _DONE_MEMBERS if outcome is _DONE else outcome.dump(),
     }
     if permissions:
-        records = [{**record.dump(), "waited_ms": whole_if_it_is(record.waited_ms)} for record in permissions]
+        records = [{**record.dump(), "waited_ms": to_int_if_whole(record.waited_ms)} for record in permissions]
         members["permissions"] = records
     parties = {**agent.encoded, "client": client}
     return ReceiptContent(members, {**members, "parties": parties, "work": [each.encoded for each in work]})
@@ -230,7 +230,9 @@ def _backend_content(name: str | None, engine: Engine) -> ReceiptContent:
             model=model,
             manifest=manifest,
             evidence={
-                name: Said(source=each.source, date=each.date) for name, each in evidence.items() if name in manifest
+                name: EvidenceRecord(source=each.source, date=each.date)
+                for name, each in evidence.items()
+                if name in manifest
             },
             refused=refused,
             contradicted=contradicted or None,

@@ -18,7 +18,7 @@ from weakref import WeakMethod
 
 from pydantic_core import from_json
 
-from accord.core.receipt import Sealed, Sign, seal_members
+from accord.core.receipt import SealedReceipt, Sign, seal_members
 from accord.core.summarise import response_metrics
 from accord.engine.engine import Engine
 from accord.engine.live import PAGE, LiveTurn
@@ -34,10 +34,10 @@ from accord.engine.receipt import (
 from accord.engine.recovery import HeartbeatThread, UnendedTurns
 from accord.engine.stored import StoredTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
-from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Permits, SessionStore
+from accord.ports import HISTORY_BYTES, PacketBatch, PermissionChannel, SessionStore, TurnEnd, TurnStart
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.packet import ClosePacket, ErrorPacket
-from accord.wire.problem import failure_of, stream_error
+from accord.wire.problem import error_from_stream, stream_error
 from accord.wire.receipt import Receipt
 from accord.wire.request import ServiceRequest, ServiceResponse
 from accord.wire.session import MAX_ID_CHARS, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
@@ -119,7 +119,9 @@ class Sessions:
         """Whether this process runs this turn."""
         return request_id in self._live
 
-    async def begin(self, request: ServiceRequest, *, permits: Permits | None = None) -> LiveTurn | StoredTurn:
+    async def begin(
+        self, request: ServiceRequest, *, permits: PermissionChannel | None = None
+    ) -> LiveTurn | StoredTurn:
         """The turn of this request, begun now unless it was before; raises our error if it may not begin.
 
         Its agent asks whoever began it for permission, nobody else: who reads along later only reads.
@@ -135,9 +137,9 @@ class Sessions:
         self._beginning.append(record.request_id)
         try:
             begun = await self._begun(request, record)
-            if begun.known is not None:
-                _same_request(begun.known, record)
-                return self._live.get(record.request_id) or self._kept(begun.known)
+            if begun.existing is not None:
+                _same_request(begun.existing, record)
+                return self._live.get(record.request_id) or self._kept(begun.existing)
             return self._run(request, shape, record, begun, permits)
         finally:
             self._beginning.remove(record.request_id)
@@ -166,7 +168,7 @@ class Sessions:
         """The whole answer of a turn; raises our error if its stream ends in one."""
         collected = await turn.whole()
         if collected.error is not None:
-            raise failure_of(collected.error)
+            raise error_from_stream(collected.error)
         if isinstance(turn, LiveTurn) and turn.receipt is not None:
             own, receipt = turn.running.request.request_id, turn.receipt
         else:
@@ -227,7 +229,7 @@ class Sessions:
         unread_s = self._rules.stop_unread_after_s
         return StoredTurn(self.store, record, recover=self.recover, stop_unread_after_s=unread_s)
 
-    async def _begun(self, request: ServiceRequest, record: TurnRecord) -> Begun:
+    async def _begun(self, request: ServiceRequest, record: TurnRecord) -> TurnStart:
         declared = request.payload.capabilities
         session = SessionRecord(
             session_id=record.session_id,
@@ -257,8 +259,8 @@ class Sessions:
         request: ServiceRequest,
         shape: dict[str, Any],
         record: TurnRecord,
-        begun: Begun,
-        permits: Permits | None,
+        begun: TurnStart,
+        permits: PermissionChannel | None,
     ) -> LiveTurn:
         declared = _with_capabilities(request, begun.session.capabilities)
         running = self.engine.begin(declared, begun.history, permits=permits)
@@ -293,17 +295,17 @@ class Sessions:
             created_at=self.engine.clock.now(),
         )
 
-    async def _end(self, shape: dict[str, Any], previous: str | None, live: LiveTurn, last: Append) -> None:
+    async def _end(self, shape: dict[str, Any], previous: str | None, live: LiveTurn, last: PacketBatch) -> None:
         running, now = live.running, self.engine.clock.now()
         said = [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
         if answer := running.answer_text:
             said.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
         content = partial(receipt_content, running, self.engine, shape, now)
-        ending = Ending(last, STATE_BY_OUTCOME[outcome_of(running).status], now, said)
+        ending = TurnEnd(last, STATE_BY_OUTCOME[outcome_of(running).status], now, said)
         live.receipt = await self._close(ending, content, previous)
 
     async def _close(
-        self, ending: Ending, told: Callable[[str | None], ReceiptContent], previous: str | None
+        self, ending: TurnEnd, told: Callable[[str | None], ReceiptContent], previous: str | None
     ) -> Mapping[str, Any]:
         """End a turn in the store, with a receipt that follows the session's last one."""
         for _ in range(SEALINGS):
@@ -319,14 +321,14 @@ class Sessions:
     async def _recovered(self, turn: TurnRecord) -> int:
         now = self.engine.clock.now()
         packets = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
-        last = Append(turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in packets])
+        last = PacketBatch(turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in packets])
         session = await self.store.session(turn.session_id)
         if session is None:
             return 0
         told = partial(interrupted_content, turn, session, INTERRUPTED, now)
         previous = await self.store.last_receipt_hash(turn.session_id)
         try:
-            await self._close(Ending(last, TurnState.FAILED, now), told, previous)
+            await self._close(TurnEnd(last, TurnState.FAILED, now), told, previous)
         except StoreConflictError:  # somebody else was quicker
             return 0
         return 1
@@ -379,7 +381,7 @@ def _same_request(known: TurnRecord, record: TurnRecord) -> None:
         raise RefusedError(USED_BEFORE, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
 
 
-def _receipt_record(sealed: Sealed) -> ReceiptRecord:
+def _receipt_record(sealed: SealedReceipt) -> ReceiptRecord:
     members = sealed.members
     return ReceiptRecord(
         request_id=members["request_id"],

@@ -12,20 +12,20 @@ from typing import Any, Final, Protocol
 
 from accord.core.rpc import (
     INVALID_REQUEST,
-    Answer,
-    Broken,
-    Call,
-    Failure,
     Id,
-    Incoming,
     LineSplitter,
-    Notice,
-    TooLong,
-    answer_line,
-    call_line,
+    MalformedMessage,
+    OversizedLine,
+    RpcFailure,
+    RpcMessage,
+    RpcNotification,
+    RpcRequest,
+    RpcResult,
     error_line,
-    notice_line,
+    notification_line,
     read_frames,
+    request_line,
+    result_line,
 )
 
 CHUNK: Final = 256 * 1024
@@ -64,12 +64,12 @@ class Sink(Protocol):
         ...
 
 
-OnCall = Callable[[Call], Awaitable[Any]]
-OnNotice = Callable[[Notice], None]
+OnCall = Callable[[RpcRequest], Awaitable[Any]]
+OnNotice = Callable[[RpcNotification], None]
 Reply = Callable[[bytes], None]
 
 
-async def _refuse(call: Call) -> Any:
+async def _refuse(call: RpcRequest) -> Any:
     raise RpcError(
         -32601, f"There is no method {call.method}" if len(call.method) <= 100 else "There is no such method"
     )
@@ -149,8 +149,8 @@ class RpcConnection:
         own, waiting = self._last_id, asyncio.get_running_loop().create_future()
         self._waiting[own] = waiting
         try:
-            await self.send(call_line(own, method, params))
-            return Answer(own, await waiting).value()
+            await self.send(request_line(own, method, params))
+            return RpcResult(own, await waiting).value()
         except asyncio.CancelledError:
             if given_up is not None and not self._is_deaf:
                 self._sink.write(given_up(own))
@@ -160,7 +160,7 @@ class RpcConnection:
 
     async def notify(self, method: str, params: Any = None) -> None:
         """Tell the peer something."""
-        await self.send(notice_line(method, params))
+        await self.send(notification_line(method, params))
 
     async def send(self, line: bytes) -> None:
         """Send one line that is made already."""
@@ -172,35 +172,35 @@ class RpcConnection:
         task = self._running.get(own)
         return task.cancel() if task is not None else False
 
-    def _take_line(self, line: bytes | TooLong) -> None:
-        if isinstance(line, TooLong):
-            told = Broken(None, INVALID_REQUEST, f"The line is longer than {line.max_bytes} bytes")
+    def _take_line(self, line: bytes | OversizedLine) -> None:
+        if isinstance(line, OversizedLine):
+            told = MalformedMessage(None, INVALID_REQUEST, f"The line is longer than {line.max_bytes} bytes")
             self._take(told, self._sink.write)
             return
         frames = read_frames(line, batches=self.batches)
         reply = self._sink.write
         if self.batches and line.lstrip()[:1] == b"[" and not _is_no_batch(frames):
-            reply = _Batch(sum(isinstance(frame, Call | Broken) for frame in frames), reply).reply
+            reply = _Batch(sum(isinstance(frame, RpcRequest | MalformedMessage) for frame in frames), reply).reply
         for frame in frames:
             self._take(frame, reply)
 
-    def _take(self, frame: Incoming, reply: Reply) -> None:
+    def _take(self, frame: RpcMessage, reply: Reply) -> None:
         match frame:
-            case Call():
+            case RpcRequest():
                 self._running[frame.id] = task = asyncio.create_task(self._answer(frame, reply))
                 task.add_done_callback(lambda done: self._forget(frame.id, done))
-            case Notice():
+            case RpcNotification():
                 self._hear(frame)
-            case Answer():
+            case RpcResult():
                 if (waiting := self._waiting.get(frame.id)) is not None and not waiting.done():
                     waiting.set_result(frame.raw)
-            case Failure():
+            case RpcFailure():
                 if (waiting := self._waiting.get(frame.id)) is not None and not waiting.done():
                     waiting.set_exception(_told(frame.value()))
-            case Broken():
+            case MalformedMessage():
                 reply(error_line(frame.id, {"code": frame.code, "message": frame.message}))
 
-    def _hear(self, notice: Notice) -> None:
+    def _hear(self, notice: RpcNotification) -> None:
         try:
             self._on_notice(notice)
         except Exception:
@@ -211,9 +211,9 @@ class RpcConnection:
         if self._running.get(own) is done:
             del self._running[own]
 
-    async def _answer(self, call: Call, reply: Reply) -> None:
+    async def _answer(self, call: RpcRequest, reply: Reply) -> None:
         try:
-            line = answer_line(call.id, await self._on_call(call))
+            line = result_line(call.id, await self._on_call(call))
         except RpcError as error:
             line = error_line(call.id, error.dump())
         except asyncio.CancelledError:
@@ -243,9 +243,9 @@ class RpcConnection:
         await asyncio.gather(*running, return_exceptions=True)
 
 
-def _is_no_batch(frames: list[Incoming]) -> bool:
+def _is_no_batch(frames: list[RpcMessage]) -> bool:
     """Whether the array itself was broken: that is one reply, not a batch of one."""
-    return len(frames) == 1 and isinstance(frames[0], Broken)
+    return len(frames) == 1 and isinstance(frames[0], MalformedMessage)
 
 
 def _told(error: Any) -> RpcError:

@@ -22,7 +22,7 @@ from accord.stores.prepared import Prepared
 from accord.stores.rules import BEING_DELETED
 from accord.stores.schema import IS_DELETING, IS_RUNNING, items, messages, packets, receipts, sessions, tokens, turns
 from accord.stores.transcripts import add_stored_bytes
-from accord.wire.session import Erased, TurnState
+from accord.wire.session import DeletionCounts, TurnState
 
 HIDE_SESSIONS: Final = 200
 STEP_S: Final = 0.01
@@ -92,9 +92,9 @@ def _hide(connection: Connection, chosen: Select[Any, Any, Any]) -> int:
     return len(found)
 
 
-def delete_some(connection: Connection) -> tuple[Erased, bool]:
+def delete_some(connection: Connection) -> tuple[DeletionCounts, bool]:
     """Delete rows of hidden sessions, as many as take a moment; and whether that was all."""
-    until, erased = monotonic() + STEP_S, Erased()
+    until, erased = monotonic() + STEP_S, DeletionCounts()
     chunk = _Chunk(connection, STEP_BYTES)
     while True:
         # Held, so that two processes that delete take turns.
@@ -136,16 +136,16 @@ class _Chunk:
     bytes_left: int
     rows_left: int = 0
 
-    def delete_from(self, doomed: Sequence[str]) -> Erased:
+    def delete_from(self, doomed: Sequence[str]) -> DeletionCounts:
         """Delete from these sessions: what belongs to their turns, the turns, the rest, the sessions."""
         theirs = select(turns.c.request_id).where(turns.c.session_id.in_(doomed)).limit(CHUNK_PARENTS)
         ended = self.connection.scalars(theirs).all()
         if ended:
             gone = self._parts(_PACKETS, ended)
             self._parts(_ITEMS, ended)
-            return Erased(packets=gone, turns=self._rows(turns.c.request_id, ended))
+            return DeletionCounts(packets=gone, turns=self._rows(turns.c.request_id, ended))
         said, sealed = self._parts(_MESSAGES, doomed), self._parts(_RECEIPTS, doomed)
-        return Erased(messages=said, receipts=sealed, sessions=self._rows(sessions.c.session_id, doomed))
+        return DeletionCounts(messages=said, receipts=sealed, sessions=self._rows(sessions.c.session_id, doomed))
 
     def _parts(self, parts: _Parts, parents: Sequence[str]) -> int:
         """Delete rows of these parents until the chunk is full.

@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Heartbeat, Progress
+from accord.ports import HISTORY_BYTES, Heartbeat, PacketBatch, Progress, TurnEnd, TurnStart
 from accord.stores.rules import (
     CLOSED,
     HAS_TOKENS,
@@ -28,7 +28,15 @@ from accord.stores.rules import (
     stored_size,
 )
 from accord.wire.conversation import ChatMessage
-from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord, TurnState
+from accord.wire.session import (
+    DeletionCounts,
+    PacketRecord,
+    ReceiptRecord,
+    SessionRecord,
+    TokenRecord,
+    TurnRecord,
+    TurnState,
+)
 
 
 @dataclass(slots=True)
@@ -96,7 +104,7 @@ class _Turn:
         """The turn as it is now."""
         return replace(self.begun, state=self.state, last_seq=len(self.packets), ended_at=self.ended_at)
 
-    def append(self, new: Append) -> None:
+    def append(self, new: PacketBatch) -> None:
         """Take packets and items that follow those that are kept."""
         if new.packets and new.first_seq != len(self.packets) + 1:
             raise StoreConflictError(NOT_NEXT)
@@ -166,13 +174,13 @@ class MemoryStore:
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
-    ) -> Begun:
+    ) -> TurnStart:
         """Begin a turn in its session, unless a turn of that request id is known."""
         self._check()
         if (turn.session_id, turn.owner) != (session.session_id, session.owner):
             raise StoreConflictError(NOT_ITS_SESSION)
         if known := self._turns.get(turn.request_id):
-            return Begun(self._kept[known.begun.session_id].session, known.record)
+            return TurnStart(self._kept[known.begun.session_id].session, known.record)
         if quota_bytes is not None:
             check_quota(self._usage.get(session.owner, 0), quota_bytes)
         kept = self._kept.get(session.session_id)
@@ -184,7 +192,7 @@ class MemoryStore:
             kept.renew(session)
         self._turns[turn.request_id] = _Turn(turn, self._clock())
         kept.turns.append(turn.request_id)
-        return Begun(kept.session, None, kept.last(history, history_bytes), kept.chain)
+        return TurnStart(kept.session, None, kept.last(history, history_bytes), kept.chain)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
@@ -235,7 +243,7 @@ class MemoryStore:
         turn = self._turns.get(request_id)
         return turn is not None and turn.read_at >= self._clock() - within_s
 
-    async def append_packets(self, new: Append) -> None:
+    async def append_packets(self, new: PacketBatch) -> None:
         """Keep packets and items."""
         self._check()
         self._running(new.request_id, NOT_NEXT).append(new)
@@ -247,7 +255,7 @@ class MemoryStore:
         rest = turn.packets[after_seq : after_seq + limit] if turn else []
         return list(map(PacketRecord, count(after_seq + 1), rest))
 
-    async def end_turn(self, ending: Ending) -> bool:
+    async def end_turn(self, ending: TurnEnd) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
         self._check()
         turn, receipt = self._running(ending.last.request_id, NOT_RUNNING), ending.receipt
@@ -300,15 +308,15 @@ class MemoryStore:
         turn = self._turns.get(request_id)
         return turn.receipt if turn else None
 
-    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> Erased:  # noqa: ARG002 - one step
+    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
         """Delete everything of one owner."""
         erased = self._erase(lambda session: session.owner == owner)
         theirs = [digest for digest, token in self._tokens.items() if token.user == owner]
         for digest in theirs:
             del self._tokens[digest]
-        return erased + Erased(tokens=len(theirs))
+        return erased + DeletionCounts(tokens=len(theirs))
 
-    async def expire(self, before: datetime, *, progress: Progress | None = None) -> Erased:  # noqa: ARG002 - one step
+    async def expire(self, before: datetime, *, progress: Progress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
         """Delete the sessions that nothing has happened in since then."""
         return self._erase(lambda session: session.updated_at < before)
 
@@ -367,16 +375,16 @@ class MemoryStore:
             raise StoreConflictError(otherwise)
         return turn
 
-    def _erase(self, chosen: Callable[[SessionRecord], bool]) -> Erased:
+    def _erase(self, chosen: Callable[[SessionRecord], bool]) -> DeletionCounts:
         self._check()
         doomed = [kept for kept in self._kept.values() if chosen(kept.session)]
-        return sum((self._forget(kept) for kept in doomed), Erased())
+        return sum((self._forget(kept) for kept in doomed), DeletionCounts())
 
-    def _forget(self, kept: _Kept) -> Erased:
+    def _forget(self, kept: _Kept) -> DeletionCounts:
         del self._kept[kept.begun.session_id]
         self._usage[kept.begun.owner] = self._usage.get(kept.begun.owner, 0) - kept.stored_bytes
         packets = sum(len(self._turns.pop(request_id).packets) for request_id in kept.turns)
-        return Erased(
+        return DeletionCounts(
             sessions=1,
             turns=len(kept.turns),
             packets=packets,

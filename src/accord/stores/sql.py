@@ -11,11 +11,11 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from accord.ports import HISTORY_BYTES, Append, Begun, Ending, Heartbeat, Progress
+from accord.ports import HISTORY_BYTES, Heartbeat, PacketBatch, Progress, TurnEnd, TurnStart
 from accord.stores import erase, liveness, statements, tokens, transcripts
 from accord.stores.liveness import probe
 from accord.wire.conversation import ChatMessage
-from accord.wire.session import Erased, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord
+from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord
 
 # Between two steps of a deletion. Other processes that wait for SQLite's file look every 25 ms, later more seldom.
 ERASE_PAUSE_S: Final = 0.03
@@ -56,7 +56,7 @@ class SqlStore(ABC):
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
-    ) -> Begun:
+    ) -> TurnStart:
         """Begin a turn in its session, unless a turn of that request id is known."""
         return await self.write(statements.begin_turn, session, turn, (history, history_bytes), quota_bytes)
 
@@ -92,7 +92,7 @@ class SqlStore(ABC):
         """Whether a client of another process was reading this turn so short ago."""
         return await self.read(liveness.is_read, request_id, within_s)
 
-    async def append_packets(self, new: Append) -> None:
+    async def append_packets(self, new: PacketBatch) -> None:
         """Keep packets and items."""
         await self.write(statements.append_packets, new)
 
@@ -100,7 +100,7 @@ class SqlStore(ABC):
         """The packets that follow `after_seq`."""
         return await self.read(statements.packets_of, request_id, after_seq, limit)
 
-    async def end_turn(self, ending: Ending) -> bool:
+    async def end_turn(self, ending: TurnEnd) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
         return await self.write(statements.end_turn, ending)
 
@@ -124,12 +124,12 @@ class SqlStore(ABC):
         """The receipt of one turn."""
         return await self.read(transcripts.receipt_of, request_id)
 
-    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> Erased:
+    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> DeletionCounts:
         """Delete everything of one owner."""
         revoked = await self.write(erase.delete_tokens, owner)
-        return await self._erase(erase.hide_user, owner, progress) + Erased(tokens=revoked)
+        return await self._erase(erase.hide_user, owner, progress) + DeletionCounts(tokens=revoked)
 
-    async def expire(self, before: datetime, *, progress: Progress | None = None) -> Erased:
+    async def expire(self, before: datetime, *, progress: Progress | None = None) -> DeletionCounts:
         """Delete the sessions that nothing has happened in since then."""
         return await self._erase(erase.hide_expired, before, progress)
 
@@ -157,12 +157,12 @@ class SqlStore(ABC):
         """Forget that tokens were used."""
         await self.write(tokens.allow_open)
 
-    async def _erase(self, hide: Callable[[Connection, T], int], which: T, progress: Progress | None) -> Erased:
+    async def _erase(self, hide: Callable[[Connection, T], int], which: T, progress: Progress | None) -> DeletionCounts:
         """Hide sessions, then delete what is hidden, with pauses in which others can write."""
         hidden = 1
         while hidden:
             hidden = await self.write(hide, which)
-        total, is_all = Erased(), not await self.read(erase.has_hidden)
+        total, is_all = DeletionCounts(), not await self.read(erase.has_hidden)
         while not is_all:
             step, is_all = await self.write(self._delete_some)
             total += step
@@ -171,6 +171,6 @@ class SqlStore(ABC):
             await asyncio.sleep(ERASE_PAUSE_S)
         return total
 
-    def _delete_some(self, connection: Connection) -> tuple[Erased, bool]:
+    def _delete_some(self, connection: Connection) -> tuple[DeletionCounts, bool]:
         """Delete some of what is hidden; whether that was all."""
         return erase.delete_some(connection)

@@ -36,7 +36,7 @@ from accord.stores.prepared import driver_of
 from accord.stores.rules import CLOSED
 from accord.stores.sql import P, SqlStore, Statement, T
 from accord.stores.writer import Writer
-from accord.wire.session import Erased
+from accord.wire.session import DeletionCounts
 
 BUSY_TIMEOUT_S: Final = 30.0
 CHECKPOINT_TIMEOUT_MS: Final = 250
@@ -152,9 +152,9 @@ class SqliteStore(SqlStore):
         if self._is_damaged:
             raise StoreError(f"{self._path}: {SQLITE['SQLITE_CORRUPT']}")
 
-    async def _erase(self, hide: Callable[[Connection, T], int], which: T, progress: Progress | None) -> Erased:
+    async def _erase(self, hide: Callable[[Connection, T], int], which: T, progress: Progress | None) -> DeletionCounts:
         erased = await super()._erase(hide, which, progress)
-        if erased != Erased():
+        if erased != DeletionCounts():
             # The log still has what was deleted: empty it, and return when that is done.
             self._has_erased = True
             await self.write(probe)
@@ -165,7 +165,7 @@ class SqliteStore(SqlStore):
         """A connection of its own, for a thread that sends heartbeats."""
         return _SqliteHeartbeat(self._path, self._busy_timeout_s)
 
-    def _delete_some(self, connection: Connection) -> tuple[Erased, bool]:
+    def _delete_some(self, connection: Connection) -> tuple[DeletionCounts, bool]:
         """Delete some of what is hidden, and give its pages back to the file system.
 
         Not all at the end: SQLite searches its list of free pages for each, and the list would be long.

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from accord.errors import StoreConflictError
-from accord.ports import Append, Begun, Ending
+from accord.ports import PacketBatch, TurnEnd, TurnStart
 from accord.stores.erase import check_not_deleting
 from accord.stores.prepared import Prepared, Row, by_engine, database_now, overwriting, values_of
 from accord.stores.rules import (
@@ -120,7 +120,7 @@ def begin_turn(
     turn: TurnRecord,
     history: tuple[int, int],
     quota_bytes: int | None,
-) -> Begun:
+) -> TurnStart:
     """Insert a turn whose request id is new, and insert or renew its session; else the turn that has that id."""
     if (turn.session_id, turn.owner) != (session.session_id, session.owner):
         raise StoreConflictError(NOT_ITS_SESSION)
@@ -130,12 +130,14 @@ def begin_turn(
         if _NEW_TURN.met(connection, row):
             return _begun(connection, session, history, quota_bytes)
         if known := turn_of(connection, turn.request_id):
-            return Begun(_must_be(session_of(connection, known.session_id)), known)
+            return TurnStart(_must_be(session_of(connection, known.session_id)), known)
     check_not_deleting(connection, session.session_id, turn.request_id)
     raise StoreConflictError(NO_SESSION)
 
 
-def _begun(connection: Connection, session: SessionRecord, history: tuple[int, int], quota_bytes: int | None) -> Begun:
+def _begun(
+    connection: Connection, session: SessionRecord, history: tuple[int, int], quota_bytes: int | None
+) -> TurnStart:
     """Insert or renew the session of a turn that was just inserted; what a new turn has to know."""
     if quota_bytes is not None:
         check_quota(stored_bytes_of(connection, session.owner), quota_bytes)
@@ -146,7 +148,7 @@ def _begun(connection: Connection, session: SessionRecord, history: tuple[int, i
     *kept, said, chain = row
     limit, max_bytes = history
     last = history_of(connection, session.session_id, min(limit, said), max_bytes)
-    return Begun(_renewed(session, *kept), None, last, chain)
+    return TurnStart(_renewed(session, *kept), None, last, chain)
 
 
 def _must_be(found: SessionRecord | None) -> SessionRecord:
@@ -211,7 +213,7 @@ _KEEP: Final = Prepared(insert(packets).values(values_of(packets)))
 _KEEP_ITEM: Final = overwriting(items)
 
 
-def append_packets(connection: Connection, new: Append) -> None:
+def append_packets(connection: Connection, new: PacketBatch) -> None:
     """Add packets that follow what their turn already has, and items."""
     added = {"added": len(new.packets), "stored": stored_size(*new.packets, *new.items.values())}
     if not _ADVANCE.met(connection, {"of": new.request_id, "before": new.first_seq - 1, **added}):
@@ -219,7 +221,7 @@ def append_packets(connection: Connection, new: Append) -> None:
     _keep(connection, new)
 
 
-def _keep(connection: Connection, new: Append) -> None:
+def _keep(connection: Connection, new: PacketBatch) -> None:
     numbered = enumerate(new.packets, start=new.first_seq)
     of = new.request_id
     _KEEP.each(connection, [{"request_id": of, "seq": seq, "body": body} for seq, body in numbered])
@@ -293,7 +295,7 @@ _END: Final = Prepared(
 )
 
 
-def end_turn(connection: Connection, ending: Ending) -> bool:
+def end_turn(connection: Connection, ending: TurnEnd) -> bool:
     """End a running turn and add what it leaves; False, with nothing written, if its receipt comes too late."""
     last, receipt = ending.last, ending.receipt
     row = _HOLD.row(connection, {"of": last.request_id})
@@ -330,7 +332,7 @@ _GROW: Final = Prepared(
 )
 
 
-def _leave(connection: Connection, held: _Held, ending: Ending) -> int:
+def _leave(connection: Connection, held: _Held, ending: TurnEnd) -> int:
     """Add a turn's messages and receipt to those that its session, whose row is held, already has.
 
     Gives how many bytes are stored of the turn in all.

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from accord.errors import StoreError
-from accord.ports import Append, Ending
+from accord.ports import PacketBatch, TurnEnd
 from accord.stores.failure import Certain
 
 MAX_GROUP: Final = 512
@@ -136,8 +136,8 @@ class Writer:
         return outcomes
 
 
-def _appended(arg: Any) -> Append | None:
-    return arg if isinstance(arg, Append) else arg.last if isinstance(arg, Ending) else None
+def _appended(arg: Any) -> PacketBatch | None:
+    return arg if isinstance(arg, PacketBatch) else arg.last if isinstance(arg, TurnEnd) else None
 
 
 def _storage_failed(error: Exception) -> bool:

@@ -19,13 +19,13 @@ PLAN: Final = "plan"
 TOOL_CALL: Final = "tool_call"
 
 
-class PlanShown(AcpMessage, frozen=True):
+class PlanPayload(AcpMessage, frozen=True):
     """The whole plan as it is now."""
 
     entries: list[PlanEntry] = Field(min_length=1)
 
 
-class ToolCallShown(ToolCallUpdate, frozen=True):
+class ToolCallPayload(ToolCallUpdate, frozen=True):
     """A tool at work; the same id again is the same call, gone on."""
 
     title: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - here it is never absent
@@ -66,11 +66,11 @@ class PermissionStatus(StrEnum):
     FAILED = "failed"
 
 
-class PermissionQuestion(Message, frozen=True):
+class PermissionRequest(Message, frozen=True):
     """What an agent asks leave for. `call` is the tool call that it is about."""
 
     title: str = Field(min_length=1)
-    call: ToolCallShown
+    call: ToolCallPayload
     options: Options
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from accord.errors import FACTS, ErrorCode
+from accord.errors import ERROR_FACTS, ErrorCode
 from accord.wire.acp.content import ContentBlock
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.conversation import ChatMessage, Conversation
@@ -37,7 +37,7 @@ from accord.wire.service import HealthCheckResponse, ServiceCapabilities
 
 # Every route of the service as an OpenAPI operation: what it takes, what it gives, how it fails.
 #
-# Failures come from `errors.FACTS`, shapes from the messages; how a message is referred to is handed in.
+# Failures come from `errors.ERROR_FACTS`, shapes from the messages; how a message is referred to is handed in.
 
 Json = dict[str, Any]
 SchemaOf = Callable[[type[BaseModel]], Json]
@@ -130,7 +130,7 @@ def assist_path(schema_of: SchemaOf) -> Json:
             "summary": "Ask the agent",
             "description": "The Accept header chooses between one answer and a stream of packets.",
             "requestBody": {"required": True, "content": json_content(schema_of(ServiceRequest))},
-            "responses": {"200": _answer(schema_of), **problems(FACTS, schema_of(ProblemBody))},
+            "responses": {"200": _answer(schema_of), **problems(ERROR_FACTS, schema_of(ProblemBody))},
         }
     }
 
@@ -139,10 +139,10 @@ def problems(codes: Iterable[ErrorCode], problem: Json) -> Json:
     """The answers that say no, one a status."""
     by_status: dict[int, list[ErrorCode]] = {}
     for code in codes:
-        by_status.setdefault(FACTS[code].http, []).append(code)
+        by_status.setdefault(ERROR_FACTS[code].http, []).append(code)
     return {
         str(status): {
-            "description": "; ".join(f"{FACTS[code].title} (`{code}`)" for code in listed),
+            "description": "; ".join(f"{ERROR_FACTS[code].title} (`{code}`)" for code in listed),
             "content": {PROBLEM_MEDIA_TYPE: {"schema": problem}},
         }
         for status, listed in sorted(by_status.items())
@@ -169,7 +169,7 @@ def _request(schema_of: SchemaOf) -> Json:
             "summary": "Read a turn again, or go on reading it",
             "description": "A running turn is read along. The Accept header chooses, as it does when asking.",
             "parameters": [_LAST_EVENT_ID],
-            "responses": _with_headers({"200": _answer(schema_of), **problems(FACTS, problem)}),
+            "responses": _with_headers({"200": _answer(schema_of), **problems(ERROR_FACTS, problem)}),
         },
         "delete": {
             "operationId": "cancel",
@@ -266,7 +266,7 @@ def _with_headers(responses: Json) -> Json:
 
 # The service as OpenAPI 3.1 and as JSON Schemas, written from the models and the table of errors.
 #
-# Nothing is described twice: shapes come from the messages, routes from `operation.py`, failures from `errors.FACTS`.
+# Nothing is described twice: shapes come from the messages, errors from `errors.ERROR_FACTS`.
 
 _COMPONENT_REF: Final = "#/components/schemas/{model}"
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

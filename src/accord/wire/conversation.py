@@ -8,7 +8,7 @@ from typing import Annotated, Literal, overload
 
 from pydantic import Field, TypeAdapter
 
-from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, seal
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, close_union
 
 # One message of a conversation's history (CAP), and a history that is read when somebody looks at it.
 
@@ -122,7 +122,7 @@ class ToolResultPart(MessagePart, frozen=True):
 class ThinkingPart(MessagePart, frozen=True):
     """The assistant's reasoning, not part of its answer.
 
-    `signature` is the model's own seal, given back as it came; of reasoning that is `redacted` there is nothing else.
+    `signature` is the model's own, and is sent back unchanged; of reasoning that is `redacted` there is nothing else.
     """
 
     type: Literal["thinking"] = "thinking"
@@ -156,7 +156,7 @@ AnyPart = (
 )
 """For a `match` that the type checker can prove complete."""
 
-seal(
+close_union(
     MessagePart,
     "type",
     {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field
 
 from accord.wire.capability import CapabilityName
-from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, seal
+from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, close_union
 
 # How a missing capability is stood in for, and the account of it (ABP, decisions 13 and 15).
 
@@ -45,7 +45,7 @@ class Disabled(EmulationStrategy, frozen=True):
 AnyStrategy = SystemPromptInjection | PostProcessing | Disabled
 """For a `match` that the type checker can prove complete."""
 
-seal(
+close_union(
     EmulationStrategy,
     "type",
     {

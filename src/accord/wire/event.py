@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, seal
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, close_union
 
 # Addresses that a client can open safely (decision 5): an allow-list for each use.
 #
@@ -276,7 +276,7 @@ class ThoughtEvent(PresentationEvent, frozen=True):
 AnyEvent = CitationEvent | ProgressEvent | MediaEvent | MarkdownEvent | UserErrorEvent | ThoughtEvent
 """For a `match` that the type checker can prove complete."""
 
-seal(
+close_union(
     PresentationEvent,
     "type",
     {

@@ -24,7 +24,7 @@ class Result(StrEnum):
     SKIPPED = "skipped"
 
 
-class Finding(Message, frozen=True):
+class InspectionFinding(Message, frozen=True):
     """One check and what came of it; `observed` is what the agent did, shortened and without secrets."""
 
     check: str
@@ -59,14 +59,18 @@ class InspectionReport(Message, frozen=True):
     program: str
     agent: InspectedAgent
     capabilities: list[DeclaredCapability] = Field(default_factory=list[DeclaredCapability])
-    findings: list[Finding] = Field(default_factory=list[Finding])
+    findings: list[InspectionFinding] = Field(default_factory=list[InspectionFinding])
     counts: dict[Result, int]
     keeps_contract: bool
     """Whether nothing that an agent must do failed."""
 
     @classmethod
     def about(
-        cls, program: str, agent: InspectedAgent, capabilities: list[DeclaredCapability], findings: list[Finding]
+        cls,
+        program: str,
+        agent: InspectedAgent,
+        capabilities: list[DeclaredCapability],
+        findings: list[InspectionFinding],
     ) -> Self:
         """The report of these findings, with what they come to."""
         return cls(

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Literal
 from pydantic import ConfigDict, Field, RootModel
 
 from accord.wire.capability import CapabilityName
-from accord.wire.message import DeferredBuild, Message, Tagged, seal
+from accord.wire.message import DeferredBuild, Message, Tagged, close_union
 
 # How well a capability is supported, and how well it must be (ABP): the levels, the thresholds, the order.
 
@@ -103,7 +103,7 @@ class ReportedUnsupported(ReportedSupport, frozen=True):
     level: Literal["unsupported"] = "unsupported"
 
 
-seal(
+close_union(
     ReportedSupport,
     "level",
     {"native": ReportedNative, "emulated": ReportedEmulated, "unsupported": ReportedUnsupported},

@@ -143,7 +143,7 @@ class Tagged(Message, frozen=True):
     """A message whose kind is told by one field. Calling the base builds the kind that the tag names.
 
     The base class stands for the union: it validates, nests and documents as pydantic's compiled tagged union
-    of the kinds given to `seal`.
+    of the kinds given to `close_union`.
     """
 
     tag: ClassVar[str] = ""
@@ -160,7 +160,9 @@ class Tagged(Message, frozen=True):
         return {**schema, "serialization": core_schema.simple_ser_schema("any")}  # pyright: ignore[reportReturnType]
 
 
-def seal(base: type[Tagged], tag: str, kinds: Mapping[str, type[Tagged]], *, other: type[Tagged] | None = None) -> None:
+def close_union(
+    base: type[Tagged], tag: str, kinds: Mapping[str, type[Tagged]], *, other: type[Tagged] | None = None
+) -> None:
     """Close a union: from here on `base` stands for exactly these kinds, and for `other` if the union is open."""
     base.tag, base.kinds, base.other = tag, dict(kinds), other
     # Only calls on the base look for a kind. The kinds get Python's own __new__ back, and before the base gets ours:

@@ -8,7 +8,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from accord.errors import ErrorSeverity
 from accord.wire.event import PresentationEvent
-from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, seal
+from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, close_union
 
 
 class StreamOpCode(StrEnum):
@@ -84,7 +84,7 @@ class ClosePacket(StreamPacket, frozen=True):
 AnyPacket = DeltaPacket | EventPacket | ErrorPacket | ClosePacket
 """For a `match` that the type checker can prove complete."""
 
-seal(
+close_union(
     StreamPacket,
     "op",
     {

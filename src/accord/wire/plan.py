@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from accord.errors import FACTS, ErrorCode
+from accord.errors import ERROR_FACTS, ErrorCode
 from accord.wire.capability import CapabilityName
 from accord.wire.emulation import EmulationStrategy
 from accord.wire.manifest import MinSupport, NegotiationResult
@@ -80,7 +80,7 @@ class Offer(Message, frozen=True):
         return sum(map(len, (self.negotiation.emulatable, self.rescues, self.tried, self.losses, self.unmet)))
 
 
-class Defeat(Message, frozen=True):
+class RejectedOffer(Message, frozen=True):
     """A backend that was not chosen, and why."""
 
     backend: str
@@ -96,7 +96,7 @@ class Plan(Message, frozen=True):
     needs: list[Need]
     offer: Offer
     fallbacks: list[Offer] = Field(default_factory=list[Offer])
-    lost: list[Defeat] = Field(default_factory=list[Defeat])
+    lost: list[RejectedOffer] = Field(default_factory=list[RejectedOffer])
 
     @property
     def rescues(self) -> list[Rescue]:
@@ -126,4 +126,4 @@ class Refusal(Message, frozen=True):
         details = {"error": str(self.code), **self.dump()}
         details.pop("code")
         details.pop("message")
-        return {"code": FACTS[self.code].jsonrpc, "message": self.message, "data": details}
+        return {"code": ERROR_FACTS[self.code].jsonrpc, "message": self.message, "data": details}

@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from accord.errors import (
-    FACTS,
+    ERROR_FACTS,
     AccordError,
     AgentError,
     BackendError,
@@ -41,7 +41,7 @@ class ProblemBody(Message, frozen=True):
 
 def problem_body(error: AccordError, *, request_id: str | None = None) -> ProblemBody:
     """This error as an HTTP body."""
-    facts = FACTS[error.code]
+    facts = ERROR_FACTS[error.code]
     return ProblemBody(
         title=facts.title,
         status=facts.http,
@@ -59,16 +59,16 @@ def stream_error(error: AccordError) -> StreamError:
     )
 
 
-def failure_of(told: StreamError) -> AccordError:
+def error_from_stream(told: StreamError) -> AccordError:
     """The error that ended a stream, as whoever reads the stream raises it."""
     if told.code not in _CODES:
         return AgentError(told.message, details={**(told.details or {}), "code": told.code})
     return _raised(ErrorCode(told.code), told.message, told.details or {}, told.severity)
 
 
-def failure_of_problem(told: ProblemBody) -> AccordError:
+def error_from_problem(told: ProblemBody) -> AccordError:
     """The error in an HTTP answer, as whoever asked raises it."""
-    return _raised(told.code, told.detail, told.details or {}, FACTS[told.code].severity)
+    return _raised(told.code, told.detail, told.details or {}, ERROR_FACTS[told.code].severity)
 
 
 def _raised(code: ErrorCode, message: str, details: Mapping[str, Any], severity: ErrorSeverity) -> AccordError:

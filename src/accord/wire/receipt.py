@@ -50,7 +50,7 @@ class RequestShape(Message, frozen=True):
     requirements: int = 0
 
 
-class Said(Message, frozen=True):
+class EvidenceRecord(Message, frozen=True):
     """Who says so, and when it was said."""
 
     source: str
@@ -75,7 +75,7 @@ class BackendParty(Message, frozen=True):
     name: str
     model: str | None = None
     manifest: CapabilityManifest
-    evidence: dict[CapabilityName, Said] = Field(default_factory=dict[CapabilityName, Said])
+    evidence: dict[CapabilityName, EvidenceRecord] = Field(default_factory=dict[CapabilityName, EvidenceRecord])
     refused: list[CapabilityName] = Field(default_factory=list[CapabilityName])
     contradicted: list[CapabilityName] | None = None
 
@@ -94,7 +94,7 @@ class Parties(Message, frozen=True):
     client: ClientParty
 
 
-class Candidacy(Message, frozen=True):
+class CandidateRecord(Message, frozen=True):
     """A backend that was looked at, and why it was chosen or not."""
 
     backend: str
@@ -119,7 +119,7 @@ class Work(Message, frozen=True):
 
     policy: WorkPolicy = WorkPolicy.STANDARD
     needs: list[Need] = Field(default_factory=list[Need])
-    candidates: list[Candidacy] = Field(default_factory=list[Candidacy])
+    candidates: list[CandidateRecord] = Field(default_factory=list[CandidateRecord])
     backend: BackendParty | None = Field(default=None, description="Who was given the work; absent if it was refused.")
     negotiation: NegotiationResult | None = None
     emulations: EmulationRecord | None = None
@@ -182,17 +182,17 @@ class ReceiptBody(Message, frozen=True):
         for name in ("hash", "signature"):
             members.pop(name, None)
         # `0.0` and `0` are the same number and the same canonical text, which is much quicker found for the latter.
-        members["timings"] = {name: whole_if_it_is(value) for name, value in members["timings"].items()}
+        members["timings"] = {name: to_int_if_whole(value) for name, value in members["timings"].items()}
         return members
 
 
-def whole_if_it_is(value: float) -> float:
+def to_int_if_whole(value: float) -> float:
     """The same number, as an `int` if it is one."""
     return int(value) if value == int(value) else value
 
 
 class Receipt(ReceiptBody, frozen=True):
-    """The account of one turn, sealed: `core.seal.seal` makes it, `core.seal.verify` checks it."""
+    """The account of one turn, sealed: made by `core.receipt.seal`, checked by `core.receipt.verify`."""
 
     hash: Sha256
     signature: str | None = Field(default=None, description="An Ed25519 signature of the hash, in base64.")

@@ -37,20 +37,20 @@ class MinFidelity(StrEnum):
     DESCRIBED = "described"
 
 
-class Silence(list[str]):
+class AbsentList(list[str]):
     """The empty list that stands for an absent one; it is never written."""
 
 
-def _is_silence(events: list[str]) -> bool:
-    return type(events) is Silence
+def _is_absent(events: list[str]) -> bool:
+    return type(events) is AbsentList
 
 
 class ClientCapabilities(Message, frozen=True):
     """The rendering capabilities that a client declares with its request."""
 
     supported_events: list[str] = Field(
-        default_factory=Silence,
-        exclude_if=_is_silence,
+        default_factory=AbsentList,
+        exclude_if=_is_absent,
         description="Event types the client can render, in any letter case. Absent: the standard set.",
     )
     prefers_markdown: bool = Field(default=True, description="False asks for plain text.")
@@ -66,7 +66,7 @@ class ClientCapabilities(Message, frozen=True):
     @property
     def declares_events(self) -> bool:
         """Whether `supported_events` was said at all: silence means the standard set, `[]` means none."""
-        return not _is_silence(self.supported_events)
+        return not _is_absent(self.supported_events)
 
 
 # The envelope that asks (CAP): who, in which session, and what. Unknown fields are ignored.

@@ -52,7 +52,7 @@ class ServiceCapabilities(Message, frozen=True):
 # What an endpoint was seen to do, kept in a file beside the configuration by `accord backends probe --write`.
 
 
-class Probed(Message, frozen=True):
+class ProbeRecord(Message, frozen=True):
     """What was found of one model, and on which day."""
 
     backend: str

@@ -88,7 +88,7 @@ class ReceiptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     previous_hash: str | None = None
 
 
-class Erased(Message, frozen=True):
+class DeletionCounts(Message, frozen=True):
     """How much was deleted, kind by kind."""
 
     sessions: int = 0
@@ -98,8 +98,10 @@ class Erased(Message, frozen=True):
     receipts: int = 0
     tokens: int = 0
 
-    def __add__(self, other: "Erased") -> "Erased":
-        return Erased(**{name: getattr(self, name) + getattr(other, name) for name in Erased.model_fields})
+    def __add__(self, other: "DeletionCounts") -> "DeletionCounts":
+        return DeletionCounts(
+            **{name: getattr(self, name) + getattr(other, name) for name in DeletionCounts.model_fields}
+        )
 
 
 # A token of Accord's own, as it is kept: whose it is, how long it is good for, and the hash that it is found by.
@@ -134,6 +136,6 @@ def looks_like_token(text: str) -> bool:
     return _SHAPE.fullmatch(text) is not None
 
 
-def digest_of(token: str) -> str:
+def token_digest(token: str) -> str:
     """The hash that a token is kept and found by."""
     return hashlib.sha256(token.encode()).hexdigest()

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from accord.wire.conversation import Conversation
 from accord.wire.manifest import CapabilityRequirements
-from accord.wire.message import FreeObject, FreeValue, Message, Tagged, seal
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged, close_union
 
 # A piece of work for a backend (ABP's work order): what is asked, and with what. Who does it is decided in `core`.
 
@@ -58,9 +58,9 @@ class ThinkingPiece(AnswerPiece, frozen=True):
     type: Literal["thinking"] = "thinking"
     text: str
     signature: str | None = Field(
-        default=None, description="The model's seal on the reasoning so far; to be given back as it came."
+        default=None, description="The model's signature of the reasoning so far; to be given back as it came."
     )
-    redacted: bool = Field(default=False, description="The model shows its seal only.")
+    redacted: bool = Field(default=False, description="Only the signature is available.")
 
 
 class ToolCallPiece(AnswerPiece, frozen=True):
@@ -70,14 +70,14 @@ class ToolCallPiece(AnswerPiece, frozen=True):
     id: str
     name: str
     input: FreeValue
-    signature: str | None = Field(default=None, description="The model's seal on it; to be given back as it came.")
+    signature: str | None = Field(default=None, description="The model's signature; to be given back as it came.")
 
 
 class WorkPiece(AnswerPiece, frozen=True):
     """A backend's own work, to be shown: its plan, or a tool that it uses itself. Nobody is to answer it."""
 
     type: Literal["work"] = "work"
-    shown: FreeObject = Field(description="What an event says that shows it: its type, its data, its fallbacks.")
+    event: FreeObject = Field(description="The event that shows it: its type, data and fallbacks.")
 
 
 class EndPiece(AnswerPiece, frozen=True):
@@ -95,7 +95,7 @@ class EndPiece(AnswerPiece, frozen=True):
 AnyPiece = TextPiece | ThinkingPiece | ToolCallPiece | WorkPiece | EndPiece
 """For a `match` that the type checker can prove complete."""
 
-seal(
+close_union(
     AnswerPiece,
     "type",
     {"text": TextPiece, "thinking": ThinkingPiece, "tool_call": ToolCallPiece, "work": WorkPiece, "end": EndPiece},

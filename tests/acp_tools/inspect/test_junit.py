@@ -5,12 +5,12 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from accord.acp_tools.inspect.report import as_junit
-from accord.wire.inspection import Finding, InspectedAgent, InspectionReport, Level, Result
+from accord.wire.inspection import InspectedAgent, InspectionFinding, InspectionReport, Level, Result
 
 
 def report(*found: tuple[Level, Result]) -> InspectionReport:
     findings = [
-        Finding(
+        InspectionFinding(
             check=f"c{n}", title='<b> & "c"', clause="A §1", level=level, result=result, sentence="<&>", observed="]]>"
         )
         for n, (level, result) in enumerate(found)

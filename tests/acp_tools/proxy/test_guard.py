@@ -13,7 +13,7 @@ from accord.acp_tools.proxy.pump import BlockCutter
 from accord.acp_tools.trace.writer import Severity, Side
 from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_question
 from accord.core.prompt import ContentValidator
-from accord.core.rpc import call_line
+from accord.core.rpc import request_line
 from accord.servers.acp.updates import TurnUpdates
 
 TEXT = {"type": "text", "text": "Hello"}
@@ -75,7 +75,7 @@ def test_what_an_agent_of_ours_asks_leave_for_and_what_it_is_answered_pass_as_th
     guard.from_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": told}).encode()])
     question = build_permission_question("Go?", "1", ["why"], {"kind": "edit"}, ALLOW_OR_REJECT)
     asking = TurnUpdates("s", "own", is_draft=is_draft).request_permission(question)
-    asked = call_line(7, "session/request_permission", asking.request)
+    asked = request_line(7, "session/request_permission", asking.request)
     assert guard.from_agent([asked.rstrip(b"\n")]) == []
     answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"outcome": {"outcome": "cancelled"}}}).encode() + b"\n"
     step = guard.from_editor(answer)

@@ -48,8 +48,8 @@ async def noted(notes: Path, count: int) -> None:
 def test_what_an_agent_does_beside_answering_is_shown_as_its_work():
     assert within(lambda: answer(agent("works"))) == [
         ThinkingPiece(text="hm"),
-        WorkPiece(shown=build_tool_call_event("1", "Read a file", [], {})),
-        WorkPiece(shown=build_tool_call_event("1", "Read a file", [], {"status": "completed"})),
+        WorkPiece(event=build_tool_call_event("1", "Read a file", [], {})),
+        WorkPiece(event=build_tool_call_event("1", "Read a file", [], {"status": "completed"})),
         TextPiece(text="Done."),
         EndPiece(usage={"context_tokens": 5, "context_size": 100}),
     ]

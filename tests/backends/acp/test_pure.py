@@ -14,7 +14,7 @@ from accord.backends.acp.answer import MEANINGS, REASONS, Listening, exit_failur
 from accord.backends.acp.permissions import AgentPermissions
 from accord.backends.acp.request import agent_manifest, prompt_blocks
 from accord.core.output.agent_work import build_plan_event, build_tool_call_event
-from accord.core.rpc import Call
+from accord.core.rpc import RpcRequest
 from accord.errors import BackendError
 from accord.stdio import RpcError
 from accord.wire.acp.initialize import AgentCapabilities, DraftAgentCapabilities
@@ -228,7 +228,7 @@ STEP = {"content": "a", "priority": "low", "status": "pending"}
 def test_work_of_an_agents_own_is_shown_as_such(updates: list[dict[str, Any]], shown: dict[str, Any]):
     listening = Listening()
     *_, last = [listening.piece_of(SessionUpdate.model_validate(update)) for update in updates]
-    assert last == WorkPiece(shown=shown)
+    assert last == WorkPiece(event=shown)
 
 
 def test_every_stop_reason_has_its_row():
@@ -263,7 +263,7 @@ def test_a_signal_is_told_apart_from_an_exit_status():
 
 def read(permissions: AgentPermissions, path: object) -> str:
     raw = json.dumps({"sessionId": "s", "path": str(path) if isinstance(path, Path) else path}).encode()
-    return asyncio.run(permissions.answer(Call(1, "fs/read_text_file", raw)))["content"]
+    return asyncio.run(permissions.answer(RpcRequest(1, "fs/read_text_file", raw)))["content"]
 
 
 def test_only_what_really_lies_in_a_folder_is_read(tmp_path: Path):
@@ -308,5 +308,5 @@ def test_a_link_out_of_a_folder_is_not_written_through(tmp_path: Path):
     (inside / "link").symlink_to(target)
     raw = json.dumps({"path": str(inside / "link"), "content": "x"}).encode()
     with pytest.raises(RpcError):
-        asyncio.run(AgentPermissions(write_files=[str(inside)]).answer(Call(1, "fs/write_text_file", raw)))
+        asyncio.run(AgentPermissions(write_files=[str(inside)]).answer(RpcRequest(1, "fs/write_text_file", raw)))
     assert not target.exists()

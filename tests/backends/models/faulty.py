@@ -69,7 +69,7 @@ def model(
 ) -> ModelBackend:
     """The toy behind this address; whoever makes one closes it."""
     upstream = TRANSPORTS[transport](times or UpstreamTimeouts(5.0, 5.0, 5.0), tls=tls)
-    retrying = RetryPolicy(wait=waits or Waits(), dice=lambda: 1.0)
+    retrying = RetryPolicy(wait=waits or Waits(), jitter=lambda: 1.0)
     return ModelBackend(name, ToyApi(), Endpoint(url, "m", KEY), upstream, StandingClock(), retrying=retrying)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accord.core.prompt.rules import RULES, Limits, check_block
+from accord.core.prompt.rules import RULES, ContentLimits, check_block
 from accord.core.prompt.verdict import Violation, read_declaration
 from accord.wire.acp.content import ContentType
 
@@ -48,7 +48,7 @@ def test_every_type_of_content_has_its_rule():
     ],
 )  # fmt: skip
 def test_each_fault_has_its_error(block: Any, message: str, error: str, told: str | None):
-    found = check_block(3, block, ALL, Limits())
+    found = check_block(3, block, ALL, ContentLimits())
     assert isinstance(found, Violation)
     assert (found.message, found.data["error"], found.data["index"]) == (message, error, 3)
     assert told is None or told in (found.data.get("details"), found.data.get("field"))
@@ -69,7 +69,7 @@ def test_each_fault_has_its_error(block: Any, message: str, error: str, told: st
     ],
 )
 def test_a_block_in_order_brings_its_size(block: Any):
-    assert isinstance(check_block(0, block, ALL, Limits()), int)
+    assert isinstance(check_block(0, block, ALL, ContentLimits()), int)
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_a_block_in_order_brings_its_size(block: Any):
     ],
 )
 def test_media_that_was_not_declared_is_never_decoded(block: dict[str, Any]):
-    found = check_block(0, block, NONE, Limits())
+    found = check_block(0, block, NONE, ContentLimits())
     assert isinstance(found, Violation)
     assert found.data["declaredCapability"] is False
 
 
 @pytest.mark.parametrize("block", [{"type": "image"}, {"type": "audio", "data": 1}, {"type": "resource"}])
 def test_structure_is_looked_at_before_the_declaration(block: dict[str, Any]):
-    found = check_block(0, block, NONE, Limits())
+    found = check_block(0, block, NONE, ContentLimits())
     assert isinstance(found, Violation)
     assert found.is_malformed

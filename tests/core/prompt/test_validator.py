@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.prompt import ContentValidator, Context, Declaration, Limits, Policy, Verdict
+from accord.core.prompt import (
+    ContentLimits,
+    ContentValidator,
+    Declaration,
+    ValidationContext,
+    ValidationPolicy,
+    Verdict,
+)
 from accord.core.prompt.rules import check_block
 from accord.core.prompt.sweep import all_in_order, json_in_order
 from accord.core.prompt.verdict import MAX_LISTED
@@ -48,9 +55,9 @@ def test_each_vector_gives_its_verdict_from_values_and_from_bytes(line: dict[str
     assert_gives(validator.validate_json(json.dumps(line["content"]).encode(), context=line["context"]), line)
 
 
-@pytest.mark.parametrize("context", Context)
+@pytest.mark.parametrize("context", ValidationContext)
 @pytest.mark.parametrize("block", [TEXT, LINK])
-def test_decision_16_text_and_links_are_always_accepted(context: Context, block: dict[str, Any]):
+def test_decision_16_text_and_links_are_always_accepted(context: ValidationContext, block: dict[str, Any]):
     for declared in (None, {}, {"image": False}):
         assert ContentValidator(declared).validate([block], context=context).valid
 
@@ -62,8 +69,8 @@ def test_decision_17_several_violations_are_one_error_that_lists_them_all():
     assert [violation["data"]["contentType"] for violation in error["data"]["violations"]] == ["image", "resource"]
 
 
-@pytest.mark.parametrize("context", Context)
-def test_decision_18_all_three_contexts_enforce_by_default(context: Context):
+@pytest.mark.parametrize("context", ValidationContext)
+def test_decision_18_all_three_contexts_enforce_by_default(context: ValidationContext):
     assert not ContentValidator({}).validate([IMAGE], context=context).valid
 
 
@@ -78,7 +85,9 @@ def test_decision_18_a_warning_lets_pass_and_tells():
 
 
 def test_decision_18_a_context_that_is_off_is_not_looked_at():
-    verdict = ContentValidator({}, policies={Context.TOOL_RESULT: Policy.OFF}).validate([None], context="tool_result")
+    verdict = ContentValidator({}, policies={ValidationContext.TOOL_RESULT: ValidationPolicy.OFF}).validate(
+        [None], context="tool_result"
+    )
     assert verdict.valid
     assert verdict.violations == ()
 
@@ -174,7 +183,7 @@ def test_an_error_stays_small_whatever_was_sent():
     assert len(error["data"]["violations"]) == error["data"]["violationsListed"] == MAX_LISTED
 
 
-SMALL = Limits(max_block_bytes=10, max_prompt_bytes=25, max_blocks=4)
+SMALL = ContentLimits(max_block_bytes=10, max_prompt_bytes=25, max_blocks=4)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +240,7 @@ DECLARED = st.fixed_dictionaries({flag: st.booleans() for flag in ("image", "aud
 @given(BLOCKS, DECLARED)
 def test_the_quick_look_and_the_rules_agree(blocks: list[Any], declared: dict[str, bool]):
     declaration: Declaration = ContentValidator(declared).declaration
-    limits = Limits()
+    limits = ContentLimits()
     clean = not any(not isinstance(check_block(0, block, declaration, limits), int) for block in blocks)
     if all_in_order(blocks, declaration, limits):
         assert clean

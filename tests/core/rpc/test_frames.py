@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from accord.core.rpc import (
     INVALID_REQUEST,
     TOO_MANY_VALUES,
-    Answer,
-    Broken,
-    Call,
-    Failure,
-    Incoming,
-    Notice,
-    answer_line,
-    call_line,
+    MalformedMessage,
+    RpcFailure,
+    RpcMessage,
+    RpcNotification,
+    RpcRequest,
+    RpcResult,
     read_frames,
+    request_line,
+    result_line,
 )
 from accord.core.sizes import MAX_VALUES
 
@@ -36,16 +36,16 @@ ANY_JSON = st.recursive(
 @pytest.mark.parametrize(
     ("line", "frame"),
     [
-        (b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a": 1}}', Call(1, "m", b'{"a": 1}')),
-        (b'{"id":"x","method":"m"}', Call("x", "m", b"")),
-        (b'{"jsonrpc":"2.0","id":null,"method":"m"}', Call(None, "m", b"")),
-        (b'{"jsonrpc":"2.0","method":"m","params":[]}', Notice("m", b"[]")),
-        (b'{"jsonrpc":"2.0","id":3,"result":null}', Answer(3, b"null")),
-        (b'{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}', Failure(3, b'{"code":1,"message":"no"}')),
-        (b'{"jsonrpc":"2.0","id":3,"result":1,"more":{}}', Answer(3, b"1")),
+        (b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a": 1}}', RpcRequest(1, "m", b'{"a": 1}')),
+        (b'{"id":"x","method":"m"}', RpcRequest("x", "m", b"")),
+        (b'{"jsonrpc":"2.0","id":null,"method":"m"}', RpcRequest(None, "m", b"")),
+        (b'{"jsonrpc":"2.0","method":"m","params":[]}', RpcNotification("m", b"[]")),
+        (b'{"jsonrpc":"2.0","id":3,"result":null}', RpcResult(3, b"null")),
+        (b'{"jsonrpc":"2.0","id":3,"error":{"code":1,"message":"no"}}', RpcFailure(3, b'{"code":1,"message":"no"}')),
+        (b'{"jsonrpc":"2.0","id":3,"result":1,"more":{}}', RpcResult(3, b"1")),
     ],
 )
-def test_each_message_is_told_by_its_members(line: bytes, frame: Incoming):
+def test_each_message_is_told_by_its_members(line: bytes, frame: RpcMessage):
     assert read_frames(line) == [frame]
 
 
@@ -71,17 +71,17 @@ def test_each_message_is_told_by_its_members(line: bytes, frame: Incoming):
 )
 def test_a_line_that_is_no_message_costs_one_reply(line: bytes, own: Any, code: int):
     (broken,) = read_frames(line)
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, MalformedMessage)
     assert (broken.id, broken.code) == (own, code)
 
 
 @pytest.mark.parametrize(
     ("line", "kinds"),
     [
-        (b'[{"id":1,"method":"a"},{"method":"b"}]', [Call, Notice]),
-        (b'[{"id":1,"method":"a"},7]', [Call, Broken]),
-        (b"[]", [Broken]),
-        (b"[1", [Broken]),
+        (b'[{"id":1,"method":"a"},{"method":"b"}]', [RpcRequest, RpcNotification]),
+        (b'[{"id":1,"method":"a"},7]', [RpcRequest, MalformedMessage]),
+        (b"[]", [MalformedMessage]),
+        (b"[1", [MalformedMessage]),
     ],
 )
 def test_a_batch_is_read_where_batches_are_spoken(line: bytes, kinds: list[type[Any]]):
@@ -95,22 +95,26 @@ def test_any_bytes_at_all_give_frames_and_never_an_exception(line: bytes, batche
 
 @given(st.integers() | st.text() | st.none(), ANY_JSON)
 def test_what_is_written_is_read_back(own: Any, value: Any):
-    (answer,) = read_frames(answer_line(own, value))
-    assert isinstance(answer, Answer | Broken)
-    if isinstance(answer, Answer):
+    (answer,) = read_frames(result_line(own, value))
+    assert isinstance(answer, RpcResult | MalformedMessage)
+    if isinstance(answer, RpcResult):
         assert (answer.id, answer.value()) == (own, value)
-        (call,) = read_frames(call_line(own, "m", {"value": value}))
-        assert isinstance(call, Call)
+        (call,) = read_frames(request_line(own, "m", {"value": value}))
+        assert isinstance(call, RpcRequest)
         assert call.value() == {"value": value}
         assert json.loads(call.raw) == {"value": value}
 
 
 def test_a_message_of_too_many_values_costs_its_sender_one_reply_and_fails_who_waits_for_it():
     many = b"[" + b"[]," * MAX_VALUES + b"0]"
-    assert read_frames(b'{"id":1,"method":"m","params":%s}' % many) == [Broken(1, INVALID_REQUEST, TOO_MANY_VALUES)]
-    assert read_frames(b'{"method":"m","params":%s}' % many) == [Broken(None, INVALID_REQUEST, TOO_MANY_VALUES)]
+    assert read_frames(b'{"id":1,"method":"m","params":%s}' % many) == [
+        MalformedMessage(1, INVALID_REQUEST, TOO_MANY_VALUES)
+    ]
+    assert read_frames(b'{"method":"m","params":%s}' % many) == [
+        MalformedMessage(None, INVALID_REQUEST, TOO_MANY_VALUES)
+    ]
     (failed,) = read_frames(b'{"id":1,"result":%s}' % many)
-    assert isinstance(failed, Failure)
+    assert isinstance(failed, RpcFailure)
     assert failed.value() == {"code": INVALID_REQUEST, "message": TOO_MANY_VALUES}
     media = b'{"data":"%s"}' % (b"[,{" * MAX_VALUES)
-    assert read_frames(b'{"id":1,"result":%s}' % media) == [Answer(1, media)]
+    assert read_frames(b'{"id":1,"result":%s}' % media) == [RpcResult(1, media)]

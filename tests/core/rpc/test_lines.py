@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.rpc import LineSplitter, TooLong
+from accord.core.rpc import LineSplitter, OversizedLine
 
 
-def lines_of(pieces: list[bytes], max_bytes: int = 1_000) -> list[bytes | TooLong]:
+def lines_of(pieces: list[bytes], max_bytes: int = 1_000) -> list[bytes | OversizedLine]:
     splitter = LineSplitter(max_bytes)
     return [line for piece in pieces for line in splitter.feed(piece)] + splitter.close()
 
@@ -21,13 +21,13 @@ def lines_of(pieces: list[bytes], max_bytes: int = 1_000) -> list[bytes | TooLon
         (b"a\r\nb", [b"a", b"b"]),
         (b"\n \n\t\r\n", []),
         (b"\xef\xbb\xbf{}\n", [b"{}"]),
-        (b"x" * 11 + b"\nok\n", [TooLong(10), b"ok"]),
+        (b"x" * 11 + b"\nok\n", [OversizedLine(10), b"ok"]),
         (b"x" * 10 + b"\n", [b"x" * 10]),
-        (b"x" * 11, [TooLong(10)]),
+        (b"x" * 11, [OversizedLine(10)]),
         (b"", []),
     ],
 )
-def test_lines_are_what_stands_between_line_ends(text: bytes, lines: list[bytes | TooLong]):
+def test_lines_are_what_stands_between_line_ends(text: bytes, lines: list[bytes | OversizedLine]):
     assert lines_of([text], 10) == lines
 
 

@@ -16,7 +16,7 @@ from accord.servers.http.authentication import (
 )
 from accord.servers.service import Authenticator, Caller
 from accord.stores.memory import MemoryStore
-from accord.wire.session import TokenRecord, digest_of
+from accord.wire.session import TokenRecord, token_digest
 from tests.servers.clock import START, ManualClock, run
 
 TOKEN = "accord_" + "a" * 43
@@ -52,7 +52,7 @@ async def a_store(*tokens: str, user: str = "ada", good_s: float | None = None) 
     until = None if good_s is None else clock.now()
     for token in tokens:
         record = TokenRecord(
-            token_id=token[-9:], user=user, digest=digest_of(token), created_at=START, expires_at=until
+            token_id=token[-9:], user=user, digest=token_digest(token), created_at=START, expires_at=until
         )
         await store.put_token(record)
     return store
@@ -102,7 +102,7 @@ def test_a_bearer_is_who_the_token_was_made_for(value: str):
         (f"Bearer {TOKEN}=", UNKNOWN),
         (f"Bearer {TOKEN.upper()}", UNKNOWN),
         (f"Bearer {TOKEN[:-1]}", UNKNOWN),
-        (f"Bearer {digest_of(TOKEN)}", UNKNOWN),
+        (f"Bearer {token_digest(TOKEN)}", UNKNOWN),
         (f"Bearer {JWT}", UNKNOWN),
     ],
 )

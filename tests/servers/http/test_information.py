@@ -49,7 +49,7 @@ class HandClock:
 
 
 @dataclass(slots=True)
-class Probed(ScriptedBackend):
+class ProbeRecord(ScriptedBackend):
     """A scripted backend whose probe does what it is told."""
 
     probes: int = 0
@@ -159,7 +159,7 @@ def a_house(*backends: Backend, agent: Any = demo) -> House:
 
 @pytest.fixture
 def house() -> House:
-    return a_house(Probed("local", [["hello"]], {"streaming": "native"}))
+    return a_house(ProbeRecord("local", [["hello"]], {"streaming": "native"}))
 
 
 def test_a_service_that_is_well_says_so(house: House):
@@ -175,7 +175,7 @@ def test_a_service_that_is_well_says_so(house: House):
 def test_a_backend_that_does_not_answer_degrades_and_only_the_log_says_which(
     caplog: pytest.LogCaptureFixture, does: Callable[[], Awaitable[None]], why: str
 ):
-    house = a_house(Probed("well", []), Probed("secret-name", [], does=does))
+    house = a_house(ProbeRecord("well", []), ProbeRecord("secret-name", [], does=does))
     endpoint = health_endpoint(Health(house.service, probe_s=0.01))
     with caplog.at_level(logging.WARNING, "accord.health"):
         given = house.run(lambda: ask(endpoint))
@@ -186,7 +186,7 @@ def test_a_backend_that_does_not_answer_degrades_and_only_the_log_says_which(
 
 def test_a_probe_that_fails_after_its_time_says_nothing_anywhere(caplog: pytest.LogCaptureFixture):
     def status() -> str:
-        house = a_house(Probed("a", [], does=fail_when_stopped))
+        house = a_house(ProbeRecord("a", [], does=fail_when_stopped))
         return house.run(lambda: ask(health_endpoint(Health(house.service, probe_s=0.01)))).json["status"]
 
     assert status() == "degraded"
@@ -213,7 +213,7 @@ def test_a_store_that_fails_is_told_to_load_balancers_and_the_log_says_why(
 
 
 def test_a_process_is_ready_without_asking_any_backend():
-    backend = Probed("a", [], does=fail)
+    backend = ProbeRecord("a", [], does=fail)
     house = a_house(backend)
     assert house.ask("/health/ready").status == 200
     assert backend.probes == 0
@@ -231,7 +231,7 @@ def test_the_store_is_probed_once_a_second(house: House, passed: float, is_new: 
 
 
 def test_a_service_that_leaves_is_in_maintenance_and_probes_nobody():
-    backend = Probed("a", [])
+    backend = ProbeRecord("a", [])
     house = a_house(backend)
     house.service.is_draining = True
     for path in ("/health", "/health/ready"):
@@ -243,7 +243,7 @@ def test_a_service_that_leaves_is_in_maintenance_and_probes_nobody():
 
 @pytest.mark.parametrize(("passed", "probes"), [(0.0, 1), (4.9, 1), (5.0, 2)])
 def test_asking_often_probes_once_in_five_seconds(passed: float, probes: int):
-    backend = Probed("a", [])
+    backend = ProbeRecord("a", [])
     house = a_house(backend)
 
     async def often() -> None:
@@ -262,7 +262,7 @@ def test_one_that_leaves_while_asking_does_not_stop_the_others():
         begun.set()
         await going_on.wait()
 
-    house = a_house(Probed("a", [], does=wait))
+    house = a_house(ProbeRecord("a", [], does=wait))
 
     async def leave() -> Given:
         first = asyncio.create_task(ask(house.routes["/health"]))
@@ -276,7 +276,7 @@ def test_one_that_leaves_while_asking_does_not_stop_the_others():
 
 
 def test_a_probe_that_cannot_be_stopped_is_not_begun_again():
-    backend = Probed("a", [], does=cling)
+    backend = ProbeRecord("a", [], does=cling)
     house = a_house(backend)
     health = health_endpoint(Health(house.service, probe_s=0.01, backends_remembered_s=0))
     CLINGING.append(True)

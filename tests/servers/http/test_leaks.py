@@ -11,8 +11,8 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.engine.live import NOT_KEPT
-from accord.errors import FACTS, ErrorCode, StoreError
-from accord.ports import Append, Begun, Ending
+from accord.errors import ERROR_FACTS, ErrorCode, StoreError
+from accord.ports import PacketBatch, TurnEnd, TurnStart
 from accord.servers.http.app import Application
 from accord.servers.service import Caller, Headers, Service
 from accord.stores.memory import MemoryStore
@@ -75,15 +75,15 @@ class BrokenStore(MemoryStore):
         if duty == self.duty:
             raise self.error
 
-    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> Begun:
+    async def begin_turn(self, session: SessionRecord, turn: TurnRecord, **limits: Any) -> TurnStart:
         self._try("begin")
         return await super().begin_turn(session, turn, **limits)
 
-    async def append_packets(self, new: Append) -> None:
+    async def append_packets(self, new: PacketBatch) -> None:
         self._try("append")
         await super().append_packets(new)
 
-    async def end_turn(self, ending: Ending) -> bool:
+    async def end_turn(self, ending: TurnEnd) -> bool:
         self._try("end")
         return await super().end_turn(ending)
 
@@ -151,7 +151,7 @@ def test_a_failure_is_told_without_what_it_said(transport: str, service: Any, co
             silent(str(told.value))
             assert told.value.code == code
             if told.value.code in ("unavailable", "internal_error"):
-                assert told.value.message in (FACTS[ErrorCode(code)].title, NOT_KEPT)
+                assert told.value.message in (ERROR_FACTS[ErrorCode(code)].title, NOT_KEPT)
 
     within(run)
 
@@ -204,5 +204,5 @@ def test_a_close_reason_says_nothing_either():
         return sent
 
     assert within(run) == [
-        {"type": "websocket.close", "code": 4500, "reason": FACTS[ErrorCode.INTERNAL].title},
+        {"type": "websocket.close", "code": 4500, "reason": ERROR_FACTS[ErrorCode.INTERNAL].title},
     ]

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
-from accord.core.prompt import Limits
+from accord.core.prompt import ContentLimits
 from accord.core.sizes import Excess, find_excess
 from accord.engine import Engine, Sessions
 from accord.servers.http.app import Application
@@ -189,7 +189,7 @@ def test_counting_depth_takes_no_longer_than_reading(text: bytes):
 def test_more_blocks_than_the_limit_are_refused():
     async def run() -> None:
         service = make_service(Agent(echo))
-        engine = Engine(Agent(echo), service.sessions.engine.dispatcher, content_limits=Limits(max_blocks=10))
+        engine = Engine(Agent(echo), service.sessions.engine.dispatcher, content_limits=ContentLimits(max_blocks=10))
         service.sessions = Sessions(engine, MemoryStore())
         async with alive(Application(service)) as app:
             content = json.dumps(body(content=[{"type": "text", "text": ""}] * 11)).encode()

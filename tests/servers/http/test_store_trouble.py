@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from accord.errors import StoreError
-from accord.ports import Append
+from accord.ports import PacketBatch
 from accord.stores.sqlite import SqliteStore
 from tests.servers.transports import body, within
 from tests.stores.records import a_session, a_turn, ending
@@ -154,7 +154,7 @@ def test_a_damaged_file_is_noticed_when_it_is_read_and_not_forgotten(tmp_path: P
         store = SqliteStore(file)
         await store.open()
         await store.begin_turn(a_session(), a_turn(), history=0)
-        await store.end_turn(ending(Append("r1", 1, ["x" * 500] * 2_000)))
+        await store.end_turn(ending(PacketBatch("r1", 1, ["x" * 500] * 2_000)))
         await store.close()
 
     async def read() -> None:

@@ -17,7 +17,7 @@ from accord.servers.http.authentication import EXPIRED, MISSING, UNKNOWN, TokenA
 from accord.servers.http.websocket import BEARER, MAX_TURNS, PROTOCOL
 from accord.servers.service import Service
 from accord.stores.memory import MemoryStore
-from accord.wire.session import TokenRecord, digest_of
+from accord.wire.session import TokenRecord, token_digest
 from tests.servers.clock import START, ManualClock
 from tests.servers.provider import a_provider, oidc
 from tests.servers.transports import alive, body, make_service, served, within
@@ -47,7 +47,7 @@ async def echo(turn: Turn) -> AsyncIterator[Yielded]:
 
 
 def record(token: str, user: str) -> TokenRecord:
-    return TokenRecord(token_id=user, user=user, digest=digest_of(token), created_at=START)
+    return TokenRecord(token_id=user, user=user, digest=token_digest(token), created_at=START)
 
 
 async def a_service(

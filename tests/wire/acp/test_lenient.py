@@ -9,7 +9,7 @@ from pydantic import Field
 from accord.errors import InvalidMessageError
 from accord.wire.acp.base import AcpMessage, Count, Flag, ListOrAbsent, ListOrEmpty, NullIsEmpty, Open, OpenTagged
 from accord.wire.acp.tool import ToolKind
-from accord.wire.message import seal
+from accord.wire.message import close_union
 
 
 class Pet(OpenTagged, frozen=True):
@@ -31,7 +31,7 @@ class OtherPet(Pet, frozen=True):
     name: str
 
 
-seal(Pet, "pet_kind", {"dog": Dog}, other=OtherPet)
+close_union(Pet, "pet_kind", {"dog": Dog}, other=OtherPet)
 
 
 class Zoo(AcpMessage, frozen=True):

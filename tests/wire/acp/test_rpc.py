@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from accord.errors import InvalidMessageError
-from accord.wire.acp.rpc import ErrorResponse, Method, Notification, Request, RpcError, SuccessResponse
+from accord.wire.acp.rpc import ErrorResponse, Method, Notification, Request, RpcErrorObject, SuccessResponse
 from accord.wire.message import Message
 
 SCHEMAS: Final = sorted((Path(__file__).parent / "schema").iterdir())
@@ -41,7 +41,7 @@ def test_params_come_back_as_they_were(params: Any) -> None:
         (SuccessResponse(id=1, result=None), {"jsonrpc": "2.0", "id": 1, "result": None}),
         (SuccessResponse(id=None, result=None), {"jsonrpc": "2.0", "id": None, "result": None}),
         (
-            ErrorResponse(id=None, error=RpcError(code=-32700, message="Parse error")),
+            ErrorResponse(id=None, error=RpcErrorObject(code=-32700, message="Parse error")),
             {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "Parse error"}},
         ),
         (Notification(method="m"), {"jsonrpc": "2.0", "method": "m"}),

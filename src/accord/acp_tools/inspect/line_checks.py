@@ -21,7 +21,7 @@ from accord.acp_tools.inspect.replies import (
     sentence,
     tell,
 )
-from accord.core.rpc import call_line, notice_line
+from accord.core.rpc import notification_line, request_line
 
 LINES: Final = CheckTable()
 RECOVERY: Final = "JSON-RPC 2.0 §5.1: a bad message is an error, not an end"
@@ -73,7 +73,7 @@ _told("number-told", "number-line", INVALID_REQUEST)
 async def _half(probe: AgentProbe) -> CheckOutcome:
     talk = await probe.agent()
     own = talk.next_id()
-    line, waiting = call_line(own, *await probe.harmless()), talk.expect(own)
+    line, waiting = request_line(own, *await probe.harmless()), talk.expect(own)
     await talk.send(line[:20])
     await asyncio.sleep(0.2)
     await talk.send(line[20:])
@@ -100,7 +100,7 @@ async def _unknown_method(probe: AgentProbe) -> CheckOutcome:
 
 @LINES.check("unknown-notification", "an unknown notification is ignored", "JSON-RPC 2.0 §4.1: no reply", MUST)
 async def _unknown_notice(probe: AgentProbe) -> CheckOutcome:
-    seen = await probe.after(notice_line(UNKNOWN_NOTICE, {}))
+    seen = await probe.after(notification_line(UNKNOWN_NOTICE, {}))
     if seen.strays:
         return failed("An unknown notification got a reply", seen.strays[0])
     return judge_next(seen.reply, 0, "an unknown notification")
@@ -111,7 +111,7 @@ def _id(own: str, what: str, value: int | str) -> None:
     async def _returns(probe: AgentProbe) -> CheckOutcome:
         talk = await probe.agent()
         before = len(talk.strays)
-        reply = await talk.exchange(call_line(value, *await probe.harmless()), value)
+        reply = await talk.exchange(request_line(value, *await probe.harmless()), value)
         if others := [stray.id for stray in talk.strays[before:]]:
             return failed(f"{sentence(what)} {value!r} came back as {others[0]!r}")
         return judge_answered(reply, f"A request with {what}")
@@ -123,7 +123,7 @@ _id("large-id", "a large id", LARGE_ID)
 
 @LINES.check("null-id", "a request whose id is null does no harm", "JSON-RPC 2.0 §4: null should not be an id", MAY)
 async def _null_id(probe: AgentProbe) -> CheckOutcome:
-    seen = await probe.after(call_line(None, *await probe.harmless()))
+    seen = await probe.after(request_line(None, *await probe.harmless()))
     return judge_next(seen.reply, len(seen.strays), "a request whose id is null")
 
 

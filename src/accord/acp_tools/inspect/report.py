@@ -18,7 +18,7 @@ from accord.acp_tools.inspect.run import NO_HANDSHAKE, OnProgress
 from accord.errors import UsageError
 from accord.stdio import PeerStartError
 from accord.terminal import Cell, Console, format_count, styled
-from accord.wire.inspection import DeclaredCapability, Finding, InspectionReport, Level, Result
+from accord.wire.inspection import DeclaredCapability, InspectionFinding, InspectionReport, Level, Result
 
 # A report as JUnit XML, for build pipelines; it fails a build exactly when the exit status does.
 #
@@ -45,7 +45,7 @@ def as_junit(report: InspectionReport) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(suite, encoding="unicode") + "\n"
 
 
-def _add_case(suite: ET.Element, finding: Finding) -> None:
+def _add_case(suite: ET.Element, finding: InspectionFinding) -> None:
     case = ET.SubElement(suite, "testcase", classname=f"acp.{finding.level}", name=f"{finding.check}: {finding.title}")
     if finding.result is Result.FAIL and finding.level is Level.MUST:
         failure = ET.SubElement(case, "failure", type=str(finding.level), message=finding.sentence)
@@ -80,7 +80,7 @@ def _run_drawn(settings: InspectSettings, checks: Sequence[Check], console: Cons
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("starting the agent", total=len(checks))
 
-        def show(check: Check, finding: Finding | None) -> None:
+        def show(check: Check, finding: InspectionFinding | None) -> None:
             progress.update(bar, description=check.title, advance=0 if finding is None else 1)
 
         return asyncio.run(_inspect(settings, checks, show))
@@ -89,7 +89,7 @@ def _run_drawn(settings: InspectSettings, checks: Sequence[Check], console: Cons
 def _run_plain(settings: InspectSettings, checks: Sequence[Check], console: Console) -> InspectionReport:
     places = {check.id: place for place, check in enumerate(checks, 1)}
 
-    def show(check: Check, finding: Finding | None) -> None:
+    def show(check: Check, finding: InspectionFinding | None) -> None:
         if finding is not None:
             told = f"[{places[check.id]}/{len(checks)}] {check.id}: {finding.result}"
             console.print(told, soft_wrap=True)
@@ -152,7 +152,7 @@ def _print_capabilities(console: Console, declared: Sequence[DeclaredCapability]
     console.print_table(("flag", "received", "read as", "remark"), rows, title="Declared capabilities")
 
 
-def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
+def _print_findings(console: Console, findings: Sequence[InspectionFinding]) -> None:
     is_narrow = console.width < NARROW
     rows: list[tuple[Cell, ...]] = []
     for found in findings:
@@ -165,13 +165,13 @@ def _print_findings(console: Console, findings: Sequence[Finding]) -> None:
     console.print_table(("check", "level", "result", *found_columns), rows, title="Checks")
 
 
-def _found(finding: Finding) -> str:
+def _found(finding: InspectionFinding) -> str:
     if finding.result is Result.PASS or finding.observed is None or finding.observed in finding.sentence:
         return finding.sentence
     return f"{finding.sentence} ({finding.observed})"
 
 
-def _stranger(handshake: Finding) -> str:
+def _stranger(handshake: InspectionFinding) -> str:
     """A program that is no agent has no contract to break."""
     if handshake.observed == ECHOES:
         return f"is not an ACP agent: {ECHOES}"

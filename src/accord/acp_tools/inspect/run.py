@@ -11,7 +11,7 @@ from accord.acp_tools.inspect.replies import Answered, CheckOutcome, shorten, sk
 from accord.acp_tools.inspect.session_checks import HANDSHAKE, LIFE
 from accord.errors import UsageError
 from accord.stdio import PeerStartError
-from accord.wire.inspection import Finding, InspectionReport, Level
+from accord.wire.inspection import InspectionFinding, InspectionReport, Level
 
 # Every check, in the order in which they run; each file holds those of one kind.
 
@@ -20,7 +20,7 @@ CHECKS: Final[tuple[Check, ...]] = (*HANDSHAKE, *CONTENT, *LINES, *LIFE)
 
 # Runs the checks one after the other and makes the report. Nothing that an agent does can stop it.
 
-OnProgress = Callable[[Check, Finding | None], None]
+OnProgress = Callable[[Check, InspectionFinding | None], None]
 """Told a check before it runs, and again with what it found."""
 NO_HANDSHAKE: Final = "there was no handshake"
 
@@ -33,7 +33,7 @@ def select_checks(only: Sequence[str]) -> Sequence[Check]:
     return [check for check in CHECKS if not only or check.id in only]
 
 
-def _quietly(_: Check, __: Finding | None) -> None:
+def _quietly(_: Check, __: InspectionFinding | None) -> None:
     return
 
 
@@ -59,7 +59,7 @@ async def inspect_agent(
         await probe.close()
 
 
-async def _unasked(probe: AgentProbe, checks: Sequence[Check]) -> list[Finding]:
+async def _unasked(probe: AgentProbe, checks: Sequence[Check]) -> list[InspectionFinding]:
     """That there was no handshake, whichever checks were chosen: nothing but skips would look like a pass."""
     if isinstance(probe.handshake, Answered) or any(check.id == HANDSHAKE[0].id for check in checks):
         return []
@@ -85,8 +85,8 @@ def _why_not(probe: AgentProbe, check: Check) -> str | None:
     return probe.why_no_session if check.needs is Needs.SESSION else None
 
 
-def _finding(check: Check, outcome: CheckOutcome, secrets: Sequence[str]) -> Finding:
-    return Finding(
+def _finding(check: Check, outcome: CheckOutcome, secrets: Sequence[str]) -> InspectionFinding:
+    return InspectionFinding(
         check=check.id,
         title=check.title,
         clause=check.clause,

@@ -22,7 +22,7 @@ from accord.acp_tools.inspect.replies import (
     skipped,
     tell,
 )
-from accord.core.rpc import call_line
+from accord.core.rpc import request_line
 
 # Checks of how an agent introduces itself, which versions it settles on, and whether it opens a session.
 
@@ -97,7 +97,7 @@ async def _cancel(probe: AgentProbe) -> CheckOutcome:
     talk = await probe.agent()
     own, since, is_draft = talk.next_id(), len(talk.states), probe.introduction.version >= 2
     waiting = talk.expect(own)
-    await talk.send(call_line(own, "session/prompt", {"sessionId": talk.session, "prompt": [LONG_WORK]}))
+    await talk.send(request_line(own, "session/prompt", {"sessionId": talk.session, "prompt": [LONG_WORK]}))
     # The same future all along: a reply that comes between two waits is not lost. In the draft it says that the prompt
     # was taken; what is cancelled before that never was a turn.
     await asyncio.wait({waiting}, timeout=talk.timeout_s if is_draft else min(TOO_QUICK_S, talk.timeout_s))

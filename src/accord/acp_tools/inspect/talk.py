@@ -12,19 +12,19 @@ from typing import Any, Final
 
 from accord.acp_tools.inspect.replies import ECHOES, Answered, Gone, Refused, Reply, Silent, shorten
 from accord.core.rpc import (
-    Answer,
-    Broken,
-    Call,
-    Failure,
     Id,
     LineSplitter,
-    Notice,
-    TooLong,
-    answer_line,
-    call_line,
+    MalformedMessage,
+    OversizedLine,
+    RpcFailure,
+    RpcNotification,
+    RpcRequest,
+    RpcResult,
     error_line,
-    notice_line,
+    notification_line,
     read_frames,
+    request_line,
+    result_line,
 )
 from accord.stdio import Peer
 
@@ -44,9 +44,9 @@ class Talk:
         self.noise: Final[list[str]] = []
         self.states: Final[list[Mapping[str, Any]]] = []
         """The updates that tell whether a turn still runs, which only the draft has."""
-        self.strays: Final[list[Answer | Failure]] = []
+        self.strays: Final[list[RpcResult | RpcFailure]] = []
         """Replies to nothing that was asked: those to broken lines, or with an id that is not ours."""
-        self.nameless: Final[list[Failure]] = []
+        self.nameless: Final[list[RpcFailure]] = []
         """Those of them that have no id, not even null: only after a broken line is it known what they answer."""
         self.was_misled = False
         """It was sent a broken line."""
@@ -69,7 +69,7 @@ class Talk:
     async def call(self, method: str, params: Any = None, *, wait_s: float | None = None) -> Reply:
         """What becomes of a call."""
         own = self.next_id()
-        return await self.exchange(call_line(own, method, params), own, wait_s=wait_s)
+        return await self.exchange(request_line(own, method, params), own, wait_s=wait_s)
 
     async def exchange(self, line: bytes, own: Id, *, wait_s: float | None = None) -> Reply:
         """What becomes of this line, which is a call of this id."""
@@ -108,7 +108,7 @@ class Talk:
 
     async def notify(self, method: str, params: Any = None) -> None:
         """Tell the agent something."""
-        await self.send(notice_line(method, params))
+        await self.send(notification_line(method, params))
 
     async def moved_within(self, seconds: float) -> bool:
         """Whether the agent says anything within this time."""
@@ -166,19 +166,19 @@ class Talk:
             await asyncio.wait_for(self.peer.process.wait(), 1.0)
         return Gone(self.peer.process.returncode)
 
-    async def _take(self, line: bytes | TooLong) -> None:
-        if isinstance(line, TooLong):
+    async def _take(self, line: bytes | OversizedLine) -> None:
+        if isinstance(line, OversizedLine):
             self._note(f"a line longer than {line.max_bytes} bytes")
             return
         for frame in read_frames(line):
             match frame:
-                case Answer() | Failure():
+                case RpcResult() | RpcFailure():
                     self._settle(frame)
-                case Notice():
+                case RpcNotification():
                     self._update(frame)
-                case Call():
+                case RpcRequest():
                     await self._serve(frame)
-                case Broken():
+                case MalformedMessage():
                     self._take_broken(line)
 
     def _take_broken(self, line: bytes) -> None:
@@ -193,14 +193,14 @@ class Talk:
         if len(self.noise) < KEPT:
             self.noise.append(shorten(text))
 
-    def _settle(self, frame: Answer | Failure) -> None:
+    def _settle(self, frame: RpcResult | RpcFailure) -> None:
         waiting = self._waiting.get(frame.id)
         if waiting is None or waiting.done():
             self.strays.append(frame)
         else:
             waiting.set_result(as_reply(frame))
 
-    def _update(self, notice: Notice) -> None:
+    def _update(self, notice: RpcNotification) -> None:
         params = notice.value()
         if notice.method != "session/update" or not isinstance(params, Mapping):
             return
@@ -208,13 +208,13 @@ class Talk:
         if isinstance(update, Mapping) and update.get("sessionUpdate") == "state_update":  # pyright: ignore[reportUnknownMemberType]
             self.states.append(update)  # pyright: ignore[reportUnknownArgumentType]
 
-    async def _serve(self, call: Call) -> None:
+    async def _serve(self, call: RpcRequest) -> None:
         """An inspector allows nothing and has nothing to offer."""
         waiting = self._waiting.get(call.id)
         if call.method in AGENTS_OWN and waiting is not None and not waiting.done():
             waiting.set_result(Refused(None, ECHOES))
         elif call.method == "session/request_permission":
-            await self.send(answer_line(call.id, {"outcome": {"outcome": "cancelled"}}))
+            await self.send(result_line(call.id, {"outcome": {"outcome": "cancelled"}}))
         else:
             await self.send(error_line(call.id, {"code": METHOD_NOT_FOUND, "message": "Not offered by the inspector"}))
 
@@ -230,7 +230,7 @@ def _turn_end(states: Sequence[Mapping[str, Any]]) -> Answered | None:
     return None
 
 
-def _nameless_failure(line: bytes) -> Failure | None:
+def _nameless_failure(line: bytes) -> RpcFailure | None:
     """The error that this line tells without saying whom: JSON-RPC wants an id, null if it cannot be known."""
     try:
         told = json.loads(line)
@@ -238,12 +238,12 @@ def _nameless_failure(line: bytes) -> Failure | None:
         return None
     if not isinstance(told, dict) or "id" in told or "method" in told or not isinstance(told.get("error"), dict):  # pyright: ignore[reportUnknownMemberType]
         return None
-    return Failure(None, json.dumps(told["error"]).encode())
+    return RpcFailure(None, json.dumps(told["error"]).encode())
 
 
-def as_reply(frame: Answer | Failure) -> Answered | Refused:
+def as_reply(frame: RpcResult | RpcFailure) -> Answered | Refused:
     """The reply that this frame is, whatever its error looks like."""
-    if isinstance(frame, Answer):
+    if isinstance(frame, RpcResult):
         return Answered(frame.value())
     error = frame.value()
     if not isinstance(error, Mapping):

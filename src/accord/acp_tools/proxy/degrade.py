@@ -16,7 +16,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from accord.core.prompt.verdict import Declaration
-from accord.core.rpc import notice_line
+from accord.core.rpc import notification_line
 from accord.terminal import escape_line
 
 MAX_TEXT_CHARS: Final = 64 * 1024
@@ -85,7 +85,7 @@ def tell_user(account: Iterable[Degraded], session_id: bytes | None, version: in
     update: dict[str, Any] = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
     if version >= 2:
         update["messageId"] = f"accord-{number}"
-    return notice_line("session/update", {"sessionId": msgspec.Raw(session_id), "update": update})
+    return notification_line("session/update", {"sessionId": msgspec.Raw(session_id), "update": update})
 
 
 def _degrade(block: Fields, folder: str | None, stem: str) -> Degraded | None:

@@ -14,13 +14,13 @@ from accord.acp_tools.trace.writer import ProxyFinding, Severity, Side
 from accord.core.prompt import Verdict
 from accord.core.rpc import (
     INVALID_REQUEST,
-    Answer,
-    Broken,
-    Call,
-    Failure,
     Id,
-    Incoming,
-    Notice,
+    MalformedMessage,
+    RpcFailure,
+    RpcMessage,
+    RpcNotification,
+    RpcRequest,
+    RpcResult,
     error_line,
     read_frames,
 )
@@ -224,20 +224,20 @@ class Guard:
     def _fate(self, message: bytes) -> _Fate:
         (frame,) = read_frames(message)
         match frame:
-            case Broken():
+            case MalformedMessage():
                 return self._broken(frame, message)
-            case Call() | Notice():
+            case RpcRequest() | RpcNotification():
                 if frame.method == PROMPT:
                     return self._prompt(frame, message)
-                if isinstance(frame, Call):
+                if isinstance(frame, RpcRequest):
                     self._ask(self._editor_waits, frame)
-            case Answer() | Failure():
+            case RpcResult() | RpcFailure():
                 self._settle(self._agent_waits, frame)
             case _:
                 assert_never(frame)
         return _Fate(message)
 
-    def _broken(self, frame: Broken, message: bytes) -> _Fate:
+    def _broken(self, frame: MalformedMessage, message: bytes) -> _Fate:
         self._note(Severity.ERROR, RPC, f"This is no message: {frame.message}")
         if self.mode is Mode.OBSERVE:
             return _Fate(message)
@@ -245,7 +245,7 @@ class Guard:
         # name: JSON can spell it `session\\/prompt`.
         return _Fate(reply=error_line(frame.id, {"code": frame.code, "message": frame.message}))
 
-    def _prompt(self, frame: Call | Notice, message: bytes) -> _Fate:
+    def _prompt(self, frame: RpcRequest | RpcNotification, message: bytes) -> _Fate:
         raw = _blocks_of(frame)
         verdict = self.handshake.validator.validate_json(raw)
         shape = verdict if verdict.valid or self.mode is not Mode.ADAPT else SHAPE_ONLY.validate_json(raw)
@@ -273,7 +273,9 @@ class Guard:
             clause = SHAPE if violation.is_malformed else REFUSED
             self._note(Severity.ERROR, clause, f"Block {violation.index}: {violation.message}")
 
-    def _adapt(self, frame: Call | Notice, message: bytes, raw: bytes, folder: str | None) -> _Fate | None:
+    def _adapt(
+        self, frame: RpcRequest | RpcNotification, message: bytes, raw: bytes, folder: str | None
+    ) -> _Fate | None:
         """The prompt as this agent can take it, with files in this folder; None if some block has no way down."""
         try:
             blocks: list[Any] = _read_any(raw)
@@ -303,20 +305,20 @@ class Guard:
     def _look(self, line: bytes) -> None:
         for frame in read_frames(line, batches=True):
             match frame:
-                case Broken():
+                case MalformedMessage():
                     self._note(Severity.ERROR, RPC, f"This is no message: {frame.message}")
-                case Call() | Notice():
+                case RpcRequest() | RpcNotification():
                     self._ask(self._agent_waits, frame)
                     for fault in shape_faults(frame.method, frame.raw, self.handshake.version):
                         self._note(Severity.WARNING, SHAPE, fault)
-                case Answer() | Failure():
+                case RpcResult() | RpcFailure():
                     self._settle_agent(frame)
                 case _:
                     assert_never(frame)
 
-    def _settle_agent(self, frame: Answer | Failure) -> None:
+    def _settle_agent(self, frame: RpcResult | RpcFailure) -> None:
         asked = self._settle(self._editor_waits, frame)
-        if asked is None or isinstance(frame, Failure):
+        if asked is None or isinstance(frame, RpcFailure):
             return
         if asked.method == "initialize":
             self.handshake = read_handshake(_value(frame))
@@ -325,11 +327,11 @@ class Guard:
 
     # Both.
 
-    def _ask(self, waits: Waiting, frame: Call | Notice, *, violates: bool = False) -> None:
-        if isinstance(frame, Call) and not waits.ask(frame.id, Asked(frame.method, violates)):
+    def _ask(self, waits: Waiting, frame: RpcRequest | RpcNotification, *, violates: bool = False) -> None:
+        if isinstance(frame, RpcRequest) and not waits.ask(frame.id, Asked(frame.method, violates)):
             self._note(Severity.WARNING, IDS, "Another call with this id still waits for its answer")
 
-    def _settle(self, waits: Waiting, frame: Answer | Failure) -> Asked | None:
+    def _settle(self, waits: Waiting, frame: RpcResult | RpcFailure) -> Asked | None:
         asked = waits.settle(frame.id)
         if asked is None:
             self._note(Severity.WARNING, IDS, "Nobody waits for an answer with this id")
@@ -360,7 +362,7 @@ def _end_of(line: bytes) -> bytes:
     return line[len(line.rstrip()) :]
 
 
-def _blocks_of(frame: Call | Notice) -> bytes:
+def _blocks_of(frame: RpcRequest | RpcNotification) -> bytes:
     """The content of a prompt as it was written; `null`, which is no content, if there is none."""
     try:
         return bytes(_read_members(frame.raw).get("prompt", b"null"))
@@ -368,12 +370,12 @@ def _blocks_of(frame: Call | Notice) -> bytes:
         return b"null"
 
 
-def _refusal(frame: Call | Notice, verdict: Verdict) -> bytes:
-    return error_line(frame.id, verdict.error or {}) if isinstance(frame, Call) else b""
+def _refusal(frame: RpcRequest | RpcNotification, verdict: Verdict) -> bytes:
+    return error_line(frame.id, verdict.error or {}) if isinstance(frame, RpcRequest) else b""
 
 
-def _value(frame: Incoming) -> Any:
+def _value(frame: RpcMessage) -> Any:
     try:
-        return None if isinstance(frame, Broken) else frame.value()
+        return None if isinstance(frame, MalformedMessage) else frame.value()
     except BAD_JSON:
         return None

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
-from accord.core.prompt import ContentValidator, Context
+from accord.core.prompt import ContentValidator, ValidationContext
 from accord.errors import InvalidMessageError
 from accord.wire.acp.base import AcpMessage
 from accord.wire.acp.draft_update import DraftSessionNotification
@@ -197,9 +197,9 @@ def _content_faults(params: Mapping[str, Any]) -> Iterator[str]:
         return
     content = cast("Mapping[str, Any]", update).get("content")
     if isinstance(content, list):
-        yield from _told(_inner(cast("list[Any]", content)), Context.TOOL_RESULT)
+        yield from _told(_inner(cast("list[Any]", content)), ValidationContext.TOOL_RESULT)
     elif isinstance(content, Mapping):
-        yield from _told(_inner([content]), Context.SESSION_UPDATE)
+        yield from _told(_inner([content]), ValidationContext.SESSION_UPDATE)
 
 
 def _inner(content: list[Any]) -> list[Any]:
@@ -213,7 +213,7 @@ def _inner(content: list[Any]) -> list[Any]:
     return found
 
 
-def _told(blocks: list[Any], context: Context) -> Iterator[str]:
+def _told(blocks: list[Any], context: ValidationContext) -> Iterator[str]:
     for violation in SHAPE_ONLY.validate(blocks, context).violations:
         details = violation.data.get("details")
         yield f"{violation.message}: {details}" if isinstance(details, str) else violation.message

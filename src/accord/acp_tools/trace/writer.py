@@ -12,7 +12,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from accord.core.rpc import Answer, Broken, Call, Failure, Incoming, Notice, read_frames
+from accord.core.rpc import (
+    MalformedMessage,
+    RpcFailure,
+    RpcMessage,
+    RpcNotification,
+    RpcRequest,
+    RpcResult,
+    read_frames,
+)
 
 # What was noticed about a message, for people and for the trace. Never a part of what the message carried.
 
@@ -57,7 +65,13 @@ MAX_TEXT_CHARS: Final = 2_000
 MAX_DATA_CHARS: Final = 64
 MAX_DEPTH: Final = 64
 DATA_KEYS: Final = frozenset({"data", "blob"})
-KINDS: Final = {Call: "call", Notice: "notice", Answer: "answer", Failure: "failure", Broken: "broken"}
+KINDS: Final = {
+    RpcRequest: "call",
+    RpcNotification: "notice",
+    RpcResult: "answer",
+    RpcFailure: "failure",
+    MalformedMessage: "broken",
+}
 PLAIN: Final = (
     b'{"number":%d,"at_ms":%.3f,"from":"agent","kind":"notice","method":"session/update",'
     b'"fate":"passed","bytes":%d,"message":%s,"findings":[]}\n'
@@ -85,9 +99,9 @@ def trace_entry(  # noqa: PLR0913 - one column each
         "from": side.value,
         "kind": _kind(line, frames),
     }
-    if isinstance(first, Call | Notice):
+    if isinstance(first, RpcRequest | RpcNotification):
         entry["method"] = first.method[:200]
-    if isinstance(first, Call | Answer | Failure):
+    if isinstance(first, RpcRequest | RpcResult | RpcFailure):
         entry["id"] = first.id
     entry |= {"fate": fate, "bytes": len(line), "message": _message(line, full=full)}
     return {**entry, "findings": [finding.dump() for finding in findings]}
@@ -107,8 +121,8 @@ def _is_short(line: bytes) -> bool:
     return len(line) <= MAX_TEXT_CHARS and b'"data"' not in line and b'"blob"' not in line and b"\r" not in line
 
 
-def _kind(line: bytes, frames: list[Incoming]) -> str:
-    is_broken = len(frames) == 1 and isinstance(frames[0], Broken)
+def _kind(line: bytes, frames: list[RpcMessage]) -> str:
+    is_broken = len(frames) == 1 and isinstance(frames[0], MalformedMessage)
     return "batch" if line[:1] == b"[" and not is_broken else KINDS[type(frames[0])]
 
 

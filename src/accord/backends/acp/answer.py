@@ -163,7 +163,7 @@ class Listening:
         content = [TERMINAL if isinstance(part, TerminalPart) else part.dump() for part in update.content or ()]
         more = {name: value for name in PASSED_ON if (value := getattr(update, name)) is not None}
         try:
-            return WorkPiece(shown=build_tool_call_event(own, title, content, more))
+            return WorkPiece(event=build_tool_call_event(own, title, content, more))
         except ValueError:
             return _line(f"tool {update.status or ''}: {title}")
 
@@ -171,7 +171,7 @@ class Listening:
 def _plan(update: PlanUpdate) -> AnyPiece:
     if not update.entries:
         return _line("plan: withdrawn")
-    return WorkPiece(shown=build_plan_event([entry.dump() for entry in update.entries]))
+    return WorkPiece(event=build_plan_event([entry.dump() for entry in update.entries]))
 
 
 def usage_of(update: UsageUpdate) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, cast
 
 from pydantic import ValidationError
 
-from accord.core.rpc import Call
+from accord.core.rpc import RpcRequest
 from accord.stdio import RpcError
 from accord.wire.acp.initialize import AcpClientCapabilities, FileSystemCapabilities
 from accord.wire.acp.rpc import Method
@@ -52,7 +52,7 @@ class AgentPermissions:
         files = FileSystemCapabilities(read_text_file=bool(self.read_files), write_text_file=bool(self.write_files))
         return AcpClientCapabilities(fs=files)
 
-    async def answer(self, call: Call) -> Any:
+    async def answer(self, call: RpcRequest) -> Any:
         """The answer to an agent's request; raises `RpcError` where the answer is no."""
         match call.method:
             case Method.SESSION_REQUEST_PERMISSION:
@@ -64,7 +64,7 @@ class AgentPermissions:
             case _:
                 raise RpcError(NO_METHOD, "This client does not offer that method")
 
-    def _permission(self, call: Call) -> RequestPermissionResponse:
+    def _permission(self, call: RpcRequest) -> RequestPermissionResponse:
         try:
             request = RequestPermissionRequest.model_validate_json(call.raw or b"{}")
         except ValidationError as error:
@@ -102,7 +102,7 @@ def _choose(options: Sequence[PermissionOption], kinds: Sequence[PermissionOptio
     return next((option for kind in kinds for option in options if option.kind == kind), None)
 
 
-def _params(call: Call) -> Mapping[str, Any]:
+def _params(call: RpcRequest) -> Mapping[str, Any]:
     params = call.value()
     if not isinstance(params, Mapping):
         raise RpcError(INVALID_PARAMS, "params should be an object")

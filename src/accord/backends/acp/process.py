@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from accord.backends.acp.answer import Listening, end_of, exit_failure, failure_of, usage_of
 from accord.backends.acp.permissions import AgentPermissions
 from accord.core.output.insertion import estimate_chars
-from accord.core.rpc import Notice
+from accord.core.rpc import RpcNotification
 from accord.errors import BackendError
 from accord.stdio import Peer, PeerGoneError, PeerStartError, RpcConnection, RpcError, start_peer
 from accord.wire.acp.content import ContentBlock
@@ -130,7 +130,7 @@ class Turn:
 
 def _length(piece: AnyPiece) -> int:
     if isinstance(piece, WorkPiece):
-        return estimate_chars(piece.shown, MAX_HELD_CHARS)
+        return estimate_chars(piece.event, MAX_HELD_CHARS)
     return len(piece.text) if isinstance(piece, TextPiece | ThinkingPiece) else 0
 
 
@@ -304,7 +304,7 @@ class AgentProcess:
             raise BackendError(f"The agent speaks protocol version {spoken}, not {PROTOCOL_VERSION}", retryable=False)
         self.capabilities = response.agent_capabilities
 
-    def _hear(self, notice: Notice) -> None:
+    def _hear(self, notice: RpcNotification) -> None:
         if notice.method != Method.SESSION_UPDATE:
             return
         try:

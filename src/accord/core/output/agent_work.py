@@ -20,10 +20,10 @@ from accord.wire.agent_work import (
     TOOL_CALL,
     OfferedOption,
     Permission,
-    PermissionQuestion,
+    PermissionRequest,
     PermissionStatus,
-    PlanShown,
-    ToolCallShown,
+    PlanPayload,
+    ToolCallPayload,
 )
 from accord.wire.event import PresentationEventType
 
@@ -43,7 +43,7 @@ def build_plan_event(steps: Sequence[Mapping[str, Any] | str]) -> dict[str, Any]
     """What an event says that shows this plan: to editors, to who shows progress, and in words."""
     usual = {"priority": PlanEntryPriority.MEDIUM.value, "status": PlanEntryStatus.PENDING.value}
     given = [usual | ({"content": step} if isinstance(step, str) else dict(step)) for step in steps]
-    plan = PlanShown.model_validate({"entries": given})
+    plan = PlanPayload.model_validate({"entries": given})
     done = [entry.status == PlanEntryStatus.COMPLETED for entry in plan.entries]
     ticks = zip(plan.entries, done, strict=True)
     words = "\n".join(f"- [{'x' if is_done else ' '}] {entry.content}" for entry, is_done in ticks)
@@ -60,10 +60,10 @@ def build_tool_call_event(call_id: str, title: str, content: Sequence[Any], more
     return told if status == "failed" else {**told, "priority": "low"}
 
 
-def read_shown(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> ToolCallShown:
+def read_shown(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> ToolCallPayload:
     """The call that is shown; raises `ValueError` for content that is none."""
     given = [_part(item) for item in content]
-    call = ToolCallShown.model_validate({**more, "tool_call_id": call_id, "title": title, "content": given or None})
+    call = ToolCallPayload.model_validate({**more, "tool_call_id": call_id, "title": title, "content": given or None})
     if len(call.content or ()) != len(given):
         raise ValueError("content: expected texts, content blocks, or diffs with path and newText")
     return call
@@ -101,13 +101,13 @@ NOT_OFFERED: Final = "The client chose an option that was not offered"
 
 def build_permission_question(
     title: str, call_id: str, content: Sequence[Any], more: Mapping[str, Any], offered: OfferedOptions
-) -> PermissionQuestion:
+) -> PermissionRequest:
     """What is asked; raises `ValueError` for content or options that are none."""
     call = read_shown(call_id, title, content, more)
-    return PermissionQuestion.model_validate({"title": title, "call": call, "options": _options(offered)})
+    return PermissionRequest.model_validate({"title": title, "call": call, "options": _options(offered)})
 
 
-def read_permission(question: PermissionQuestion, answered: Any) -> Permission:
+def read_permission(question: PermissionRequest, answered: Any) -> Permission:
     """What a client's answer comes to, whatever it looks like."""
     try:
         outcome = RequestPermissionResponse.model_validate(answered).outcome

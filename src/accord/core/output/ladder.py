@@ -10,7 +10,7 @@ from accord.core.output.describe import Pen, Told, describe
 from accord.core.output.event_parser import Item, Priority, read_event, sound_items
 from accord.core.output.media import LIMITS, ImageShrinker, fit_media, needs_pixels
 from accord.core.output.profile import ClientProfile
-from accord.errors import FACTS, ErrorCode
+from accord.errors import ERROR_FACTS, ErrorCode
 from accord.wire.adaptation import AdaptationReason as Reason
 from accord.wire.adaptation import Rung
 from accord.wire.event import MediaCarousel, PresentationEventType, ProgressUpdate
@@ -236,7 +236,7 @@ def refusal(item: Item, outcome: Outcome, minimum: MinFidelity, profile: ClientP
         return None
     if LADDER.index(outcome.rung) <= LADDER.index(Rung(minimum)):
         return None
-    facts = FACTS[ErrorCode.FIDELITY_UNAVAILABLE]
+    facts = ERROR_FACTS[ErrorCode.FIDELITY_UNAVAILABLE]
     return StreamError(
         code=ErrorCode.FIDELITY_UNAVAILABLE,
         message=facts.title,

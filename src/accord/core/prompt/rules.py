@@ -73,7 +73,7 @@ MAX_WORD_CHARS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ContentLimits:
     """How much may come in; every figure is a setting."""
 
     max_block_bytes: int = 32 * 1024 * 1024
@@ -120,7 +120,7 @@ class Shaped:
     media_family: str = ""
 
 
-def check_block(index: int, block: Any, declaration: Declaration, limits: Limits) -> Violation | int:
+def check_block(index: int, block: Any, declaration: Declaration, limits: ContentLimits) -> Violation | int:
     """What is wrong with this block, or how many bytes it brings."""
     shaped = _shape(index, block, declaration)
     if isinstance(shaped, Violation):

@@ -14,7 +14,7 @@ from typing import Any, Final, Union
 
 import msgspec
 
-from accord.core.prompt.rules import MARK_CHARS, RULES, Limits, media_type_problem
+from accord.core.prompt.rules import MARK_CHARS, RULES, ContentLimits, media_type_problem
 from accord.core.prompt.verdict import Declaration
 from accord.wire.acp.content import ContentType
 
@@ -40,7 +40,7 @@ SHAPES[ContentType.RESOURCE.value] = msgspec.defstruct(
 )
 
 
-def json_in_order(raw: bytes | str, declaration: Declaration, limits: Limits) -> int | None:
+def json_in_order(raw: bytes | str, declaration: Declaration, limits: ContentLimits) -> int | None:
     """How many blocks there are in this JSON array, if every one passes beyond doubt."""
     # No payload is larger than the text that carries it, so a small message needs no measuring.
     if len(raw) * (_UTF8_WORST if isinstance(raw, str) else 1) > _room(limits):
@@ -52,7 +52,7 @@ def json_in_order(raw: bytes | str, declaration: Declaration, limits: Limits) ->
     return len(blocks) if len(blocks) <= limits.max_blocks and _media_in_order(blocks, declaration) else None
 
 
-def all_in_order(blocks: Sequence[Any], declaration: Declaration, limits: Limits) -> bool:
+def all_in_order(blocks: Sequence[Any], declaration: Declaration, limits: ContentLimits) -> bool:
     """Whether every block passes beyond doubt."""
     if len(blocks) > limits.max_blocks:
         return False
@@ -63,7 +63,7 @@ def all_in_order(blocks: Sequence[Any], declaration: Declaration, limits: Limits
     return _UTF8_WORST * sum(map(_length, shaped)) <= _room(limits) and _media_in_order(shaped, declaration)
 
 
-def _room(limits: Limits) -> int:
+def _room(limits: ContentLimits) -> int:
     """What is small enough as a whole is small enough in every part."""
     return min(limits.max_block_bytes, limits.max_prompt_bytes)
 

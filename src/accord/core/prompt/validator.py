@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from accord.core.prompt.rules import Limits, check_block, size_fault, structure_fault
+from accord.core.prompt.rules import ContentLimits, check_block, size_fault, structure_fault
 from accord.core.prompt.sweep import all_in_order, json_in_order
 from accord.core.prompt.verdict import Declaration, Declared, Verdict, Violation, read_declaration
 from accord.core.vocabulary import unknown_name
@@ -19,7 +19,7 @@ from accord.errors import UsageError
 from accord.wire.message import Message
 
 
-class Context(StrEnum):
+class ValidationContext(StrEnum):
     """Where content is on its way."""
 
     PROMPT = "prompt"
@@ -27,7 +27,7 @@ class Context(StrEnum):
     SESSION_UPDATE = "session_update"
 
 
-class Policy(StrEnum):
+class ValidationPolicy(StrEnum):
     """What a violation costs: a refusal, a warning, or not even a look."""
 
     ENFORCE = "enforce"
@@ -36,19 +36,21 @@ class Policy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class BlockDecision:
     """Why one block may come in or not, for logs and for people; never what it carried."""
 
     index: int
     content_type: str
     accepted: bool
     why: str
-    context: Context
-    policy: Policy
+    context: ValidationContext
+    policy: ValidationPolicy
 
 
-ENFORCE_ALL: Final[Mapping[Context, Policy]] = dict.fromkeys(Context, Policy.ENFORCE)
-DEFAULT_LIMITS: Final = Limits()
+ENFORCE_ALL: Final[Mapping[ValidationContext, ValidationPolicy]] = dict.fromkeys(
+    ValidationContext, ValidationPolicy.ENFORCE
+)
+DEFAULT_LIMITS: Final = ContentLimits()
 
 
 class ContentValidator:
@@ -61,29 +63,29 @@ class ContentValidator:
         capabilities: Declared = None,
         *,
         protocol_version: int = 1,
-        policies: Mapping[Context | str, Policy | str] | None = None,
-        limits: Limits = DEFAULT_LIMITS,
+        policies: Mapping[ValidationContext | str, ValidationPolicy | str] | None = None,
+        limits: ContentLimits = DEFAULT_LIMITS,
     ) -> None:
         self.declaration: Final[Declaration] = read_declaration(capabilities, protocol_version)
         self.limits: Final = limits
-        self.policies: Final[Mapping[Context, Policy]] = (
+        self.policies: Final[Mapping[ValidationContext, ValidationPolicy]] = (
             ENFORCE_ALL
             if policies is None
             else {**ENFORCE_ALL, **{_context(context): _policy(policy) for context, policy in policies.items()}}
         )
 
-    def validate(self, blocks: Iterable[Any], context: Context | str = Context.PROMPT) -> Verdict:
+    def validate(self, blocks: Iterable[Any], context: ValidationContext | str = ValidationContext.PROMPT) -> Verdict:
         """The verdict on these blocks, each a mapping as received or a `ContentBlock`."""
         policy = self.policies[_context(context)]
         if isinstance(blocks, str | bytes | Mapping) or not isinstance(blocks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             return self._refuse_whole("content must be an array", policy)
         return self._check([block.dump() if isinstance(block, Message) else block for block in blocks], policy)
 
-    def validate_json(self, raw: bytes | str, context: Context | str = Context.PROMPT) -> Verdict:
+    def validate_json(self, raw: bytes | str, context: ValidationContext | str = ValidationContext.PROMPT) -> Verdict:
         """The verdict on an array of blocks as it came over the wire."""
         policy = self.policies[_context(context)]
         if (count := json_in_order(raw, self.declaration, self.limits)) is not None:
-            return Verdict([True] * count, enforced=policy is Policy.ENFORCE)
+            return Verdict([True] * count, enforced=policy is ValidationPolicy.ENFORCE)
         try:
             blocks = from_json(raw, allow_inf_nan=False)
         except ValueError as error:
@@ -92,21 +94,25 @@ class ContentValidator:
             return self._refuse_whole("content must be an array", policy)
         return self._check(blocks, policy)  # pyright: ignore[reportUnknownArgumentType]
 
-    def explain(self, blocks: Iterable[Any], context: Context | str = Context.PROMPT) -> list[Decision]:
+    def explain(
+        self, blocks: Iterable[Any], context: ValidationContext | str = ValidationContext.PROMPT
+    ) -> list[BlockDecision]:
         """Why each block may come in or not."""
         context, blocks = _context(context), list(blocks)
         verdict = self.validate(blocks, context)
         found = {violation.index: violation.message for violation in verdict.violations}
         return [
-            Decision(index, _type_of(block), accepted, found.get(index, "accepted"), context, self.policies[context])
+            BlockDecision(
+                index, _type_of(block), accepted, found.get(index, "accepted"), context, self.policies[context]
+            )
             for index, (block, accepted) in enumerate(zip(blocks, verdict.results, strict=True))
         ]
 
-    def _check(self, blocks: Sequence[Any], policy: Policy) -> Verdict:
-        if policy is Policy.OFF or all_in_order(blocks, self.declaration, self.limits):
-            return Verdict([True] * len(blocks), enforced=policy is Policy.ENFORCE)
+    def _check(self, blocks: Sequence[Any], policy: ValidationPolicy) -> Verdict:
+        if policy is ValidationPolicy.OFF or all_in_order(blocks, self.declaration, self.limits):
+            return Verdict([True] * len(blocks), enforced=policy is ValidationPolicy.ENFORCE)
         violations = self._violations(blocks)
-        if policy is Policy.WARN:
+        if policy is ValidationPolicy.WARN:
             return Verdict([True] * len(blocks), violations, enforced=False)
         refused = {violation.index for violation in violations}
         fit = range(min(len(blocks), self.limits.max_blocks))
@@ -131,22 +137,24 @@ class ContentValidator:
         return violations
 
     @staticmethod
-    def _refuse_whole(details: str, policy: Policy) -> Verdict:
-        return Verdict(results=[], violations=[structure_fault(0, details)], enforced=policy is Policy.ENFORCE)
+    def _refuse_whole(details: str, policy: ValidationPolicy) -> Verdict:
+        return Verdict(
+            results=[], violations=[structure_fault(0, details)], enforced=policy is ValidationPolicy.ENFORCE
+        )
 
 
-def _context(named: Context | str) -> Context:
+def _context(named: ValidationContext | str) -> ValidationContext:
     try:
-        return Context(named)
+        return ValidationContext(named)
     except ValueError:
-        raise UsageError(f"context: {unknown_name('context', str(named), Context)}") from None
+        raise UsageError(f"context: {unknown_name('context', str(named), ValidationContext)}") from None
 
 
-def _policy(named: Policy | str) -> Policy:
+def _policy(named: ValidationPolicy | str) -> ValidationPolicy:
     try:
-        return Policy(named)
+        return ValidationPolicy(named)
     except ValueError:
-        raise UsageError(f"policies: {unknown_name('policy', str(named), Policy)}") from None
+        raise UsageError(f"policies: {unknown_name('policy', str(named), ValidationPolicy)}") from None
 
 
 def _type_of(block: Any) -> str:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final, cast
 
 from accord.core.vocabulary import unknown_name
-from accord.errors import FACTS, ErrorCode, UsageError
+from accord.errors import ERROR_FACTS, ErrorCode, UsageError
 from accord.wire.acp.content import ContentType
 from accord.wire.acp.initialize import DraftPromptCapabilities, PromptCapabilities
 
@@ -100,8 +100,8 @@ def _unknown(name: Any) -> UsageError:
 
 # What a check of content says: block by block, and as the one error to return (decision 17).
 
-INVALID_PARAMS: Final = FACTS[ErrorCode.CONTENT_UNSUPPORTED].jsonrpc
-PARSE_ERROR: Final = FACTS[ErrorCode.PARSE_ERROR].jsonrpc
+INVALID_PARAMS: Final = ERROR_FACTS[ErrorCode.CONTENT_UNSUPPORTED].jsonrpc
+PARSE_ERROR: Final = ERROR_FACTS[ErrorCode.PARSE_ERROR].jsonrpc
 MAX_LISTED: Final = 1_000
 
 

@@ -34,7 +34,18 @@ from accord.wire.conversation import ImagePart, MessagePart, ResourcePart, TextP
 from accord.wire.emulation import EmulationConfig
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirement, MinSupport, NegotiationResult
 from accord.wire.message import as_model
-from accord.wire.plan import Defeat, Need, Offer, Plan, Refusal, Remedy, Rescue, Shortfall, UnknownPolicy, WorkPolicy
+from accord.wire.plan import (
+    Need,
+    Offer,
+    Plan,
+    Refusal,
+    RejectedOffer,
+    Remedy,
+    Rescue,
+    Shortfall,
+    UnknownPolicy,
+    WorkPolicy,
+)
 from accord.wire.work import WorkOrder
 
 REFUSED_BEFORE: Final = "refused by the endpoint before"
@@ -134,7 +145,7 @@ def _decide(order: WorkOrder, candidates: Sequence[Candidate], config: PlanConfi
         return _refuse(needs, offers, config.policy)
     best, *others = acceptable
     lost = [
-        Defeat(backend=offer.backend, why=_why_not_chosen(offer, best), offer=offer)
+        RejectedOffer(backend=offer.backend, why=_why_not_chosen(offer, best), offer=offer)
         for offer in offers
         if offer != best
     ]

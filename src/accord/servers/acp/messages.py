@@ -12,7 +12,7 @@ import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from accord.core.prompt import Declaration
-from accord.errors import FACTS, AccordError, ErrorCode, InvalidMessageError, Problem, RpcCode
+from accord.errors import ERROR_FACTS, AccordError, ErrorCode, InvalidMessageError, Problem, RpcCode
 from accord.stdio import RpcError
 from accord.wire.acp.content import ContentBlock, ContentType, TextBlock
 from accord.wire.acp.initialize import (
@@ -130,12 +130,12 @@ def to_rpc_error(error: Exception) -> RpcError:
         return RpcError(RpcCode.INVALID_PARAMS, error.message, dict(error.details) or None)
     if isinstance(error, AccordError):
         return stream_rpc_error(stream_error(error))
-    return RpcError(RpcCode.INTERNAL_ERROR, FACTS[ErrorCode.INTERNAL].title)
+    return RpcError(RpcCode.INTERNAL_ERROR, ERROR_FACTS[ErrorCode.INTERNAL].title)
 
 
 def stream_rpc_error(error: StreamError) -> RpcError:
     """The JSON-RPC error for the error packet of a stream; Accord's own code is in `data`."""
-    number = FACTS[ErrorCode(error.code)].jsonrpc if error.code in _ERROR_CODES else RpcCode.INTERNAL_ERROR
+    number = ERROR_FACTS[ErrorCode(error.code)].jsonrpc if error.code in _ERROR_CODES else RpcCode.INTERNAL_ERROR
     data: dict[str, Any] = {**(error.details or {}), "code": error.code, "severity": str(error.severity)}
     return RpcError(number, error.message, data)
 

@@ -8,12 +8,12 @@ import asyncio
 from typing import Any, Final
 
 from accord.core.output.agent_work import read_permission
-from accord.core.rpc import Id, notice_line
+from accord.core.rpc import Id, notification_line
 from accord.servers.acp.sessions import OpenSession
 from accord.servers.acp.updates import TurnUpdates, state_line
 from accord.stdio import PeerGoneError, RpcConnection, RpcError
 from accord.wire.acp.rpc import Method
-from accord.wire.agent_work import Permission, PermissionQuestion, PermissionStatus
+from accord.wire.agent_work import Permission, PermissionRequest, PermissionStatus
 
 DISCONNECTED: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="The client is gone")
 
@@ -42,7 +42,7 @@ class TurnPermissions:
         self._is_finished = True
         self._wake()
 
-    async def __call__(self, question: PermissionQuestion, after: int) -> Permission:
+    async def __call__(self, question: PermissionRequest, after: int) -> Permission:
         """Request this permission once `after` packets were sent, and return the outcome."""
         while self._sent_seq < after and not self._is_finished:
             await self._progress.wait()
@@ -80,4 +80,4 @@ class TurnPermissions:
 
 def _cancel_line(call_id: Id) -> bytes:
     params: dict[str, Any] = {"requestId": call_id}
-    return notice_line(Method.CANCEL_REQUEST, params)
+    return notification_line(Method.CANCEL_REQUEST, params)

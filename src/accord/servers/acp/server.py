@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 from uuid import UUID, uuid4
 
-from accord.core.rpc import Call, Notice
+from accord.core.rpc import RpcNotification, RpcRequest
 from accord.engine import LiveTurn, Sessions, StoredTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RpcCode
 from accord.servers.acp.messages import (
@@ -117,7 +117,7 @@ class AcpServer:
         """Send updates and permission requests over this connection."""
         self._connection = connection
 
-    async def on_call(self, call: Call) -> Any:
+    async def on_call(self, call: RpcRequest) -> Any:
         """The result of a call; every failure is raised as `RpcError`."""
         try:
             return await self._find_handler(call.method)(call.raw or b"{}")
@@ -128,7 +128,7 @@ class AcpServer:
                 LOG.exception("The method %s failed", _shorten(call.method))
             raise rpc_error from None
 
-    def on_notice(self, notice: Notice) -> None:
+    def on_notice(self, notice: RpcNotification) -> None:
         """Handle a notification; unknown ones are ignored."""
         handler = self._notices.get(notice.method)
         if handler is not None:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from accord.core.rpc import notice_line
+from accord.core.rpc import notification_line
 from accord.wire.acp.content import TextBlock
 from accord.wire.acp.draft_update import (
     AgentMessage,
@@ -26,7 +26,7 @@ from accord.wire.acp.draft_update import (
     StateUpdate,
     UserMessage,
 )
-from accord.wire.acp.rpc import Method, RpcError
+from accord.wire.acp.rpc import Method, RpcErrorObject
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.tool import (
     ContentPart,
@@ -57,7 +57,7 @@ from accord.wire.acp.update import (
     ToolCallStarted,
     UserMessageChunk,
 )
-from accord.wire.agent_work import PLAN, TOOL_CALL, PermissionQuestion, PlanShown, ToolCallShown
+from accord.wire.agent_work import PLAN, TOOL_CALL, PermissionRequest, PlanPayload, ToolCallPayload
 from accord.wire.conversation import ChatMessage, Role
 from accord.wire.event import PresentationEventType, ProgressUpdate
 from accord.wire.packet import ErrorPacket, EventPacket, StreamError, StreamPacket
@@ -149,7 +149,7 @@ class TurnUpdates:
             self._line(self._changed(call_id, status=known or status)) for call_id, known in unfinished.items()
         )
 
-    def request_permission(self, question: PermissionQuestion) -> PermissionMessage:
+    def request_permission(self, question: PermissionRequest) -> PermissionMessage:
         """The request for this permission; the tool call that it is about counts as open from now on."""
         call_id = self._call_id(question.call)
         is_new = call_id not in self._calls
@@ -205,7 +205,7 @@ class TurnUpdates:
         return AgentMessageChunk(content=content, _meta={EVENT_KEY: event})
 
     def _plan_update(self, event: dict[str, Any]) -> Update:
-        plan = _parse(PlanShown, event.get("data"))
+        plan = _parse(PlanPayload, event.get("data"))
         if plan is None:
             return self._message_update(event, UNREADABLE.format("plan"))
         if self._is_draft:  # there a plan has an id, and a turn has one plan
@@ -214,7 +214,7 @@ class TurnUpdates:
         return PlanUpdate(entries=plan.entries, _meta={EVENT_KEY: event})
 
     def _call_update(self, event: dict[str, Any]) -> Update:
-        call = _parse(ToolCallShown, event.get("data"))
+        call = _parse(ToolCallPayload, event.get("data"))
         if call is None:
             return self._message_update(event, UNREADABLE.format("tool call"))
         call_id = self._call_id(call)
@@ -245,7 +245,7 @@ class TurnUpdates:
             return DraftToolCallChanged(tool_call_id=call_id, kind=ToolKind.OTHER, **fields)
         return ToolCallStarted(tool_call_id=call_id, kind=ToolKind.OTHER, **fields)
 
-    def _call_id(self, call: ToolCallShown) -> str:
+    def _call_id(self, call: ToolCallPayload) -> str:
         """An id that is unique in the session: agents may use the same ids in every turn."""
         return f"{self._turn_id}-call-{call.tool_call_id}"
 
@@ -259,7 +259,7 @@ class TurnUpdates:
         return (DraftToolCallChanged if self._is_draft else ToolCallChanged)(tool_call_id=call_id, **fields)
 
     def _line(self, update: Update) -> bytes:
-        return notification_line(self._session_id, update)
+        return session_update_line(self._session_id, update)
 
 
 def _parse(model: type[Model], data: Any) -> Model | None:
@@ -299,16 +299,18 @@ def _patch_lines(text: str) -> list[str]:
 
 def update_line(session_id: str, update: bytes) -> bytes:
     """The `session/update` line for an update that is JSON already."""
-    return notice_line(
+    return notification_line(
         Method.SESSION_UPDATE.value, b'{"sessionId":' + _write(session_id) + b',"update":' + update + b"}"
     )
 
 
-def notification_line(session_id: str, update: Update) -> bytes:
+def session_update_line(session_id: str, update: Update) -> bytes:
     """The `session/update` line for an update."""
     if isinstance(update, SessionUpdate):
-        return notice_line(Method.SESSION_UPDATE.value, SessionNotification(session_id=session_id, update=update))
-    return notice_line(Method.SESSION_UPDATE.value, DraftSessionNotification(session_id=session_id, update=update))
+        return notification_line(Method.SESSION_UPDATE.value, SessionNotification(session_id=session_id, update=update))
+    return notification_line(
+        Method.SESSION_UPDATE.value, DraftSessionNotification(session_id=session_id, update=update)
+    )
 
 
 def echo_line(session_id: str, message_id: str, prompt: bytes) -> bytes:
@@ -319,13 +321,13 @@ def echo_line(session_id: str, message_id: str, prompt: bytes) -> bytes:
 
 def state_line(session_id: str, state: SessionState = SessionState.RUNNING) -> bytes:
     """The state of a session (draft)."""
-    return notification_line(session_id, StateUpdate(state=state))
+    return session_update_line(session_id, StateUpdate(state=state))
 
 
 def stopped_line(session_id: str, stop: StopReason, error: Mapping[str, Any] | None = None) -> bytes:
     """The state idle with the reason why the turn stopped (draft)."""
-    rpc_error = None if error is None else RpcError.model_validate(error)
-    return notification_line(session_id, StateUpdate(state=SessionState.IDLE, stop_reason=stop, error=rpc_error))
+    rpc_error = None if error is None else RpcErrorObject.model_validate(error)
+    return session_update_line(session_id, StateUpdate(state=SessionState.IDLE, stop_reason=stop, error=rpc_error))
 
 
 def replay_lines(session_id: str, history: Iterable[ChatMessage], *, is_draft: bool) -> bytes:
@@ -340,5 +342,5 @@ def replay_lines(session_id: str, history: Iterable[ChatMessage], *, is_draft: b
             update = whole(message_id=f"{session_id}-{number}", content=[block])
         else:
             update = (UserMessageChunk if is_user else AgentMessageChunk)(content=block)
-        found.append(notification_line(session_id, update))
+        found.append(session_update_line(session_id, update))
     return b"".join(found)

@@ -13,7 +13,7 @@ from accord.errors import ErrorCode, RefusedError
 from accord.ports import Clock, TokenStore
 from accord.servers.http.rates import Rates
 from accord.servers.service import ANONYMOUS, Caller, Headers
-from accord.wire.session import TokenRecord, digest_of, looks_like_token
+from accord.wire.session import TokenRecord, looks_like_token, token_digest
 
 MAX_TOKEN_CHARS: Final = 8192
 RECHECK_S: Final = 5.0
@@ -88,7 +88,7 @@ class TokenVerifier:
         """Whose token this is."""
         if not looks_like_token(token):
             raise unauthenticated(UNKNOWN)
-        found = await self._find(digest_of(token))
+        found = await self._find(token_digest(token))
         if found is None:
             raise unauthenticated(UNKNOWN)
         if found.is_expired(self._clock.now()):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from accord.config import ServerConfig
-from accord.core.ignored_members import warn_of_ignored
+from accord.core.ignored_members import find_ignored_members
 from accord.core.sizes import find_excess
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.exchange import ClientGoneError, Receive, within
@@ -94,4 +94,4 @@ def check_size(body: bytes, settings: ServerConfig) -> None:
 
 def _parse(body: bytes, settings: ServerConfig) -> tuple[ServiceRequest, list[str]]:
     check_size(body, settings)
-    return ServiceRequest.parse(body), warn_of_ignored(body)
+    return ServiceRequest.parse(body), find_ignored_members(body)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from accord.engine.limits import Now, begin
-from accord.errors import FACTS, AccordError, ErrorCode, RefusedError, StoreError
+from accord.errors import ERROR_FACTS, AccordError, ErrorCode, RefusedError, StoreError
 from accord.servers.service import ANONYMOUS, Caller, Headers, Service
 from accord.wire.message import Message
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
@@ -111,7 +111,7 @@ def to_accord_error(error: Exception) -> AccordError:
     if isinstance(error, AccordError):
         return error
     LOGGER.error("A request failed", exc_info=error)
-    return InternalError(FACTS[ErrorCode.INTERNAL].title)
+    return InternalError(ERROR_FACTS[ErrorCode.INTERNAL].title)
 
 
 def close_code(error: AccordError) -> int:

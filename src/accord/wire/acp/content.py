@@ -7,7 +7,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, AcpTagged, known_or_other
-from accord.wire.message import FreeObject, WrittenAsText, seal
+from accord.wire.message import FreeObject, WrittenAsText, close_union
 
 # Content blocks: the five types that both protocol versions know. What an agent takes of them is decided in `core`.
 
@@ -98,7 +98,7 @@ class ResourceBlock(ContentBlock, frozen=True):
 AnyBlock = TextBlock | ImageBlock | AudioBlock | ResourceLinkBlock | ResourceBlock
 """For a `match` that the type checker can prove complete."""
 
-seal(
+close_union(
     ContentBlock,
     "type",
     {

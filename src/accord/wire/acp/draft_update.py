@@ -11,7 +11,7 @@ from pydantic import Field
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, ListOrAbsent, Open, OpenTagged, SkipIfMalformed
 from accord.wire.acp.content import DraftContentBlock, LenientStr
-from accord.wire.acp.rpc import RpcError
+from accord.wire.acp.rpc import RpcErrorObject
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.settings import DraftAvailableCommand, DraftSessionConfigOption
 from accord.wire.acp.tool import DraftToolCallContent, DraftToolCallUpdate, ToolCallCapabilities
@@ -25,7 +25,7 @@ from accord.wire.acp.update import (
     SessionInfoUpdate,
     UsageUpdate,
 )
-from accord.wire.message import seal
+from accord.wire.message import close_union
 
 
 class DraftMessageChunk(DraftSessionUpdate, frozen=True):
@@ -101,7 +101,7 @@ class StateUpdate(DraftSessionUpdate, frozen=True):
     state: Open[SessionState]
     background: Annotated[list[BackgroundWork] | None, AbsentIfMalformed()] = None
     stop_reason: Annotated[Open[StopReason] | None, AbsentIfMalformed()] = None
-    error: Annotated[RpcError | None, AbsentIfMalformed()] = None
+    error: Annotated[RpcErrorObject | None, AbsentIfMalformed()] = None
 
 
 class DraftToolCallChanged(DraftToolCallUpdate, DraftSessionUpdate, frozen=True):
@@ -177,7 +177,7 @@ class OtherPlan(DraftPlan, frozen=True):
     """A form of plan that is not known yet; keeps everything."""
 
 
-seal(DraftPlan, "type", {"items": PlanItems}, other=OtherPlan)
+close_union(DraftPlan, "type", {"items": PlanItems}, other=OtherPlan)
 
 
 class DraftPlanUpdate(DraftSessionUpdate, frozen=True):
@@ -225,7 +225,7 @@ AnyDraftUpdate = (
 )
 """For a `match` that the type checker can prove complete."""
 
-seal(
+close_union(
     DraftSessionUpdate,
     "session_update",
     {

@@ -100,7 +100,7 @@ class SuccessResponse(Frame, frozen=True):
     result: FreeValue
 
 
-class RpcError(Message, frozen=True):
+class RpcErrorObject(Message, frozen=True):
     """What went wrong with a call."""
 
     model_config = ConfigDict(extra="allow")
@@ -117,7 +117,7 @@ class ErrorResponse(Frame, frozen=True):
     told_when_null = ("id",)
 
     id: RequestId
-    error: RpcError
+    error: RpcErrorObject
 
 
 AnyFrame = Request | Notification | SuccessResponse | ErrorResponse

@@ -21,7 +21,7 @@ from accord.wire.acp.settings import (
     SessionConfigOption,
     SessionModeState,
 )
-from accord.wire.message import FreeValue, seal
+from accord.wire.message import FreeValue, close_union
 
 
 def _no_texts() -> list[str]:
@@ -101,7 +101,7 @@ class OtherMcpServer(DraftMcpServer, frozen=True):
     """A way to an MCP server that is not known yet; keeps everything."""
 
 
-seal(DraftMcpServer, "type", {"http": DraftHttpMcpServer, "stdio": DraftStdioMcpServer}, other=OtherMcpServer)
+close_union(DraftMcpServer, "type", {"http": DraftHttpMcpServer, "stdio": DraftStdioMcpServer}, other=OtherMcpServer)
 
 
 def _no_servers() -> list[McpServer]:

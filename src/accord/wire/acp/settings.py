@@ -7,7 +7,7 @@ from pydantic import StrictBool
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, ListOrEmpty, Open, OpenTagged
 from accord.wire.acp.content import LenientStr
-from accord.wire.message import seal
+from accord.wire.message import close_union
 
 
 class SessionMode(AcpMessage, frozen=True):
@@ -149,8 +149,8 @@ class DraftAvailableCommand(AcpMessage, frozen=True):
     input: Annotated[DraftCommandInput | None, AbsentIfMalformed()] = None
 
 
-seal(SessionConfigOption, "type", {"select": SelectOption, "boolean": BooleanOption}, other=OtherOption)
-seal(
+close_union(SessionConfigOption, "type", {"select": SelectOption, "boolean": BooleanOption}, other=OtherOption)
+close_union(
     DraftSessionConfigOption,
     "type",
     {"select": DraftSelectOption, "boolean": DraftBooleanOption},

@@ -14,7 +14,7 @@ from accord.wire.acp.base import (
     SkipIfMalformed,
 )
 from accord.wire.acp.content import ContentBlock, DraftContentBlock, LenientStr
-from accord.wire.message import FreeValue, seal
+from accord.wire.message import FreeValue, close_union
 
 
 class ToolKind(StrEnum):
@@ -142,14 +142,16 @@ class DraftDiffPart(DraftToolCallContent, frozen=True):
     patch: Annotated[DiffPatch | None, AbsentIfMalformed()] = None
 
 
-seal(ToolCallContent, "type", {"content": ContentPart, "diff": DiffPart, "terminal": TerminalPart}, other=OtherPart)
-seal(
+close_union(
+    ToolCallContent, "type", {"content": ContentPart, "diff": DiffPart, "terminal": TerminalPart}, other=OtherPart
+)
+close_union(
     DraftDiffChange,
     "operation",
     {"add": PathChange, "delete": PathChange, "modify": PathChange, "move": PathPairChange, "copy": PathPairChange},
     other=OtherChange,
 )
-seal(
+close_union(
     DraftToolCallContent,
     "type",
     {"content": DraftContentPart, "diff": DraftDiffPart, "terminal": TerminalPart},
@@ -261,7 +263,9 @@ class OtherSubject(DraftPermissionSubject, frozen=True):
     """A subject that is not known yet; keeps everything."""
 
 
-seal(DraftPermissionSubject, "type", {"tool_call": ToolCallSubject, "command": CommandSubject}, other=OtherSubject)
+close_union(
+    DraftPermissionSubject, "type", {"tool_call": ToolCallSubject, "command": CommandSubject}, other=OtherSubject
+)
 
 
 class DraftRequestPermissionRequest(AcpMessage, frozen=True):
@@ -297,7 +301,9 @@ class OtherOutcome(PermissionOutcome, frozen=True):
     """An outcome that is not known yet, and so no permission; keeps everything."""
 
 
-seal(PermissionOutcome, "outcome", {"cancelled": CancelledOutcome, "selected": SelectedOutcome}, other=OtherOutcome)
+close_union(
+    PermissionOutcome, "outcome", {"cancelled": CancelledOutcome, "selected": SelectedOutcome}, other=OtherOutcome
+)
 
 
 class RequestPermissionResponse(AcpMessage, frozen=True):

@@ -13,7 +13,7 @@ from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, Count, ListOrAbs
 from accord.wire.acp.content import ContentBlock, DraftContentBlock, LenientStr
 from accord.wire.acp.settings import AvailableCommand, SessionConfigOption
 from accord.wire.acp.tool import ToolCall, ToolCallUpdate
-from accord.wire.message import seal
+from accord.wire.message import close_union
 
 
 class SessionUpdate(OpenTagged, frozen=True):
@@ -209,7 +209,7 @@ AnyUpdate = (
 )
 """For a `match` that the type checker can prove complete."""
 
-seal(
+close_union(
     SessionUpdate,
     "session_update",
     {
