@@ -224,7 +224,7 @@ def __getattr__(name: str) -> Any:
     if home := _HOMES.get(name):
         return getattr(import_module(home), name)
     if name == "__version__":
-        return import_module("importlib.metadata").version("accord-agents")
+        return import_module("accord.version").package_version()
     raise AttributeError(f"module 'accord' has no attribute {name!r}")
 
 

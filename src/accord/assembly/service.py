@@ -5,7 +5,6 @@ import logging
 import sys
 from datetime import timedelta
 from functools import partial
-from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Final
 
@@ -23,6 +22,7 @@ from accord.servers.http.information import information_routes
 from accord.servers.http.serve import Deadline, serve
 from accord.servers.observability import Log, Metrics, Observers, Traces, Watchdog
 from accord.servers.service import Authenticator, Service
+from accord.version import package_version
 from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH
 
 LOG: Final = logging.getLogger("accord.servers")
@@ -80,14 +80,14 @@ def make_service(
     loaded: LoadedConfig, settings: ServerConfig, engine: Engine, store: Store, authenticator: Authenticator
 ) -> tuple[Service, Metrics]:
     """What the transports share, with the observers."""
-    metrics = Metrics(version=version("accord-agents"))
+    metrics = Metrics(version=package_version())
     watch = Observers(metrics, Log(), Traces())
     turns = loaded.config.limits.concurrent_turns
     unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
     rules = session_rules(loaded.config, concurrent_turns=turns, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
     sessions = Sessions(engine, store, rules, on_turn_ended=watch.turn_ended, sign=signer(loaded))
     metrics.count_running(lambda: sessions.running)
-    return Service(sessions, settings, authenticator, watch, version("accord-agents")), metrics
+    return Service(sessions, settings, authenticator, watch, package_version()), metrics
 
 
 def make_application(loaded: LoadedConfig, service: Service, metrics: Metrics, *, loopback_only: bool) -> Application:

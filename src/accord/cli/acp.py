@@ -7,6 +7,7 @@ import typer
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.config import LoadedConfig
 from accord.terminal import unfiltered_streams
+from accord.version import package_version
 
 
 def acp_command(  # noqa: PLR0913 - one flag each
@@ -31,8 +32,6 @@ def acp_command(  # noqa: PLR0913 - one flag each
 
 def _run(loaded: LoadedConfig, agent: str | None) -> None:
     # An engine takes a while to load, which no other command should wait for.
-    from importlib.metadata import version  # noqa: PLC0415
-
     from accord.assembly.loop import run_async  # noqa: PLC0415
     from accord.assembly.opening import open_store_and_backends  # noqa: PLC0415
     from accord.assembly.parts import build_engine, session_rules  # noqa: PLC0415
@@ -50,7 +49,7 @@ def _run(loaded: LoadedConfig, agent: str | None) -> None:
                 loaded.config, concurrent_turns=loaded.config.limits.concurrent_turns, stop_unread_after_s=0
             )
             sessions = Sessions(engine, store, rules, on_turn_ended=Observers(Log()).turn_ended, sign=signer(loaded))
-            await serve_acp(sessions, owner=_user(), version=version("accord-agents"))
+            await serve_acp(sessions, owner=_user(), version=package_version())
 
     run_async(serve())
 

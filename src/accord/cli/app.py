@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.metadata import version
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
@@ -20,6 +19,7 @@ from typer.core import TyperGroup
 
 from accord.errors import AccordError
 from accord.terminal import safe_streams
+from accord.version import package_version
 
 if TYPE_CHECKING:
     from typer._click import Command, Context, HelpFormatter
@@ -120,7 +120,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(f"accord {version('accord-agents')}")
+        print(f"accord {package_version()}")
         raise typer.Exit
 
 

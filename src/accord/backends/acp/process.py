@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from typing import Any, Final, Protocol
 
 from pydantic import ValidationError
@@ -16,6 +15,7 @@ from accord.core.output.insertion import estimate_chars
 from accord.core.rpc import RpcNotification
 from accord.errors import BackendError
 from accord.stdio import Peer, PeerGoneError, PeerStartError, RpcConnection, RpcError, start_peer
+from accord.version import package_version
 from accord.wire.acp.content import ContentBlock
 from accord.wire.acp.initialize import AgentCapabilities, Implementation, InitializeRequest, InitializeResponse
 from accord.wire.acp.rpc import Method
@@ -290,7 +290,7 @@ class AgentProcess:
         request = InitializeRequest(
             protocol_version=PROTOCOL_VERSION,
             client_capabilities=self._launch.permissions.client_capabilities(),
-            client_info=Implementation(name="accord", version=version("accord-agents")),
+            client_info=Implementation(name="accord", version=package_version()),
         )
         told = await self.call(Method.INITIALIZE, request, self._timing.start_s)
         try:

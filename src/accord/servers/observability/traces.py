@@ -7,10 +7,10 @@ of the generative-AI conventions (`gen_ai.*`), Accord's own begin with `accord.`
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.errors import ErrorCode
+from accord.version import package_version
 from accord.wire.receipt import OutcomeStatus
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Traces:
             self._trace = None
             return
         self._trace = trace
-        self._tracer = trace.get_tracer("accord", version("accord-agents"), tracer_provider=provider)
+        self._tracer = trace.get_tracer("accord", package_version(), tracer_provider=provider)
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         """One span for the turn and one for each of its questions that reached a backend."""
