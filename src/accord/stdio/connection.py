@@ -11,7 +11,6 @@ from contextlib import suppress
 from typing import Any, Final, Protocol
 
 from accord.core.rpc import (
-    INVALID_REQUEST,
     Id,
     LineSplitter,
     MalformedMessage,
@@ -27,6 +26,7 @@ from accord.core.rpc import (
     request_line,
     result_line,
 )
+from accord.errors import RpcCode
 
 CHUNK: Final = 256 * 1024
 INTERNAL_ERROR: Final = -32603
@@ -174,7 +174,7 @@ class RpcConnection:
 
     def _take_line(self, line: bytes | OversizedLine) -> None:
         if isinstance(line, OversizedLine):
-            told = MalformedMessage(None, INVALID_REQUEST, f"The line is longer than {line.max_bytes} bytes")
+            told = MalformedMessage(None, RpcCode.INVALID_REQUEST, f"The line is longer than {line.max_bytes} bytes")
             self._take(told, self._sink.write)
             return
         frames = read_frames(line, batches=self.batches)

@@ -13,7 +13,6 @@ from accord.acp_tools.proxy.shape import BEFORE, SHAPE_ONLY, Handshake, first_od
 from accord.acp_tools.trace.writer import ProxyFinding, Severity, Side
 from accord.core.prompt import Verdict
 from accord.core.rpc import (
-    INVALID_REQUEST,
     Id,
     MalformedMessage,
     RpcFailure,
@@ -24,6 +23,7 @@ from accord.core.rpc import (
     error_line,
     read_frames,
 )
+from accord.errors import RpcCode
 
 # Which calls of one side have no answer yet. Knows ids and methods, and nothing of what was asked.
 
@@ -198,7 +198,7 @@ class Guard:
             return Step(b"", findings=tuple(self._findings))
         told = "The line is too long to be looked at"
         self._note(Severity.ERROR, RPC, f"{told} and is refused")
-        back = error_line(None, {"code": INVALID_REQUEST, "message": told})
+        back = error_line(None, {"code": RpcCode.INVALID_REQUEST, "message": told})
         return Step(b"", back, findings=tuple(self._findings))
 
     def _note(self, severity: Severity, clause: str, sentence: str) -> None:

@@ -1,5 +1,6 @@
-"""What a line is: one of four messages, or broken with the one reply that it costs."""
+"""JSON-RPC over lines: any bytes give messages or malformed lines, wherever the stream was cut."""
 
+import itertools
 import json
 from typing import Any
 
@@ -8,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.rpc import (
-    INVALID_REQUEST,
     TOO_MANY_VALUES,
+    LineSplitter,
     MalformedMessage,
+    OversizedLine,
     RpcFailure,
     RpcMessage,
     RpcNotification,
@@ -21,6 +23,7 @@ from accord.core.rpc import (
     result_line,
 )
 from accord.core.sizes import MAX_VALUES
+from accord.errors import RpcCode
 
 ANY_JSON = st.recursive(
     st.none()
@@ -45,12 +48,12 @@ ANY_JSON = st.recursive(
         (b'{"jsonrpc":"2.0","id":3,"result":1,"more":{}}', RpcResult(3, b"1")),
     ],
 )
-def test_each_message_is_told_by_its_members(line: bytes, frame: RpcMessage):
+def test_the_members_of_an_object_decide_its_kind(line: bytes, frame: RpcMessage):
     assert read_frames(line) == [frame]
 
 
 @pytest.mark.parametrize(
-    ("line", "own", "code"),
+    ("line", "request_id", "code"),
     [
         (b"garbage", None, -32700),
         (b'{"id":1,"method":"m"', None, -32700),
@@ -69,10 +72,10 @@ def test_each_message_is_told_by_its_members(line: bytes, frame: RpcMessage):
         (b"[" * 100_000, None, -32600),
     ],
 )
-def test_a_line_that_is_no_message_costs_one_reply(line: bytes, own: Any, code: int):
-    (broken,) = read_frames(line)
-    assert isinstance(broken, MalformedMessage)
-    assert (broken.id, broken.code) == (own, code)
+def test_a_malformed_line_gives_one_error(line: bytes, request_id: Any, code: int):
+    (malformed,) = read_frames(line)
+    assert isinstance(malformed, MalformedMessage)
+    assert (malformed.id, malformed.code) == (request_id, code)
 
 
 @pytest.mark.parametrize(
@@ -84,37 +87,66 @@ def test_a_line_that_is_no_message_costs_one_reply(line: bytes, own: Any, code: 
         (b"[1", [MalformedMessage]),
     ],
 )
-def test_a_batch_is_read_where_batches_are_spoken(line: bytes, kinds: list[type[Any]]):
+def test_a_batch_is_read_if_batches_are_allowed(line: bytes, kinds: list[type[Any]]):
     assert [type(frame) for frame in read_frames(line, batches=True)] == kinds
 
 
 @given(st.binary(), st.booleans())
-def test_any_bytes_at_all_give_frames_and_never_an_exception(line: bytes, batches: bool):
+def test_any_bytes_give_messages_and_never_an_exception(line: bytes, batches: bool):
     assert read_frames(line, batches=batches)
 
 
 @given(st.integers() | st.text() | st.none(), ANY_JSON)
-def test_what_is_written_is_read_back(own: Any, value: Any):
-    (answer,) = read_frames(result_line(own, value))
-    assert isinstance(answer, RpcResult | MalformedMessage)
-    if isinstance(answer, RpcResult):
-        assert (answer.id, answer.value()) == (own, value)
-        (call,) = read_frames(request_line(own, "m", {"value": value}))
-        assert isinstance(call, RpcRequest)
-        assert call.value() == {"value": value}
-        assert json.loads(call.raw) == {"value": value}
+def test_what_is_written_is_read_back(request_id: Any, value: Any):
+    (response,) = read_frames(result_line(request_id, value))
+    assert isinstance(response, RpcResult | MalformedMessage)
+    if isinstance(response, RpcResult):
+        assert (response.id, response.value()) == (request_id, value)
+        (request,) = read_frames(request_line(request_id, "m", {"value": value}))
+        assert isinstance(request, RpcRequest)
+        assert request.value() == {"value": value}
+        assert json.loads(request.raw) == {"value": value}
 
 
-def test_a_message_of_too_many_values_costs_its_sender_one_reply_and_fails_who_waits_for_it():
+def test_too_many_values_give_an_error_to_the_sender_of_a_call_and_to_the_receiver_of_a_response():
     many = b"[" + b"[]," * MAX_VALUES + b"0]"
     assert read_frames(b'{"id":1,"method":"m","params":%s}' % many) == [
-        MalformedMessage(1, INVALID_REQUEST, TOO_MANY_VALUES)
+        MalformedMessage(1, RpcCode.INVALID_REQUEST, TOO_MANY_VALUES)
     ]
     assert read_frames(b'{"method":"m","params":%s}' % many) == [
-        MalformedMessage(None, INVALID_REQUEST, TOO_MANY_VALUES)
+        MalformedMessage(None, RpcCode.INVALID_REQUEST, TOO_MANY_VALUES)
     ]
     (failed,) = read_frames(b'{"id":1,"result":%s}' % many)
     assert isinstance(failed, RpcFailure)
-    assert failed.value() == {"code": INVALID_REQUEST, "message": TOO_MANY_VALUES}
+    assert failed.value() == {"code": RpcCode.INVALID_REQUEST, "message": TOO_MANY_VALUES}
     media = b'{"data":"%s"}' % (b"[,{" * MAX_VALUES)
     assert read_frames(b'{"id":1,"result":%s}' % media) == [RpcResult(1, media)]
+
+
+def lines_of(pieces: list[bytes], max_bytes: int = 1_000) -> list[bytes | OversizedLine]:
+    splitter = LineSplitter(max_bytes)
+    return [line for piece in pieces for line in splitter.feed(piece)] + splitter.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (b"a\nb\n", [b"a", b"b"]),
+        (b"a\r\nb", [b"a", b"b"]),
+        (b"\n \n\t\r\n", []),
+        (b"\xef\xbb\xbf{}\n", [b"{}"]),
+        (b"x" * 11 + b"\nok\n", [OversizedLine(10), b"ok"]),
+        (b"x" * 10 + b"\n", [b"x" * 10]),
+        (b"x" * 11, [OversizedLine(10)]),
+        (b"", []),
+    ],
+)
+def test_lines_end_at_line_ends_and_blank_ones_are_skipped(text: bytes, lines: list[bytes | OversizedLine]):
+    assert lines_of([text], 10) == lines
+
+
+@given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=10), st.integers(1, 40))
+def test_lines_do_not_depend_on_where_the_stream_was_cut(text: bytes, cuts: list[int], max_bytes: int):
+    places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    pieces = [text[start:end] for start, end in itertools.pairwise(places)]
+    assert lines_of(pieces, max_bytes) == lines_of([text], max_bytes)
