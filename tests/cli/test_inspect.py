@@ -69,10 +69,10 @@ def test_the_tables_show_flags_checks_and_a_summary():
     assert done.stderr.splitlines() == ["[1/2] capabilities: fail", "[2/2] undeclared-image: fail"]
 
 
-def test_a_program_that_is_no_agent_breaks_no_contract():
+def test_a_program_that_is_not_an_agent_is_named_as_such():
     done = accord("--only", "handshake", "--", "cat")
     assert done.returncode == 1
-    assert done.stdout.splitlines()[-1] == "cat: is not an ACP agent: the program sends back what it is sent"
+    assert done.stdout.splitlines()[-1] == "cat: is not an ACP agent: the program echoes its input"
 
 
 def test_json_and_junit_read_back(tmp_path: Path):

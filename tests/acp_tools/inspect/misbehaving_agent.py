@@ -1,4 +1,4 @@
-"""A tiny ACP agent of its own, without any library, that keeps the contract or breaks it in the ways named on its command line."""
+"""A small ACP agent without any library: it keeps the contract, or breaks it with the faults named on its command line."""
 
 import json
 import os
@@ -13,7 +13,7 @@ FAULTS = set(sys.argv[1:])
 IS_DRAFT = "draft" in FAULTS
 DECLARED = {"image"} if "declares-image" in FAULTS else set[str]()
 DEATH_FILE = next((Path(fault.partition("=")[2]) for fault in FAULTS if fault.startswith("dies-after-array=")), None)
-"""A file that is made on `42`: who got `[]` dies as soon as there is one."""
+"""A file that is created on the line `42`; an agent that got `[]` exits once it exists."""
 REQUIRED = {
     "text": ("text",),
     "resource_link": ("uri", "name"),
@@ -24,7 +24,7 @@ REQUIRED = {
 turns: dict[str, threading.Event] = {}
 sessions: set[str] = set()
 lock = threading.Lock()
-is_introduced = False
+is_initialized = False
 
 
 def send(message: Any) -> None:
@@ -33,8 +33,8 @@ def send(message: Any) -> None:
         sys.stdout.flush()
 
 
-def fail(own: Any, code: int, message: str) -> None:
-    send({"id": own, "error": {"code": code, "message": message}})
+def fail(call_id: Any, code: int, message: str) -> None:
+    send({"id": call_id, "error": {"code": code, "message": message}})
 
 
 def lines() -> Iterator[bytes]:
@@ -43,7 +43,7 @@ def lines() -> Iterator[bytes]:
             yield line
 
 
-def take(line: bytes) -> None:
+def handle_line(line: bytes) -> None:
     try:
         message: Any = json.loads(line)
     except ValueError:
@@ -53,16 +53,16 @@ def take(line: bytes) -> None:
             fail(None, -32700, "Parse error")
         return
     if not isinstance(message, Mapping):
-        take_nonsense(message)
+        handle_nonsense(message)
         return
-    told: Mapping[str, Any] = message  # pyright: ignore[reportUnknownVariableType]
-    if "id" in told:
-        call(told["id"], told.get("method", ""), told.get("params") or {})
-    elif told.get("method") == "session/cancel" and "ignores-cancel" not in FAULTS:
-        turns[told["params"]["sessionId"]].set()
+    fields: Mapping[str, Any] = message  # pyright: ignore[reportUnknownVariableType]
+    if "id" in fields:
+        call(fields["id"], fields.get("method", ""), fields.get("params") or {})
+    elif fields.get("method") == "session/cancel" and "ignores-cancel" not in FAULTS:
+        turns[fields["params"]["sessionId"]].set()
 
 
-def take_nonsense(message: Any) -> None:
+def handle_nonsense(message: Any) -> None:
     if "crashes-on-array" in FAULTS and isinstance(message, list):
         os._exit(3)
     fail(None, -32600, "Invalid request")
@@ -80,39 +80,39 @@ def die_at(death_file: Path) -> None:
     os._exit(3)
 
 
-def call(own: Any, method: str, params: dict[str, Any]) -> None:
-    if "swaps-ids" in FAULTS and isinstance(own, str):
-        own = 0
+def call(call_id: Any, method: str, params: dict[str, Any]) -> None:
+    if "swaps-ids" in FAULTS and isinstance(call_id, str):
+        call_id = 0
     if method == "initialize":
-        send({"id": own, "result": introduce(params["protocolVersion"])})
+        send({"id": call_id, "result": initialize(params["protocolVersion"])})
     elif method == "session/new":
-        new_session(own)
+        new_session(call_id)
     elif method == "session/prompt":
-        prompt(own, params)
+        prompt(call_id, params)
     else:
-        fail(own, -32601, "Method not found")
+        fail(call_id, -32601, "Method not found")
 
 
-def introduce(asked: int) -> dict[str, Any]:
-    global is_introduced  # noqa: PLW0603 - a program of one file
-    is_introduced = True
+def initialize(offered: int) -> dict[str, Any]:
+    global is_initialized  # noqa: PLW0603 - a program of one file
+    is_initialized = True
     info = {"name": "misbehaving", "version": "1.0"}
-    if IS_DRAFT and asked >= 2:
+    if IS_DRAFT and offered >= 2:
         capabilities: dict[str, Any] = {"session": {"prompt": {name: {} for name in DECLARED}}}
         return {"protocolVersion": 2, "info": info, "capabilities": capabilities}
     flags: dict[str, Any] = dict.fromkeys(DECLARED, True) | ({"audio": "true"} if "malformed-flag" in FAULTS else {})
-    version = asked if "parrots-version" in FAULTS else 1
-    told = {"protocolVersion": version, "agentCapabilities": {"promptCapabilities": flags}}
-    return told if "anonymous" in FAULTS else {**told, "agentInfo": info}
+    version = offered if "parrots-version" in FAULTS else 1
+    result = {"protocolVersion": version, "agentCapabilities": {"promptCapabilities": flags}}
+    return result if "anonymous" in FAULTS else {**result, "agentInfo": info}
 
 
-def new_session(own: Any) -> None:
+def new_session(call_id: Any) -> None:
     if "needs-auth" in FAULTS:
-        fail(own, -32000, "Authentication required")
+        fail(call_id, -32000, "Authentication required")
         return
     name = f"s{len(sessions)}"
     sessions.add(name)
-    send({"id": own, "result": {"sessionId": name}})
+    send({"id": call_id, "result": {"sessionId": name}})
 
 
 def problem(block: dict[str, Any]) -> str | None:
@@ -126,31 +126,31 @@ def problem(block: dict[str, Any]) -> str | None:
     return "Bad base64" if "!" in block.get("data", "") else None
 
 
-def prompt(own: Any, params: dict[str, Any]) -> None:
+def prompt(call_id: Any, params: dict[str, Any]) -> None:
     session = params.get("sessionId", "")
     if session not in sessions:
-        fail(own, -32602, "No such session")
+        fail(call_id, -32602, "No such session")
     elif "no-model" in FAULTS:
-        fail(own, -32603, "Set API_KEY=sk-abcdefghijklmnop to use a model")
+        fail(call_id, -32603, "Set API_KEY=sk-abcdefghijklmnop to use a model")
     elif found := next((found for block in params["prompt"] if (found := problem(block))), None):
-        fail(own, -32603 if "wrong-code" in FAULTS else -32602, found)
+        fail(call_id, -32603 if "wrong-code" in FAULTS else -32602, found)
     elif "slow" in FAULTS:
         time.sleep(30)
     else:
         turns[session] = threading.Event()
-        threading.Thread(target=turn, args=(own, session, params["prompt"]), daemon=True).start()
+        threading.Thread(target=turn, args=(call_id, session, params["prompt"]), daemon=True).start()
 
 
-def turn(own: Any, session: str, blocks: list[dict[str, Any]]) -> None:
+def turn(call_id: Any, session: str, blocks: list[dict[str, Any]]) -> None:
     if IS_DRAFT:
-        send({"id": own, "result": {"messageId": "m"}})
+        send({"id": call_id, "result": {"messageId": "m"}})
     is_long = any("slowly" in str(block.get("text")) for block in blocks) and "quick" not in FAULTS
     reason = "cancelled" if is_long and turns[session].wait(30) else "end_turn"
     if IS_DRAFT:
         update = {"sessionUpdate": "state_update", "state": "idle", "stopReason": reason}
         send({"method": "session/update", "params": {"sessionId": session, "update": update}})
     else:
-        send({"id": own, "result": {"stopReason": reason}})
+        send({"id": call_id, "result": {"stopReason": reason}})
 
 
 if "noisy-stdout" in FAULTS:
@@ -159,6 +159,6 @@ if "mute" in FAULTS:
     time.sleep(30)
 print("ready", file=sys.stderr)
 for received in lines():
-    take(received)
+    handle_line(received)
 if "stays" in FAULTS:
     time.sleep(1)

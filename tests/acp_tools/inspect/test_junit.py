@@ -1,10 +1,10 @@
-"""The report for build pipelines."""
+"""The JUnit XML report for build pipelines."""
 
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from accord.acp_tools.inspect.report import as_junit
+from accord.acp_tools.inspect.report import to_junit
 from accord.wire.inspection import InspectedAgent, InspectionFinding, InspectionReport, Level, Result
 
 
@@ -28,9 +28,9 @@ def report(*found: tuple[Level, Result]) -> InspectionReport:
         (Level.MUST, Result.SKIPPED, ["skipped"]),
     ],
 )
-def test_a_case_fails_exactly_where_the_exit_status_does(level: Level, result: Result, inside: list[str]):
+def test_a_case_fails_if_and_only_if_the_exit_status_is_one(level: Level, result: Result, inside: list[str]):
     made = report((level, result))
-    suite = ET.fromstring(as_junit(made))  # noqa: S314 - our own
+    suite = ET.fromstring(to_junit(made))  # noqa: S314 - our own
     assert [part.tag for part in suite[0]] == inside
     assert (suite.get("failures") == "0") == made.keeps_contract
     assert suite.get("name") == "accord inspect a & b"
@@ -39,7 +39,7 @@ def test_a_case_fails_exactly_where_the_exit_status_does(level: Level, result: R
 
 def test_the_counts_add_up():
     made = report(*((level, result) for level in Level for result in Result))
-    suite = ET.fromstring(as_junit(made))  # noqa: S314 - our own
+    suite = ET.fromstring(to_junit(made))  # noqa: S314 - our own
     assert [suite.get(name) for name in ("tests", "failures", "skipped")] == ["9", "1", "5"]
     assert made.dump()["counts"] == {"pass": 3, "fail": 3, "skipped": 3}
     assert InspectionReport.model_validate(made.dump()) == made

@@ -1,4 +1,4 @@
-"""Every fault is found, and nothing else: real agents in processes of their own, one table."""
+"""Each fault of an agent is found, and nothing else: real agents in their own processes, one table."""
 
 import asyncio
 import sys
@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from accord.acp_tools.inspect import CHECKS, InspectSettings, inspect_agent
-from accord.acp_tools.inspect.line_checks import LINES as LINE_CHECKS
+from accord.acp_tools.inspect.checks import LINES as LINE_CHECKS
 from accord.stdio import PeerStartError
 from accord.wire.inspection import InspectionReport, Result
 
 MISBEHAVING_AGENT = str(Path(__file__).parent / "misbehaving_agent.py")
 LINES = {check.id for check in LINE_CHECKS}
 TYPES = ("image", "audio", "resource")
-ON_THE_PIPE = (*LINES, "stays", "clean-stdout")
-NOT_LINES = tuple(check.id for check in CHECKS if check.id not in LINES)
+PIPE_CHECKS = (*LINES, "stays", "clean-stdout")
+OTHER_CHECKS = tuple(check.id for check in CHECKS if check.id not in LINES)
 NEED_SESSION = {check.id for check in CHECKS if check.needs.name == "SESSION"}
 
 
@@ -25,14 +25,14 @@ def inspect(
     only: tuple[str, ...] = (),
     protocol: int = 1,
     timeout_s: float = 5.0,
-    aftermath_s: float = 0.1,
+    watch_s: float = 0.1,
 ) -> InspectionReport:
     settings = InspectSettings(
         (sys.executable, MISBEHAVING_AGENT, *faults),
         protocol=protocol,
         timeout_s=timeout_s,
         startup_s=timeout_s if "mute" in faults else 20,
-        aftermath_s=aftermath_s,
+        watch_s=watch_s,
     )
     checks = [check for check in CHECKS if not only or check.id in only]
     return asyncio.run(inspect_agent(settings, checks))
@@ -42,7 +42,7 @@ def failed(report: InspectionReport) -> set[str]:
     return {found.check for found in report.findings if found.result is Result.FAIL}
 
 
-def test_an_honest_agent_passes_every_check_that_applies():
+def test_a_correct_agent_passes_every_check_that_applies():
     report = inspect()
     assert [f"{found.check}: {found.sentence}" for found in report.findings if found.result is Result.FAIL] == []
     skipped = {found.check for found in report.findings if found.result is Result.SKIPPED}
@@ -51,7 +51,7 @@ def test_an_honest_agent_passes_every_check_that_applies():
     assert (report.agent.name, report.agent.version, report.agent.protocol_version) == ("misbehaving", "1.0", 1)
 
 
-def test_an_honest_agent_of_the_draft_passes_every_check_that_applies():
+def test_a_correct_agent_of_the_draft_passes_every_check_that_applies():
     report = inspect("draft", "declares-image", protocol=2)
     assert failed(report) == set()
     assert report.agent.protocol_version == 2
@@ -73,7 +73,7 @@ def test_an_honest_agent_of_the_draft_passes_every_check_that_applies():
     ],
 )
 def test_each_fault_is_found_and_nothing_else(fault: str, found: set[str]):
-    assert failed(inspect(fault, only=NOT_LINES)) == found
+    assert failed(inspect(fault, only=OTHER_CHECKS)) == found
 
 
 @pytest.mark.parametrize(
@@ -86,20 +86,20 @@ def test_each_fault_is_found_and_nothing_else(fault: str, found: set[str]):
     ],
 )
 def test_each_fault_of_the_pipe_is_found_and_nothing_else(fault: str, found: set[str]):
-    assert failed(inspect(fault, only=ON_THE_PIPE, timeout_s=1.5)) == found
+    assert failed(inspect(fault, only=PIPE_CHECKS, timeout_s=1.5)) == found
 
 
 def test_an_agent_that_dies_soon_after_a_broken_line_fails_that_check():
-    report = inspect("dies-soon-of-array", only=("array-line", "stays"), aftermath_s=4)
+    report = inspect("dies-soon-of-array", only=("array-line", "stays"), watch_s=4)
     assert [found.sentence for found in report.findings] == [
         "The line [] ended the agent",
         "The agent ended during: array-line",
     ]
 
 
-def test_an_agent_that_dies_late_of_a_broken_line_is_not_held_against_the_next(tmp_path: Path):
+def test_a_late_death_after_a_broken_line_does_not_fail_the_next_check(tmp_path: Path):
     checks = ("array-line", "number-line", "number-told", "stays")
-    report = inspect(f"dies-after-array={tmp_path / 'doom'}", only=checks, aftermath_s=0.4)
+    report = inspect(f"dies-after-array={tmp_path / 'death'}", only=checks, watch_s=0.4)
     assert failed(report) == {"stays"}
     assert report.findings[-1].sentence == "The agent ended during: array-line"
 
@@ -117,10 +117,10 @@ def test_an_agent_that_dies_late_of_a_broken_line_is_not_held_against_the_next(t
         (
             "errors-without-id",
             "garbage-told",
-            "The sender of a line of garbage was told -32700 without the id null",
+            "A line of garbage got error -32700 without the id null",
         ),
         ("needs-auth", "text", "needs authentication"),
-        ("quick", "cancel", "The agent ended the turn before it could be cancelled: answered (end_turn)"),
+        ("quick", "cancel", "The agent ended the turn before it was cancelled: answered (end_turn)"),
         (
             "no-model",
             "text",
@@ -133,14 +133,14 @@ def test_an_agent_that_dies_late_of_a_broken_line_is_not_held_against_the_next(t
         ),
     ],
 )
-def test_each_fault_is_told_in_a_sentence(fault: str, check: str, sentence: str):
+def test_each_fault_is_reported_in_a_sentence(fault: str, check: str, sentence: str):
     assert [found.sentence for found in inspect(fault, only=(check,)).findings] == [sentence]
 
 
 @pytest.mark.parametrize(
     ("fault", "check", "sentence"),
     [
-        ("slow", "text", "Not even text is answered within 0.5 s: a slow model needs a longer --timeout"),
+        ("slow", "text", "Plain text is not answered within 0.5 s either: a slow model needs a longer --timeout"),
         ("ignores-cancel", "cancel", "The turn went on after session/cancel"),
         ("stays", "ends", "The agent still ran 0.5 s after its input was closed"),
         ("mute", "handshake", "initialize was not answered with a result"),
@@ -157,24 +157,24 @@ def test_without_authentication_everything_that_needs_a_session_is_skipped_with_
     assert report.keeps_contract
 
 
-def test_an_agent_that_says_nothing_at_all_fails_the_handshake_and_skips_the_rest():
+def test_a_silent_agent_fails_the_handshake_and_the_rest_is_skipped():
     report = inspect("mute", only=("handshake", "text", "garbage-line"), timeout_s=0.5)
     assert [str(found.result) for found in report.findings] == ["fail", "skipped", "skipped"]
     assert report.findings[1].sentence == "there was no handshake: no answer within 0.5 s"
 
 
-def test_a_program_that_is_no_agent_is_told_from_one():
+def test_a_program_that_is_not_an_agent_fails_the_handshake():
     report = asyncio.run(inspect_agent(InspectSettings((sys.executable, "-c", "print('hello')"), timeout_s=2)))
     assert failed(report) == {"handshake", "clean-stdout"}
     assert report.findings[0].observed == "the agent ended with status 0"
 
 
-def test_a_program_that_sends_back_what_it_is_sent_is_told_from_an_agent():
+def test_a_program_that_echoes_its_input_is_recognized():
     report = asyncio.run(inspect_agent(InspectSettings(("cat",), startup_s=10), CHECKS[:2]))
-    assert report.findings[0].observed == "the program sends back what it is sent"
+    assert report.findings[0].observed == "the program echoes its input"
 
 
-def test_that_there_is_no_handshake_is_told_whichever_checks_were_chosen():
+def test_a_missing_handshake_is_reported_whichever_checks_were_chosen():
     report = asyncio.run(inspect_agent(InspectSettings(("cat",), startup_s=10), [CHECKS[1]]))
     assert [(found.check, str(found.result)) for found in report.findings] == [
         ("handshake", "fail"),
@@ -182,17 +182,17 @@ def test_that_there_is_no_handshake_is_told_whichever_checks_were_chosen():
     ]
 
 
-def test_the_last_words_of_a_program_that_fails_are_told():
+def test_the_last_line_on_stderr_of_a_failing_program_is_reported():
     program = "import sys; sys.exit('no configuration')"
     report = asyncio.run(inspect_agent(InspectSettings((sys.executable, "-c", program)), CHECKS[:1]))
     assert report.findings[0].observed == "the agent ended with status 1; on stderr: no configuration"
 
 
-def test_an_agent_of_the_draft_without_sessions_is_not_asked_for_any():
+def test_no_session_is_requested_from_a_draft_agent_without_sessions():
     program = """import json
-told = {"protocolVersion": 2, "info": {"name": "a", "version": "1"}, "capabilities": {}}
+result = {"protocolVersion": 2, "info": {"name": "a", "version": "1"}, "capabilities": {}}
 while True:
-    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(input())["id"], "result": told}), flush=True)
+    print(json.dumps({"jsonrpc": "2.0", "id": json.loads(input())["id"], "result": result}), flush=True)
 """
     checks = [check for check in CHECKS if check.id in {"session-new", "text"}]
     report = asyncio.run(inspect_agent(InspectSettings((sys.executable, "-c", program), protocol=2), checks))
@@ -201,11 +201,11 @@ while True:
     ] * 2
 
 
-def test_a_program_that_does_not_exist_is_one_sentence():
+def test_a_program_that_does_not_exist_raises_one_sentence():
     with pytest.raises(PeerStartError, match=r"^no-such-agent cannot be started: "):
         asyncio.run(inspect_agent(InspectSettings(("no-such-agent",))))
 
 
-def test_every_check_has_an_id_of_its_own_and_names_its_clause():
-    assert [own for own, count in Counter(check.id for check in CHECKS).items() if count > 1] == []
+def test_every_check_has_a_unique_id_and_names_its_clause():
+    assert [check_id for check_id, count in Counter(check.id for check in CHECKS).items() if count > 1] == []
     assert all(check.clause.startswith(("ACP", "JSON-RPC 2.0 §")) for check in CHECKS)

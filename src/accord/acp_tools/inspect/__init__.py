@@ -1,6 +1,11 @@
-"""Tries an ACP agent: starts it, sends it what editors send and what they should not, and reports what it did."""
+"""Inspect an ACP agent: start it, send it valid and invalid messages, and report whether it keeps its contract.
 
+Pure: `declared` (what the agent declares) and `replies` (judging replies). With I/O: `connection` (one running agent),
+`probe` (agents and sessions for the checks), `checks` (every check), `run` (running them), `report` (the output).
+"""
+
+from accord.acp_tools.inspect.checks import CHECKS
 from accord.acp_tools.inspect.probe import InspectSettings
-from accord.acp_tools.inspect.run import CHECKS, inspect_agent, select_checks
+from accord.acp_tools.inspect.run import inspect_agent, select_checks
 
 __all__ = ["CHECKS", "InspectSettings", "inspect_agent", "select_checks"]

@@ -1,7 +1,6 @@
-"""Reads an agent's declaration flag by flag, as it was received: which are supported, which malformed, which unknown.
+"""Read an agent's declaration flag by flag: what was received, what is supported, malformed or unknown. Pure.
 
-Decision 16: omitted means unsupported, and so does everything malformed. The known flags are those of the two schemas;
-what an agent does about them is not known here.
+Decision 16: an omitted flag is unsupported, and so is a malformed one. The known flags are those of the two schemas.
 """
 
 import json
@@ -13,144 +12,127 @@ from typing import Any, Final, cast
 from accord.acp_tools.inspect.replies import shorten
 from accord.wire.inspection import DeclaredCapability, InspectedAgent
 
+MAX_VALUE_CHARS: Final = 120
+INFO_KEYS: Final = ("name", "version")
 
-class Kind(Enum):
-    """How a flag says yes."""
+
+class FlagKind(Enum):
+    """The type of a flag; a supported one is `true` or an object."""
 
     BOOLEAN = "true or false"
     OBJECT = "an object"
     GROUP = "an object of flags"
 
 
-FLAGS: Final[Mapping[str, Kind]] = {
-    "loadSession": Kind.BOOLEAN,
-    "promptCapabilities": Kind.GROUP,
-    "promptCapabilities.image": Kind.BOOLEAN,
-    "promptCapabilities.audio": Kind.BOOLEAN,
-    "promptCapabilities.embeddedContext": Kind.BOOLEAN,
-    "mcpCapabilities": Kind.GROUP,
-    "mcpCapabilities.http": Kind.BOOLEAN,
-    "mcpCapabilities.sse": Kind.BOOLEAN,
-    "sessionCapabilities": Kind.GROUP,
-    "sessionCapabilities.list": Kind.OBJECT,
-    "sessionCapabilities.delete": Kind.OBJECT,
-    "sessionCapabilities.additionalDirectories": Kind.OBJECT,
-    "sessionCapabilities.resume": Kind.OBJECT,
-    "sessionCapabilities.close": Kind.OBJECT,
-    "auth": Kind.GROUP,
-    "auth.logout": Kind.OBJECT,
+FLAGS: Final[Mapping[str, FlagKind]] = {
+    "loadSession": FlagKind.BOOLEAN,
+    "promptCapabilities": FlagKind.GROUP,
+    "promptCapabilities.image": FlagKind.BOOLEAN,
+    "promptCapabilities.audio": FlagKind.BOOLEAN,
+    "promptCapabilities.embeddedContext": FlagKind.BOOLEAN,
+    "mcpCapabilities": FlagKind.GROUP,
+    "mcpCapabilities.http": FlagKind.BOOLEAN,
+    "mcpCapabilities.sse": FlagKind.BOOLEAN,
+    "sessionCapabilities": FlagKind.GROUP,
+    "sessionCapabilities.list": FlagKind.OBJECT,
+    "sessionCapabilities.delete": FlagKind.OBJECT,
+    "sessionCapabilities.additionalDirectories": FlagKind.OBJECT,
+    "sessionCapabilities.resume": FlagKind.OBJECT,
+    "sessionCapabilities.close": FlagKind.OBJECT,
+    "auth": FlagKind.GROUP,
+    "auth.logout": FlagKind.OBJECT,
 }
-"""Version 1."""
-DRAFT_FLAGS: Final[Mapping[str, Kind]] = {
-    "session": Kind.GROUP,
-    "session.prompt": Kind.GROUP,
-    "session.prompt.image": Kind.OBJECT,
-    "session.prompt.audio": Kind.OBJECT,
-    "session.prompt.embeddedContext": Kind.OBJECT,
-    "session.mcp": Kind.GROUP,
-    "session.mcp.stdio": Kind.OBJECT,
-    "session.mcp.http": Kind.OBJECT,
-    "session.delete": Kind.OBJECT,
-    "session.additionalDirectories": Kind.OBJECT,
-    "auth": Kind.OBJECT,
+"""The flags of version 1."""
+DRAFT_FLAGS: Final[Mapping[str, FlagKind]] = {
+    "session": FlagKind.GROUP,
+    "session.prompt": FlagKind.GROUP,
+    "session.prompt.image": FlagKind.OBJECT,
+    "session.prompt.audio": FlagKind.OBJECT,
+    "session.prompt.embeddedContext": FlagKind.OBJECT,
+    "session.mcp": FlagKind.GROUP,
+    "session.mcp.stdio": FlagKind.OBJECT,
+    "session.mcp.http": FlagKind.OBJECT,
+    "session.delete": FlagKind.OBJECT,
+    "session.additionalDirectories": FlagKind.OBJECT,
+    "auth": FlagKind.OBJECT,
 }
-"""The version 2 draft."""
+"""The flags of the version 2 draft."""
 
 
 @dataclass(frozen=True, slots=True)
-class Introduction:
-    """What an agent says of itself in `initialize`, whatever shape that has."""
+class DeclaredAgent:
+    """What an agent declares in its result of `initialize`, whatever shape that has."""
 
     agent: InspectedAgent
     capabilities: list[DeclaredCapability]
     prompt: Mapping[str, Any]
-    """The flags about prompts, as received."""
-    methods: tuple[str, ...] = ()
-    """The names of its ways to authenticate."""
+    """The prompt capabilities, as received."""
     has_sessions: bool = True
-    """Whether it says that it has sessions; in version 1 every agent has."""
+    """Whether sessions are declared; in version 1 every agent has them."""
 
     @property
     def version(self) -> int:
-        """The protocol version that is spoken; 1 if the agent does not say."""
+        """The negotiated protocol version; 1 if the result has none."""
         return self.agent.protocol_version or 1
 
 
-def read_introduction(result: Any) -> Introduction:
-    """What this answer to `initialize` says."""
-    told = _object(result)
-    version: Any = told.get("protocolVersion")
-    spoken = version if isinstance(version, int) and not isinstance(version, bool) else None
-    is_draft = (spoken or 1) >= 2
-    capabilities = told.get("capabilities" if is_draft else "agentCapabilities")
-    info = _object(told.get("info" if is_draft else "agentInfo"))
-    declared = _object(capabilities)
-    prompt = _object(declared.get("session")).get("prompt") if is_draft else declared.get("promptCapabilities")
-    rows = list(_rows(declared, DRAFT_FLAGS if is_draft else FLAGS))
-    return Introduction(
-        InspectedAgent(name=_text(info.get("name")), version=_text(info.get("version")), protocol_version=spoken),
-        rows,
-        _object(prompt),
-        _methods(told.get("authMethods")),
+def read_initialize_result(result: Any) -> DeclaredAgent:
+    """Read a result of `initialize`."""
+    members = _as_object(result)
+    received: Any = members.get("protocolVersion")
+    version = received if isinstance(received, int) and not isinstance(received, bool) else None
+    is_draft = (version or 1) >= 2
+    declared = _as_object(members.get("capabilities" if is_draft else "agentCapabilities"))
+    info = _as_object(members.get("info" if is_draft else "agentInfo"))
+    name, agent_version = (shorten(text) if isinstance(text := info.get(key), str) else None for key in INFO_KEYS)
+    prompt = _as_object(declared.get("session")).get("prompt") if is_draft else declared.get("promptCapabilities")
+    return DeclaredAgent(
+        InspectedAgent(name=name, version=agent_version, protocol_version=version),
+        list(_read_flags(declared, DRAFT_FLAGS if is_draft else FLAGS)),
+        _as_object(prompt),
         not is_draft or isinstance(declared.get("session"), Mapping),
     )
 
 
-def _rows(declared: Mapping[str, Any], flags: Mapping[str, Kind]) -> Iterator[DeclaredCapability]:
+def _read_flags(declared: Mapping[str, Any], flags: Mapping[str, FlagKind]) -> Iterator[DeclaredCapability]:
     for flag, kind in flags.items():
-        is_present, received = _find(declared, flag)
-        if kind is not Kind.GROUP or (is_present and not isinstance(received, Mapping)):
-            yield _row(flag, kind, is_present, received)
-    yield from _unknown(declared, flags, "")
+        is_present, received = True, cast("Any", declared)
+        for part in flag.split("."):
+            is_present = is_present and isinstance(received, Mapping) and part in received
+            received = cast("Any", received[part]) if is_present else None
+        # A well-formed group has no row of its own: its flags have.
+        if kind is FlagKind.GROUP and (not is_present or isinstance(received, Mapping)):
+            continue
+        if not is_present:
+            yield DeclaredCapability(flag=flag, supported=False, remark="omitted")
+            continue
+        supported = received is True if kind is FlagKind.BOOLEAN else isinstance(received, Mapping)
+        is_plain_no = received is None or (kind is FlagKind.BOOLEAN and received is False)
+        remark = None if supported or is_plain_no else f"malformed: should be {kind.value}, counts as unsupported"
+        yield DeclaredCapability(flag=flag, received=_abridge(received), supported=supported, remark=remark)
+    yield from _unknown_flags(declared, flags, "")
 
 
-def _row(flag: str, kind: Kind, is_present: bool, received: Any) -> DeclaredCapability:
-    if not is_present:
-        return DeclaredCapability(flag=flag, supported=False, remark="omitted")
-    supported = received is True if kind is Kind.BOOLEAN else isinstance(received, Mapping)
-    is_plain_no = received is None or (kind is Kind.BOOLEAN and received is False)
-    remark = None if supported or is_plain_no else f"malformed: should be {kind.value}, counts as unsupported"
-    return DeclaredCapability(flag=flag, received=_brief(received), supported=supported, remark=remark)
-
-
-def _unknown(declared: Mapping[str, Any], flags: Mapping[str, Kind], prefix: str) -> Iterator[DeclaredCapability]:
+def _unknown_flags(
+    declared: Mapping[str, Any], flags: Mapping[str, FlagKind], prefix: str
+) -> Iterator[DeclaredCapability]:
     for name, received in declared.items():
         flag = prefix + name
         if name == "_meta":
             continue
         if flag not in flags:
             yield DeclaredCapability(
-                flag=shorten(flag), received=_brief(received), supported=False, remark="unknown: not in the schema"
+                flag=shorten(flag), received=_abridge(received), supported=False, remark="unknown: not in the schema"
             )
-        elif flags[flag] is Kind.GROUP and isinstance(received, Mapping):
-            yield from _unknown(cast("Mapping[str, Any]", received), flags, f"{flag}.")
+        elif flags[flag] is FlagKind.GROUP and isinstance(received, Mapping):
+            yield from _unknown_flags(cast("Mapping[str, Any]", received), flags, f"{flag}.")
 
 
-def _find(declared: Mapping[str, Any], flag: str) -> tuple[bool, Any]:
-    here: Any = declared
-    for part in flag.split("."):
-        if not isinstance(here, Mapping) or part not in here:
-            return False, None
-        here = cast("Any", here[part])
-    return True, here
+def _abridge(received: Any) -> Any:
+    """The value as received, or the beginning of its JSON text if that is long."""
+    text = json.dumps(received)
+    return received if len(text) <= MAX_VALUE_CHARS else shorten(text)
 
 
-def _brief(received: Any) -> Any:
-    """A value as it was received, unless it is long: then the beginning of its text."""
-    written = json.dumps(received)
-    return received if len(written) <= 120 else shorten(written)
-
-
-def _methods(listed: Any) -> tuple[str, ...]:
-    if not isinstance(listed, list):
-        return ()
-    methods = [_object(method) for method in cast("list[Any]", listed)]
-    return tuple(name for method in methods if (name := _text(method.get("name"))))
-
-
-def _object(value: Any) -> Mapping[str, Any]:
+def _as_object(value: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
-def _text(value: Any) -> str | None:
-    return shorten(value) if isinstance(value, str) else None

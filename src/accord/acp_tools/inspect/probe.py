@@ -1,26 +1,26 @@
-"""What a check is, and what it is given: an initialized agent with a session or a fresh one, and prompts to try."""
+"""What the checks work with: the agent under inspection, started as often as needed, and content blocks to send.
+
+All checks share one agent as long as it is alive and idle; otherwise it is replaced. An agent that was sent a broken
+line is watched until the next such check has run, because it may die late. The checks themselves are in `checks`.
+"""
 
 import asyncio
 import base64
 import struct
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any, Final
 
-from accord.acp_tools.inspect.declared import Introduction, read_introduction
-from accord.acp_tools.inspect.replies import Answered, CheckOutcome, Gone, Refused, Reply, Silent, why_no_session
-from accord.acp_tools.inspect.talk import Talk, as_reply
+from accord.acp_tools.inspect.connection import AgentConnection, to_reply
+from accord.acp_tools.inspect.declared import DeclaredAgent, read_initialize_result
+from accord.acp_tools.inspect.replies import Answered, Gone, Refused, Reply, Silent, why_no_session
 from accord.core.prompt.verdict import Declaration, read_declaration
 from accord.stdio import start_peer
 from accord.wire.acp.content import ContentType
-from accord.wire.inspection import Level
 
-# The prompts that agents are tried with: one good block of each type, and blocks that are wrong in one way each.
-#
-# Small, harmless, and without a question in them that would make a model work long. Whom they are sent to is not
-# known.
+# Content blocks that are sent in prompts: a good one of each type, and some that are wrong in exactly one respect. The
+# texts are harmless, and short so that no model works on them for long.
 
 Block = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ _HEADER: Final = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
 PNG: Final = (
     b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", _HEADER) + _chunk(b"IDAT", zlib.compress(b"\0\xff")) + _chunk(b"IEND", b"")
 )
-"""One white dot."""
+"""One white pixel."""
 WAV: Final = b"RIFF\x28\0\0\0WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16) + b"data\4\0\0\0\0\0\0\0"
 """Two samples of silence."""
 
@@ -79,12 +79,6 @@ BAD_BASE64: Final[Mapping[ContentType, Block]] = {
 }
 
 
-# What a check is given: an agent that has introduced itself and has a session, or fresh ones, and short ways to ask.
-#
-# One agent serves all checks that leave it well; one that ended, or still owes an answer, is replaced. One that was
-# sent a broken line is watched until the next such check is done: it may die of it late. Which checks there are and
-# what they say is not known here.
-
 UNKNOWN_METHOD: Final = "_accord/ping"
 NO_SESSIONS: Final = "session is not declared"
 UNKNOWN_NOTICE: Final = "_accord/nothing"
@@ -92,7 +86,7 @@ UNKNOWN_NOTICE: Final = "_accord/nothing"
 
 @dataclass(frozen=True, slots=True)
 class InspectSettings:
-    """How an agent is started and how long it is waited for."""
+    """How to start the agent, and how long to wait for it."""
 
     command: Sequence[str]
     environ: Mapping[str, str] | None = None
@@ -101,19 +95,19 @@ class InspectSettings:
     protocol: int = 1
     timeout_s: float = 10.0
     startup_s: float = 30.0
-    aftermath_s: float = 0.2
-    """How long an agent that answered after a broken line is watched, in case that it complains or ends."""
+    watch_s: float = 0.2
+    """How long to wait for a late error reply, or the end of the agent, after a broken line."""
     secrets: Sequence[str] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
-    """What a line did: the reply to the next request, and the replies that nobody asked for."""
+class LineEffect:
+    """What happened after a line: the reply to the next request, and the unsolicited replies."""
 
     reply: Reply
-    strays: Sequence[Refused | Answered] = ()
+    unsolicited: Sequence[Refused | Answered] = ()
     lacks_id: bool = False
-    """One of those is an error without any id."""
+    """Whether one of the unsolicited errors has no id."""
 
 
 class AgentProbe:
@@ -122,238 +116,200 @@ class AgentProbe:
     def __init__(self, settings: InspectSettings) -> None:
         self.settings: Final = settings
         self.handshake: Reply = Silent(0)
-        self.introduction: Introduction = read_introduction(None)
-        self.opened: Reply = Silent(0)
-        """What became of the first `session/new`."""
+        self.declared: DeclaredAgent = read_initialize_result(None)
+        self.first_session: Reply = Silent(0)
+        """The reply to the first `session/new`."""
         self.noise: Final[list[str]] = []
         self.crashed_in: Final[list[str]] = []
         self._baseline: Reply | None = None
         self._answers_unknown: bool | None = None
-        self._shared: Talk | None = None
-        self._fresh: Final[list[Talk]] = []
-        self._seen: Final[dict[bytes, Aftermath]] = {}
-        self._lingering: tuple[str, Talk] | None = None
-        """The last agent that was sent a broken line, and the check that did it."""
+        self._shared: AgentConnection | None = None
+        self._fresh: Final[list[AgentConnection]] = []
+        self._line_effects: Final[dict[bytes, LineEffect]] = {}
+        self._watched: tuple[str, AgentConnection] | None = None
+        """The last agent that was sent a broken line, and the check that sent it."""
 
     @property
     def declaration(self) -> Declaration:
-        """The types of content that the agent declared."""
-        return read_declaration(self.introduction.prompt, self.introduction.version)
+        """The content types that the agent declares."""
+        return read_declaration(self.declared.prompt, self.declared.version)
 
     @property
     def lacks_sessions(self) -> bool:
-        """Whether the agent says that it has no sessions, as it may in the draft."""
-        return isinstance(self.handshake, Answered) and not self.introduction.has_sessions
+        """Whether the agent declares no sessions, which the draft allows."""
+        return isinstance(self.handshake, Answered) and not self.declared.has_sessions
 
     @property
     def why_no_session(self) -> str | None:
         """Why no check can have a session; None if one can."""
         if self.lacks_sessions:
             return NO_SESSIONS
-        return None if isinstance(self.opened, Answered) else why_no_session(self.opened)
+        return None if isinstance(self.first_session, Answered) else why_no_session(self.first_session)
 
     async def open(self) -> None:
-        """The first handshake and the first session; every other agent goes the same way."""
-        talk = self._shared = await self._start()
-        self.handshake = await self.initialize(talk, self.settings.protocol)
+        """Start the first agent, with a handshake and a session."""
+        connection = self._shared = await self._start()
+        self.handshake = await self.initialize(connection, self.settings.protocol)
         if isinstance(self.handshake, Answered):
-            self.introduction = read_introduction(self.handshake.result)
+            self.declared = read_initialize_result(self.handshake.result)
             if not self.lacks_sessions:
-                self.opened = await self._open_session(talk)
+                self.first_session = await self._open_session(connection)
 
-    async def agent(self) -> Talk:
-        """The shared agent, with a session if the agent gives any; another one if the last cannot go on."""
-        if self._shared is not None and self._shared.is_alive and not self._shared.is_tired:
+    async def agent(self) -> AgentConnection:
+        """The shared agent, with a session if sessions work; a new one if the last has ended or is busy."""
+        if self._shared is not None and self._shared.is_alive and not self._shared.is_busy:
             return self._shared
         if self._shared is not None:
-            await self._retire(self._shared)
+            await self._end(self._shared)
         self._shared = await self._start()
         await self.initialize(self._shared, self.settings.protocol)
         if self.why_no_session is None:
             await self._open_session(self._shared)
         return self._shared
 
-    async def fresh(self, *, introduced: bool = False) -> Talk:
-        """An agent of the check's own, ended with the check."""
-        talk = await self._start()
-        self._fresh.append(talk)
-        if introduced:
-            await self.initialize(talk, self.settings.protocol)
-        return talk
+    async def fresh(self, *, initialized: bool = False) -> AgentConnection:
+        """A new agent for one check, ended after the check."""
+        connection = await self._start()
+        self._fresh.append(connection)
+        if initialized:
+            await self.initialize(connection, self.settings.protocol)
+        return connection
 
-    async def initialize(self, talk: Talk, version: int) -> Reply:
-        """The agent's answer to the handshake."""
-        return await talk.call("initialize", _introduction(version), wait_s=self.settings.startup_s)
+    async def initialize(self, connection: AgentConnection, version: int) -> Reply:
+        """Send `initialize` with this version and return the reply."""
+        return await connection.call("initialize", _initialize_params(version), wait_s=self.settings.startup_s)
 
     async def prompt(
-        self, *blocks: Block, session: str | None = None, talk: Talk | None = None, wait_s: float | None = None
+        self,
+        *blocks: Block,
+        session: str | None = None,
+        connection: AgentConnection | None = None,
+        wait_s: float | None = None,
     ) -> Reply:
-        """What becomes of a prompt, in the shared agent's session unless another is named."""
-        talk = talk or await self.agent()
-        since = len(talk.states)
-        params = {"sessionId": session or talk.session or "", "prompt": list(blocks)}
-        reply = await talk.call("session/prompt", params, wait_s=wait_s)
-        if self.introduction.version >= 2 and isinstance(reply, Answered):
-            # In the draft the answer says that the prompt was taken; the turn's end is an update.
-            talk.is_tired = isinstance(await talk.state_within(since, talk.timeout_s), Silent)
+        """Send a prompt and return the reply; to the session of the shared agent unless another is given."""
+        connection = connection or await self.agent()
+        since = len(connection.states)
+        params = {"sessionId": session or connection.session or "", "prompt": list(blocks)}
+        reply = await connection.call("session/prompt", params, wait_s=wait_s)
+        if self.declared.version >= 2 and isinstance(reply, Answered):
+            # In the draft the reply says that the prompt was accepted; an update reports the end of the turn.
+            ended = await connection.turn_end_within(since, connection.timeout_s)
+            connection.is_busy = isinstance(ended, Silent)
         return reply
 
     async def baseline(self) -> Reply:
-        """What becomes of plain text; asked once."""
+        """The reply to plain text; sent once."""
         if self._baseline is None:
             self._baseline = await self.prompt(TEXT)
         return self._baseline
 
-    async def harmless(self, **meta: Any) -> tuple[str, dict[str, Any]]:
-        """A request that any agent can answer: a method that nobody has, or the handshake if such get no answer."""
+    async def harmless_request(self, **meta: Any) -> tuple[str, dict[str, Any]]:
+        """A request that any agent can answer: an unknown method, or `initialize` if unknown methods get no reply."""
         if self._answers_unknown is None:
-            reply = await (await self.fresh(introduced=True)).call(UNKNOWN_METHOD, {})
+            reply = await (await self.fresh(initialized=True)).call(UNKNOWN_METHOD, {})
             self._answers_unknown = isinstance(reply, Answered | Refused)
         if self._answers_unknown:
             return UNKNOWN_METHOD, {"_meta": meta}
-        return "initialize", {**_introduction(self.settings.protocol), "_meta": meta}
+        return "initialize", {**_initialize_params(self.settings.protocol), "_meta": meta}
 
-    async def ping(self, talk: Talk) -> Reply:
-        """The answer to a harmless request."""
-        return await talk.call(*await self.harmless())
+    async def ping(self, connection: AgentConnection) -> Reply:
+        """Send a harmless request and return the reply."""
+        return await connection.call(*await self.harmless_request())
 
-    async def after(self, line: bytes) -> Aftermath:
-        """What this line does to an agent of its own; tried once."""
-        if line not in self._seen:
-            self._seen[line] = await self._try(line)
-        return self._seen[line]
+    async def send_line(self, line: bytes) -> LineEffect:
+        """Send this line to an agent of its own, then a harmless request; done once for each line.
 
-    async def _try(self, line: bytes) -> Aftermath:
-        # An agent of its own: one that dies of the line a moment later must not be held against the next check.
-        await self.harmless()
-        talk = await self.fresh(introduced=True)
-        talk.was_misled = True
-        await talk.send(line)
-        # Agents may take their time to complain, or to end; the reply to the next request need not come last.
-        reply = await self.ping(talk)
-        await asyncio.wait({talk.reading}, timeout=min(self.settings.aftermath_s, talk.timeout_s))
-        strays = [as_reply(stray) for stray in talk.strays]
-        return Aftermath(reply if talk.is_alive else Gone(talk.peer.process.returncode), strays, bool(talk.nameless))
+        An agent of its own, so that one which dies late does not fail the next check.
+        """
+        if line in self._line_effects:
+            return self._line_effects[line]
+        await self.harmless_request()
+        connection = await self.fresh(initialized=True)
+        connection.got_broken_line = True
+        await connection.send(line)
+        reply = await self.ping(connection)
+        # An error reply, or the end of the agent, may come after the reply to the next request.
+        await asyncio.wait({connection.reading}, timeout=min(self.settings.watch_s, connection.timeout_s))
+        if not connection.is_alive:
+            reply = Gone(connection.peer.process.returncode)
+        unsolicited = [to_reply(frame) for frame in connection.unsolicited]
+        effect = LineEffect(reply, unsolicited, bool(connection.errors_without_id))
+        self._line_effects[line] = effect
+        return effect
 
-    async def settle(self, check: str, *, is_grave: bool) -> None:
-        """Tidy up after a check, and note whether it cost an agent its life where that is held against it."""
-        has_died = self._shared is not None and _has_died(self._shared)
+    async def finish_check(self, check: str, *, counts_deaths: bool) -> None:
+        """End the agents of a check; if `counts_deaths`, record the check when an agent died during it."""
+        has_died = self._shared is not None and _died(self._shared)
         while self._fresh:
-            talk = self._fresh[-1]
-            if is_grave and talk.was_misled and talk.is_alive:
-                await self.end_lingering()
-                self._lingering = (check, talk)
+            connection = self._fresh[-1]
+            if counts_deaths and connection.got_broken_line and connection.is_alive:
+                await self.end_watched()
+                self._watched = (check, connection)
             else:
-                has_died = has_died or _has_died(talk)
-                await self._retire(talk)
+                has_died = has_died or _died(connection)
+                await self._end(connection)
             self._fresh.pop()
-        if is_grave and has_died:
+        if counts_deaths and has_died:
             self.crashed_in.append(check)
         if self._shared is not None and not self._shared.is_alive:
-            await self._retire(self._shared)
+            await self._end(self._shared)
             self._shared = None
 
-    async def end_lingering(self) -> None:
-        """End the agent that was watched longer; if it died meanwhile, that is held against the check it was for."""
-        if self._lingering is None:
+    async def end_watched(self) -> None:
+        """End the agent that is still watched; if it died meanwhile, record the check that sent it a broken line."""
+        if self._watched is None:
             return
-        check, talk = self._lingering
-        if _has_died(talk):
+        check, connection = self._watched
+        if _died(connection):
             self.crashed_in.append(check)
-        await self._retire(talk)
-        self._lingering = None
+        await self._end(connection)
+        self._watched = None
 
     async def close(self) -> None:
         """End every agent that was started."""
-        for talk in self._all():
-            await self._retire(talk)
+        for connection in self._all():
+            await self._end(connection)
         self._fresh.clear()
-        self._shared = self._lingering = None
+        self._shared = self._watched = None
 
-    def _running(self) -> list[Talk]:
-        """The shared agent and those of the check that runs."""
-        return [*self._fresh, *([self._shared] if self._shared else [])]
+    def _all(self) -> list[AgentConnection]:
+        shared = [self._shared] if self._shared else []
+        return [*self._fresh, *shared, *([self._watched[1]] if self._watched else [])]
 
-    def _all(self) -> list[Talk]:
-        return [*self._running(), *([self._lingering[1]] if self._lingering else [])]
-
-    def last_words(self) -> str | None:
-        """The last line that the shared agent said on stderr."""
+    def last_stderr_line(self) -> str | None:
+        """The last line that the shared agent wrote to stderr."""
         lines = self._shared.peer.stderr.split("\n") if self._shared else []
         return next((line.strip() for line in reversed(lines) if line.strip()), None)
 
-    def noise_so_far(self) -> list[str]:
-        """What was no message on the output of any agent."""
-        return [*self.noise, *(line for talk in self._all() for line in talk.noise)]
+    def all_noise(self) -> list[str]:
+        """The lines on stdout of any agent that are not messages."""
+        return [*self.noise, *(line for connection in self._all() for line in connection.noise)]
 
-    async def _start(self) -> Talk:
+    async def _start(self) -> AgentConnection:
         peer = await start_peer(self.settings.command, environ=self.settings.environ, cwd=self.settings.cwd)
-        return Talk(peer, self.settings.timeout_s)
+        return AgentConnection(peer, self.settings.timeout_s)
 
-    async def _open_session(self, talk: Talk) -> Reply:
+    async def _open_session(self, connection: AgentConnection) -> Reply:
         params: dict[str, Any] = {"cwd": self.settings.session_cwd, "mcpServers": []}
-        reply = await talk.call("session/new", params, wait_s=self.settings.startup_s)
+        reply = await connection.call("session/new", params, wait_s=self.settings.startup_s)
         if isinstance(reply, Answered) and isinstance(reply.result, dict):
-            own: Any = reply.result.get("sessionId")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            talk.session = own if isinstance(own, str) else None
+            session_id: Any = reply.result.get("sessionId")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            connection.session = session_id if isinstance(session_id, str) else None
         return reply
 
-    async def _retire(self, talk: Talk) -> None:
-        await talk.end()
-        self.noise.extend(talk.noise)
-        talk.noise.clear()
+    async def _end(self, connection: AgentConnection) -> None:
+        await connection.end()
+        self.noise.extend(connection.noise)
+        connection.noise.clear()
 
 
-def _has_died(talk: Talk) -> bool:
-    return not talk.is_alive and not talk.was_dismissed
+def _died(connection: AgentConnection) -> bool:
+    return not connection.is_alive and not connection.is_input_closed
 
 
-def _introduction(version: int) -> dict[str, Any]:
-    told = {"name": "accord-inspect", "version": "1"}
+def _initialize_params(version: int) -> dict[str, Any]:
+    info = {"name": "accord-inspect", "version": "1"}
     params: dict[str, Any] = {"protocolVersion": version}
-    params |= {"info": told, "capabilities": {}} if version >= 2 else {}
-    # A client that offers version 2 may well meet an agent of version 1, which reads only these.
-    return params | {"clientInfo": told, "clientCapabilities": {}}
-
-
-# What a check is: a row that says on which clause it stands, and a small function that asks an agent and judges.
-
-Ask = Callable[[AgentProbe], Awaitable[CheckOutcome]]
-
-
-class Needs(Enum):
-    """What has to have worked before a check can say anything."""
-
-    NOTHING = "nothing"
-    HANDSHAKE = "handshake"
-    SESSION = "session"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One question to an agent."""
-
-    id: str
-    title: str
-    clause: str
-    level: Level
-    needs: Needs
-    ask: Ask
-
-
-class CheckTable(list[Check]):
-    """Checks in the order in which they run; `@table.check(…)` adds the function below it."""
-
-    def check(self, own: str, title: str, clause: str, level: Level, needs: Needs = Needs.HANDSHAKE) -> Any:
-        """Add a check with this row."""
-
-        def add(ask: Ask) -> Ask:
-            self.append(Check(own, title, clause, level, needs, ask))
-            return ask
-
-        return add
-
-
-MUST: Final = Level.MUST
-SHOULD: Final = Level.SHOULD
-MAY: Final = Level.MAY
+    params |= {"info": info, "capabilities": {}} if version >= 2 else {}
+    # An agent of version 1 reads only these fields, also when version 2 is offered.
+    return params | {"clientInfo": info, "clientCapabilities": {}}

@@ -1,32 +1,35 @@
-"""Judge what an agent replied: from replies to an outcome with its sentence. Pure."""
+"""Judge the replies of an agent: one function per question, from replies to an outcome with a sentence. Pure.
+
+An agent that cannot work here, for example because it has no key, does not fail for that: its reply to plain text is
+the baseline, and if that is an error unrelated to the request, other prompts are skipped.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from accord.errors import RpcCode
 from accord.wire.inspection import Result
-
-# What can become of a call, and how it is told in few words without secrets. How calls are made is not known here.
 
 MAX_CHARS: Final = 160
 MAX_READ: Final = 10_000
 MIN_SECRET: Final = 6
 HIDDEN: Final = "[hidden]"
-ECHOES: Final = "the program sends back what it is sent"
+ECHOES: Final = "the program echoes its input"
 _KEY_LIKE: Final = re.compile(r"\b(?:sk|pk|key|tok|token|ghp|xox\w?|Bearer)[-_ ][\w.-]{8,}|[A-Za-z0-9+/_=-]{40,}")
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The agent gave a result."""
+    """The agent replied with a result."""
 
     result: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The agent gave an error."""
+    """The agent replied with an error."""
 
     code: int | None
     message: str
@@ -34,14 +37,14 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """Nothing came within the time that was given."""
+    """No reply came within the time limit."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The agent ended, or closed its output, instead of answering."""
+    """The agent exited or closed its output without a reply."""
 
     status: int | None
 
@@ -50,19 +53,19 @@ Reply = Answered | Refused | Silent | Gone
 
 
 def shorten(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text in one short line; what was given in secret, and what looks like a key, is hidden."""
+    """The text as one short line; the given secrets, and whatever looks like a key, are hidden."""
     text = text[:MAX_READ]
     for secret in secrets:
         if len(secret) >= MIN_SECRET:
             text = text.replace(secret, HIDDEN)
     line = " ".join(_KEY_LIKE.sub(HIDDEN, text).split())
-    # What an agent says ends on terminals and in XML: no escape sequences, no control characters.
+    # The text of an agent is printed on terminals and written to XML: no escape sequences, no control characters.
     line = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
     return line if len(line) <= MAX_CHARS else line[: MAX_CHARS - 1] + "…"
 
 
-def tell(reply: Reply) -> str:
-    """The reply in few words."""
+def describe(reply: Reply) -> str:
+    """The reply in a few words."""
     match reply:
         case Answered():
             return f"answered ({stop_reason(reply)})" if stop_reason(reply) else "answered"
@@ -80,31 +83,23 @@ def stop_reason(reply: Reply) -> str | None:
     """Why the turn ended, if the reply says so."""
     if not isinstance(reply, Answered) or not isinstance(reply.result, dict):
         return None
-    said: Any = reply.result.get("stopReason")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return said if isinstance(said, str) else None
+    reason: Any = reply.result.get("stopReason")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return reason if isinstance(reason, str) else None
 
 
-# Judges what an agent did: one function a question, each from replies to an outcome with its sentence.
-#
-# An agent that cannot work here, for want of a key say, is not blamed for it: what it answers to plain text is the
-# yardstick, and an error of its own there means that other prompts cannot be judged. How replies came is not known
-# here.
-
-INVALID_REQUEST: Final = -32600
-METHOD_NOT_FOUND: Final = -32601
-INVALID_PARAMS: Final = -32602
-PARSE_ERROR: Final = -32700
-AUTH_REQUIRED: Final = -32000
-VERSION_UNSUPPORTED: Final = -32022
 REFUSAL: Final = "refusal"
 RACE_S: Final = 2.0
+"""A turn that ends this soon after session/cancel may have ended before the agent read the cancellation."""
 NO_RESULT: Final = "initialize was not answered with a result"
-CALLERS_FAULT: Final = frozenset({INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, PARSE_ERROR})
+REQUEST_ERRORS: Final = frozenset(
+    {RpcCode.INVALID_REQUEST, RpcCode.METHOD_NOT_FOUND, RpcCode.INVALID_PARAMS, RpcCode.PARSE_ERROR}
+)
+"""Codes that blame the request; any other error is a problem on the agent's side."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """How a check ended, and why."""
+    """The result of a check with its sentence; `observed` is what the agent did."""
 
     result: Result
     sentence: str
@@ -112,43 +107,43 @@ class CheckOutcome:
 
 
 def passed(sentence: str, reply: Reply | None = None) -> CheckOutcome:
-    """The agent did as it should."""
-    return CheckOutcome(Result.PASS, sentence, None if reply is None else tell(reply))
+    """A check that the agent passed."""
+    return CheckOutcome(Result.PASS, sentence, None if reply is None else describe(reply))
 
 
 def failed(sentence: str, reply: Reply | None = None) -> CheckOutcome:
-    """The agent did not."""
-    return CheckOutcome(Result.FAIL, sentence, None if reply is None else tell(reply))
+    """A check that the agent failed."""
+    return CheckOutcome(Result.FAIL, sentence, None if reply is None else describe(reply))
 
 
 def skipped(sentence: str, reply: Reply | None = None) -> CheckOutcome:
-    """It cannot be told."""
-    return CheckOutcome(Result.SKIPPED, sentence, None if reply is None else tell(reply))
+    """A check that could not be judged."""
+    return CheckOutcome(Result.SKIPPED, sentence, None if reply is None else describe(reply))
 
 
-def sentence(what: str) -> str:
-    """The words as the beginning of a sentence."""
+def capitalize(what: str) -> str:
+    """The words with a capital first letter, for the beginning of a sentence."""
     return what[:1].upper() + what[1:]
 
 
 def why_no_session(reply: Reply) -> str:
-    """Why there is no session to try prompts in."""
-    if isinstance(reply, Refused) and reply.code == AUTH_REQUIRED:
+    """Why prompts cannot be checked."""
+    if isinstance(reply, Refused) and reply.code == RpcCode.AUTH_REQUIRED:
         return "needs authentication"
-    return f"there is no session: {tell(reply)}"
+    return f"there is no session: {describe(reply)}"
 
 
-def own_error(reply: Reply) -> bool:
-    """Whether the agent refused for a reason of its own, such as a missing key, rather than for what was asked."""
-    return isinstance(reply, Refused) and reply.code not in CALLERS_FAULT
+def is_agent_error(reply: Reply) -> bool:
+    """Whether the reply is an error on the agent's side, such as a missing key, and not about the request."""
+    return isinstance(reply, Refused) and reply.code not in REQUEST_ERRORS
 
 
-def _cannot_be_told(reply: Reply, baseline: Reply) -> CheckOutcome | None:
-    """An agent that does the same with plain text may have no key, no network or a slow model: it is not to blame."""
+def _skip_if_as_baseline(reply: Reply, baseline: Reply) -> CheckOutcome | None:
+    """Skip if plain text gets the same reply: the agent may have no key, no network or a slow model."""
     if isinstance(reply, Silent) and isinstance(baseline, Silent):
-        why = f"Not even text is answered within {reply.seconds:g} s: a slow model needs a longer --timeout"
-    elif own_error(reply) and own_error(baseline):
-        why = f"The agent answers every prompt with an error of its own: {tell(reply)}"
+        why = f"Plain text is not answered within {reply.seconds:g} s either: a slow model needs a longer --timeout"
+    elif is_agent_error(reply) and is_agent_error(baseline):
+        why = f"The agent answers every prompt with an error of its own: {describe(reply)}"
     elif stop_reason(reply) == REFUSAL == stop_reason(baseline):
         why = "The agent refuses to work on any prompt, even on plain text"
     else:
@@ -161,15 +156,15 @@ def _unanswered(reply: Silent | Gone) -> CheckOutcome:
 
 
 def judge_session(reply: Reply) -> CheckOutcome:
-    """Whether `session/new` works, as far as that can be told without a key."""
+    """Whether `session/new` works, as far as that can be judged without a key."""
     match reply:
         case Answered():
             has_id = isinstance(reply.result, dict) and isinstance(reply.result.get("sessionId"), str)  # pyright: ignore[reportUnknownMemberType]
-            return passed("A session was made", reply) if has_id else failed("The answer has no sessionId", reply)
-        case Refused(code=code) if code == AUTH_REQUIRED:
+            return passed("A session was created", reply) if has_id else failed("The result has no sessionId", reply)
+        case Refused(code=code) if code == RpcCode.AUTH_REQUIRED:
             return skipped("needs authentication", reply)
-        case Refused() if own_error(reply):
-            return skipped(f"The agent answered with an error of its own: {tell(reply)}", reply)
+        case Refused() if is_agent_error(reply):
+            return skipped(f"The agent answered with an error of its own: {describe(reply)}", reply)
         case Refused():
             return failed("A well-formed session/new was refused", reply)
         case _:
@@ -177,35 +172,37 @@ def judge_session(reply: Reply) -> CheckOutcome:
 
 
 def judge_accepted(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
-    """Whether a prompt that the agent has to take was taken; `baseline` is its answer to plain text."""
+    """Whether a prompt that the agent must accept was accepted; `baseline` is its reply to plain text."""
     match reply:
-        case Refused(code=code) if code == AUTH_REQUIRED:
+        case Refused(code=code) if code == RpcCode.AUTH_REQUIRED:
             return skipped("needs authentication", reply)
-        case Refused() if own_error(reply):
-            return skipped(f"The agent answered with an error of its own: {tell(reply)}", reply)
+        case Refused() if is_agent_error(reply):
+            return skipped(f"The agent answered with an error of its own: {describe(reply)}", reply)
         case Refused():
             return failed(f"{what} was refused", reply)
         case Answered() if stop_reason(reply) != REFUSAL:
             return passed(f"{what} was accepted", reply)
         case Answered():
-            return skipped("The agent refuses to work on it, for whatever reason", reply)
+            return skipped("The agent refused to work on it, for an unknown reason", reply)
         case _:
-            return _cannot_be_told(reply, baseline) or _unanswered(reply)
+            return _skip_if_as_baseline(reply, baseline) or _unanswered(reply)
 
 
 def judge_rejected(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
-    """Whether a prompt that the agent has to reject was, with -32602; `baseline` is its answer to plain text."""
-    if untold := _cannot_be_told(reply, baseline):
-        return untold
+    """Whether a prompt that the agent must reject was rejected with -32602; `baseline` is its reply to plain text."""
+    if skip := _skip_if_as_baseline(reply, baseline):
+        return skip
     match reply:
-        case Refused(code=code) if code == INVALID_PARAMS:
-            if isinstance(baseline, Refused) and baseline.code == INVALID_PARAMS:
-                return skipped(f"Plain text is refused with {INVALID_PARAMS} as well", reply)
-            return passed(f"{what} was rejected with {INVALID_PARAMS}", reply)
+        case Refused(code=code) if code == RpcCode.INVALID_PARAMS:
+            if isinstance(baseline, Refused) and baseline.code == RpcCode.INVALID_PARAMS:
+                return skipped(f"Plain text is refused with {RpcCode.INVALID_PARAMS} as well", reply)
+            return passed(f"{what} was rejected with {RpcCode.INVALID_PARAMS}", reply)
         case Refused():
-            return failed(f"{what} was rejected with the wrong code, {reply.code} instead of {INVALID_PARAMS}", reply)
+            return failed(
+                f"{what} was rejected with the wrong code, {reply.code} instead of {RpcCode.INVALID_PARAMS}", reply
+            )
         case Answered() if stop_reason(reply) == REFUSAL:
-            return failed(f"{what} ended the turn as {REFUSAL} instead of with error {INVALID_PARAMS}", reply)
+            return failed(f"{what} ended the turn as {REFUSAL} instead of with error {RpcCode.INVALID_PARAMS}", reply)
         case Answered():
             return failed(f"{what} was accepted or silently dropped", reply)
         case _:
@@ -213,18 +210,18 @@ def judge_rejected(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
 
 
 def judge_empty(reply: Reply, baseline: Reply) -> CheckOutcome:
-    """An empty prompt may be answered or rejected, as long as something is said."""
+    """Whether an empty prompt got a reply: either a result or an error is right."""
     match reply:
         case Answered():
             return passed("The empty prompt was answered", reply)
         case Refused():
             return passed("The empty prompt was rejected", reply)
         case _:
-            return _cannot_be_told(reply, baseline) or _unanswered(reply)
+            return _skip_if_as_baseline(reply, baseline) or _unanswered(reply)
 
 
 def judge_error(reply: Reply, code: int | None, what: str) -> CheckOutcome:
-    """Whether a call that cannot succeed got an error, of this code if one is given."""
+    """Whether a call that must fail got an error, with this code if one is given."""
     match reply:
         case Refused() if code in (None, reply.code):
             return passed(f"{what} got error {reply.code}", reply)
@@ -236,69 +233,73 @@ def judge_error(reply: Reply, code: int | None, what: str) -> CheckOutcome:
             return _unanswered(reply)
 
 
-def judge_version(reply: Reply, asked: int, *, supported: int) -> CheckOutcome:
-    """Whether the agent settled on a version; `supported` is the one that it settled on in the first handshake."""
-    if isinstance(reply, Refused) and reply.code == VERSION_UNSUPPORTED and asked < supported:
-        return passed(f"Nothing at or below version {asked} is spoken, and the error says so", reply)
+def judge_version(reply: Reply, offered: int, *, supported: int) -> CheckOutcome:
+    """Whether the agent chose a version; `supported` is the one that it chose in the first handshake."""
+    if isinstance(reply, Refused) and reply.code == RpcCode.VERSION_UNSUPPORTED and offered < supported:
+        return passed(f"The agent supports no version up to {offered}, and its error says so", reply)
     if isinstance(reply, Refused):
-        return failed(f"Asked for version {asked}, the agent gave an error instead of a version", reply)
+        return failed(f"Offered version {offered}, the agent answered with an error instead of a version", reply)
     if not isinstance(reply, Answered):
         return _unanswered(reply)
     version = reply.result.get("protocolVersion") if isinstance(reply.result, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if not isinstance(version, int) or isinstance(version, bool):
-        return failed("The answer has no protocolVersion that is a whole number", reply)
+        return failed("The result has no protocolVersion that is a whole number", reply)
     if version == 65535:
-        return failed("The agent claims to speak version 65535: it repeats whatever it is asked for", reply)
-    return passed(f"Asked for version {asked}, the agent speaks {version}", reply)
+        return failed("The agent claims to support version 65535: it repeats the offered version", reply)
+    return passed(f"Offered version {offered}, the agent chose {version}", reply)
 
 
-def judge_next(reply: Reply, strays: int, what: str, *, lines: int = 1) -> CheckOutcome:
-    """Whether a bad line cost one reply at most, and the next good request was answered."""
+def judge_next(reply: Reply, replies: int, what: str, *, lines: int = 1) -> CheckOutcome:
+    """Whether a bad line got at most one reply per line, and the next request was answered."""
     if isinstance(reply, Gone):
-        return failed(f"{sentence(what)} ended the agent", reply)
+        return failed(f"{capitalize(what)} ended the agent", reply)
     if isinstance(reply, Silent):
         return failed(f"After {what} the next request is not answered", reply)
-    if strays > lines:
-        return failed(f"{sentence(what)} cost {strays} replies", reply)
+    if replies > lines:
+        return failed(f"{capitalize(what)} got {replies} replies", reply)
     return passed(f"After {what} the next request is answered", reply)
 
 
-def judge_told(codes: Sequence[int | None], wanted: int, what: str, *, lacks_id: bool = False) -> CheckOutcome:
-    """Whether the sender of a bad line was told so, in a reply whose id is null; `codes` are the errors that came."""
+def judge_error_reply(codes: Sequence[int | None], wanted: int, what: str, *, lacks_id: bool = False) -> CheckOutcome:
+    """Whether a bad line got the wanted error with the id null; `codes` are the codes of the errors that came."""
     if not codes:
-        return failed(f"{sentence(what)} got no reply")
-    told = ", ".join(str(code) for code in codes)
-    if wanted in codes and lacks_id:
-        return CheckOutcome(Result.FAIL, f"The sender of {what} was told {wanted} without the id null", f"error {told}")
-    if wanted in codes:
-        return CheckOutcome(Result.PASS, f"The sender of {what} was told {wanted}", f"error {told}")
-    return CheckOutcome(Result.FAIL, f"The sender of {what} was told {told} instead of {wanted}", f"error {told}")
+        return failed(f"{capitalize(what)} got no reply")
+    received = ", ".join(str(code) for code in codes)
+    if wanted not in codes:
+        text = f"{capitalize(what)} got error {received} instead of {wanted}"
+        return CheckOutcome(Result.FAIL, text, f"error {received}")
+    if lacks_id:
+        return CheckOutcome(
+            Result.FAIL, f"{capitalize(what)} got error {wanted} without the id null", f"error {received}"
+        )
+    return CheckOutcome(Result.PASS, f"{capitalize(what)} got error {wanted}", f"error {received}")
 
 
 def judge_answered(reply: Reply, what: str) -> CheckOutcome:
-    """Whether there was an answer at all."""
+    """Whether there was any reply."""
     return _unanswered(reply) if isinstance(reply, Silent | Gone) else passed(f"{what} was answered", reply)
 
 
 def judge_cancelled(reply: Reply, baseline: Reply, after_s: float) -> CheckOutcome:
-    """Whether a cancelled turn ended as cancelled; the reply came so many seconds after the cancelling."""
+    """Whether a cancelled turn ended as cancelled; the reply came `after_s` seconds after session/cancel."""
     if stop_reason(reply) == "cancelled":
         return passed("The turn ended as cancelled", reply)
     if isinstance(reply, Answered) and after_s < RACE_S:
-        # The two may have crossed: the turn was over before the agent heard of the cancelling.
+        # The two may have crossed: the turn may have ended before the agent read the cancellation.
         return skipped(f"The turn ended as {stop_reason(reply)} at about the time it was cancelled", reply)
     if isinstance(reply, Answered):
         return failed(f"The turn ended as {stop_reason(reply)}, not as cancelled", reply)
-    if isinstance(reply, Refused) and (untold := _cannot_be_told(reply, baseline)):
-        return untold
+    if isinstance(reply, Refused) and (skip := _skip_if_as_baseline(reply, baseline)):
+        return skip
     if isinstance(reply, Refused):
         return failed("The cancelled turn ended with an error instead of the stop reason cancelled", reply)
     return _unanswered(reply) if isinstance(reply, Gone) else failed("The turn went on after session/cancel", reply)
 
 
 def judge_noise(lines: Sequence[str]) -> CheckOutcome:
-    """Whether the agent's output held nothing but messages."""
+    """Whether the agent wrote nothing but messages to stdout."""
     if not lines:
         return passed("Every line on stdout was a message")
-    told = "1 line on stdout was no message" if len(lines) == 1 else f"{len(lines)} lines on stdout were no messages"
-    return CheckOutcome(Result.FAIL, told, f"the first: {lines[0]}")
+    one = len(lines) == 1
+    text = "1 line on stdout was not a message" if one else f"{len(lines)} lines on stdout were not messages"
+    return CheckOutcome(Result.FAIL, text, f"the first: {lines[0]}")

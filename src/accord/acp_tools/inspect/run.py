@@ -1,28 +1,20 @@
-"""Run the checks one after the other and make the report. Nothing that an agent does can stop it."""
+"""Run the checks one after the other and build the report. Nothing that an agent does can stop it."""
 
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Final
 
-from accord.acp_tools.inspect.content_checks import CONTENT
-from accord.acp_tools.inspect.line_checks import LINES
-from accord.acp_tools.inspect.probe import AgentProbe, Check, InspectSettings, Needs
-from accord.acp_tools.inspect.replies import Answered, CheckOutcome, shorten, skipped, tell
-from accord.acp_tools.inspect.session_checks import HANDSHAKE, LIFE
+from accord.acp_tools.inspect.checks import CHECKS, Check, Needs
+from accord.acp_tools.inspect.probe import AgentProbe, InspectSettings
+from accord.acp_tools.inspect.replies import Answered, CheckOutcome, describe, shorten, skipped
 from accord.errors import UsageError
 from accord.stdio import PeerStartError
 from accord.wire.inspection import InspectionFinding, InspectionReport, Level
 
-# Every check, in the order in which they run; each file holds those of one kind.
-
-CHECKS: Final[tuple[Check, ...]] = (*HANDSHAKE, *CONTENT, *LINES, *LIFE)
-
-
-# Runs the checks one after the other and makes the report. Nothing that an agent does can stop it.
+NO_HANDSHAKE: Final = "there was no handshake"
 
 OnProgress = Callable[[Check, InspectionFinding | None], None]
-"""Told a check before it runs, and again with what it found."""
-NO_HANDSHAKE: Final = "there was no handshake"
+"""Called with each check before it runs, and again with its finding."""
 
 
 def select_checks(only: Sequence[str]) -> Sequence[Check]:
@@ -33,59 +25,46 @@ def select_checks(only: Sequence[str]) -> Sequence[Check]:
     return [check for check in CHECKS if not only or check.id in only]
 
 
-def _quietly(_: Check, __: InspectionFinding | None) -> None:
-    return
-
-
 async def inspect_agent(
-    settings: InspectSettings, checks: Sequence[Check] = CHECKS, *, on_progress: OnProgress = _quietly
+    settings: InspectSettings, checks: Sequence[Check] = CHECKS, *, on_progress: OnProgress = lambda _, __: None
 ) -> InspectionReport:
-    """What these checks find in the agent; raises `PeerStartError` if it cannot be started at all."""
+    """Run these checks on the agent; raises `PeerStartError` if it cannot be started at all."""
     probe = AgentProbe(settings)
+    findings: list[InspectionFinding] = []
     try:
         await probe.open()
-        findings = await _unasked(probe, checks)
+        handshake = CHECKS[0]
+        if not isinstance(probe.handshake, Answered) and handshake not in checks:
+            # Reported whichever checks were chosen: a report of nothing but skipped checks would look like a pass.
+            findings.append(await _run_check(probe, handshake))
         for check in checks:
             on_progress(check, None)
-            findings.append(_finding(check, await _outcome(probe, check), settings.secrets))
+            findings.append(await _run_check(probe, check))
             on_progress(check, findings[-1])
         return InspectionReport.about(
             program=PurePath(settings.command[0]).name,
-            agent=probe.introduction.agent,
-            capabilities=probe.introduction.capabilities,
+            agent=probe.declared.agent,
+            capabilities=probe.declared.capabilities,
             findings=findings,
         )
     finally:
         await probe.close()
 
 
-async def _unasked(probe: AgentProbe, checks: Sequence[Check]) -> list[InspectionFinding]:
-    """That there was no handshake, whichever checks were chosen: nothing but skips would look like a pass."""
-    if isinstance(probe.handshake, Answered) or any(check.id == HANDSHAKE[0].id for check in checks):
-        return []
-    return [_finding(HANDSHAKE[0], await _outcome(probe, HANDSHAKE[0]), probe.settings.secrets)]
-
-
-async def _outcome(probe: AgentProbe, check: Check) -> CheckOutcome:
-    if why := _why_not(probe, check):
-        return skipped(why)
-    try:
-        return await check.ask(probe)
-    except PeerStartError as error:  # it could be started before: the machine's fault, not the agent's
-        return skipped(str(error))
-    finally:
-        await probe.settle(check.id, is_grave=check.level is not Level.MAY)
-
-
-def _why_not(probe: AgentProbe, check: Check) -> str | None:
-    if check.needs is Needs.NOTHING:
-        return None
-    if not isinstance(probe.handshake, Answered):
-        return f"{NO_HANDSHAKE}: {tell(probe.handshake)}"
-    return probe.why_no_session if check.needs is Needs.SESSION else None
-
-
-def _finding(check: Check, outcome: CheckOutcome, secrets: Sequence[str]) -> InspectionFinding:
+async def _run_check(probe: AgentProbe, check: Check) -> InspectionFinding:
+    outcome: CheckOutcome
+    if check.needs is not Needs.NOTHING and not isinstance(probe.handshake, Answered):
+        outcome = skipped(f"{NO_HANDSHAKE}: {describe(probe.handshake)}")
+    elif check.needs is Needs.SESSION and (why := probe.why_no_session):
+        outcome = skipped(why)
+    else:
+        try:
+            outcome = await check.run(probe)
+        except PeerStartError as error:  # the agent could be started before, so this is not its fault
+            outcome = skipped(str(error))
+        finally:
+            await probe.finish_check(check.id, counts_deaths=check.level is not Level.MAY)
+    secrets = probe.settings.secrets
     return InspectionFinding(
         check=check.id,
         title=check.title,

@@ -8,19 +8,19 @@ from accord.acp_tools.inspect.replies import (
     Refused,
     Reply,
     Silent,
+    describe,
     judge_accepted,
     judge_answered,
     judge_cancelled,
     judge_empty,
     judge_error,
+    judge_error_reply,
     judge_next,
     judge_noise,
     judge_rejected,
     judge_session,
-    judge_told,
     judge_version,
     shorten,
-    tell,
 )
 
 DONE = Answered({"stopReason": "end_turn"})
@@ -42,10 +42,15 @@ SILENT, GONE = Silent(1), Gone(1)
         (GONE, DONE, "fail", "The agent crashed"),
         (GONE, SILENT, "fail", "The agent crashed"),
         (SILENT, DONE, "fail", "The agent did not answer in time"),
-        (SILENT, SILENT, "skipped", "Not even text is answered within 1 s: a slow model needs a longer --timeout"),
+        (
+            SILENT,
+            SILENT,
+            "skipped",
+            "Plain text is not answered within 1 s either: a slow model needs a longer --timeout",
+        ),
     ],
 )
-def test_what_must_be_rejected_ends_in_one_of_these_ways(reply: Reply, baseline: Reply, result: str, sentence: str):
+def test_the_verdict_on_content_that_must_be_rejected(reply: Reply, baseline: Reply, result: str, sentence: str):
     outcome = judge_rejected(reply, baseline, "An image")
     assert (outcome.result, outcome.sentence) == (result, sentence)
 
@@ -63,7 +68,7 @@ def test_what_must_be_rejected_ends_in_one_of_these_ways(reply: Reply, baseline:
         (GONE, "fail"),
     ],
 )
-def test_what_must_be_accepted_is_no_ones_fault_without_a_key(reply: Reply, result: str):
+def test_content_that_must_be_accepted_is_skipped_if_the_agent_has_no_key(reply: Reply, result: str):
     assert judge_accepted(reply, DONE, "An image").result == result
 
 
@@ -76,13 +81,13 @@ def test_what_must_be_accepted_is_no_ones_fault_without_a_key(reply: Reply, resu
         (DONE, "An image was accepted"),
     ],
 )
-def test_a_verdict_on_what_must_be_accepted_says_why(reply: Reply, sentence: str):
+def test_the_verdict_on_content_that_must_be_accepted_says_why(reply: Reply, sentence: str):
     assert judge_accepted(reply, DONE, "An image").sentence.startswith(sentence)
 
 
-def test_what_plain_text_does_not_get_either_cannot_be_told():
+def test_a_reply_that_plain_text_gets_too_is_skipped():
     refusal = Answered({"stopReason": "refusal"})
-    slow = f"Not even text is answered within {SILENT.seconds:g} s: a slow model needs a longer --timeout"
+    slow = f"Plain text is not answered within {SILENT.seconds:g} s either: a slow model needs a longer --timeout"
     assert judge_accepted(SILENT, SILENT, "Text").sentence == slow
     assert judge_empty(SILENT, SILENT).sentence == slow
     assert judge_rejected(SILENT, SILENT, "Audio").sentence == slow
@@ -91,7 +96,7 @@ def test_what_plain_text_does_not_get_either_cannot_be_told():
     assert judge_cancelled(NO_KEY, NO_KEY, 1).result == "skipped"
 
 
-def test_a_refusal_is_told_from_dropping():
+def test_a_refusal_is_distinguished_from_dropping_the_content():
     outcome = judge_rejected(Answered({"stopReason": "refusal"}), DONE, "Audio")
     assert (str(outcome.result), outcome.sentence) == (
         "fail",
@@ -117,12 +122,12 @@ def test_three_blank_lines_may_get_three_errors():
         (GONE, "fail"),
     ],
 )
-def test_a_session_is_made_or_it_is_said_why_not(reply: Reply, result: str):
+def test_the_verdict_on_session_new(reply: Reply, result: str):
     assert judge_session(reply).result == result
 
 
 @pytest.mark.parametrize(
-    ("reply", "asked", "supported", "result"),
+    ("reply", "offered", "supported", "result"),
     [
         (Answered({"protocolVersion": 1}), 65535, 1, "pass"),
         (Answered({"protocolVersion": 1}), 2, 1, "pass"),
@@ -137,42 +142,42 @@ def test_a_session_is_made_or_it_is_said_why_not(reply: Reply, result: str):
         (GONE, 1, 1, "fail"),
     ],
 )
-def test_a_version_is_settled_on(reply: Reply, asked: int, supported: int, result: str):
-    assert judge_version(reply, asked, supported=supported).result == result
+def test_the_verdict_on_the_chosen_version(reply: Reply, offered: int, supported: int, result: str):
+    assert judge_version(reply, offered, supported=supported).result == result
 
 
 @pytest.mark.parametrize(
-    ("reply", "strays", "sentence"),
+    ("reply", "replies", "sentence"),
     [
         (DONE, 0, "After the line [] the next request is answered"),
         (NO_KEY, 1, "After the line [] the next request is answered"),
-        (DONE, 2, "The line [] cost 2 replies"),
+        (DONE, 2, "The line [] got 2 replies"),
         (SILENT, 1, "After the line [] the next request is not answered"),
         (GONE, 0, "The line [] ended the agent"),
     ],
 )
-def test_a_bad_line_costs_one_reply_at_most(reply: Reply, strays: int, sentence: str):
-    assert judge_next(reply, strays, "the line []").sentence == sentence
+def test_a_bad_line_may_get_one_reply(reply: Reply, replies: int, sentence: str):
+    assert judge_next(reply, replies, "the line []").sentence == sentence
 
 
 @pytest.mark.parametrize(
     ("codes", "result", "sentence"),
     [
-        ([-32700], "pass", "The sender of garbage was told -32700"),
-        ([-32600], "fail", "The sender of garbage was told -32600 instead of -32700"),
+        ([-32700], "pass", "Garbage got error -32700"),
+        ([-32600], "fail", "Garbage got error -32600 instead of -32700"),
         ([], "fail", "Garbage got no reply"),
     ],
 )
-def test_the_sender_of_a_bad_line_is_told(codes: list[int | None], result: str, sentence: str):
-    outcome = judge_told(codes, -32700, "garbage")
+def test_the_verdict_on_the_error_reply_to_a_bad_line(codes: list[int | None], result: str, sentence: str):
+    outcome = judge_error_reply(codes, -32700, "garbage")
     assert (outcome.result, outcome.sentence) == (result, sentence)
 
 
-def test_an_error_without_an_id_is_a_reply_though_not_as_it_should_be():
-    outcome = judge_told([-32700], -32700, "garbage", lacks_id=True)
+def test_an_error_reply_without_an_id_fails():
+    outcome = judge_error_reply([-32700], -32700, "garbage", lacks_id=True)
     assert (str(outcome.result), outcome.sentence) == (
         "fail",
-        "The sender of garbage was told -32700 without the id null",
+        "Garbage got error -32700 without the id null",
     )
 
 
@@ -187,7 +192,7 @@ def test_an_error_without_an_id_is_a_reply_though_not_as_it_should_be():
         (GONE, None, "fail"),
     ],
 )
-def test_what_cannot_succeed_gets_an_error(reply: Reply, code: int | None, result: str):
+def test_a_call_that_must_fail_gets_an_error(reply: Reply, code: int | None, result: str):
     assert judge_error(reply, code, "It").result == result
 
 
@@ -210,20 +215,20 @@ def test_a_cancelled_turn_ends_as_cancelled(reply: Reply, after_s: float, senten
     assert judge_cancelled(reply, DONE, after_s).sentence == sentence
 
 
-def test_an_empty_prompt_and_a_long_line_want_any_answer():
+def test_an_empty_prompt_and_a_long_line_may_get_any_reply():
     for reply, result in ((DONE, "pass"), (INVALID, "pass"), (SILENT, "fail"), (GONE, "fail")):
         assert judge_empty(reply, DONE).result == result
         assert judge_answered(reply, "It").result == result
 
 
-def test_noise_is_counted_and_its_first_line_told():
+def test_noise_is_counted_and_its_first_line_quoted():
     assert judge_noise([]).result == "pass"
     outcome = judge_noise(["Welcome!", "more"])
-    assert (outcome.sentence, outcome.observed) == ("2 lines on stdout were no messages", "the first: Welcome!")
+    assert (outcome.sentence, outcome.observed) == ("2 lines on stdout were not messages", "the first: Welcome!")
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "text"),
     [
         (DONE, "answered (end_turn)"),
         (Answered(None), "answered"),
@@ -234,11 +239,11 @@ def test_noise_is_counted_and_its_first_line_told():
         (Gone(3), "the agent ended with status 3"),
     ],
 )
-def test_every_reply_is_told_in_few_words(reply: Reply, told: str):
-    assert tell(reply) == told
+def test_every_reply_is_described_in_a_few_words(reply: Reply, text: str):
+    assert describe(reply) == text
 
 
-def test_nothing_secret_nothing_long_and_no_control_character_is_told():
+def test_secrets_long_texts_and_control_characters_are_not_reported():
     assert shorten("use sk-abcdefghijkl now") == "use [hidden] now"
     assert shorten("password is hunter22", ["hunter22", "", "is"]) == "password is [hidden]"
     assert shorten("a\n b\x1b[31m\x00") == "a b\ufffd[31m\ufffd"
