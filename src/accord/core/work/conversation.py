@@ -1,4 +1,7 @@
-"""Build the conversation that a backend is given: from a request and its history, and from earlier answers."""
+"""Build the conversation that a backend is given: from a request and its history, and from earlier answers.
+
+The order is neutral between model APIs; each backend translates it into its own API's form.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -32,9 +35,7 @@ from accord.wire.conversation import (
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkOrder, WorkPiece
 
-# Turns what a user sent into the conversation that a backend is given: history, content blocks, prompt, system.
-
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
@@ -48,15 +49,22 @@ def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
     stop_sequences: Sequence[str] = (),
     thinking: bool = False,
     stream: bool = False,
-    parameters: Mapping[str, Any] = NOTHING,
+    parameters: Mapping[str, Any] = EMPTY,
     requirements: CapabilityRequirements | None = None,
     follow: Sequence[ConversationMessage] = (),
 ) -> WorkOrder:
-    """A piece of work that carries all of it. Only the agent's own words are checked; the rest has been already."""
-    messages = [_message(Role.SYSTEM, TextPart(text=system))] if system else []
-    messages += [_message(said.role, TextPart.trusted(text=said.content)) for said in history]
-    asked = [TextPart(text=prompt)] if prompt else []
-    parts: list[MessagePart] = [*asked, *(part_from_block(block) for block in content)]
+    """One work order: system message, history, the user's message, and the messages that follow it.
+
+    Only `prompt` and `system`, which an agent wrote, are validated; the rest was validated when it was received.
+    """
+    messages: list[ConversationMessage] = []
+    if system:
+        messages.append(ConversationMessage.trusted(role=Role.SYSTEM, content=[TextPart(text=system)]))
+    messages += [
+        ConversationMessage.trusted(role=past.role, content=[TextPart.trusted(text=past.content)]) for past in history
+    ]
+    parts: list[MessagePart] = [TextPart(text=prompt)] if prompt else []
+    parts += [part_from_block(block) for block in content]
     messages.append(ConversationMessage.trusted(role=Role.USER, content=parts))
     messages += follow
     return WorkOrder.trusted(
@@ -72,7 +80,7 @@ def build_order(  # noqa: PLR0913 - the fields of an order, each by its name
 
 
 def part_from_block(block: ContentBlock) -> MessagePart:
-    """The part of a message that this block becomes."""
+    """The message part for an ACP content block."""
     block = cast("AnyBlock", block)
     match block:
         case TextBlock():
@@ -84,61 +92,55 @@ def part_from_block(block: ContentBlock) -> MessagePart:
         case ResourceLinkBlock():
             return ResourceLinkPart(uri=block.uri, name=block.name, media_type=block.mime_type)
         case ResourceBlock():
-            return _resource(block)
+            resource = block.resource
+            if isinstance(resource, TextResource):
+                return ResourcePart(uri=resource.uri, media_type=resource.mime_type, text=resource.text)
+            return ResourcePart(uri=resource.uri, media_type=resource.mime_type, data=resource.blob)
         case _:
             assert_never(block)
 
 
-def _resource(block: ResourceBlock) -> ResourcePart:
-    inner = block.resource
-    if isinstance(inner, TextResource):
-        return ResourcePart(uri=inner.uri, media_type=inner.mime_type, text=inner.text)
-    return ResourcePart(uri=inner.uri, media_type=inner.mime_type, data=inner.blob)
-
-
-def _message(role: Role, part: TextPart) -> ConversationMessage:
-    return ConversationMessage.trusted(role=role, content=[part])
-
-
-# Turns the pieces of an answer into the message that they were, so that the model can be given it again.
-#
-# Seals on reasoning and on calls stay with what they seal: a model that gets its reasoning back without them refuses
-# it.
-
-
 def assistant_message(pieces: Iterable[AnyPiece]) -> ConversationMessage:
-    """What the assistant said, in the order in which it said it."""
-    writing = _Writing()
+    """The pieces of an answer as one message, in their order, so that the model can be given it again.
+
+    Signatures stay with the reasoning and the calls that they sign: without them a model refuses its own reasoning.
+    """
+    builder = _MessageBuilder()
     for piece in pieces:
-        writing.take(piece)
-    return ConversationMessage(role=Role.ASSISTANT, content=writing.finish())
+        builder.add(piece)
+    return ConversationMessage(role=Role.ASSISTANT, content=builder.finish())
 
 
 def tool_result_message(
     call: ToolCallPiece, content: str | Iterable[MessagePart], *, is_error: bool = False
 ) -> ConversationMessage:
-    """What a tool answered to this call."""
+    """The message that answers this call."""
     parts: list[MessagePart] = [TextPart(text=content)] if isinstance(content, str) else list(content)
     result = ToolResultPart(tool_use_id=call.id, content=parts, is_error=is_error)
     return ConversationMessage(role=Role.TOOL, content=[result])
 
 
-class _Writing:
-    """A message while it is put together."""
+class _MessageBuilder:
+    """Joins consecutive pieces of text, and consecutive pieces of reasoning, into one part each."""
 
     def __init__(self) -> None:
         self._parts: list[MessagePart] = []
         self._text: list[str] = []
         self._thoughts: list[str] = []
 
-    def take(self, piece: AnyPiece) -> None:
+    def add(self, piece: AnyPiece) -> None:
         match piece:
             case TextPiece():
                 self._end_thought()
                 self._text.append(piece.text)
+            case ThinkingPiece(redacted=True):
+                self.finish()
+                self._parts.append(ThinkingPart(text=piece.text, signature=piece.signature, redacted=True))
             case ThinkingPiece():
                 self._end_text()
-                self._take_thought(piece)
+                self._thoughts.append(piece.text)
+                if piece.signature is not None:  # it signs everything since the last signature
+                    self._end_thought(piece.signature)
             case ToolCallPiece():
                 self.finish()
                 self._parts.append(
@@ -151,15 +153,6 @@ class _Writing:
         self._end_thought()
         self._end_text()
         return self._parts
-
-    def _take_thought(self, piece: ThinkingPiece) -> None:
-        if piece.redacted:
-            self._end_thought()
-            self._parts.append(ThinkingPart(text=piece.text, signature=piece.signature, redacted=True))
-            return
-        self._thoughts.append(piece.text)
-        if piece.signature is not None:
-            self._end_thought(piece.signature)
 
     def _end_thought(self, signature: str | None = None) -> None:
         if self._thoughts:

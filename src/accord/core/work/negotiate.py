@@ -1,4 +1,8 @@
-"""Compare what a backend declares with what the work requires (ABP; decisions 10, 11 and 15)."""
+"""Compare what a backend declares with what the work requires (ABP; decisions 10, 11 and 15).
+
+Only the manifest counts here. Whether Accord can emulate what is missing is decided in `plan.py`: "emulated by the
+backend" and "emulated by Accord" are two labels that never mix.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
@@ -27,11 +31,11 @@ NOT_DECLARED: Final = "not declared"
 BELOW_NATIVE: Final[Mapping[str, str]] = MappingProxyType(
     {"unsupported": "declared unsupported", "emulated": "emulated is below native"}
 )
-"""Why a declared level does not do."""
+"""Why a declared level is not enough."""
 
-MANIFEST: Final = """{"streaming": "native"}"""
-REQUIREMENTS: Final = """{"required": [{"capability": "streaming", "min_support": "native"}]}"""
-RESULT: Final = """{"native": ["streaming"], "emulatable": [], "unsupported": []}"""
+MANIFEST_EXAMPLE: Final = """{"streaming": "native"}"""
+REQUIREMENTS_EXAMPLE: Final = """{"required": [{"capability": "streaming", "min_support": "native"}]}"""
+RESULT_EXAMPLE: Final = """{"native": ["streaming"], "emulatable": [], "unsupported": []}"""
 """What a dict for each argument looks like, for the message of a wrong call."""
 
 _NATIVE: Final = ReportedNative()
@@ -39,7 +43,7 @@ _UNSUPPORTED: Final = ReportedUnsupported()
 
 
 def declared_level(manifest: CapabilityManifest, capability: str) -> SupportLevel | None:
-    """The level declared for this capability or for its alias; its own name wins."""
+    """The level declared for this capability, or else for its alias."""
     level = manifest.root.get(capability)
     if level is None and (alias := ALIASES.get(capability)):
         level = manifest.root.get(alias)
@@ -47,10 +51,10 @@ def declared_level(manifest: CapabilityManifest, capability: str) -> SupportLeve
 
 
 def check_capability(manifest: CapabilityManifest | Mapping[str, Any], capability: str) -> ReportedSupport:
-    """How one capability is supported, as a report tells it."""
+    """How one capability is supported, as a compatibility report spells it."""
     if not isinstance(capability, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
         raise UsageError(f'capability: expected a name such as "streaming", not {type(capability).__name__}')
-    level = declared_level(as_model(CapabilityManifest, manifest, "manifest", MANIFEST), snake_case(capability))
+    level = declared_level(as_model(CapabilityManifest, manifest, "manifest", MANIFEST_EXAMPLE), snake_case(capability))
     if level is None or level.root == "unsupported":
         return _UNSUPPORTED
     if level.root == "native":
@@ -61,9 +65,9 @@ def check_capability(manifest: CapabilityManifest | Mapping[str, Any], capabilit
 def negotiate(
     manifest: CapabilityManifest | Mapping[str, Any], requirements: CapabilityRequirements | Mapping[str, Any]
 ) -> NegotiationResult:
-    """Every required capability in the list that the manifest earns it. Asking again with the same pair is quick."""
-    manifest = as_model(CapabilityManifest, manifest, "manifest", MANIFEST)
-    requirements = as_model(CapabilityRequirements, requirements, "requirements", REQUIREMENTS)
+    """Sort every required capability into native, emulatable or unsupported. Results are cached by argument."""
+    manifest = as_model(CapabilityManifest, manifest, "manifest", MANIFEST_EXAMPLE)
+    requirements = as_model(CapabilityRequirements, requirements, "requirements", REQUIREMENTS_EXAMPLE)
     return _NEGOTIATED.get_or_compute(
         (manifest, requirements),
         (manifest.root, requirements.required),
@@ -72,15 +76,15 @@ def negotiate(
 
 
 def generate_report(result: NegotiationResult | Mapping[str, Any]) -> CompatibilityReport:
-    """The result as counts, one sentence and details. Asking again with the same result is quick."""
-    result = as_model(NegotiationResult, result, "result", RESULT)
+    """Summarise a result: counts, one sentence and details. Reports are cached by argument."""
+    result = as_model(NegotiationResult, result, "result", RESULT_EXAMPLE)
     return _REPORTED.get_or_compute(
         (result,), (result.native, result.emulatable, result.unsupported, result.strategies), lambda: _report(result)
     )
 
 
 def compare(manifest: CapabilityManifest, required: Iterable[CapabilityRequirement]) -> NegotiationResult:
-    """What `negotiate` says, found anew: for requirements that nobody will ask about again."""
+    """What `negotiate` returns, without the cache: for requirements that do not come again."""
     native: list[str] = []
     emulatable: list[str] = []
     unsupported: list[str] = []
@@ -95,7 +99,7 @@ def compare(manifest: CapabilityManifest, required: Iterable[CapabilityRequireme
             native.append(name)
         elif level is None or level.kind not in SATISFIED_BY[requirement.min_support]:
             unsupported.append(name)
-            reasons[name] = shortfall(level)
+            reasons[name] = shortfall_reason(level)
         elif offered == "emulated":
             emulatable.append(name)
         else:
@@ -115,21 +119,16 @@ def _report(result: NegotiationResult) -> CompatibilityReport:
         emulated_count=emulated,
         unsupported_count=unsupported,
         summary=f"{native} native, {emulated} emulatable, {unsupported} unsupported — {verdict}",
-        details=_details(result),
+        details=[
+            *[(_pascal(name), _NATIVE) for name in result.native],
+            *[(_pascal(name), _emulated(result.strategies.get(name))) for name in result.emulatable],
+            *[(_pascal(name), _UNSUPPORTED) for name in result.unsupported],
+        ],
     )
 
 
-def _details(result: NegotiationResult) -> list[tuple[str, ReportedSupport]]:
-    strategies = result.strategies
-    return [
-        *[(_pascal(name), _NATIVE) for name in result.native],
-        *[(_pascal(name), _emulated(strategies.get(name))) for name in result.emulatable],
-        *[(_pascal(name), _UNSUPPORTED) for name in result.unsupported],
-    ]
-
-
-def shortfall(level: SupportLevel | None) -> str:
-    """Why this level does not do."""
+def shortfall_reason(level: SupportLevel | None) -> str:
+    """Why this level is not enough."""
     if level is None:
         return NOT_DECLARED
     return BELOW_NATIVE.get(level.kind) or f"restricted ({level.reason}) is below native"
