@@ -59,18 +59,18 @@ class Reading:
     """What one reader made of one answer."""
 
     out: list[AnyPiece]
-    verdict: AnswerResult
+    result: AnswerResult
 
 
 def read(emulation: Emulation, order: WorkOrder, answer: Iterable[AnyPiece], end: EndPiece | None = None) -> Reading:
     """The outcome of one answer, whatever pieces it went on in."""
     reader = emulation.reader(order)
     out = [passed for piece in answer for passed in reader.feed(piece)]
-    verdict = reader.finish(end or EndPiece())
-    if isinstance(verdict, Accepted):
-        out += verdict.pieces
-        verdict = Accepted(verdict.end, (), verdict.effects)
-    return Reading(merged(out), verdict)
+    result = reader.finish(end or EndPiece())
+    if isinstance(result, Accepted):
+        out += result.pieces
+        result = Accepted(result.end, (), result.effects)
+    return Reading(merged(out), result)
 
 
 def scripted(*answers: Iterable[AnyPiece]) -> tuple[Backend, list[WorkOrder]]:

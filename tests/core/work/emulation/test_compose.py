@@ -98,15 +98,15 @@ def test_readers_do_not_tread_on_each_other(answer: str, out: list[object], reas
     passed = [piece for whole in pieces(answer) for piece in chain.feed(whole)]
     closing = chain.finish(EndPiece())
     assert merged([*passed, *closing.pieces]) == out
-    assert isinstance(closing.verdict, Accepted)
-    assert closing.verdict.end.reason == reason
+    assert isinstance(closing.result, Accepted)
+    assert closing.result.end.reason == reason
 
 
 def test_the_first_objection_stands_and_says_whose_it_is():
     chain = ReaderChain(ALL, FULL)
     chain.feed(TextPiece(text="no JSON <tool_call>"))
     closing = chain.finish(EndPiece())
-    assert isinstance(closing.verdict, Retry)
+    assert isinstance(closing.result, Retry)
     assert closing.by is not None
     assert closing.by.capability == "tool_use"
 
@@ -131,7 +131,7 @@ def test_where_the_answer_is_cut_does_not_matter(text: str, places: list[int]):
         chain = ReaderChain(ALL, FULL)
         out = [passed for piece in answer for passed in chain.feed(piece)]
         closing = chain.finish(EndPiece())
-        outcomes.append((merged([*out, *closing.pieces]), closing.verdict))
+        outcomes.append((merged([*out, *closing.pieces]), closing.result))
     assert outcomes[0] == outcomes[1]
 
 
@@ -161,4 +161,4 @@ def test_no_emulation_at_all_changes_nothing():
     assert prepare_order(WorkOrder(conversation=HELLO), []) == (WorkOrder(conversation=HELLO), [])
     chain = ReaderChain([], WorkOrder())
     assert chain.feed(TextPiece(text="a")) == pieces("a")
-    assert chain.finish(EndPiece()).verdict == Accepted(EndPiece())
+    assert chain.finish(EndPiece()).result == Accepted(EndPiece())

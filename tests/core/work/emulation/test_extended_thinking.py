@@ -48,9 +48,9 @@ def test_tagged_thoughts_become_thoughts_and_the_rest_stays_text(answer: list[st
     ],
 )
 def test_what_was_separated_is_recorded(answer: str, effects: dict[str, int]):
-    verdict = read(THINK, ORDER, pieces(answer)).verdict
-    assert isinstance(verdict, Accepted)
-    assert {effect.kind: effect.count for effect in verdict.effects} == effects
+    result = read(THINK, ORDER, pieces(answer)).result
+    assert isinstance(result, Accepted)
+    assert {effect.kind: effect.count for effect in result.effects} == effects
 
 
 def test_decision_13_the_prompt_is_the_specifications_and_native_thinking_is_not_asked_for():

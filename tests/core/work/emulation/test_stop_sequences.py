@@ -17,9 +17,9 @@ def stopping(*stops: str) -> WorkOrder:
     return WorkOrder(conversation=HELLO, stop_sequences=list(stops))
 
 
-def counts(verdict: object) -> dict[str, int]:
-    assert isinstance(verdict, Accepted)
-    return {effect.kind: effect.count for effect in verdict.effects}
+def counts(result: object) -> dict[str, int]:
+    assert isinstance(result, Accepted)
+    return {effect.kind: effect.count for effect in result.effects}
 
 
 @pytest.mark.parametrize(
@@ -38,16 +38,16 @@ def test_the_text_is_cut_right_before_the_first_stop_sequence(
 ):
     reading = read(STOP, stopping(*stops), pieces(*answer))
     assert joined(reading.out) == text
-    assert isinstance(reading.verdict, Accepted)
-    assert reading.verdict.end.reason == "stop_sequence"
-    assert counts(reading.verdict) == ({"text_after_stop": dropped} if dropped else {})
-    assert all(effect.lost for effect in reading.verdict.effects)
+    assert isinstance(reading.result, Accepted)
+    assert reading.result.end.reason == "stop_sequence"
+    assert counts(reading.result) == ({"text_after_stop": dropped} if dropped else {})
+    assert all(effect.lost for effect in reading.result.effects)
 
 
 def test_an_answer_without_a_stop_sequence_ends_as_it_ended():
     reading = read(STOP, stopping("STOP"), pieces("all ", "of it ST"), EndPiece(reason="max_tokens"))
     assert reading.out == pieces("all of it ST")
-    assert reading.verdict == Accepted(EndPiece(reason="max_tokens"))
+    assert reading.result == Accepted(EndPiece(reason="max_tokens"))
 
 
 def test_a_stop_sequence_does_not_reach_across_a_thought():
@@ -59,7 +59,7 @@ def test_calls_and_thoughts_after_the_cut_are_dropped_and_counted():
     answer = [*pieces("a|b"), ThinkingPiece(text="hm"), ToolCallPiece(id="call_1", name="t", input={})]
     reading = read(STOP, stopping("|"), answer)
     assert reading.out == pieces("a")
-    assert counts(reading.verdict) == {"text_after_stop": 3, "calls_after_stop": 1}
+    assert counts(reading.result) == {"text_after_stop": 3, "calls_after_stop": 1}
 
 
 def test_the_backend_is_not_asked_to_stop():

@@ -57,9 +57,9 @@ def test_the_answer_goes_out_in_pieces_and_how_much_is_recorded():
     out = reader.feed(pieces(text)[0])
     assert joined(out) == text
     assert len(out) >= len(text) // PIECE_CHARS
-    verdict = reader.finish(EndPiece())
-    assert isinstance(verdict, Accepted)
-    assert [(effect.kind, effect.count) for effect in verdict.effects] == [("cut_in_pieces", len(text))]
+    result = reader.finish(EndPiece())
+    assert isinstance(result, Accepted)
+    assert [(effect.kind, effect.count) for effect in result.effects] == [("cut_in_pieces", len(text))]
 
 
 def test_thoughts_are_left_whole_and_so_is_an_answer_that_need_not_stream():

@@ -47,9 +47,9 @@ ANY = WorkOrder(conversation=HELLO, json_mode=True)
 def test_the_value_that_fits_goes_out_and_nothing_around_it(schema: dict[str, Any], answer: str, out: str):
     reading = read(OUTPUT, fitting(schema), pieces(answer))
     assert reading.out == pieces(out)
-    assert isinstance(reading.verdict, Accepted)
+    assert isinstance(reading.result, Accepted)
     around = len(answer.strip()) - len(out)
-    assert sum(effect.count for effect in reading.verdict.effects) == around
+    assert sum(effect.count for effect in reading.result.effects) == around
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_what_does_not_fit_is_asked_for_again_with_the_findings(
 ):
     reading = read(OUTPUT, fitting(AGE), pieces(answer), end)
     assert reading.out == []
-    assert isinstance(reading.verdict, Retry)
-    assert reading.verdict.problems == (recorded,)
-    assert reading.verdict.answer == answer
-    assert f"- {problem}\n" in reading.verdict.correction
+    assert isinstance(reading.result, Retry)
+    assert reading.result.problems == (recorded,)
+    assert reading.result.answer == answer
+    assert f"- {problem}\n" in reading.result.correction
 
 
 def test_nothing_goes_out_before_the_answer_is_complete_but_thoughts():
@@ -105,9 +105,9 @@ def test_an_answer_that_calls_tools_or_refuses_is_given_on_unjudged():
     refusing = read(OUTPUT, fitting(AGE), pieces("No."), EndPiece(reason="refusal"))
     assert calling.out == [*pieces("One moment."), call]
     assert refusing.out == pieces("No.")
-    for verdict in (calling.verdict, refusing.verdict):
-        assert isinstance(verdict, Accepted)
-        assert [effect.kind for effect in verdict.effects] == ["json_not_judged"]
+    for result in (calling.result, refusing.result):
+        assert isinstance(result, Accepted)
+        assert [effect.kind for effect in result.effects] == ["json_not_judged"]
 
 
 def test_the_schema_goes_into_the_prompt_instead_of_beside_it():
@@ -130,7 +130,7 @@ def test_a_broken_schema_is_refused_before_dispatch():
 def test_json_mode_takes_any_object_and_only_objects(answer: str, out: str | None):
     reading = read(MODE, ANY, pieces(answer))
     assert reading.out == ([] if out is None else pieces(out))
-    assert isinstance(reading.verdict, Retry if out is None else Accepted)
+    assert isinstance(reading.result, Retry if out is None else Accepted)
 
 
 def test_json_mode_asks_in_the_prompt_unless_a_schema_asks_for_more():

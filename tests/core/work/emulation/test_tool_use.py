@@ -42,8 +42,8 @@ def call(number: int, name: str, **arguments: str) -> ToolCallPiece:
 def test_calls_are_read_out_of_the_text_and_the_text_around_them_stays(answer: str, out: list[AnyPiece], reason: str):
     reading = read(USE, ORDER, pieces(answer))
     assert reading.out == out
-    assert isinstance(reading.verdict, Accepted)
-    assert reading.verdict.end.reason == reason
+    assert isinstance(reading.result, Accepted)
+    assert reading.result.end.reason == reason
 
 
 @pytest.mark.parametrize(
@@ -76,10 +76,10 @@ def test_calls_are_read_out_of_the_text_and_the_text_around_them_stays(answer: s
 def test_a_wrong_call_is_asked_for_again_with_what_is_wrong(answer: str, problem: str, recorded: str):
     reading = read(USE, ORDER, pieces("Let me see. ", answer))
     assert reading.out == pieces("Let me see. ")
-    assert isinstance(reading.verdict, Retry)
-    assert reading.verdict.problems == (recorded,)
-    assert reading.verdict.answer == f"Let me see. {answer}"
-    assert f"- {problem}\n" in reading.verdict.correction
+    assert isinstance(reading.result, Retry)
+    assert reading.result.problems == (recorded,)
+    assert reading.result.answer == f"Let me see. {answer}"
+    assert f"- {problem}\n" in reading.result.correction
 
 
 def test_text_streams_up_to_the_first_call_and_all_else_waits_but_thoughts():
@@ -89,9 +89,9 @@ def test_text_streams_up_to_the_first_call_and_all_else_waits_but_thoughts():
     assert reader.feed(TextPiece(text=f"{ROME[6:]} text")) == []
     assert reader.feed(ThinkingPiece(text="hm")) == [ThinkingPiece(text="hm")]
     assert reader.feed(call(7, "native")) == []
-    verdict = reader.finish(EndPiece())
-    assert isinstance(verdict, Accepted)
-    assert verdict.pieces == (call(1, "weather", city="Rome"), *pieces(" text"), call(7, "native"))
+    result = reader.finish(EndPiece())
+    assert isinstance(result, Accepted)
+    assert result.pieces == (call(1, "weather", city="Rome"), *pieces(" text"), call(7, "native"))
 
 
 def test_ids_go_on_from_the_calls_that_the_conversation_holds():

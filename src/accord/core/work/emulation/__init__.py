@@ -1,4 +1,5 @@
-"""Standing in for what a backend cannot do, for real (ABP; decisions 12 to 14). No I/O: a backend is asked elsewhere.
+"""Emulation of capabilities that a backend lacks (ABP; decisions 12 to 14). No I/O: the engine talks to backends.
 
-Read `shape.py` first, then `drive.py`. `engine.py` is ABP's own interface; one file for each emulation beside it.
+Read `base.py` first (what an emulation is), then `run.py` (how a turn uses several of them). `engine.py` is ABP's own
+interface, `choose.py` maps its strategies to the emulations, and each of the other files is one or two emulations.
 """

@@ -1,4 +1,18 @@
-"""Run the emulations of one turn without I/O: orders to send come out, pieces of answers go in."""
+"""Run the emulations of one answer without I/O: orders to send come out, pieces of answers go in, pieces go on.
+
+    run = EmulationRun(order, emulations)           # raises InvalidMessageError if the order is invalid
+    while to_send := run.next_order():
+        for piece in backend(to_send):
+            yield from run.feed(piece)
+        yield from run.finish()
+    run.failure                                     # None, or why it failed
+    run.record                                      # every attempt and every effect, for the receipt
+
+A caller needs this loop and nothing else, whatever is emulated. The number of orders is at most one more than all
+emulations together may retry. The end piece comes last and once, with the usage of all attempts added up.
+
+Emulations are independent of each other; two tables here say in which order they prepare and read.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,24 +28,19 @@ from accord.wire.conversation import ConversationMessage, Role, TextPart
 from accord.wire.emulation import Attempt, Effect, EmulationEntry, EmulationRecord
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
-# Puts several emulations of one order in order: who prepares the work first, who reads the answer first.
-#
-# The two tables decide, each line with its reason; an emulation that they do not name goes first in both. Emulations
-# know nothing of each other, and this file nothing of what they do.
-
 PREPARE_ORDER: Final[Mapping[str, str]] = MappingProxyType(
     {
         Capability.IMAGE_INPUT: "images inside tool results are found before those are written out as text",
-        Capability.TOOL_USE: "what can be done is told before the form of the answer",
+        Capability.TOOL_USE: "the prompt lists the tools before the form of the answer",
         Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: "the form of the answer comes after the tools",
-        Capability.JSON_MODE: "as its stricter brother",
-        Capability.EXTENDED_THINKING: "thinking is asked for right before the question",
+        Capability.JSON_MODE: "as structured_output_json_schema",
+        Capability.EXTENDED_THINKING: "thinking is requested right before the question",
         Capability.STOP_SEQUENCES: "touches no message",
         Capability.STREAMING: "touches no message",
         Capability.SYSTEM_MESSAGE: "folds in every prompt that the others injected",
     }
 )
-"""Who prepares the work after whom, and why there."""
+"""The order in which emulations prepare an order, with the reason for each place. Others go first."""
 
 READ_ORDER: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -39,17 +48,17 @@ READ_ORDER: Final[Mapping[str, str]] = MappingProxyType(
         Capability.IMAGE_INPUT: "reads nothing",
         Capability.EXTENDED_THINKING: "nothing inside a thought is a call, a stop or an answer",
         Capability.TOOL_USE: "a stop sequence inside a call's arguments is not text and must not cut the call",
-        Capability.STOP_SEQUENCES: "an API cuts what the model says, before anyone judges it",
-        Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: "judges the text that is left",
-        Capability.JSON_MODE: "as its stricter brother",
-        Capability.STREAMING: "cuts only what the others let go on",
+        Capability.STOP_SEQUENCES: "an API cuts the answer before it is validated",
+        Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: "validates the text that is left",
+        Capability.JSON_MODE: "as structured_output_json_schema",
+        Capability.STREAMING: "cuts only what the others pass on",
     }
 )
-"""Who reads the answer after whom, and why there."""
+"""The order in which emulations read an answer, with the reason for each place. Others go first."""
 
 
 def sort_emulations(emulations: Iterable[Emulation], table: Mapping[str, str]) -> tuple[Emulation, ...]:
-    """The emulations as the table orders them."""
+    """The emulations in the order of the table."""
     emulations = tuple(emulations)
     if len(emulations) < 2:
         return emulations
@@ -58,7 +67,7 @@ def sort_emulations(emulations: Iterable[Emulation], table: Mapping[str, str]) -
 
 
 def prepare_order(order: WorkOrder, emulations: Iterable[Emulation]) -> tuple[WorkOrder, list[Effect]]:
-    """The order as the backend gets it, and all that was done to it."""
+    """The order as the backend gets it, and everything that was changed."""
     effects: list[Effect] = []
     for emulation in sort_emulations(emulations, PREPARE_ORDER):
         prepared = emulation.prepare(order)
@@ -69,10 +78,10 @@ def prepare_order(order: WorkOrder, emulations: Iterable[Emulation]) -> tuple[Wo
 
 @dataclass(frozen=True, slots=True)
 class ChainResult:
-    """How an attempt ended: the last pieces, the verdict, and whose it is if the answer will not do."""
+    """How an attempt ended: the last pieces, the result, and the emulation that wants a retry."""
 
     pieces: list[AnyPiece]
-    verdict: AnswerResult
+    result: AnswerResult
     by: Emulation | None = None
 
 
@@ -85,20 +94,20 @@ class ReaderChain:
         ]
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
-        """The pieces that all readers let go on."""
+        """Return the pieces that all readers pass on."""
         return self._feed_from(0, [piece]) if self._links else [piece]
 
     def finish(self, end: EndPiece) -> ChainResult:
-        """Ends every reader in turn; what one still holds goes through those after it. The first objection stands."""
+        """End every reader in turn; what one still holds goes through those after it. The first retry counts."""
         out: list[AnyPiece] = []
         effects: list[Effect] = []
         for place, (emulation, reader) in enumerate(self._links):
-            verdict = reader.finish(end)
-            if isinstance(verdict, Retry):
-                return ChainResult(out, verdict, emulation)
-            out += self._feed_from(place + 1, verdict.pieces)
-            effects += verdict.effects
-            end = verdict.end
+            result = reader.finish(end)
+            if isinstance(result, Retry):
+                return ChainResult(out, result, emulation)
+            out += self._feed_from(place + 1, result.pieces)
+            effects += result.effects
+            end = result.end
         return ChainResult(out, Accepted(end, effects=tuple(effects)))
 
     def _feed_from(self, place: int, pieces: Iterable[AnyPiece]) -> list[AnyPiece]:
@@ -108,27 +117,13 @@ class ReaderChain:
         return going
 
 
-# Drives one emulated turn without doing I/O: orders to send come out, pieces of answers go in, pieces go on.
-#
-#     turn = EmulationRun(order, emulations)              # raises InvalidMessageError if the order itself is broken
-#     while to_send := turn.next_order():
-#         for piece in backend(to_send):
-#             yield from turn.feed(piece)
-#         yield from turn.finish()
-#     turn.failure                                    # None, or why it did not succeed
-#     turn.record                                     # every attempt and every effect, for the receipt
-#
-# That loop is all a caller needs, whatever is emulated. It knows no particular emulation. At most one order more is
-# sent
-# than all emulations together may retry. The end piece comes last and once, with the usage of all attempts added up.
-
 NO_READERS: Final = ReaderChain((), WorkOrder())
 EMPTY_ANSWER: Final = "(nothing)"
-"""Stands for an empty answer when the model is asked again: many APIs refuse an empty message."""
+"""Replaces an empty answer in a retry: many APIs refuse an empty message."""
 
 
 class EmulationStage(StrEnum):
-    """Where a turn stands."""
+    """What a run waits for, or how it ended."""
 
     TO_SEND = "to_send"
     READING = "reading"
@@ -138,7 +133,7 @@ class EmulationStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EmulationFailure:
-    """Why a turn did not succeed; the attempts are in the record."""
+    """Why a run failed; its attempts are in the record."""
 
     code: ErrorCode
     message: str
@@ -147,11 +142,11 @@ class EmulationFailure:
 
 
 class EmulationRun:
-    """One turn: an order, its emulations, and where it stands."""
+    """One order, its emulations, and the attempts at an answer."""
 
     def __init__(self, order: WorkOrder, emulations: Iterable[Emulation]) -> None:
         self._emulations: Final = sort_emulations(emulations, PREPARE_ORDER)
-        self._asked: Final = order
+        self._order: Final = order
         self._to_send, effects = prepare_order(order, self._emulations)
         entries = [
             EmulationEntry.trusted(capability=each.capability, strategy=each.strategy)
@@ -162,79 +157,79 @@ class EmulationRun:
         self.stage = EmulationStage.TO_SEND
         self.failure: EmulationFailure | None = None
         self.contradicted: Final[Counter[str]] = Counter()
-        """What the backend was asked for itself and did not do, and how often."""
+        """The capabilities that the backend declares and did not give, and how often."""
         self._chain = NO_READERS
         self._retries: Final[dict[str, int]] = {}
         self._usage: dict[str, Any] | None = None
 
     @property
     def checks(self) -> list[str]:
-        """What the backend was asked for itself, and is held to."""
+        """The capabilities that are the backend's own and are checked, not emulated."""
         return [each.capability for each in self._emulations if each.strategy is None]
 
     @property
     def usage(self) -> dict[str, Any] | None:
-        """What the attempts took together, as far as the backend told."""
+        """The usage of all attempts together, as far as the backend reported it."""
         return self._usage
 
     def next_order(self) -> WorkOrder | None:
-        """What to send to the backend now; nothing once the turn is over. Asking begins a new attempt."""
+        """Begin an attempt: return the order to send to the backend now, or None once the run is over."""
         if self.stage in (EmulationStage.DONE, EmulationStage.FAILED):
             return None
         self.stage = EmulationStage.READING
-        self._chain = ReaderChain(self._emulations, self._asked) if self._emulations else NO_READERS
+        self._chain = ReaderChain(self._emulations, self._order) if self._emulations else NO_READERS
         return self._to_send
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
-        """The pieces that may go on now. After an attempt's end piece, nothing does."""
+        """Return the pieces that can go on now. After an attempt's end piece there are none."""
         if self.stage is not EmulationStage.READING:
             return []
-        return self._close(piece) if isinstance(piece, EndPiece) else self._chain.feed(piece)
+        return self._end_attempt(piece) if isinstance(piece, EndPiece) else self._chain.feed(piece)
 
     def finish(self) -> list[AnyPiece]:
-        """Says that the backend's stream is over. One that broke off before its end piece has failed."""
+        """Note that the backend's stream is over. A stream that broke off before its end piece is a failure."""
         if self.stage is EmulationStage.READING:
             problem = "the answer broke off before its end"
-            self._note(None, (problem,), usage=None)
+            self._record_attempt(None, (problem,), usage=None)
             self._fail(ErrorCode.BACKEND_FAILED, f"The backend failed: {problem}", (problem,))
         return []
 
-    def _close(self, end: EndPiece) -> list[AnyPiece]:
+    def _end_attempt(self, end: EndPiece) -> list[AnyPiece]:
         self._usage = add_usage(self._usage, end.usage)
         closing = self._chain.finish(end)
-        if isinstance(closing.verdict, Retry):
-            self._object(closing, closing.verdict, end)
+        if isinstance(closing.result, Retry):
+            self._retry_or_fail(cast("Emulation", closing.by), closing.result, end)
             return closing.pieces
-        self._note(None, (), usage=end.usage)
-        self.record.effects.extend(closing.verdict.effects)
+        self._record_attempt(None, (), usage=end.usage)
+        self.record.effects.extend(closing.result.effects)
         self.stage = EmulationStage.DONE
-        told = closing.verdict.end
-        whole = told if told.usage == self._usage else told.model_copy(update={"usage": self._usage})
-        return [*closing.pieces, whole]
+        last = closing.result.end
+        return [*closing.pieces, last if last.usage == self._usage else last.model_copy(update={"usage": self._usage})]
 
-    def _object(self, closing: ChainResult, asking: Retry, end: EndPiece) -> None:
-        by = cast("Emulation", closing.by)
-        self._note(by.capability, asking.problems, usage=end.usage)
+    def _retry_or_fail(self, by: Emulation, retry: Retry, end: EndPiece) -> None:
+        self._record_attempt(by.capability, retry.problems, usage=end.usage)
         retries = self._retries.get(by.capability, 0)
         is_check = by.strategy is None
-        if is_check and end.reason != "max_tokens":  # an answer that was cut off says nothing about its form
+        if is_check and end.reason != "max_tokens":  # an answer that was cut off proves nothing about its form
             self.contradicted[by.capability] += 1
         if retries >= by.max_retries:
-            attempts, problem = len(self.record.attempts), asking.problems[0]
+            attempts, problem = len(self.record.attempts), retry.problems[0]
             if is_check:
                 sentence = f"The backend did not give the {by.capability} that it declares in {attempts} attempts"
-                self._fail(ErrorCode.BACKEND_FAILED, f"{sentence}: {problem}", asking.problems)
+                self._fail(ErrorCode.BACKEND_FAILED, f"{sentence}: {problem}", retry.problems)
             else:
                 sentence = f"{by.capability} could not be emulated in {attempts} attempts"
-                self._fail(ErrorCode.EMULATION_FAILED, f"{sentence}: {problem}", asking.problems)
+                self._fail(ErrorCode.EMULATION_FAILED, f"{sentence}: {problem}", retry.problems)
             return
         self._retries[by.capability] = retries + 1
-        said = ConversationMessage(role=Role.ASSISTANT, content=[TextPart(text=asking.answer or EMPTY_ANSWER)])
-        told = ConversationMessage(role=Role.USER, content=[TextPart(text=asking.correction)])
-        self._to_send = replace_messages(self._to_send, [*self._to_send.conversation.messages, said, told])
+        answer = ConversationMessage(role=Role.ASSISTANT, content=[TextPart(text=retry.answer or EMPTY_ANSWER)])
+        correction = ConversationMessage(role=Role.USER, content=[TextPart(text=retry.correction)])
+        self._to_send = replace_messages(self._to_send, [*self._to_send.conversation.messages, answer, correction])
         self.stage = EmulationStage.TO_SEND
 
-    def _note(self, capability: str | None, problems: tuple[str, ...], *, usage: dict[str, Any] | None) -> None:
+    def _record_attempt(
+        self, capability: str | None, problems: tuple[str, ...], *, usage: dict[str, Any] | None
+    ) -> None:
         number = len(self.record.attempts) + 1
         self.record.attempts.append(
             Attempt.trusted(number=number, ok=not problems, capability=capability, problems=list(problems), usage=usage)
@@ -246,18 +241,17 @@ class EmulationRun:
 
 
 def add_usage(before: Mapping[str, Any] | None, more: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Two accounts of usage as one: numbers are added, objects likewise, of anything else the later word stands."""
+    """Two usage objects as one: numbers and nested objects are added, of anything else the later value counts."""
     if before is None or more is None:
         return None if before is more else dict(before or more or {})
-    return {**before, **{name: _added(before.get(name), value) for name, value in more.items()}}
-
-
-def _added(before: Any, more: Any) -> Any:
-    if isinstance(before, dict) and isinstance(more, dict):
-        return add_usage(cast("dict[str, Any]", before), cast("dict[str, Any]", more))
-    if _is_number(before) and _is_number(more):
-        return before + more
-    return more
+    total = dict(before)
+    for name, value in more.items():
+        earlier = before.get(name)
+        if isinstance(earlier, dict) and isinstance(value, dict):
+            total[name] = add_usage(cast("dict[str, Any]", earlier), cast("dict[str, Any]", value))
+        else:
+            total[name] = earlier + value if _is_number(earlier) and _is_number(value) else value
+    return total
 
 
 def _is_number(value: Any) -> bool:
