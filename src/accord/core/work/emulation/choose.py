@@ -1,7 +1,7 @@
-"""Finds who performs a strategy: from the labels of `engine.py` to the emulations that really happen.
+"""Map strategies, which are labels, to the emulations that perform them.
 
-An opt-in preset (decision 13) labels all that Accord can perform. A label that nobody performs is a warning and never
-an emulation: `post_processing` for `logprobs` promises what no one does.
+The opt-in preset (decision 13) has a strategy for everything that Accord can emulate. A strategy that no emulation
+performs, such as `post_processing` for `logprobs`, becomes a warning and never an emulation.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -34,10 +34,11 @@ NOT_PERFORMED: Final = "Nothing performs this post-processing"
 
 @dataclass(frozen=True, slots=True)
 class EmulationSettings:
-    """What an operator can set, and the words for images that a caller has got from elsewhere, with how.
+    """What an operator can configure, and what the caller of one turn adds.
 
-    `describe_images_with` names the backend that images may be shown to; `describe_images.py` gets the words there.
-    `marker` tells what Accord writes into a prompt from what others wrote: whoever sends an order makes a random one.
+    `describe_images_with` names the backend that may describe images; `describe_images.py` fills `image_words` and
+    `image_effects` from its answers. `marker` distinguishes what Accord writes into a prompt from what others wrote;
+    the caller makes a random one for every order.
     """
 
     max_retries: int = DEFAULT_RETRIES
@@ -62,24 +63,24 @@ EMULATIONS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = Mapp
         Capability.EXTENDED_THINKING: lambda _: ExtendedThinking(),
     }
 )
-"""Who performs what. An alias is performed under its other name."""
+"""The emulation of each capability, by canonical name."""
 
 PRESET: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
-    {name: label for name, perform in EMULATIONS.items() if (label := perform(DEFAULT_SETTINGS).strategy)}
+    {name: label for name, build in EMULATIONS.items() if (label := build(DEFAULT_SETTINGS).strategy)}
 )
-"""Every emulation that Accord performs, with its label; an operator opts in."""
+"""The strategy of every emulation that Accord has; an operator opts in."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenEmulations:
-    """The emulations to perform, and the report that says so."""
+    """The emulations to perform, and the report that lists them."""
 
     emulations: tuple[Emulation, ...]
     report: EmulationReport
 
 
 def preset_config(names: Iterable[str] = tuple(PRESET)) -> EmulationConfig:
-    """A configuration with the preset's strategies for these capabilities, or for all of them."""
+    """A configuration with the preset strategies of these capabilities, by default of all."""
     return EmulationConfig(strategies={str(name): PRESET[canonical_name(name)] for name in names})
 
 
@@ -88,7 +89,7 @@ def choose_emulations(
     capabilities: Iterable[str],
     settings: EmulationSettings | None = None,
 ) -> ChosenEmulations:
-    """Who stands in for these capabilities, each once, and a warning for every one that nobody stands in for."""
+    """Choose an emulation for each of these capabilities, and warn about those that cannot be emulated."""
     engine, settings = EmulationEngine(config), settings or DEFAULT_SETTINGS
     chosen: dict[str, Emulation] = {}
     report = EmulationReport.trusted()
@@ -104,7 +105,7 @@ def choose_emulations(
 
 
 def build_emulation(capability: str, strategy: EmulationStrategy, settings: EmulationSettings) -> Emulation | None:
-    """Who performs this strategy for this capability, if anyone does."""
+    """The emulation that performs this strategy for this capability, if there is one."""
     name = canonical_name(capability)
     strategy = cast("AnyStrategy", strategy)
     match strategy:

@@ -1,7 +1,7 @@
-"""ABP's emulation engine: which strategy stands in for a capability, and its account (decisions 13, 14 and 15).
+"""ABP's emulation engine: the strategy for a capability, and the report on it (decisions 13, 14 and 15).
 
-It labels, and injects prompts; nothing more, as ABP specifies. What happens to an answer is performed by the emulations
-beside it, which `choose.py` finds by these same labels.
+As ABP specifies, it labels and injects prompts, and nothing more. Accord's emulations, which also change answers, are
+found by the same strategies in `choose.py`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,15 +31,15 @@ DEFAULTS: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
         Capability.CODE_EXECUTION: Disabled(reason="Cannot safely emulate sandboxed code execution"),
     }
 )
-"""The specification's own table; every other capability is disabled."""
+"""The table of the specification; every other capability is disabled."""
 
-CONFIG: Final = """{"strategies": {"extended_thinking": {"type": "disabled", "reason": "too slow"}}}"""
-CONVERSATION: Final = """{"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]}"""
+CONFIG_EXAMPLE: Final = """{"strategies": {"extended_thinking": {"type": "disabled", "reason": "too slow"}}}"""
+CONVERSATION_EXAMPLE: Final = """{"messages": [{"role": "user", "content": [{"type": "text", "text": "Hello"}]}]}"""
 """What a dict for each argument looks like, for the message of a wrong call."""
 
 
 def default_strategy(capability: str) -> EmulationStrategy:
-    """How this capability is stood in for unless the operator says otherwise."""
+    """The strategy for this capability unless the operator configures another."""
     capability = snake_case(capability)
     return DEFAULTS.get(capability) or Disabled(reason=f"No emulation available for {pascal_case(capability)}")
 
@@ -50,33 +50,33 @@ def can_emulate(capability: str) -> bool:
 
 
 def not_emulated(capability: str, reason: str) -> str:
-    """The warning for a capability that nothing stands in for."""
+    """The warning for a capability that is not emulated."""
     return f"Capability {pascal_case(capability)} not emulated: {reason}"
 
 
 class EmulationEngine:
-    """The operator's strategies, ready to be applied."""
+    """Applies the operator's strategies."""
 
     def __init__(self, config: EmulationConfig | Mapping[str, Any]) -> None:
-        self.config: Final = as_model(EmulationConfig, config, "config", CONFIG)
+        self.config: Final = as_model(EmulationConfig, config, "config", CONFIG_EXAMPLE)
 
     @classmethod
     def with_defaults(cls) -> Self:
-        """An engine that knows the specification's strategies only."""
+        """An engine with the default strategies only."""
         return cls(EmulationConfig())
 
     def resolve(self, capability: str) -> EmulationStrategy:
-        """The strategy for this capability: the operator's, under its own name or its alias, else the default."""
+        """The strategy for this capability: the operator's, under this name or its alias, else the default."""
         capability = snake_case(capability)
         chosen = self.config.strategies
         return chosen.get(capability) or chosen.get(ALIASES.get(capability, "")) or default_strategy(capability)
 
     def apply(self, capabilities: Iterable[str], conversation: Conversation | dict[str, Any]) -> EmulationReport:
-        """The account of each capability in turn; prompts are injected into the conversation that is given."""
+        """Apply the strategy of each capability in turn; prompts are injected into `conversation` itself."""
         if isinstance(capabilities, str):
             raise UsageError(f'capabilities: expected a list of names such as ["{capabilities}"], not a single name')
         if not isinstance(conversation, Conversation):
-            parsed = as_model(Conversation, conversation, "conversation", CONVERSATION)
+            parsed = as_model(Conversation, conversation, "conversation", CONVERSATION_EXAMPLE)
             report = self.apply(capabilities, parsed)
             conversation["messages"] = parsed.dump()["messages"]
             return report
@@ -101,5 +101,5 @@ def apply_emulation(
     capabilities: Iterable[str],
     conversation: Conversation | dict[str, Any],
 ) -> EmulationReport:
-    """What `EmulationEngine(config).apply` does, in one call."""
+    """`EmulationEngine(config).apply` in one call."""
     return EmulationEngine(config).apply(capabilities, conversation)

@@ -11,18 +11,17 @@ from accord.wire.capability import Capability
 from accord.wire.emulation import Effect, EffectKind, EmulationStrategy, PostProcessing
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkOrder
 
-# Stops an answer at the texts that the caller names, for a backend that would talk on.
-#
-# The text is cut right before the stop sequence that is complete first; of several completed by the same character,
-# the longest (see `watch.py`). That is where an API would have stopped that looks after every character. A sequence
-# does not reach across a tool call or a thought. What comes after the cut is dropped, and counted.
-
 _STOP_LABEL = PostProcessing(detail="Cut the text response at the first stop sequence")
 
 
 @dataclass(frozen=True, slots=True)
 class StopSequences:
-    """Cuts the answer where the backend should have stopped."""
+    """Cuts the answer where the backend should have stopped.
+
+    The cut is right before the stop sequence that is complete first (see `MarkWatch`), where an API would stop that
+    looks after every character. A sequence does not reach across a tool call or a thought. What comes after the cut is
+    dropped and counted.
+    """
 
     capability: str = Capability.STOP_SEQUENCES
     strategy: EmulationStrategy = _STOP_LABEL
@@ -38,7 +37,7 @@ class StopSequences:
         return PreparedOrder(withhold(order, Capability.STOP_SEQUENCES))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
-        """Watches for the order's stop sequences."""
+        """Watch for the order's stop sequences."""
         return _StopReader(MarkWatch(order.stop_sequences))
 
 
@@ -51,7 +50,11 @@ class _StopReader:
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
         if self.stopped:
-            self._drop(piece)
+            # Text and thoughts can come in any number of pieces, so their length counts.
+            if isinstance(piece, TextPiece | ThinkingPiece):
+                self.dropped_chars += len(piece.text)
+            else:
+                self.dropped_calls += 1
             return []
         if not isinstance(piece, TextPiece):
             return [*_text(self.watch.flush()), piece]
@@ -72,34 +75,22 @@ class _StopReader:
         )
         return Accepted(end.model_copy(update={"reason": "stop_sequence"}), effects=effects)
 
-    def _drop(self, piece: AnyPiece) -> None:
-        # Text and thoughts may come in any number of pieces; only their length says how much there was.
-        if isinstance(piece, TextPiece | ThinkingPiece):
-            self.dropped_chars += len(piece.text)
-        else:
-            self.dropped_calls += 1
-
 
 def _text(text: str) -> list[AnyPiece]:
     return [TextPiece(text=text)] if text else []
 
 
-# Gives a whole answer in pieces, for a backend that answers all at once.
-#
-# Text is cut after white space, into pieces of at most `piece_chars` characters; a longer word is cut where two
-# characters certainly stand apart, and grows beyond the size where none do. Joined, the pieces are the text.
-
 PIECE_CHARS: Final = 48
 
 JOINERS: Final = frozenset("\u200c\u200d\r")
-"""Whatever follows one of these belongs to it."""
+"""The next character belongs to one of these."""
 
 _STREAMING_LABEL = PostProcessing(detail="Split the full response into pieces")
 
 
 @dataclass(frozen=True, slots=True)
 class Streaming:
-    """Cuts text into pieces of a readable size."""
+    """Cuts a whole answer into pieces, for a backend that answers all at once. Joined, the pieces are the text."""
 
     piece_chars: int = PIECE_CHARS
     capability: str = Capability.STREAMING
@@ -107,11 +98,11 @@ class Streaming:
     max_retries: int = 0
 
     def prepare(self, order: WorkOrder) -> PreparedOrder:
-        """The order without the wish for a stream."""
+        """The order without the request for a stream."""
         return PreparedOrder(withhold(order, Capability.STREAMING))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
-        """Cuts text if the order asked for a stream."""
+        """Cut text if the order requests a stream."""
         return _PieceReader(max(1, self.piece_chars)) if order.stream else _PieceReader(None)
 
 
@@ -134,7 +125,10 @@ class _PieceReader:
 
 
 def cut_text(text: str, piece_chars: int) -> Iterator[str]:
-    """The text in pieces, cut after white space where possible and never inside what a reader sees as one character."""
+    """The text in pieces of at most `piece_chars`, cut after white space where possible.
+
+    A longer word is cut between two characters that certainly stand apart; where there are none the piece is longer.
+    """
     start = 0
     while len(text) - start > piece_chars:
         stop = _best_cut(text, start, start + piece_chars)
@@ -155,25 +149,24 @@ def _best_cut(text: str, start: int, limit: int) -> int:
 
 
 def may_cut(text: str, index: int) -> bool:
-    """Whether the characters before and after this place certainly stand apart; in doubt, no."""
+    """Whether the characters on both sides certainly stand apart; False if in doubt."""
     before, after = text[index - 1], text[index]
     if before in JOINERS or after in JOINERS - {"\r"}:
         return False
     # A virama may bind the next letter; a prepended mark (category Cf) binds what follows it.
     if unicodedata.combining(before) == 9 or unicodedata.category(before) in ("Cf", "Cs"):
         return False
-    return not (_extends(after) or _leading_jamo(before) or (_regional(before) and _regional(after)))
+    # A mark, a skin tone, or the vowel or end of a Korean syllable belongs to what is before it.
+    if (
+        unicodedata.category(after) in ("Mn", "Mc", "Me", "Cf", "Cs")
+        or "\U0001f3fb" <= after <= "\U0001f3ff"
+        or "\u1160" <= after <= "\u11ff"
+        or "\ud7b0" <= after <= "\ud7ff"
+    ):
+        return False
+    is_leading_jamo = "\u1100" <= before <= "\u115f" or "\ua960" <= before <= "\ua97f"
+    return not (is_leading_jamo or (_is_regional(before) and _is_regional(after)))
 
 
-def _extends(char: str) -> bool:
-    if unicodedata.category(char) in ("Mn", "Mc", "Me", "Cf", "Cs") or "\U0001f3fb" <= char <= "\U0001f3ff":
-        return True
-    return "\u1160" <= char <= "\u11ff" or "\ud7b0" <= char <= "\ud7ff"  # the vowels and ends of a Korean syllable
-
-
-def _leading_jamo(char: str) -> bool:
-    return "\u1100" <= char <= "\u115f" or "\ua960" <= char <= "\ua97f"
-
-
-def _regional(char: str) -> bool:
+def _is_regional(char: str) -> bool:
     return "\U0001f1e6" <= char <= "\U0001f1ff"
