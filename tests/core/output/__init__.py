@@ -1,4 +1,4 @@
-"""Adapting: events, clients and streams that the tests of this folder share."""
+"""Events, clients and streams that the tests of adaptation share."""
 
 from typing import Any
 
@@ -18,37 +18,37 @@ SOURCES = {"items": [{"source_id": "a", "uri": "https://a.example/x", "title": "
 PICTURE = {"items": [{"url": "https://a.example/i.png", "mime_type": "image/png", "alt_text": "A chart"}]}
 
 
-def said(text: str) -> DeltaPacket:
-    """A delta."""
+def delta(text: str) -> DeltaPacket:
+    """Return a delta packet."""
     return DeltaPacket(p=text)
 
 
 def event(kind: str, data: Any, **others: Any) -> EventPacket:
-    """An event."""
+    """Return an event packet."""
     return EventPacket(p={"type": kind, "data": data, **others})
 
 
 def run(
     client: ClientCapabilities | None, *packets: StreamPacket, **options: Any
 ) -> tuple[list[StreamPacket], ClientAdapter]:
-    """Everything that comes out for these packets, and the adapter, closed."""
+    """Return everything that is sent for these packets, and the closed adapter."""
     adapter = ClientAdapter(client, **options)
     out = [sent for packet in packets for sent in adapter.feed(packet)]
     return out + adapter.close(), adapter
 
 
 def text_of(packets: list[StreamPacket]) -> str:
-    """All deltas together."""
+    """Return the text of all deltas."""
     return "".join(packet.p for packet in packets if isinstance(packet, DeltaPacket))
 
 
 def events_of(packets: list[StreamPacket]) -> list[dict[str, Any]]:
-    """All events."""
+    """Return all events."""
     return [packet.p for packet in packets if isinstance(packet, EventPacket)]
 
 
-def told(client: ClientCapabilities | None, kind: str, data: Any, **others: Any) -> str:
-    """The text that stands for one event."""
+def description_of(client: ClientCapabilities | None, kind: str, data: Any, **others: Any) -> str:
+    """Return the text that is sent instead of one event."""
     return text_of(run(client, event(kind, data, **others))[0])
 
 

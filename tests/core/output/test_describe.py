@@ -1,11 +1,11 @@
-"""The design's table in words: what each event is told as, on a screen and by voice."""
+"""The description of each event, on a screen and by voice (the table of the design)."""
 
 from typing import Any
 
 import pytest
 
 from accord.wire.request import ClientCapabilities
-from tests.core.output import CLI, NOTHING, PICTURE, PLAIN, SOURCES, VOICE, event, run, text_of, told
+from tests.core.output import CLI, NOTHING, PICTURE, PLAIN, SOURCES, VOICE, description_of, event, run, text_of
 
 
 def sources(*titles: str) -> dict[str, Any]:
@@ -70,8 +70,8 @@ INLINE = {"items": [{"url": "data:image/png;base64,AAAA", "mime_type": "image/pn
         (NOTHING, "thought_trace", {"fallback_text": "secret"}, ""),
     ],
 )
-def test_each_event_is_told_as_the_table_says(client: ClientCapabilities, kind: str, data: Any, text: str):
-    assert told(client, kind, data) == text
+def test_each_event_has_the_description_of_the_table(client: ClientCapabilities, kind: str, data: Any, text: str):
+    assert description_of(client, kind, data) == text
 
 
 @pytest.mark.parametrize(
@@ -91,30 +91,30 @@ def test_each_event_is_told_as_the_table_says(client: ClientCapabilities, kind: 
         ("user_error", {"message": ""}, "Error: something went wrong."),
     ],
 )
-def test_of_a_broken_payload_only_what_is_safe_is_told(kind: str, data: Any, text: str):
+def test_of_an_invalid_payload_only_safe_parts_are_described(kind: str, data: Any, text: str):
     client = ClientCapabilities(supported_events=["hologram"], prefers_markdown=False)
-    assert told(client, kind, data) == text
+    assert description_of(client, kind, data) == text
 
 
-def test_a_voice_never_reads_an_address():
+def test_a_url_is_never_spoken():
     for kind, data in (("citation_block", SOURCES), ("media_carousel", PICTURE), ("citation_block", sources("A"))):
-        assert "://" not in told(VOICE, kind, data)
+        assert "://" not in description_of(VOICE, kind, data)
 
 
-def test_a_long_list_is_cut_and_says_so():
-    text = told(PLAIN, "citation_block", sources(*map(str, range(60))))
+def test_a_long_list_is_cut_and_ends_with_the_number_of_the_others():
+    text = description_of(PLAIN, "citation_block", sources(*map(str, range(60))))
     assert text.endswith("(10 more)")
     assert len(text.splitlines()) == 52
 
 
-def test_another_language_can_be_handed_in():
+def test_messages_in_another_language_can_be_passed():
     messages = {"sources_spoken": "Quellen: {list}.", "list_and": "{first} und {last}"}
-    assert told(VOICE, "citation_block", sources("A", "B")) == "Sources: A and B."
+    assert description_of(VOICE, "citation_block", sources("A", "B")) == "Sources: A and B."
     out, _ = run(VOICE, event("citation_block", sources("A", "B")), messages=messages)
     assert text_of(out) == "Quellen: A und B."
 
 
-def test_with_ssml_what_is_told_is_escaped_too():
+def test_descriptions_are_escaped_for_ssml():
     client = ClientCapabilities(supported_events=[], prefers_markdown=False, speech_format="ssml")  # pyright: ignore[reportArgumentType]
-    assert told(client, "user_error", {"message": "a < b & c"}) == "Error: a &lt; b &amp; c."
-    assert told(client, "markdown_block", {"content": "**a** < b"}) == "a &lt; b"
+    assert description_of(client, "user_error", {"message": "a < b & c"}) == "Error: a &lt; b &amp; c."
+    assert description_of(client, "markdown_block", {"content": "**a** < b"}) == "a &lt; b"

@@ -1,4 +1,4 @@
-"""The laws of adapting, for any stream and any client."""
+"""Laws of adaptation, for any stream and any client."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -29,9 +29,9 @@ def packets_of(pieces: Sequence[Piece]) -> list[StreamPacket]:
     return [DeltaPacket(p=piece) if isinstance(piece, str) else EventPacket(p=piece) for piece in pieces]
 
 
-def cut_up(text: str, dice: Any) -> list[Piece]:
-    places = [0, *sorted(dice.randint(0, len(text)) for _ in range(len(text) // 3)), len(text)]
-    return [text[start:end] for start, end in pairwise(places)]
+def cut_up(text: str, random: Any) -> list[Piece]:
+    cuts = [0, *sorted(random.randint(0, len(text)) for _ in range(len(text) // 3)), len(text)]
+    return [text[start:end] for start, end in pairwise(cuts)]
 
 
 def rungs(report: AdaptationReport) -> dict[int, int]:
@@ -39,7 +39,7 @@ def rungs(report: AdaptationReport) -> dict[int, int]:
 
 
 @given(CLIENTS, streams(MARKDOWN), st.booleans())
-def test_any_stream_gives_packets_that_can_be_written_and_a_report_that_adds_up(
+def test_any_stream_gives_valid_packets_and_a_report_that_adds_up(
     client: ClientCapabilities, pieces: list[Piece], breaks: bool
 ):
     packets = [*packets_of(pieces), *([BOOM] if breaks else []), ClosePacket()]
@@ -54,7 +54,7 @@ def test_any_stream_gives_packets_that_can_be_written_and_a_report_that_adds_up(
 
 
 @given(CLIENTS, streams(MARKDOWN))
-def test_no_event_of_an_undeclared_type_ever_comes_out(client: ClientCapabilities, pieces: list[Piece]):
+def test_no_event_of_an_undeclared_type_is_ever_sent(client: ClientCapabilities, pieces: list[Piece]):
     out, _ = run(client, *packets_of(pieces))
     profile = profile_client(client)
     assert all(profile.shows(event["type"]) for event in events_of(out))
@@ -68,10 +68,8 @@ def test_the_same_stream_gives_the_same_packets_and_the_same_report(client: Clie
 
 
 @given(CLIENTS, streams(MARKDOWN), st.randoms(use_true_random=False))
-def test_where_the_text_is_cut_changes_neither_the_text_nor_where_descriptions_land(
-    client: ClientCapabilities, pieces: list[Piece], dice: Any
-):
-    cut = [part for piece in pieces for part in (cut_up(piece, dice) if isinstance(piece, str) else [piece])]
+def test_where_the_text_is_cut_does_not_change_the_output(client: ClientCapabilities, pieces: list[Piece], random: Any):
+    cut = [part for piece in pieces for part in (cut_up(piece, random) if isinstance(piece, str) else [piece])]
     whole, pieced = run(client, *packets_of(pieces))[0], run(client, *packets_of(cut))[0]
     assert text_of(pieced) == text_of(whole)
     assert events_of(pieced) == events_of(whole)
@@ -93,7 +91,7 @@ def test_adapting_twice_for_a_client_without_markdown_is_adapting_once(client: C
     once, _ = run(client, *packets_of(pieces), ClosePacket())
     twice, _ = run(client, *once)
     assert text_of(twice) == text_of(once)
-    # What overtakes may stand elsewhere among the others: where text is held back, that is what overtaking means.
+    # Events that overtake may have another position among the others, because they do not wait for text kept back.
     for overtakes in (True, False):
         first, second = (
             [event for event in events_of(out) if (event["type"].lower() in OVERTAKING) == overtakes]

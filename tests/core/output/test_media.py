@@ -1,4 +1,4 @@
-"""Pictures of the size a client asked for."""
+"""Images are fitted to the resolution of the client."""
 
 from base64 import b64encode
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord.core.output import ClientAdapter
-from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, ShrunkImage, choose
+from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, ShrunkImage, choose_image
 from accord.core.output.profile import ImageResolution
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.event import MediaItem
@@ -48,28 +48,28 @@ def test_the_largest_variant_within_the_limits_is_chosen_else_the_smallest(
     variants: list[dict[str, Any]] | None, limits: ImageLimits, chosen: str | None
 ):
     item = MediaItem.model_validate({"url": "https://v.example/full", "mime_type": "image/png", "variants": variants})
-    assert choose(item, limits).url == f"https://v.example/{chosen or 'full'}"
+    assert choose_image(item, limits).url == f"https://v.example/{chosen or 'full'}"
 
 
-def test_every_resolution_but_high_has_its_limits():
+def test_every_resolution_except_high_has_limits():
     assert set(LIMITS) == set(ImageResolution) - {ImageResolution.HIGH}
 
 
-class Shrinking:
-    """A port that answers what it was told to."""
+class ScriptedShrinker:
+    """Returns the scripted answer and records the calls."""
 
     def __init__(self, answer: ShrunkImage | ShrinkRefusal) -> None:
         self.answer = answer
-        self.asked: list[tuple[bytes, str]] = []
+        self.calls: list[tuple[bytes, str]] = []
 
     def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
         assert limits in LIMITS.values()
-        self.asked.append((data, mime_type))
+        self.calls.append((data, mime_type))
         return self.answer
 
 
-class Halving:
-    """A port that makes a picture of more than 300 bytes half as long."""
+class HalvingShrinker:
+    """Cuts an image of more than 300 bytes in half."""
 
     def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
         del limits
@@ -82,7 +82,7 @@ def carousel(url: str, **others: Any) -> dict[str, Any]:
     return {"items": [{"url": url, "mime_type": "image/png", "alt_text": "x", "extra": 1, **others}]}
 
 
-def shown(resolution: str | None, data: dict[str, Any], images: Shrinking | None = None):
+def adapted_item(resolution: str | None, data: dict[str, Any], images: ScriptedShrinker | None = None):
     client = ClientCapabilities(supported_events=["media_carousel"], image_resolution=resolution)
     out, adapter = run(client, event("media_carousel", data), images=images)
     (entry,) = adapter.report.entries
@@ -94,24 +94,24 @@ SMALLER = ShrunkImage(b"small", "image/jpeg")
 
 
 @pytest.mark.parametrize("resolution", [None, "high"])
-def test_high_and_silence_pass_everything(resolution: str | None):
-    images = Shrinking(SMALLER)
-    item, entry = shown(resolution, carousel(INLINE, variants=SIZES), images)
+def test_with_high_or_no_resolution_every_image_passes(resolution: str | None):
+    images = ScriptedShrinker(SMALLER)
+    item, entry = adapted_item(resolution, carousel(INLINE, variants=SIZES), images)
     assert item == carousel(INLINE, variants=SIZES)["items"][0]
-    assert (entry.rung, images.asked) == (Rung.NATIVE, [])
+    assert (entry.rung, images.calls) == (Rung.NATIVE, [])
 
 
-def test_a_chosen_variant_takes_the_items_place_and_the_rest_stays():
-    item, entry = shown("low", carousel("https://v.example/full", variants=SIZES))
+def test_a_chosen_variant_replaces_url_and_type_and_keeps_the_other_members():
+    item, entry = adapted_item("low", carousel("https://v.example/full", variants=SIZES))
     assert item == {"url": "https://v.example/small", "mime_type": "image/png", "alt_text": "x", "extra": 1}
     assert (entry.rung, entry.reason) == (Rung.SIMPLIFIED, AdaptationReason.SMALLER_IMAGE)
     assert entry.lost == ["items.0.resolution"]
 
 
-def test_an_inline_picture_is_re_encoded_by_what_was_handed_in():
-    images = Shrinking(SMALLER)
-    item, entry = shown("low", carousel(INLINE), images)
-    assert images.asked == [(PNG, "image/png")]
+def test_an_inline_image_is_reencoded_by_the_shrinker():
+    images = ScriptedShrinker(SMALLER)
+    item, entry = adapted_item("low", carousel(INLINE), images)
+    assert images.calls == [(PNG, "image/png")]
     assert (item["url"], item["mime_type"]) == ("data:image/jpeg;base64,c21hbGw=", "image/jpeg")
     assert entry.rung is Rung.SIMPLIFIED
 
@@ -124,37 +124,37 @@ def test_an_inline_picture_is_re_encoded_by_what_was_handed_in():
         (ShrunkImage(PNG + b"larger", "image/png"), AdaptationReason.IMAGE_NOT_REDUCED),
     ],
 )
-def test_what_cannot_be_made_smaller_is_shown_as_it_is_and_recorded(
+def test_an_image_that_cannot_be_shrunk_is_sent_as_it_is_and_recorded(
     answer: ShrunkImage | ShrinkRefusal, reason: AdaptationReason
 ):
-    item, entry = shown("low", carousel(INLINE), Shrinking(answer))
+    item, entry = adapted_item("low", carousel(INLINE), ScriptedShrinker(answer))
     assert (item["url"], entry.rung, entry.reason) == (INLINE, Rung.NATIVE, reason)
 
 
 @pytest.mark.parametrize(
     "url", ["data:image/png;base64,%%%", "data:image/png;base64,", "data:image/png,", "https://v.example/full"]
 )
-def test_what_is_broken_or_elsewhere_is_never_asked_about(url: str):
-    images = Shrinking(SMALLER)
-    assert shown("low", carousel(url), images)[0]["url"] == url
-    assert images.asked == []
+def test_the_shrinker_is_not_called_for_invalid_or_remote_images(url: str):
+    images = ScriptedShrinker(SMALLER)
+    assert adapted_item("low", carousel(url), images)[0]["url"] == url
+    assert images.calls == []
 
 
-def test_percent_coded_pictures_are_read_too():
-    images = Shrinking(SMALLER)
-    shown("low", carousel("data:image/png,%89PNG%00%00%00"), images)
-    assert images.asked == [(b"\x89PNG\0\0\0", "image/png")]
+def test_percent_encoded_images_are_decoded():
+    images = ScriptedShrinker(SMALLER)
+    adapted_item("low", carousel("data:image/png,%89PNG%00%00%00"), images)
+    assert images.calls == [(b"\x89PNG\0\0\0", "image/png")]
 
 
-def test_without_a_port_inline_pictures_pass():
-    assert shown("low", carousel(INLINE))[1].rung is Rung.NATIVE
+def test_without_a_shrinker_inline_images_pass():
+    assert adapted_item("low", carousel(INLINE))[1].rung is Rung.NATIVE
 
 
-def test_films_and_sounds_are_left_alone():
+def test_video_and_audio_pass():
     data = {"items": [{"url": "data:audio/ogg;base64,AAAA", "mime_type": "audio/ogg"}]}
-    images = Shrinking(SMALLER)
-    assert shown("low", data, images)[1].rung is Rung.NATIVE
-    assert images.asked == []
+    images = ScriptedShrinker(SMALLER)
+    assert adapted_item("low", data, images)[1].rung is Rung.NATIVE
+    assert images.calls == []
 
 
 CAROUSEL = ["media_carousel"]
@@ -162,7 +162,7 @@ INLINE_VARIANT = [{"url": INLINE, "mime_type": "image/png", "width": 2000}]
 
 
 @pytest.mark.parametrize(
-    ("shows", "resolution", "packet", "heavy"),
+    ("shows", "resolution", "packet", "expected"),
     [
         (CAROUSEL, "low", event("media_carousel", carousel(INLINE)), True),
         (CAROUSEL, "auto", event("MEDIA_CAROUSEL", carousel(INLINE)), True),
@@ -184,14 +184,14 @@ INLINE_VARIANT = [{"url": INLINE, "mime_type": "image/png", "width": 2000}]
         (CAROUSEL, "low", DeltaPacket(p=INLINE), False),
     ],
 )
-def test_a_packet_is_heavy_just_if_feeding_it_decodes_a_picture(
-    shows: list[str], resolution: str | None, packet: StreamPacket, heavy: bool
+def test_may_reencode_images_is_true_exactly_if_the_shrinker_is_called(
+    shows: list[str], resolution: str | None, packet: StreamPacket, expected: bool
 ):
-    images = Shrinking(SMALLER)
+    images = ScriptedShrinker(SMALLER)
     adapter = ClientAdapter(ClientCapabilities(supported_events=shows, image_resolution=resolution), images=images)
-    assert adapter.may_reencode_images(packet) == heavy
+    assert adapter.may_reencode_images(packet) == expected
     adapter.feed(packet)
-    assert bool(images.asked) == heavy
+    assert bool(images.calls) == expected
 
 
 @pytest.mark.parametrize(
@@ -202,20 +202,20 @@ def test_a_packet_is_heavy_just_if_feeding_it_decodes_a_picture(
         {"items": [{"url": "javascript:x"}, *carousel(INLINE)["items"]]},
     ],
 )
-def test_pictures_that_were_fitted_stay_as_they_are(data: dict[str, Any]):
+def test_fitting_fitted_images_changes_nothing(data: dict[str, Any]):
     client = ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
-    once, first = run(client, event("media_carousel", data), images=Halving())
+    once, first = run(client, event("media_carousel", data), images=HalvingShrinker())
     assert first.report.entries[0].rung is Rung.SIMPLIFIED
-    assert run(client, *once, images=Halving())[0] == once
+    assert run(client, *once, images=HalvingShrinker())[0] == once
 
 
-def test_a_broken_list_tells_what_became_of_the_rest():
+def test_the_report_on_an_invalid_list_names_lost_items_and_smaller_images():
     data = {"items": [{"url": "javascript:x"}, *carousel("https://v.example/full", variants=SIZES)["items"]]}
-    item, entry = shown("low", data)
+    item, entry = adapted_item("low", data)
     assert item["url"] == "https://v.example/small"
     assert (entry.reason, entry.lost) == (AdaptationReason.MALFORMED, ["items.0", "items.1.resolution"])
 
 
-def test_without_a_port_nothing_is_heavy():
+def test_without_a_shrinker_nothing_is_reencoded():
     client = ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
     assert not ClientAdapter(client).may_reencode_images(event("media_carousel", carousel(INLINE)))

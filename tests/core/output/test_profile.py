@@ -1,4 +1,4 @@
-"""What is made of a client's declaration."""
+"""The profile of a client from its declaration."""
 
 import pytest
 
@@ -13,13 +13,13 @@ def test_decision_7_no_declaration_at_all_is_the_standard_client():
     assert profile.assumed == (Assumption.STANDARD_CLIENT,)
 
 
-def test_decision_7_a_declaration_silent_about_events_has_the_standard_set():
+def test_decision_7_a_declaration_without_events_has_the_standard_events():
     profile = profile_client(ClientCapabilities(prefers_markdown=False))
     assert profile.events == STANDARD_EVENTS
     assert profile.assumed == (Assumption.STANDARD_EVENTS,)
 
 
-def test_decision_7_an_empty_list_means_nothing_at_all():
+def test_decision_7_an_empty_list_means_no_events():
     profile = profile_client(ClientCapabilities(supported_events=[]))
     assert profile.events == frozenset()
     assert profile.assumed == ()
@@ -45,12 +45,12 @@ def test_decision_6_event_names_match_in_any_letter_case(spelled: str):
         ({"prefers_markdown": True, "text_profile": "speech"}, TextForm.SPEECH),
     ],
 )
-def test_decision_8_a_client_without_markdown_reads_or_listens(declared: dict[str, object], form: TextForm):
+def test_decision_8_a_client_without_markdown_gets_plain_text_or_speech(declared: dict[str, object], form: TextForm):
     assert profile_client(ClientCapabilities.model_validate(declared)).text is form
 
 
 @pytest.mark.parametrize(
-    ("said", "meant", "assumed"),
+    ("sent", "resolution", "assumed"),
     [
         (None, None, ()),
         ("high", ImageResolution.HIGH, ()),
@@ -60,7 +60,7 @@ def test_decision_8_a_client_without_markdown_reads_or_listens(declared: dict[st
     ],
 )
 def test_decision_7_an_unknown_resolution_counts_as_auto(
-    said: str | None, meant: ImageResolution | None, assumed: tuple[Assumption, ...]
+    sent: str | None, resolution: ImageResolution | None, assumed: tuple[Assumption, ...]
 ):
-    profile = profile_client(ClientCapabilities(supported_events=[], image_resolution=said))
-    assert (profile.resolution, profile.assumed) == (meant, assumed)
+    profile = profile_client(ClientCapabilities(supported_events=[], image_resolution=sent))
+    assert (profile.resolution, profile.assumed) == (resolution, assumed)

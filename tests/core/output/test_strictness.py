@@ -1,4 +1,4 @@
-"""A strict client: what cannot reach its rung is refused, and the stream ends."""
+"""A client with `min_fidelity`: an event below that rung is refused, and the stream ends."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from accord.errors import ErrorCode, ErrorSeverity
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamError
 from accord.wire.request import ClientCapabilities, MinFidelity
-from tests.core.output import SOURCES, event, run, said, text_of
+from tests.core.output import SOURCES, delta, event, run, text_of
 
 BLOCK = {"type": "markdown_block", "data": {"content": "instead"}}
 TICK = {"label": "x", "status": "running"}
@@ -39,16 +39,16 @@ def strict(minimum: str, *declared: str, **others: Any) -> ClientCapabilities:
         (strict("native"), event("thought_trace", {}), False),
         (strict("native"), event("poll", {}, priority="low"), False),
         (strict("native"), event("citation_block", {"items": []}), False),
-        (strict("native", prefers_markdown=False), said("**text** is always delivered"), False),
+        (strict("native", prefers_markdown=False), delta("**text** is always delivered"), False),
     ],
 )
-def test_what_is_below_the_minimum_is_refused(client: ClientCapabilities, packet: Any, refused: bool):
+def test_an_event_below_the_minimum_is_refused(client: ClientCapabilities, packet: Any, refused: bool):
     out, adapter = run(client, packet)
     assert any(isinstance(one, ErrorPacket) for one in out) is refused
     assert adapter.report.totals[Rung.REFUSED] == refused
 
 
-def test_a_refusal_says_what_was_available():
+def test_a_refusal_has_the_available_rung():
     out, _ = run(strict("native", "Poll"), event("citation_block", SOURCES, id="c1"))
     assert out == [
         ErrorPacket(
@@ -69,12 +69,12 @@ def test_a_refusal_says_what_was_available():
     ]
 
 
-def test_a_refusal_ends_the_stream_after_what_waited_and_only_the_close_passes():
+def test_a_refusal_sends_the_queue_and_then_only_the_close_passes():
     packets = [
-        said("Before "),
+        delta("Before "),
         event("user_error", {"message": "waiting"}),
         event("poll", {}),
-        said("after"),
+        delta("after"),
         event("poll", {}),
         ErrorPacket(p=StreamError(code="late", message="m", severity=ErrorSeverity.FATAL)),
         ClosePacket(),
@@ -92,19 +92,19 @@ def test_a_refusal_ends_the_stream_after_what_waited_and_only_the_close_passes()
     ]
 
 
-def test_what_finds_no_room_to_wait_is_below_every_minimum():
-    packets = [said("Half "), event("citation_block", SOURCES)]
+def test_an_event_that_the_full_queue_defers_is_refused():
+    packets = [delta("Half "), event("citation_block", SOURCES)]
     out, adapter = run(strict("described"), *packets, limits=AdaptLimits(max_waiting=0))
     assert isinstance(out[-1], ErrorPacket)
     assert adapter.report.totals[Rung.REFUSED] == 1
 
 
-def test_a_smaller_picture_is_what_the_client_asked_for():
+def test_a_smaller_image_is_never_refused():
     item = {"url": "https://a.example/b", "mime_type": "image/png"}
     data = {"items": [item | {"variants": [item | {"width": 100}]}]}
     client = strict("native", "media_carousel", image_resolution="low")
     assert not any(isinstance(packet, ErrorPacket) for packet in run(client, event("media_carousel", data))[0])
 
 
-def test_the_ladder_is_the_designs():
+def test_the_ladder_has_the_rungs_of_the_design():
     assert [*LADDER] == "native simplified substituted described deferred dropped refused".split()

@@ -1,4 +1,8 @@
-"""Adapting a stream to one client: what it can show as it is, what stands for the rest, and the account of it."""
+"""Edge 3: adapt a stream to what one client can show, and report what was changed.
+
+The path of one packet: `adapter` (when to send) → `event_parser` → `ladder` (which rung; `describe` and `media` do the
+work) → `report`. Text goes through `text` and, for a client without markdown, `markdown`.
+"""
 
 from accord.core.output.adapter import ClientAdapter
 from accord.core.output.describe import ENGLISH

@@ -1,54 +1,70 @@
-"""The adapter: a live stream of packets and one client's declaration in, the packets that client can show out.
+"""The adapter: packets of a live stream in, the packets that one client can show out.
 
-Pure and synchronous: no I/O, no clock, no dice. It decides *when* things appear; *what* stands for an event is
-decided in `place`, and where the text may be interrupted in `boundary`.
+Pure and synchronous: no I/O, no clock, no random numbers. It decides *when* things are sent; `ladder` decides what is
+sent instead of an event, and `insertion` where text may be interrupted.
 
-Order. Text passes as it comes. Sources, media, blocks and events of the agent's own wait until the text before them is
-out: at once where text passes untouched, else at the end of the block being written. Words of ours always wait for the
-end of a block, so that no sentence and no code is broken. Progress and `user_error` overtake: sent as events they go
-at once; told as text they go before everything that waits, also at a line that ends a sentence if the client reads
-markdown. An error packet ends the stream, so everything that waits goes out before it, and so it does at the close.
+Order. Text passes as it comes. Sources, media, blocks and custom events are queued until the text before them has been
+sent: that is at once if the client reads markdown, else at the end of the current block. Descriptions are always queued
+until the end of a block, so that no sentence and no code is interrupted. Progress and `user_error` overtake: as events
+they are sent at once; as descriptions they go before everything else in the queue, also after a line that ends a
+sentence if the client reads markdown. The queue is sent before an error packet, which ends the stream, and at the
+close.
 
-Strictness. With `min_fidelity`, an event below that rung ends the stream: what waits goes out, then an error that says
-what was available; whatever the agent still sends is recorded as refused and only the close passes. Failures, ticks,
-thoughts, what its author gave a low priority and what the client asked for itself (smaller pictures) are never refused.
+Strictness. With `min_fidelity`, an event below that rung ends the stream: the queue is sent, then an error that says
+what was available; later packets are recorded as refused and only the close passes. Failures, progress, thoughts,
+events of low priority and what the client asked for itself (smaller images) are never refused.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final, assert_never, cast
 
-from accord.core.output.describe import IN_ENGLISH, Catalogue, Pen
-from accord.core.output.event_parser import Item, Priority, read_event
-from accord.core.output.insertion import AdaptLimits, Boundary, Deferred, Waiter, WaitingRoom, estimate_chars
-from accord.core.output.ladder import Client, Outcome, ProgressGate, may_reencode_images, place, refusal
+from accord.core.output.describe import ENGLISH_CATALOGUE, MessageCatalogue, TextFormatter
+from accord.core.output.event_parser import ParsedEvent, Priority, parse_event
+from accord.core.output.insertion import (
+    AdaptLimits,
+    DeferredEvents,
+    InsertionPoint,
+    InsertionQueue,
+    QueuedItem,
+    estimate_chars,
+)
+from accord.core.output.ladder import (
+    Adaptation,
+    AdaptationTarget,
+    ProgressThrottle,
+    check_fidelity,
+    choose_rung,
+    may_reencode_images,
+)
 from accord.core.output.media import ImageShrinker
 from accord.core.output.profile import TextForm, profile_client
-from accord.core.output.report import Ledger
+from accord.core.output.report import ReportBuilder
 from accord.core.output.text import MAX_UNREAD, MAX_UNREAD_CHARS, TextChannel
 from accord.errors import UsageError
 from accord.wire.adaptation import AdaptationReason as Reason
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.event import PresentationEventType, ProgressUpdate
 from accord.wire.message import as_model
-from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamError, StreamPacket
+from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.request import ClientCapabilities, SpeechFormat
 
 REPORT_EVENT: Final = "adaptation_report"
-"""The one event of Accord's own: the account, for clients that declare it."""
+"""The event type that Accord adds: the report, for clients that declare it."""
 
-USUAL: Final = AdaptLimits()
-DELIVERED: Final = Outcome(Rung.NATIVE, Reason.ALWAYS_DELIVERED)
+DEFAULT_LIMITS: Final = AdaptLimits()
+DELIVERED: Final = Adaptation(Rung.NATIVE, Reason.ALWAYS_DELIVERED)
+AFTER_END: Final = Adaptation(Rung.REFUSED, Reason.STREAM_ENDED)
 
 PACKETS: Final = frozenset(StreamPacket.kinds.values())
 PACKET: Final = """{"op": "delta", "p": "Hello"}"""
 CAPABILITIES: Final = """{"supported_events": [], "prefers_markdown": False}"""
-"""What a dict for each argument looks like, for the message of a wrong call."""
+"""Examples of each argument as a dict, for error messages."""
 
 OVERTAKING: Final = frozenset({PresentationEventType.PROGRESS_INDICATOR, PresentationEventType.USER_ERROR})
 
 
 class ClientAdapter:
-    """Turns one stream into what one client can show, and keeps the account."""
+    """Adapts one stream to what one client can show, and keeps the report."""
 
     def __init__(
         self,
@@ -60,235 +76,220 @@ class ClientAdapter:
     ) -> None:
         if declared is not None:
             declared = as_model(ClientCapabilities, declared, "declared", CAPABILITIES)
-        self._limits: Final = limits or USUAL
+        self._limits: Final = limits or DEFAULT_LIMITS
         self._declared: Final = declared
         self._profile: Final = profile_client(declared)
+        self._reads_markdown: Final = self._profile.text is TextForm.MARKDOWN
         ssml = declared is not None and declared.speech_format is SpeechFormat.SSML
-        speaks = self._profile.text is TextForm.SPEECH
-        catalogue = Catalogue(messages) if messages else IN_ENGLISH
-        self._pen: Final = Pen(self._profile.text, catalogue, ssml=ssml and speaks)
-        self._client: Final = Client(self._profile, self._pen, images)
-        self._channel: Final = TextChannel(self._pen)
+        is_speech = self._profile.text is TextForm.SPEECH
+        catalogue = MessageCatalogue(messages) if messages else ENGLISH_CATALOGUE
+        self._formatter: Final = TextFormatter(self._profile.text, catalogue, ssml=ssml and is_speech)
+        self._target: Final = AdaptationTarget(self._profile, self._formatter, images)
+        self._channel: Final = TextChannel(self._formatter)
         self._unread: Final = self._channel.unread
-        self._ledger: Final = Ledger(self._limits.max_entries)
-        self._waiting: Final = WaitingRoom(self._limits)
-        self._deferred: Final = Deferred(self._limits)
-        self._progress: Final = ProgressGate()
-        self._noticed: Final[set[str]] = set()
+        self._report: Final = ReportBuilder(self._channel, self._limits.max_entries)
+        self._queue: Final = InsertionQueue(self._limits)
+        self._deferred: Final = DeferredEvents(self._limits)
+        self._progress: Final = ProgressThrottle()
+        self._notices: Final[set[str]] = set()
         self._out: list[StreamPacket] = []
         self._is_ended = False
         self._is_closed = False
-        self._flows = False
+        self._passes_deltas = False
 
     @property
     def report(self) -> AdaptationReport:
-        """The account of everything fed so far."""
+        """The report on everything fed so far."""
         return AdaptationReport.model_validate({**self.report_json(), "declared": self._declared})
 
     def report_json(self) -> dict[str, Any]:
-        """The same as plain JSON values."""
+        """Return the report as plain JSON values."""
         declared = {"declared": self._declared.dump()} if self._declared else {}
-        return {**declared, "assumed": list(map(str, self._profile.assumed)), **self._ledger.members(self._channel)}
+        return {**declared, "assumed": list(map(str, self._profile.assumed)), **self._report.to_json()}
 
     @property
     def deferred(self) -> Mapping[str, dict[str, Any]]:
-        """What could not be shown, by the id that the notice names."""
+        """The events that could not be shown, by the id that the notice names."""
         return self._deferred.events
 
     def may_reencode_images(self, packet: StreamPacket) -> bool:
-        """Whether feeding this packet may re-encode pictures: work for a thread, where others wait for this one."""
-        return isinstance(packet, EventPacket) and not self._is_ended and may_reencode_images(packet.p, self._client)
+        """Whether feeding this packet may re-encode images, which is slow: use a thread where others would wait."""
+        return isinstance(packet, EventPacket) and not self._is_ended and may_reencode_images(packet.p, self._target)
 
     def feed(self, packet: StreamPacket | Mapping[str, Any]) -> list[StreamPacket]:
-        """The packets that go out for this one."""
-        if self._flows and type(packet) is DeltaPacket:
+        """Take one packet; return the packets to send."""
+        # Fast path: with markdown, no queue and no spacing to add, a delta is sent as it is.
+        if self._passes_deltas and type(packet) is DeltaPacket:
             text = packet.p
             self._unread.append(text)
             if len(self._unread) >= MAX_UNREAD or len(text) > MAX_UNREAD_CHARS:
                 self._channel.catch_up()
             return [packet]
         if self._is_closed:
-            raise UsageError("The stream is closed: nothing can be fed after it")
+            raise UsageError("The stream is closed; create a new ClientAdapter for another stream")
         # By class, not by isinstance: pydantic's instance check costs more than adapting a delta does.
         if packet.__class__ not in PACKETS:
             packet = as_model(StreamPacket, packet, "packet", PACKET)
-        self._take(cast("AnyPacket", packet))
-        return self._sent()
-
-    def close(self) -> list[StreamPacket]:
-        """Everything that still waits; a second call gives nothing."""
-        if not self._is_closed:
-            self._release()
-            self._is_closed = True
-        return self._sent()
-
-    def _sent(self) -> list[StreamPacket]:
+        if packet.__class__ is DeltaPacket:
+            self._feed_text(cast("DeltaPacket", packet))
+        else:
+            self._feed_other(cast("EventPacket | ErrorPacket | ClosePacket", packet))
+        # The first delta does not take the fast path, because the report records its position.
+        self._passes_deltas = (
+            self._reads_markdown
+            and not self._queue.items
+            and not self._channel.spacing.owed
+            and not self._is_ended
+            and not self._is_closed
+            and self._channel.deltas > 0
+        )
         out, self._out = self._out, []
-        idle = not self._waiting and not self._channel.margin.owed and not self._is_ended and not self._is_closed
-        # Nothing waits, nothing is owed: the next delta passes as it is. The first one is looked at, for the account.
-        self._flows = idle and self._channel.is_untouched and self._channel.deltas > 0
         return out
 
-    def _take(self, packet: AnyPacket) -> None:
+    def close(self) -> list[StreamPacket]:
+        """Return everything that is still queued or kept back; a second call returns nothing."""
+        if self._is_closed:
+            return []
+        self._flush()
+        self._is_closed = True
+        self._passes_deltas = False
+        out, self._out = self._out, []
+        return out
+
+    def _feed_text(self, packet: DeltaPacket) -> None:
+        if self._is_ended:
+            self._report.refuse_delta()
+            return
+        self._report.begin_text()
+        if not self._queue.items:
+            text = self._channel.feed(packet.p)
+            if self._reads_markdown and text == packet.p:
+                self._out.append(packet)
+            else:
+                self._send_text(text)
+            return
+        text = ""
+        for line in self._channel.feed_lines(packet.p):
+            text += line
+            if self._queue.items and self._queue.is_due(point := self._channel.insertion_point):
+                self._send_text(text)
+                self._send_queued(point)
+                text = ""
+        self._send_text(text)
+
+    def _feed_other(self, packet: EventPacket | ErrorPacket | ClosePacket) -> None:
         match packet:
-            case DeltaPacket():
-                self._take_text(packet)
             case EventPacket():
-                self._take_event(packet)
+                self._feed_event(packet)
+            case ErrorPacket() if self._is_ended:
+                self._report.add("error", "error", AFTER_END)
             case ErrorPacket():
-                self._take_error(packet)
+                self._flush()
+                self._report.add("error", "error", DELIVERED)
+                self._out.append(packet)
             case ClosePacket():
-                self._release()
-                self._write_packet("close")
+                self._flush()
+                self._report.add("close", "close", DELIVERED)
                 self._is_closed = True
-                self._tell_the_account()
+                if self._profile.shows(REPORT_EVENT):
+                    self._out.append(EventPacket(p={"type": REPORT_EVENT, "data": self.report_json()}))
                 self._out.append(packet)
             case _:
                 assert_never(packet)
 
-    def _tell_the_account(self) -> None:
-        """Send the report to a client that declared it; to nobody else, whatever was assumed of them."""
-        if self._profile.shows(REPORT_EVENT):
-            self._out.append(EventPacket(p={"type": REPORT_EVENT, "data": self.report_json()}))
-
-    def _take_text(self, packet: DeltaPacket) -> None:
+    def _feed_event(self, packet: EventPacket) -> None:
+        event = parse_event(packet.p, self._report.ordinal)
         if self._is_ended:
-            self._ledger.refuse_delta()
+            self._record(event, Rung.REFUSED, Reason.STREAM_ENDED)
             return
-        self._ledger.text_begins()
-        if not self._waiting:
-            self._say(self._channel.feed(packet.p), packet)
-            return
-        said = ""
-        for piece in self._channel.feed_lines(packet.p):
-            said += piece
-            if self._waiting and self._waiting.is_due(boundary := self._channel.boundary):
-                self._say(said)
-                said = ""
-                self._seat(boundary)
-        self._say(said)
+        adaptation = choose_rung(event, self._target)
+        if adaptation.text and not self._can_insert(len(adaptation.text), failure=event.is_failure):
+            adaptation = Adaptation(Rung.DEFERRED, Reason.LIMIT_REACHED, lost=("data",))
+        minimum = self._declared.min_fidelity if self._declared else None
+        if minimum and (error := check_fidelity(event, adaptation, minimum, self._profile)):
+            self._record(event, Rung.REFUSED, Reason.BELOW_MIN_FIDELITY)
+            self._flush()
+            self._out.append(ErrorPacket(p=error))
+            self._is_ended = True
+        elif adaptation.event is not None:
+            # An event that is sent unchanged is sent as the packet that came.
+            unchanged = adaptation.event is packet.p
+            self._send_event(event, adaptation, packet if unchanged else EventPacket(p=adaptation.event))
+        elif adaptation.rung is Rung.DEFERRED:
+            self._defer(event, adaptation)
+        else:
+            self._report.add(event.id, event.type_label, adaptation)
+            if adaptation.text:
+                self._queue_text(adaptation.text, urgent=event.is_failure or event.hooks.priority is Priority.HIGH)
 
-    def _take_error(self, packet: ErrorPacket) -> None:
-        if self._is_ended:
-            self._write_packet("error", Outcome(Rung.REFUSED, Reason.STREAM_ENDED))
+    def _can_insert(self, size: int, *, failure: bool) -> bool:
+        """Whether a description can be queued or, at the end of a block, sent at once."""
+        if self._queue.has_room(size, failure=failure):
+            return True
+        return self._channel.insertion_point is InsertionPoint.BLOCK
+
+    def _send_event(self, event: ParsedEvent, adaptation: Adaptation, packet: EventPacket) -> None:
+        """Send an event at once, or queue it behind the text before it; progress may be held back."""
+        update = event.payload if adaptation.rung is Rung.NATIVE else None
+        if isinstance(update, ProgressUpdate) and not self._progress.allows(update, packet.p):
+            entry = self._record(event, Rung.SIMPLIFIED, Reason.COALESCED)
+            self._progress.hold_back(update.label, packet, entry)
             return
-        self._release()
-        self._write_packet("error")
+        self._report.add(event.id, event.type_label, adaptation)
+        if event.known_type not in OVERTAKING and (
+            self._queue.items or not (self._reads_markdown or self._channel.insertion_point is InsertionPoint.BLOCK)
+        ):
+            size = estimate_chars(packet.p, self._limits.max_waiting_chars)
+            if self._queue.has_room(size):
+                self._queue.add(QueuedItem(packet=packet, size=size))
+                return
+        # Also if the queue is full: an event out of order is better than a lost one.
         self._out.append(packet)
 
-    def _take_event(self, packet: EventPacket) -> None:
-        item = read_event(packet.p, self._ledger.ordinal)
-        if self._is_ended:
-            self._write(item, Outcome(Rung.REFUSED, Reason.STREAM_ENDED, lost=("data",)))
-            return
-        outcome = self._within_limits(item, place(item, self._client))
-        minimum = self._declared.min_fidelity if self._declared else None
-        if minimum and (error := refusal(item, outcome, minimum, self._profile)):
-            self._refuse(item, error)
-        elif outcome.event is not None:
-            # What is shown as it was sent is the very packet that came.
-            self._show(item, outcome, packet if outcome.event is packet.p else EventPacket(p=outcome.event))
-        elif outcome.text:
-            self._tell(item, outcome)
-        elif outcome.rung is Rung.DEFERRED:
-            self._defer(item, outcome)
-        else:
-            self._write(item, outcome)
-
-    def _show(self, item: Item, outcome: Outcome, packet: EventPacket) -> None:
-        if isinstance(item.payload, ProgressUpdate) and outcome.rung is Rung.NATIVE:
-            self._show_progress(item, item.payload, packet)
-            return
-        self._write(item, outcome)
-        weight = 0 if self._may_go(item) else estimate_chars(packet.p, self._limits.max_waiting_chars)
-        if weight and self._waiting.has_room(weight):
-            self._waiting.add(Waiter(packet=packet, weight=weight))
-        else:
-            # Also where there is no room: out of its place is better than lost.
-            self._out.append(packet)
-
-    def _may_go(self, item: Item) -> bool:
-        """Whether an event may go at once: it overtakes, or all the text before it is out and nobody waits."""
-        if item.known in OVERTAKING:
-            return True
-        return not self._waiting and (self._channel.is_untouched or self._channel.boundary is Boundary.BLOCK)
-
-    def _show_progress(self, item: Item, update: ProgressUpdate, packet: EventPacket) -> None:
-        if self._progress.passes(update, packet.p):
-            self._write(item, Outcome(Rung.NATIVE, Reason.SUPPORTED))
-            self._out.append(packet)
-            return
-        entry = self._write(item, Outcome(Rung.SIMPLIFIED, Reason.COALESCED, lost=("data",)))
-        self._progress.hold(update.label, packet, entry)
-
-    def _within_limits(self, item: Item, outcome: Outcome) -> Outcome:
-        """What can be told now or may wait; what finds no room to wait is deferred."""
-        if not outcome.text or self._waiting.has_room(len(outcome.text), failure=item.is_failure):
-            return outcome
-        if self._channel.boundary is Boundary.BLOCK:
-            return outcome
-        return Outcome(Rung.DEFERRED, Reason.LIMIT_REACHED, lost=("data",))
-
-    def _tell(self, item: Item, outcome: Outcome) -> None:
-        self._write(item, outcome)
-        self._wait(outcome.text, urgent=item.is_failure or item.hooks.priority is Priority.HIGH)
-
-    def _defer(self, item: Item, outcome: Outcome) -> None:
-        key = self._deferred.keep(item.id, self._ledger.ordinal, item.event)
+    def _defer(self, event: ParsedEvent, adaptation: Adaptation) -> None:
+        """Keep an event that cannot be shown, and send a notice: one for each type, and one if no more can be kept."""
+        key = self._deferred.keep(event.id, self._report.ordinal, event.event)
         if key is None:
-            self._write(item, Outcome(Rung.DROPPED, Reason.LIMIT_REACHED, lost=("data",)))
-            self._notice("deferred_full", "")
+            self._record(event, Rung.DROPPED, Reason.LIMIT_REACHED)
+            self._notify("deferred_full", "")
             return
-        self._write(item, outcome, key)
-        about = key if item.hooks.priority is Priority.HIGH else item.marker.lower()
-        self._notice("deferred", about, type=item.marker, id=key)
+        self._report.add(key, event.type_label, adaptation)
+        about = key if event.hooks.priority is Priority.HIGH else event.type_label.lower()
+        self._notify("deferred", about, type=event.type_label, id=key)
 
-    def _notice(self, message: str, about: str, **parameters: str) -> None:
-        """Tell once for every type that something was kept, and once that no more can be."""
-        if (message + about) in self._noticed:
+    def _notify(self, message: str, about: str, **parameters: str) -> None:
+        """Queue a notice, unless the same one was queued before."""
+        if (message + about) in self._notices:
             return
-        self._noticed.add(message + about)
-        quoted = {name: self._pen.quote(value) for name, value in parameters.items()}
-        spoken = "_spoken" if self._pen.speaks else ""
-        self._wait(self._pen.finish(self._pen.tell(message + spoken, **quoted)))
+        self._notices.add(message + about)
+        formatter = self._formatter
+        quoted = {name: formatter.quote(value) for name, value in parameters.items()}
+        suffix = "_spoken" if formatter.is_speech else ""
+        self._queue_text(formatter.finish(formatter.message(message + suffix, **quoted)))
 
-    def _wait(self, text: str, *, urgent: bool = False) -> None:
-        self._waiting.add(Waiter(text=text, urgent=urgent, weight=len(text)))
-        self._seat(self._channel.boundary)
+    def _queue_text(self, text: str, *, urgent: bool = False) -> None:
+        self._queue.add(QueuedItem(text=text, urgent=urgent, size=len(text)))
+        self._send_queued(self._channel.insertion_point)
 
-    def _seat(self, boundary: Boundary) -> None:
-        """Let out those whose time has come."""
-        for waiter in self._waiting.leave(boundary):
-            if waiter.packet is not None:
-                self._out.append(waiter.packet)
+    def _send_queued(self, point: InsertionPoint) -> None:
+        for item in self._queue.take(point):
+            if item.packet is not None:
+                self._out.append(item.packet)
             else:
-                self._say(self._channel.margin.block(waiter.text))
+                self._send_text(self._channel.spacing.around_block(item.text))
 
-    def _release(self) -> None:
-        """Everything that is held back or waits, in order: text, what waits for it, the last ticks."""
-        self._say(self._channel.close(closing_code=self._waiting.has_text))
-        self._seat(Boundary.BLOCK)
-        for held in self._progress.release():
-            self._ledger.amend(held.entry, Outcome(Rung.NATIVE, Reason.SUPPORTED), was=Rung.SIMPLIFIED)
-            self._out.append(held.packet)
-
-    def _refuse(self, item: Item, error: StreamError) -> None:
-        self._write(item, Outcome(Rung.REFUSED, Reason.BELOW_MIN_FIDELITY, lost=("data",)))
-        self._release()
-        self._out.append(ErrorPacket(p=error))
-        self._is_ended = True
-
-    def _say(self, text: str, packet: DeltaPacket | None = None) -> None:
-        if packet is not None and text == packet.p and self._channel.is_untouched:
-            self._out.append(packet)
-        elif text:
+    def _send_text(self, text: str) -> None:
+        if text:
             self._out.append(DeltaPacket(p=text))
 
-    def _position(self) -> int:
-        return self._ledger.position(self._channel.deltas + self._ledger.refused_deltas)
+    def _flush(self) -> None:
+        """Send everything that is kept back or queued, in order: text, the queue, the last progress updates."""
+        self._send_text(self._channel.close(closing_code=self._queue.has_text))
+        self._send_queued(InsertionPoint.BLOCK)
+        for held in self._progress.release():
+            self._report.amend(held.entry, Adaptation(Rung.NATIVE, Reason.SUPPORTED), previous=Rung.SIMPLIFIED)
+            self._out.append(held.packet)
 
-    def _write(self, item: Item, outcome: Outcome, key: str | None = None) -> int:
-        return self._ledger.write(self._position(), key or item.id, item.marker, outcome)
-
-    def _write_packet(self, op: str, outcome: Outcome = DELIVERED) -> None:
-        self._ledger.write(self._position(), op, op, outcome)
+    def _record(self, event: ParsedEvent, rung: Rung, reason: Reason) -> int:
+        """Add an entry for an event of which nothing is sent now."""
+        return self._report.add(event.id, event.type_label, Adaptation(rung, reason, lost=("data",)))

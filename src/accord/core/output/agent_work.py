@@ -1,4 +1,8 @@
-"""Plans and tool calls as events, and permission requests with the answers that count as a yes."""
+"""Build the events that show an agent's work (plans, tool calls), and the requests for permission.
+
+The events are for editors; the fallbacks in them are for all other clients. How an event is adapted to one client is
+decided in `ladder`. How a request reaches the user is not known here.
+"""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -27,20 +31,15 @@ from accord.wire.agent_work import (
 )
 from accord.wire.event import PresentationEventType
 
-# Makes the events that show an agent's work: for editors as they are, for any other client what its author would
-# want.
-#
-# Pure. How an event is then adapted to one client is not decided here: a fallback is only its author's word.
-
 PLAN_LABEL: Final = "Plan"
 PROGRESS: Final[Mapping[str, str]] = MappingProxyType(
     {ToolCallStatus.COMPLETED: "complete", ToolCallStatus.FAILED: "failed", ToolCallStatus.CANCELLED: "failed"}
 )
-"""What a call's status is as progress; any other is running."""
+"""The status of a tool call → the status of the progress that is its fallback; any other is running."""
 
 
 def build_plan_event(steps: Sequence[Mapping[str, Any] | str]) -> dict[str, Any]:
-    """What an event says that shows this plan: to editors, to who shows progress, and in words."""
+    """Return the event for a plan, with progress and a list as its fallbacks."""
     usual = {"priority": PlanEntryPriority.MEDIUM.value, "status": PlanEntryStatus.PENDING.value}
     given = [usual | ({"content": step} if isinstance(step, str) else dict(step)) for step in steps]
     plan = PlanPayload.model_validate({"entries": given})
@@ -53,16 +52,19 @@ def build_plan_event(steps: Sequence[Mapping[str, Any] | str]) -> dict[str, Any]
 
 
 def build_tool_call_event(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """What an event says that shows this call; who shows neither calls nor progress is told only of its failure."""
-    call = read_shown(call_id, title, content, more)
+    """Return the event for a tool call; a client that shows neither calls nor progress gets only failures, as text."""
+    call = parse_tool_call(call_id, title, content, more)
     status = PROGRESS.get(str(call.status), "running")
-    told = {"type": TOOL_CALL, "data": call.dump(), "fallback": _progress(title, status)}
-    return told if status == "failed" else {**told, "priority": "low"}
+    event = {"type": TOOL_CALL, "data": call.dump(), "fallback": _progress(title, status)}
+    return event if status == "failed" else {**event, "priority": "low"}
 
 
-def read_shown(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> ToolCallPayload:
-    """The call that is shown; raises `ValueError` for content that is none."""
-    given = [_part(item) for item in content]
+def parse_tool_call(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> ToolCallPayload:
+    """Return the validated tool call; raise `ValueError` for content that is not text, a content block or a diff."""
+    given: list[Any] = []
+    for item in content:
+        part = {"type": "text", "text": item} if isinstance(item, str) else item
+        given.append({"type": "content", "content": part} if part.get("type") in set(ContentType) else part)
     call = ToolCallPayload.model_validate({**more, "tool_call_id": call_id, "title": title, "content": given or None})
     if len(call.content or ()) != len(given):
         raise ValueError("content: expected texts, content blocks, or diffs with path and newText")
@@ -74,24 +76,14 @@ def _progress(label: str, status: str, **more: Any) -> dict[str, Any]:
     return {"type": PresentationEventType.PROGRESS_INDICATOR.value, "data": data}
 
 
-def _part(item: Any) -> Any:
-    if isinstance(item, str):
-        item = {"type": "text", "text": item}
-    return {"type": "content", "content": item} if item.get("type") in set(ContentType) else item
-
-
-# Puts together what an agent asks leave for, and reads what a client answers: only what was offered can be a yes.
-#
-# Pure. Who is asked, and how long that takes, is not known here.
-
 OfferedOptions = Sequence[OfferedOption | Mapping[str, Any]] | Mapping[str, Mapping[str, Any]]
-"""Options with `id`, `name` and `kind` each; or `name` and `kind` by id."""
+"""A list of options with `id`, `name` and `kind`; or a mapping from each id to `name` and `kind`."""
 
 ALLOW_OR_REJECT: Final = (
     OfferedOption.trusted(id="allow", name="Allow", kind=PermissionOptionKind.ALLOW_ONCE),
     OfferedOption.trusted(id="reject", name="Reject", kind=PermissionOptionKind.REJECT_ONCE),
 )
-"""What is offered unless an agent says otherwise."""
+"""The default options."""
 
 DISMISSED: Final = "The client says that it was cancelled"
 UNREADABLE: Final = "The client's answer cannot be read"
@@ -102,13 +94,17 @@ NOT_OFFERED: Final = "The client chose an option that was not offered"
 def build_permission_question(
     title: str, call_id: str, content: Sequence[Any], more: Mapping[str, Any], offered: OfferedOptions
 ) -> PermissionRequest:
-    """What is asked; raises `ValueError` for content or options that are none."""
-    call = read_shown(call_id, title, content, more)
-    return PermissionRequest.model_validate({"title": title, "call": call, "options": _options(offered)})
+    """Return the validated request; raise `ValueError` for invalid content or options."""
+    call = parse_tool_call(call_id, title, content, more)
+    if isinstance(offered, Mapping):
+        options: list[Any] = [{**option, "id": option_id} for option_id, option in offered.items()]
+    else:
+        options = list(offered)
+    return PermissionRequest.model_validate({"title": title, "call": call, "options": options})
 
 
 def read_permission(question: PermissionRequest, answered: Any) -> Permission:
-    """What a client's answer comes to, whatever it looks like."""
+    """Return the result of any answer from a client; only an option that was offered can allow."""
     try:
         outcome = RequestPermissionResponse.model_validate(answered).outcome
     except ValidationError:
@@ -123,9 +119,3 @@ def read_permission(question: PermissionRequest, answered: Any) -> Permission:
             return Permission(status=PermissionStatus.CANCELLED, why=DISMISSED)
         case _:
             return Permission(status=PermissionStatus.FAILED, why=UNKNOWN_OUTCOME)
-
-
-def _options(offered: OfferedOptions) -> list[Any]:
-    if isinstance(offered, Mapping):
-        return [{**told, "id": own} for own, told in offered.items()]
-    return list(offered)

@@ -1,10 +1,10 @@
-"""Reads an event as it was sent: its type, its name, its payload if that is sound, and the hooks its author left.
+"""Parse an event: its type, its id, its payload if that is valid, and the hooks of its author.
 
-Any JSON object at all can be read; nothing is judged by what the client shows. A known type with a broken payload has
-no payload here, and only what is safe of it is saved: sound items of a list, a title without its address.
+Every JSON object can be parsed; nothing depends on what the client can show. An event of a known type with an invalid
+payload has no payload here; only its safe parts can be read: the valid items of a list, a title without its address.
 
-Hooks (`fallback`, `fallback_text`, `spoken`, `priority`) may stand at the top of an event or inside its `data`; the
-top wins. A hook of the wrong shape is as good as none.
+Hooks (`fallback`, `fallback_text`, `spoken`, `priority`) may be at the top of an event or inside its `data`; the top
+wins. A hook of the wrong type is ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ from accord.wire.event import (
 )
 from accord.wire.message import Message
 
-MARKER_CHARS: Final = 64
-MAX_ITEMS_SAVED: Final = 200
+MAX_LABEL_CHARS: Final = 64
+MAX_ITEMS_READ: Final = 200
 
 Payload = CitationBlock | MediaCarousel | ProgressUpdate | MarkdownBlock | UserError
 
@@ -39,13 +39,13 @@ PAYLOADS: Final[Mapping[PresentationEventType, type[Payload] | None]] = MappingP
         PresentationEventType.PROGRESS_INDICATOR: ProgressUpdate,
         PresentationEventType.MARKDOWN_BLOCK: MarkdownBlock,
         PresentationEventType.USER_ERROR: UserError,
-        PresentationEventType.THOUGHT_TRACE: None,  # whatever it is, it is not ours to read
+        PresentationEventType.THOUGHT_TRACE: None,  # private: its content is never read
     }
 )
 
 
 class Priority(StrEnum):
-    """How much its author cares: `low` may be dropped instead of told, `high` is told before what waits."""
+    """How important the author considers an event: `low` may be dropped, `high` goes before what is queued."""
 
     LOW = "low"
     NORMAL = "normal"
@@ -53,8 +53,8 @@ class Priority(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Hooks:
-    """What the author of an event wants shown instead."""
+class AuthorHooks:
+    """What the author of an event wants a client to get that cannot show it."""
 
     fallback: dict[str, Any] | None = None
     fallback_text: str | None = None
@@ -63,128 +63,110 @@ class Hooks:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One event as it was sent."""
+class ParsedEvent:
+    """One event as it was sent, and what could be parsed of it."""
 
     event: dict[str, Any]
     id: str
     type: str | None
-    known: PresentationEventType | None
+    known_type: PresentationEventType | None
     payload: Payload | None
-    hooks: Hooks
+    hooks: AuthorHooks
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def is_malformed(self) -> bool:
-        """Whether its type promises a payload that is not there."""
-        if self.known is PresentationEventType.THOUGHT_TRACE:
+        """Whether the type is missing, or requires a payload that is not there."""
+        if self.known_type is PresentationEventType.THOUGHT_TRACE:
             return not isinstance(self.event.get("data"), dict)
-        return self.type is None or (self.known is not None and self.payload is None)
+        return self.type is None or (self.known_type is not None and self.payload is None)
 
     @property
     def is_failure(self) -> bool:
-        """Whether it tells that something went wrong: always told, never dropped or refused."""
-        if self.known is PresentationEventType.PROGRESS_INDICATOR:
+        """Whether the event reports that something failed; such an event is never dropped or refused."""
+        if self.known_type is PresentationEventType.PROGRESS_INDICATOR:
             return self.data.get("status") == "failed"
-        return self.known is PresentationEventType.USER_ERROR
+        return self.known_type is PresentationEventType.USER_ERROR
 
     @property
-    def marker(self) -> str:
-        """Its type, short enough for a report."""
-        return marker(self.type or "(none)")
+    def type_label(self) -> str:
+        """The type, short enough for a report."""
+        return make_label(self.type or "(none)")
 
 
-def read_event(event: dict[str, Any], ordinal: int) -> Item:
-    """The event, whatever it looks like; without a name of its own it is called by its number in the stream."""
-    named = event.get("type")
-    name = named if isinstance(named, str) and named.strip() else None
-    known = _known(name)
-    data = event.get("data")
-    return Item(
+def parse_event(event: dict[str, Any], ordinal: int) -> ParsedEvent:
+    """Parse any JSON object as an event; one without an id gets its number in the stream."""
+    event_type, event_id, data = event.get("type"), event.get("id"), event.get("data")
+    if not isinstance(event_type, str) or not event_type.strip():
+        event_type = None
+    try:
+        known_type = PresentationEventType(event_type.lower()) if event_type else None
+    except ValueError:
+        known_type = None
+    model = PAYLOADS[known_type] if known_type else None
+    return ParsedEvent(
         event=event,
-        id=_id(event.get("id"), ordinal),
-        type=name,
-        known=known,
-        payload=_payload(known, data),
-        hooks=_hooks(event, data),
+        id=make_label(event_id) if isinstance(event_id, str) and event_id.strip() else f"event-{ordinal}",
+        type=event_type,
+        known_type=known_type,
+        payload=cast("Payload | None", _validate(model, data)) if model else None,
+        hooks=_read_hooks((event, cast("dict[str, Any]", data)) if isinstance(data, dict) else (event,)),
         data=cast("dict[str, Any]", data) if isinstance(data, dict) else {},
     )
 
 
-def sound_items(item: Item) -> tuple[list[int], CitationBlock | MediaCarousel | None]:
-    """What is left of a broken list of sources or media: the places of the sound items, and a payload of them alone."""
-    sent = item.data.get("items")
-    kind = {
+def valid_items(event: ParsedEvent) -> tuple[list[int], CitationBlock | MediaCarousel | None]:
+    """Return the indexes of the valid items in an invalid list of sources or media, and a payload of these items."""
+    sent = event.data.get("items")
+    model = {
         PresentationEventType.CITATION_BLOCK: CitationItem,
         PresentationEventType.MEDIA_CAROUSEL: MediaItem,
-    }.get(item.known or PresentationEventType.USER_ERROR)
-    if kind is None or not isinstance(sent, list):
+    }.get(event.known_type or PresentationEventType.USER_ERROR)
+    if model is None or not isinstance(sent, list):
         return [], None
-    read = [_read(kind, one) for one in cast("list[Any]", sent)[:MAX_ITEMS_SAVED]]
-    places = [place for place, one in enumerate(read) if one is not None]
-    sources = [one for one in read if isinstance(one, CitationItem)]
-    media = [one for one in read if isinstance(one, MediaItem)]
+    items = [_validate(model, item) for item in cast("list[Any]", sent)[:MAX_ITEMS_READ]]
+    indexes = [index for index, item in enumerate(items) if item is not None]
+    sources = [item for item in items if isinstance(item, CitationItem)]
+    media = [item for item in items if isinstance(item, MediaItem)]
     if sources:
-        return places, CitationBlock(items=sources)
-    return places, MediaCarousel(items=media) if media else None
+        return indexes, CitationBlock(items=sources)
+    return indexes, MediaCarousel(items=media) if media else None
 
 
-def words_of(item: Item, name: str) -> list[str]:
-    """The texts of this name in the items of a broken list, which can be told though their addresses cannot."""
-    sent = item.data.get("items")
+def item_texts(event: ParsedEvent, name: str) -> list[str]:
+    """Return the texts of this name in the items of an invalid list; they are safe though their addresses are not."""
+    sent = event.data.get("items")
     if not isinstance(sent, list):
         return []
-    found = [
-        cast("dict[str, Any]", one).get(name) if isinstance(one, dict) else None
-        for one in cast("list[Any]", sent)[:MAX_ITEMS_SAVED]
+    texts = [
+        cast("dict[str, Any]", item).get(name) if isinstance(item, dict) else None
+        for item in cast("list[Any]", sent)[:MAX_ITEMS_READ]
     ]
-    return [text for text in found if isinstance(text, str) and text.strip()]
+    return [text for text in texts if isinstance(text, str) and text.strip()]
 
 
-def marker(text: str) -> str:
-    """Text cut and cleaned for a report: it names, it does not quote."""
-    short = text[:MARKER_CHARS]
+def make_label(text: str) -> str:
+    """Shorten text and replace unprintable characters, for a report."""
+    short = text[:MAX_LABEL_CHARS]
     return short if short.isprintable() else "".join(char if char.isprintable() else "?" for char in short)
 
 
-def _known(name: str | None) -> PresentationEventType | None:
-    try:
-        return PresentationEventType(name.lower()) if name else None
-    except ValueError:
-        return None
-
-
-def _id(sent: Any, ordinal: int) -> str:
-    return marker(sent) if isinstance(sent, str) and sent.strip() else f"event-{ordinal}"
-
-
-def _payload(known: PresentationEventType | None, data: Any) -> Payload | None:
-    model = PAYLOADS[known] if known else None
-    return cast("Payload | None", _read(model, data)) if model else None
-
-
-def _read(model: type[Message], value: Any) -> Message | None:
+def _validate(model: type[Message], value: Any) -> Message | None:
     try:
         return model.model_validate(value)
     except (ValidationError, RecursionError):
         return None
 
 
-def _hooks(event: Mapping[str, Any], data: Any) -> Hooks:
-    rooms: Sequence[Mapping[str, Any]] = (
-        (event, cast("Mapping[str, Any]", data)) if isinstance(data, dict) else (event,)
-    )
-    fallback = next((room["fallback"] for room in rooms if isinstance(room.get("fallback"), dict)), None)
-    return Hooks(fallback, _text(rooms, "fallback_text"), _text(rooms, "spoken"), _priority(rooms))
+def _read_hooks(objects: Sequence[Mapping[str, Any]]) -> AuthorHooks:
+    """Read the hooks from the first object that has each of them."""
 
+    def first_text(name: str) -> str | None:
+        return next((one[name] for one in objects if isinstance(one.get(name), str) and one[name].strip()), None)
 
-def _text(rooms: Sequence[Mapping[str, Any]], name: str) -> str | None:
-    return next((room[name] for room in rooms if isinstance(room.get(name), str) and room[name].strip()), None)
-
-
-def _priority(rooms: Sequence[Mapping[str, Any]]) -> Priority:
-    said = _text(rooms, "priority")
+    fallback = next((one["fallback"] for one in objects if isinstance(one.get("fallback"), dict)), None)
     try:
-        return Priority(said.lower()) if said else Priority.NORMAL
+        priority = Priority((first_text("priority") or Priority.NORMAL).lower())
     except ValueError:
-        return Priority.NORMAL
+        priority = Priority.NORMAL
+    return AuthorHooks(fallback, first_text("fallback_text"), first_text("spoken"), priority)

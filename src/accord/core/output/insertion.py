@@ -1,4 +1,9 @@
-"""Where in streaming markdown other items may be inserted, and the queue of items that wait for such a boundary."""
+"""Where descriptions and events may be inserted into streaming text, and the queue of items that wait for that.
+
+A description is never inserted inside a sentence or a code block. The insertion points depend on the characters read,
+not on how the text was cut. In doubt there is none: a list or an indented block may always continue, and a heading or a
+line that ends with a colon introduces what follows. What is inserted, and for which client, is not known here.
+"""
 
 import re
 from collections.abc import Mapping
@@ -8,13 +13,6 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from accord.wire.packet import EventPacket
-
-# Finds the places in streaming markdown where something may be put between: after a block, or after a sentence's
-# line.
-#
-# A description is never inserted inside a sentence or a code block. The answer depends on the characters read, never
-# on how they were cut, and errs towards waiting: a list or an indented passage may always go on, a heading or a line
-# that ends with a colon introduces what follows. What is inserted, and for whom, is not known here.
 
 HEAD_CHARS: Final = 256
 TAIL_CHARS: Final = 16
@@ -34,11 +32,11 @@ RAW_HTML: Final[Mapping[str, str]] = MappingProxyType(
         "<textarea": "</textarea>",
     }
 )
-"""What keeps its blank lines to itself, and what ends it."""
+"""HTML that may contain blank lines, and what ends it."""
 
 
-class Boundary(IntEnum):
-    """What may be put in here: nothing, an urgent line, anything."""
+class InsertionPoint(IntEnum):
+    """What may be inserted here: nothing, urgent text (after a line that ends a sentence), or anything."""
 
     NONE = 0
     LINE = 1
@@ -46,7 +44,7 @@ class Boundary(IntEnum):
 
 
 class _Kind(IntEnum):
-    """What the last line that was not blank was."""
+    """What the last line that was not blank is."""
 
     TEXT = 0
     HEADING = 1
@@ -60,12 +58,15 @@ _COMPLETE: Final = frozenset({_Kind.TEXT, _Kind.CODE})
 
 
 class BlockTracker:
-    """Where streaming markdown stands. The start of a text is a boundary."""
+    """Finds the insertion points of streaming markdown, line by line. The start of a text is one.
 
-    __slots__ = ("_fence", "_head", "_in_list", "_kind", "_raw_end", "_tail", "_was_blank", "boundary")
+    Keeps only the first `HEAD_CHARS` and the last `TAIL_CHARS` of a line.
+    """
+
+    __slots__ = ("_fence", "_head", "_in_list", "_kind", "_raw_end", "_tail", "_was_blank", "insertion_point")
 
     def __init__(self) -> None:
-        self.boundary = Boundary.BLOCK
+        self.insertion_point = InsertionPoint.BLOCK
         self._fence = ""
         self._raw_end = ""
         self._head = self._tail = ""
@@ -75,98 +76,72 @@ class BlockTracker:
 
     @property
     def open_fence(self) -> str:
-        """The fence that is still open, or nothing."""
+        """The fence of the code block that is open, or ""."""
         return self._fence
 
     def read(self, text: str) -> None:
-        """Take more text."""
+        """Read more text."""
         first, *others = text.split("\n")
         self._extend(first)
         for line in others:
-            self._end_line()
+            self.insertion_point = self._end_line()
             if line:
                 self._extend(line)
 
     def _extend(self, text: str) -> None:
         if not text:
             return
-        self.boundary = Boundary.NONE
+        self.insertion_point = InsertionPoint.NONE
         if len(self._head) < HEAD_CHARS:
             self._head = (self._head + text)[:HEAD_CHARS]
         self._tail = (self._tail + text)[-TAIL_CHARS:]
 
-    def _end_line(self) -> None:
+    def _end_line(self) -> InsertionPoint:
         line, tail = self._head.rstrip(), self._tail.rstrip()
         self._head = self._tail = ""
         if self._fence:
-            self.boundary = self._end_code(line)
-        elif self._raw_end:
-            self.boundary = self._end_raw(line, tail)
-        elif not line:
-            self.boundary = self._end_blank()
-        elif opened := _FENCE.match(line):
-            self._open(line, opened[1])
+            mark = line.lstrip(" \t>")
+            if len(mark) < len(self._fence) or mark.strip(self._fence[0]):
+                return InsertionPoint.NONE
+            self._fence = ""
+            self._kind = _Kind.CODE
+            self._was_blank = False
+            return InsertionPoint.NONE if self._in_list else InsertionPoint.BLOCK
+        if self._raw_end:
+            if self._raw_end in line.lower() or self._raw_end in tail.lower():
+                self._raw_end = ""
+            return InsertionPoint.NONE
+        if not line:
+            self._was_blank = True
+            is_complete = self._kind in _COMPLETE and not self._in_list
+            return InsertionPoint.BLOCK if is_complete else InsertionPoint.NONE
+        self._in_list = bool(_LIST.match(line)) or (self._in_list and (line[0] in " \t" or not self._was_blank))
+        if fence := _FENCE.match(line):
+            self._fence = fence[1]
+            return InsertionPoint.NONE
+        return self._end_text(line, tail)
+
+    def _end_text(self, line: str, tail: str) -> InsertionPoint:
+        if self._in_list:
+            kind = _Kind.LIST
+        elif (self._was_blank or self._kind is _Kind.INDENTED) and line.startswith(("    ", "\t")):
+            kind = _Kind.INDENTED
+        elif _HEADING.match(line) or (not self._was_blank and _UNDERLINE.match(line)):
+            kind = _Kind.HEADING
         else:
-            self.boundary = self._end_text(line, tail)
-
-    def _open(self, line: str, fence: str) -> None:
-        self._fence = fence
-        self._in_list = self._stays_in_list(line)
-        self.boundary = Boundary.NONE
-
-    def _stays_in_list(self, line: str) -> bool:
-        return bool(_LIST.match(line)) or (self._in_list and (line[0] in " \t" or not self._was_blank))
-
-    def _end_code(self, line: str) -> Boundary:
-        mark = line.lstrip(" \t>")
-        if len(mark) < len(self._fence) or mark.strip(self._fence[0]):
-            return Boundary.NONE
-        self._fence = ""
-        self._kind = _Kind.CODE
+            kind = _Kind.INTRODUCTION if tail.endswith((":", "：")) else _Kind.TEXT
+        self._kind = kind
         self._was_blank = False
-        return Boundary.NONE if self._in_list else Boundary.BLOCK
-
-    def _end_raw(self, line: str, tail: str) -> Boundary:
-        if self._raw_end in line.lower() or self._raw_end in tail.lower():
-            self._raw_end = ""
-        return Boundary.NONE
-
-    def _end_blank(self) -> Boundary:
-        self._was_blank = True
-        return Boundary.BLOCK if self._kind in _COMPLETE and not self._in_list else Boundary.NONE
-
-    def _end_text(self, line: str, tail: str) -> Boundary:
-        self._kind = self._kind_of(line, tail)
-        self._was_blank = False
-        self._begin_raw(line, tail)
-        tells = self._kind in (_Kind.TEXT, _Kind.LIST) and not self._raw_end
-        return Boundary.LINE if tells and _SENTENCE.search(tail) else Boundary.NONE
-
-    def _begin_raw(self, line: str, tail: str) -> None:
         text = line.lower()
         for start, end in RAW_HTML.items():
             if (at := text.find(start)) >= 0 and end not in text[at:] and end not in tail.lower():
                 self._raw_end = end
-
-    def _kind_of(self, line: str, tail: str) -> _Kind:
-        self._in_list = self._stays_in_list(line)
-        if self._in_list:
-            return _Kind.LIST
-        may_be_code = self._was_blank or self._kind is _Kind.INDENTED
-        if may_be_code and line.startswith(("    ", "\t")):
-            return _Kind.INDENTED
-        if _HEADING.match(line) or (not self._was_blank and _UNDERLINE.match(line)):
-            return _Kind.HEADING
-        return _Kind.INTRODUCTION if tail.endswith((":", "：")) else _Kind.TEXT
+        may_end_sentence = kind in (_Kind.TEXT, _Kind.LIST) and not self._raw_end
+        return InsertionPoint.LINE if may_end_sentence and _SENTENCE.search(tail) else InsertionPoint.NONE
 
 
-# Keeps what has to wait for a boundary in the text, and what cannot be shown at all, within limits.
-#
-# Urgent lines go first, the rest in the order of their coming. What may wait and where the boundaries are is not
-# decided here; what does not fit is handed back to the caller, never lost in here.
-
-WEIGHT_OF_A_VALUE: Final = 8
-RESERVE_FOR_FAILURES: Final = 2
+CHARS_PER_VALUE: Final = 8
+FAILURE_RESERVE: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,104 +156,104 @@ class AdaptLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiter:
-    """A text to be told, or an event to be sent, once the text before it is out."""
+class QueuedItem:
+    """A text or an event to send at the next insertion point; `size` is its estimated number of characters."""
 
     text: str = ""
     packet: EventPacket | None = None
     urgent: bool = False
-    weight: int = 0
+    size: int = 0
 
 
-class WaitingRoom:
-    """What waits for the next boundary."""
+class InsertionQueue:
+    """The items that wait for an insertion point. Urgent ones go first, the others in order.
 
-    __slots__ = ("_limits", "_urgent", "_waiters", "_weight")
+    The caller asks `has_room` before it adds an item.
+    """
+
+    __slots__ = ("_limits", "_size", "_urgent", "items")
 
     def __init__(self, limits: AdaptLimits) -> None:
         self._limits = limits
-        self._waiters: list[Waiter] = []
-        self._weight = 0
+        self.items: list[QueuedItem] = []
+        self._size = 0
         self._urgent = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._waiters)
 
     @property
     def has_text(self) -> bool:
-        """Whether anything that waits is going to be told."""
-        return any(waiter.text for waiter in self._waiters)
+        """Whether a text is queued."""
+        return any(item.text for item in self.items)
 
-    def has_room(self, weight: int, *, failure: bool = False) -> bool:
-        """Whether one more of this weight may wait; failures find room for a while when others do not."""
-        reserve = RESERVE_FOR_FAILURES if failure else 1
-        few = len(self._waiters) < self._limits.max_waiting * reserve
-        return few and self._weight + weight <= self._limits.max_waiting_chars * reserve
+    def has_room(self, size: int, *, failure: bool = False) -> bool:
+        """Whether an item of this size may be added; for failures there is a reserve."""
+        factor = FAILURE_RESERVE if failure else 1
+        has_place = len(self.items) < self._limits.max_waiting * factor
+        return has_place and self._size + size <= self._limits.max_waiting_chars * factor
 
-    def is_due(self, boundary: Boundary) -> bool:
-        """Whether anyone may leave here."""
-        return bool(self._waiters) if boundary is Boundary.BLOCK else bool(boundary) and self._urgent > 0
+    def is_due(self, point: InsertionPoint) -> bool:
+        """Whether queued items may be sent at this insertion point."""
+        return bool(self.items) if point is InsertionPoint.BLOCK else bool(point) and self._urgent > 0
 
-    def add(self, waiter: Waiter) -> None:
-        """Let it wait."""
-        self._waiters.append(waiter)
-        self._weight += waiter.weight
-        self._urgent += waiter.urgent
+    def add(self, item: QueuedItem) -> None:
+        """Queue an item."""
+        self.items.append(item)
+        self._size += item.size
+        self._urgent += item.urgent
 
-    def leave(self, boundary: Boundary) -> list[Waiter]:
-        """Those whose time has come, urgent ones first."""
-        if not self.is_due(boundary):
+    def take(self, point: InsertionPoint) -> list[QueuedItem]:
+        """Remove and return the items that may be sent at this insertion point, urgent ones first."""
+        if not self.is_due(point):
             return []
-        urgent_only = boundary is Boundary.LINE
-        urgent = [waiter for waiter in self._waiters if waiter.urgent]
-        others = [waiter for waiter in self._waiters if not waiter.urgent]
-        self._waiters = others if urgent_only else []
-        leaving = urgent if urgent_only else urgent + others
-        self._weight -= sum(waiter.weight for waiter in leaving)
+        urgent = [item for item in self.items if item.urgent]
+        others = [item for item in self.items if not item.urgent]
+        urgent_only = point is InsertionPoint.LINE
+        self.items = others if urgent_only else []
+        taken = urgent if urgent_only else urgent + others
+        self._size -= sum(item.size for item in taken)
         self._urgent = 0
-        return leaving
+        return taken
 
 
-class Deferred:
-    """What could not be shown, kept to be fetched by its id."""
+class DeferredEvents:
+    """Events that a client cannot show, kept so that they can be fetched by id."""
 
-    __slots__ = ("_events", "_limits", "_weight")
+    __slots__ = ("_events", "_limits", "_size")
 
     def __init__(self, limits: AdaptLimits) -> None:
         self._limits = limits
         self._events: dict[str, dict[str, Any]] = {}
-        self._weight = 0
+        self._size = 0
 
     @property
     def events(self) -> Mapping[str, dict[str, Any]]:
-        """Everything kept, by id."""
+        """All kept events, by id."""
         return MappingProxyType(self._events)
 
-    def keep(self, name: str, ordinal: int, event: dict[str, Any]) -> str | None:
-        """The id under which the event is kept; nothing if there is no room for it."""
-        weight = estimate_chars(event, self._limits.max_deferred_chars)
-        full = len(self._events) >= self._limits.max_deferred
-        if full or self._weight + weight > self._limits.max_deferred_chars:
+    def keep(self, event_id: str, ordinal: int, event: dict[str, Any]) -> str | None:
+        """Keep an event and return its id, which is made unique; `None` if there is no room."""
+        size = estimate_chars(event, self._limits.max_deferred_chars)
+        is_full = len(self._events) >= self._limits.max_deferred
+        if is_full or self._size + size > self._limits.max_deferred_chars:
             return None
-        key = f"{name}-{ordinal}" if name in self._events else name
+        key = f"{event_id}-{ordinal}" if event_id in self._events else event_id
         self._events[key] = event
-        self._weight += weight
+        self._size += size
         return key
 
 
 def estimate_chars(value: Any, enough: int) -> int:
-    """Roughly how many characters a JSON value has; stops counting once there are more than enough."""
-    weight = 0
+    """Estimate the number of characters of a JSON value; stop once it is more than `enough`."""
+    size = 0
     stack: list[Any] = [value]
-    while stack and weight <= enough:
+    while stack and size <= enough:
         one = stack.pop()
-        weight += WEIGHT_OF_A_VALUE
+        size += CHARS_PER_VALUE
         if isinstance(one, str):
-            weight += len(one)
+            size += len(one)
         elif isinstance(one, dict):
-            inside = cast("dict[Any, Any]", one)
-            weight += sum(len(key) for key in inside if isinstance(key, str))
-            stack.extend(inside.values())
+            members = cast("dict[Any, Any]", one)
+            size += sum(len(key) for key in members if isinstance(key, str))
+            stack.extend(members.values())
         elif isinstance(one, list | tuple):
             stack.extend(cast("list[Any]", one))
-    return weight
+    return size

@@ -1,4 +1,10 @@
-"""The degradation ladder: for one event and one client, the highest rung that the client can show."""
+"""The degradation ladder: for one event and one client, the highest rung that the client can show.
+
+Native if the client declared the type and the payload is valid; simplified to what is valid or small enough;
+substituted by the author's `fallback` if the client declared that; described in the author's words, else in Accord's;
+deferred if nothing can safely be described. Progress updates and thoughts are dropped. When and where in the stream the
+result appears is decided in `adapter`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,9 +12,9 @@ from datetime import UTC, datetime
 from math import inf, isfinite
 from typing import Any, Final
 
-from accord.core.output.describe import Pen, Told, describe
-from accord.core.output.event_parser import Item, Priority, read_event, sound_items
-from accord.core.output.media import LIMITS, ImageShrinker, fit_media, needs_pixels
+from accord.core.output.describe import TextFormatter, describe
+from accord.core.output.event_parser import ParsedEvent, Priority, parse_event, valid_items
+from accord.core.output.media import LIMITS, ImageShrinker, fit_media, needs_decoding
 from accord.core.output.profile import ClientProfile
 from accord.errors import ERROR_FACTS, ErrorCode
 from accord.wire.adaptation import AdaptationReason as Reason
@@ -17,95 +23,22 @@ from accord.wire.event import MediaCarousel, PresentationEventType, ProgressUpda
 from accord.wire.packet import EventPacket, StreamError
 from accord.wire.request import MinFidelity
 
-# Thins out progress for clients that show it: four ticks a second over all labels, by the events' own time.
-#
-# Beyond that rate, the first tick of every label passes, and so do `complete`, `failed` and the last one, that at the
-# latest when the stream ends. An event without a time passes: there is nothing to measure. No clock is read here.
-
-MIN_GAP_S: Final = 0.25
-MAX_LABELS: Final = 256
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A tick that came too soon, and its place in the ledger."""
-
-    packet: EventPacket
-    entry: int
-
-
-class ProgressGate:
-    """Which ticks pass."""
-
-    __slots__ = ("_held", "_latest", "_seen")
-
-    def __init__(self) -> None:
-        self._latest = -inf
-        self._seen: set[str] = set()
-        self._held: dict[str, Held] = {}
-
-    def passes(self, update: ProgressUpdate, event: Mapping[str, Any]) -> bool:
-        """Whether this tick is shown now; what was held of its label is then out of date."""
-        at = event_time(event.get("timestamp"))
-        self._held.pop(update.label, None)
-        # A time before the latest one shown is too soon as well. If it were not, what is held until the end could pass
-        # at once when the result is adapted again, and the order would change.
-        too_soon = at is not None and at < self._latest + MIN_GAP_S
-        if update.status == "running" and too_soon and update.label in self._seen:
-            return False
-        if len(self._seen) < MAX_LABELS:
-            self._seen.add(update.label)
-        if at is not None:
-            self._latest = max(self._latest, at)
-        return True
-
-    def hold(self, label: str, packet: EventPacket, entry: int) -> None:
-        """Keep a tick that came too soon: it may be the last of its label."""
-        self._held[label] = Held(packet, entry)
-
-    def release(self) -> list[Held]:
-        """The last tick of every label that is still held, in the order of their coming."""
-        held = list(self._held.values())
-        self._held.clear()
-        return held
-
-
-def event_time(sent: Any) -> float | None:
-    """An event's time in seconds, if it has one that can be read; a time without a zone is UTC."""
-    if isinstance(sent, bool) or not isinstance(sent, int | float | str):
-        return None
-    try:
-        if not isinstance(sent, str):
-            return float(sent) if isfinite(sent) else None
-        read = datetime.fromisoformat(sent)
-        return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
-
-
-# The ladder: for one event and one client, the highest rung it can stand on.
-#
-# Native if the client declared the type and the payload is sound; simplified with what is sound or small enough;
-# substituted by the author's own `fallback` if the client declared that; described in the author's words, else in
-# ours; deferred if nothing safe can be told. Ticks of progress and thoughts are dropped. Pure: when and where in the
-# stream the outcome appears is not decided here.
-
 MAX_FALLBACKS: Final = 4
-SHOWN: Final = frozenset({Rung.NATIVE, Rung.SIMPLIFIED, Rung.SUBSTITUTED})
+SHOWN_AS_EVENT: Final = frozenset({Rung.NATIVE, Rung.SIMPLIFIED, Rung.SUBSTITUTED})
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
-    """One client, as far as placing an event needs it."""
+class AdaptationTarget:
+    """The client that events are adapted for."""
 
     profile: ClientProfile
-    pen: Pen
+    formatter: TextFormatter
     images: ImageShrinker | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Where an event stands, and what goes out for it: an event, a text, or nothing."""
+class Adaptation:
+    """The rung of one packet, the reason, and what is sent for it: an event, a text, or nothing."""
 
     rung: Rung
     reason: Reason
@@ -116,125 +49,127 @@ class Outcome:
     notes: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def place(item: Item, client: Client, depth: int = 0) -> Outcome:
-    """The highest rung this event can stand on for this client."""
-    if shown := _shown(item, client):
+def choose_rung(event: ParsedEvent, target: AdaptationTarget, depth: int = 0) -> Adaptation:
+    """Return the highest rung on which this client can show this event."""
+    if shown := _as_event(event, target):
         return shown
-    if item.known is PresentationEventType.THOUGHT_TRACE:
-        return Outcome(Rung.DROPPED, Reason.PRIVATE, lost=("data",))
-    instead = _instead(item, client, depth)
-    if instead and instead.rung is Rung.SUBSTITUTED:
-        return instead
-    if _is_tick(item):
-        return Outcome(Rung.DROPPED, Reason.TRANSIENT, lost=("data",))
-    if item.hooks.priority is Priority.LOW and not item.is_failure:
-        return Outcome(Rung.DROPPED, Reason.LOW_PRIORITY, lost=("data",))
-    return _in_words_of_author(item, client.pen) or instead or _in_our_words(item, client.pen) or _untold(item)
+    if event.known_type is PresentationEventType.THOUGHT_TRACE:
+        return Adaptation(Rung.DROPPED, Reason.PRIVATE, lost=("data",))
+    fallback = _as_fallback(event, target, depth)
+    if fallback and fallback.rung is Rung.SUBSTITUTED:
+        return fallback
+    if isinstance(event.payload, ProgressUpdate) and not event.is_failure:
+        return Adaptation(Rung.DROPPED, Reason.TRANSIENT, lost=("data",))
+    if event.hooks.priority is Priority.LOW and not event.is_failure:
+        return Adaptation(Rung.DROPPED, Reason.LOW_PRIORITY, lost=("data",))
+    return _as_author_text(event, target.formatter) or fallback or _as_description(event, target.formatter)
 
 
-def may_reencode_images(event: dict[str, Any], client: Client, depth: int = 0) -> bool:
-    """Whether placing this event may re-encode a picture, of its own or of what its author wants shown instead."""
-    if client.images is None or client.profile.resolution not in LIMITS or depth > MAX_FALLBACKS:
+def may_reencode_images(event: dict[str, Any], target: AdaptationTarget, depth: int = 0) -> bool:
+    """Whether adapting this event, or a fallback of its author, may re-encode an image."""
+    if target.images is None or target.profile.resolution not in LIMITS or depth > MAX_FALLBACKS:
         return False
-    item = read_event(event, 0)
-    payload = item.payload or sound_items(item)[1]
-    if isinstance(payload, MediaCarousel) and client.profile.shows(PresentationEventType.MEDIA_CAROUSEL):
-        return needs_pixels(payload, client.profile.resolution)
-    return item.hooks.fallback is not None and may_reencode_images(item.hooks.fallback, client, depth + 1)
+    parsed = parse_event(event, 0)
+    payload = parsed.payload or valid_items(parsed)[1]
+    if isinstance(payload, MediaCarousel) and target.profile.shows(PresentationEventType.MEDIA_CAROUSEL):
+        return needs_decoding(payload, target.profile.resolution)
+    return parsed.hooks.fallback is not None and may_reencode_images(parsed.hooks.fallback, target, depth + 1)
 
 
-def _shown(item: Item, client: Client) -> Outcome | None:
-    """The event itself, if the client declared its type and what is inside is sound."""
-    if item.type is None or not client.profile.shows(item.type):
+def _as_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None:
+    """Return the event itself, if the client declared its type and its payload is valid."""
+    if event.type is None or not target.profile.shows(event.type):
         return None
-    if item.is_malformed:
-        return _shown_in_part(item, client)
-    if not isinstance(item.payload, MediaCarousel):
-        return Outcome(Rung.NATIVE, Reason.SUPPORTED, item.event)
-    fitted = fit_media(item.event, item.payload, client.profile.resolution, client.images)
+    if event.is_malformed:
+        return _as_partial_event(event, target)
+    if not isinstance(event.payload, MediaCarousel):
+        return Adaptation(Rung.NATIVE, Reason.SUPPORTED, event.event)
+    fitted = fit_media(event.event, event.payload, target.profile.resolution, target.images)
     if fitted.smaller:
         lost = [f"items.{index}.resolution" for index in fitted.smaller]
-        return Outcome(Rung.SIMPLIFIED, Reason.SMALLER_IMAGE, fitted.event, kept=("items",), lost=lost)
-    return Outcome(Rung.NATIVE, Reason.IMAGE_NOT_REDUCED if fitted.too_large else Reason.SUPPORTED, item.event)
+        return Adaptation(Rung.SIMPLIFIED, Reason.SMALLER_IMAGE, fitted.event, kept=("items",), lost=lost)
+    return Adaptation(Rung.NATIVE, Reason.IMAGE_NOT_REDUCED if fitted.too_large else Reason.SUPPORTED, event.event)
 
 
-def _shown_in_part(item: Item, client: Client) -> Outcome | None:
-    """A broken list without its broken items: one bad address does not cost the others."""
-    sound, payload = sound_items(item)
-    if not sound:
+def _as_partial_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None:
+    """Return an invalid list without its invalid items: one bad URL does not cost the other items."""
+    valid, payload = valid_items(event)
+    if not valid:
         return None
-    sent: list[Any] = item.data["items"]
-    lost = [f"items.{index}" for index in range(min(len(sent), max(sound) + 2)) if index not in set(sound)]
-    event = item.event | {"data": {**item.data, "items": [sent[index] for index in sound]}}
+    sent: list[Any] = event.data["items"]
+    lost = [f"items.{index}" for index in range(min(len(sent), max(valid) + 2)) if index not in set(valid)]
+    partial = event.event | {"data": {**event.data, "items": [sent[index] for index in valid]}}
     if isinstance(payload, MediaCarousel):
-        fitted = fit_media(event, payload, client.profile.resolution, client.images)
-        event = fitted.event
-        lost += [f"items.{sound[index]}.resolution" for index in fitted.smaller]
-    kept = [f"items.{index}" for index in sound]
-    return Outcome(Rung.SIMPLIFIED, Reason.MALFORMED, event, kept=kept, lost=lost or ["data"])
+        fitted = fit_media(partial, payload, target.profile.resolution, target.images)
+        partial = fitted.event
+        lost += [f"items.{valid[index]}.resolution" for index in fitted.smaller]
+    kept = [f"items.{index}" for index in valid]
+    return Adaptation(Rung.SIMPLIFIED, Reason.MALFORMED, partial, kept=kept, lost=lost or ["data"])
 
 
-def _instead(item: Item, client: Client, depth: int) -> Outcome | None:
-    """What the author wants shown instead, itself adapted; how often that may nest is bounded."""
-    if item.hooks.fallback is None or depth >= MAX_FALLBACKS:
+def _as_fallback(event: ParsedEvent, target: AdaptationTarget, depth: int) -> Adaptation | None:
+    """Return the author's fallback event, itself adapted; how deep fallbacks may nest is limited."""
+    if event.hooks.fallback is None or depth >= MAX_FALLBACKS:
         return None
-    named = {key: item.event[key] for key in ("id", "timestamp") if key in item.event}
-    other = read_event(named | item.hooks.fallback, 0)
-    found = place(other, client, depth + 1)
-    if found.rung in SHOWN:
-        return replace(found, rung=Rung.SUBSTITUTED, reason=Reason.AUTHOR_FALLBACK, kept=("fallback",), lost=("data",))
-    if found.rung is Rung.DESCRIBED:
-        return replace(found, reason=Reason.AUTHOR_FALLBACK, kept=("fallback",), lost=("data",))
+    identity = {key: event.event[key] for key in ("id", "timestamp") if key in event.event}
+    adapted = choose_rung(parse_event(identity | event.hooks.fallback, 0), target, depth + 1)
+    if adapted.rung in SHOWN_AS_EVENT:
+        rung = Rung.SUBSTITUTED
+    elif adapted.rung is Rung.DESCRIBED:
+        rung = Rung.DESCRIBED
+    else:
+        return None
+    return replace(adapted, rung=rung, reason=Reason.AUTHOR_FALLBACK, kept=("fallback",), lost=("data",))
+
+
+def _as_author_text(event: ParsedEvent, formatter: TextFormatter) -> Adaptation | None:
+    """Return the author's text for this kind of client, else for the other kind."""
+    screen = ("fallback_text", event.hooks.fallback_text)
+    voice = ("spoken", event.hooks.spoken)
+    for name, markdown in (voice, screen) if formatter.is_speech else (screen, voice):
+        if markdown and (written := formatter.format_markdown(markdown)).text.strip():
+            return Adaptation(
+                Rung.DESCRIBED,
+                Reason.AUTHOR_TEXT,
+                text=written.text,
+                kept=(name,),
+                lost=("data",),
+                notes=written.notes,
+            )
     return None
 
 
-def _is_tick(item: Item) -> bool:
-    is_progress = item.known is PresentationEventType.PROGRESS_INDICATOR
-    return is_progress and item.payload is not None and not item.is_failure
+def _as_description(event: ParsedEvent, formatter: TextFormatter) -> Adaptation:
+    """Return Accord's description; without one, an empty payload is dropped and anything else is deferred."""
+    if description := describe(event, formatter):
+        return Adaptation(
+            Rung.DESCRIBED,
+            Reason.MALFORMED if event.is_malformed else Reason.NOT_DECLARED,
+            text=description.text,
+            kept=description.kept,
+            lost=description.lost,
+            notes=description.notes,
+        )
+    if event.payload is not None:
+        return Adaptation(Rung.DROPPED, Reason.EMPTY, lost=("data",))
+    reason = Reason.MALFORMED if event.is_malformed else Reason.UNKNOWN_TYPE
+    return Adaptation(Rung.DEFERRED, reason, lost=("data",))
 
-
-def _in_words_of_author(item: Item, pen: Pen) -> Outcome | None:
-    screen = ("fallback_text", item.hooks.fallback_text)
-    voice = ("spoken", item.hooks.spoken)
-    for name, words in (voice, screen) if pen.speaks else (screen, voice):
-        if words and (written := pen.author(words)).text.strip():
-            lost, notes = ("data",), written.notes
-            return Outcome(Rung.DESCRIBED, Reason.AUTHOR_TEXT, text=written.text, kept=(name,), lost=lost, notes=notes)
-    return None
-
-
-def _in_our_words(item: Item, pen: Pen) -> Outcome | None:
-    told: Told | None = describe(item, pen)
-    if told is None:
-        return None
-    reason = Reason.MALFORMED if item.is_malformed else Reason.NOT_DECLARED
-    return Outcome(Rung.DESCRIBED, reason, text=told.text, kept=told.kept, lost=told.lost, notes=told.notes)
-
-
-def _untold(item: Item) -> Outcome:
-    """Nothing to tell: an empty payload is nothing to keep either; anything else is kept."""
-    if item.payload is not None:
-        return Outcome(Rung.DROPPED, Reason.EMPTY, lost=("data",))
-    reason = Reason.MALFORMED if item.is_malformed else Reason.UNKNOWN_TYPE
-    return Outcome(Rung.DEFERRED, reason, lost=("data",))
-
-
-# Says no for a client that asked for strictness: an event below `min_fidelity` is refused, with what was available.
-#
-# Never refused are failures, which are always told; what the table drops for everyone; and what the client itself
-# asked for, such as smaller pictures. Ending the stream is the adapter's business.
 
 LADDER: Final[Sequence[Rung]] = tuple(Rung)
 NEVER_REFUSED: Final = frozenset(
     {Reason.SMALLER_IMAGE, Reason.TRANSIENT, Reason.PRIVATE, Reason.LOW_PRIORITY, Reason.EMPTY}
 )
+"""What is dropped for every client, and what the client asked for itself (smaller images)."""
 
 
-def refusal(item: Item, outcome: Outcome, minimum: MinFidelity, profile: ClientProfile) -> StreamError | None:
-    """The error that ends the stream, if this outcome is below what the client takes."""
-    if item.is_failure or outcome.reason in NEVER_REFUSED:
+def check_fidelity(
+    event: ParsedEvent, adaptation: Adaptation, minimum: MinFidelity, profile: ClientProfile
+) -> StreamError | None:
+    """Return the error that ends the stream, if the rung is below the client's `min_fidelity`."""
+    if event.is_failure or adaptation.reason in NEVER_REFUSED:
         return None
-    if LADDER.index(outcome.rung) <= LADDER.index(Rung(minimum)):
+    if LADDER.index(adaptation.rung) <= LADDER.index(Rung(minimum)):
         return None
     facts = ERROR_FACTS[ErrorCode.FIDELITY_UNAVAILABLE]
     return StreamError(
@@ -242,11 +177,76 @@ def refusal(item: Item, outcome: Outcome, minimum: MinFidelity, profile: ClientP
         message=facts.title,
         severity=facts.severity,
         details={
-            "id": item.id,
-            "type": item.marker,
+            "id": event.id,
+            "type": event.type_label,
             "min_fidelity": str(minimum),
-            "available": str(outcome.rung),
-            "reason": str(outcome.reason),
+            "available": str(adaptation.rung),
+            "reason": str(adaptation.reason),
             "supported_events": sorted(profile.events),
         },
     )
+
+
+MIN_INTERVAL_S: Final = 0.25
+MAX_LABELS: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class HeldUpdate:
+    """A progress update that came too soon, and the number of its entry in the report."""
+
+    packet: EventPacket
+    entry: int
+
+
+class ProgressThrottle:
+    """Limits progress updates to four a second over all labels, by the time stamps of the events; no clock is read.
+
+    Always sent are the first and the last update of every label, and `complete` and `failed`. An update without a time
+    stamp is sent as well.
+    """
+
+    __slots__ = ("_held", "_labels", "_latest")
+
+    def __init__(self) -> None:
+        self._latest = -inf
+        self._labels: set[str] = set()
+        self._held: dict[str, HeldUpdate] = {}
+
+    def allows(self, update: ProgressUpdate, event: Mapping[str, Any]) -> bool:
+        """Whether to send this update now; an update of the same label that was held back is obsolete then."""
+        at = event_time(event.get("timestamp"))
+        self._held.pop(update.label, None)
+        # A time before the latest one sent is too soon as well. Otherwise an update that is held back until the end
+        # could be sent at once when the result is adapted again, and the order would change.
+        too_soon = at is not None and at < self._latest + MIN_INTERVAL_S
+        if update.status == "running" and too_soon and update.label in self._labels:
+            return False
+        if len(self._labels) < MAX_LABELS:
+            self._labels.add(update.label)
+        if at is not None:
+            self._latest = max(self._latest, at)
+        return True
+
+    def hold_back(self, label: str, packet: EventPacket, entry: int) -> None:
+        """Keep an update that came too soon: it may be the last one of its label."""
+        self._held[label] = HeldUpdate(packet, entry)
+
+    def release(self) -> list[HeldUpdate]:
+        """Remove and return the updates that are held back, in the order in which they came."""
+        held = list(self._held.values())
+        self._held.clear()
+        return held
+
+
+def event_time(timestamp: Any) -> float | None:
+    """Return a time stamp in seconds, `None` if it cannot be read; without a time zone it is UTC."""
+    if isinstance(timestamp, bool) or not isinstance(timestamp, int | float | str):
+        return None
+    try:
+        if not isinstance(timestamp, str):
+            return float(timestamp) if isfinite(timestamp) else None
+        parsed = datetime.fromisoformat(timestamp)
+        return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None

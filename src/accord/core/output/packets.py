@@ -7,21 +7,16 @@ from typing import Any, Final
 
 from accord.wire.packet import DeltaPacket, ErrorPacket, EventPacket, StreamError, StreamOpCode, StreamPacket
 
-# Keeps packets in order: nothing after the close, an error ends a stream, exactly one close.
-#
-# The table is the rule. Whoever produces packets runs them through a `PacketOrder`; what the table does not allow is
-# told as a value, and the one who pumps decides what to do about it.
-
 
 class StreamStage(StrEnum):
-    """How far a stream has come."""
+    """The state of a stream."""
 
     OPEN = "open"
     FAILED = "failed"
     CLOSED = "closed"
 
 
-NEXT: Final[Mapping[tuple[StreamStage, StreamOpCode], StreamStage]] = MappingProxyType(
+NEXT_STAGE: Final[Mapping[tuple[StreamStage, StreamOpCode], StreamStage]] = MappingProxyType(
     {
         (StreamStage.OPEN, StreamOpCode.DELTA): StreamStage.OPEN,
         (StreamStage.OPEN, StreamOpCode.EVENT): StreamStage.OPEN,
@@ -30,11 +25,11 @@ NEXT: Final[Mapping[tuple[StreamStage, StreamOpCode], StreamStage]] = MappingPro
         (StreamStage.FAILED, StreamOpCode.CLOSE): StreamStage.CLOSED,
     }
 )
-"""What may follow; everything else is out of order."""
+"""The rule: any number of deltas and events, at most one error, one close. Everything else is out of order."""
 
 
 class PacketOrder:
-    """Where one stream stands."""
+    """Checks the order of the packets of one stream."""
 
     __slots__ = ("stage",)
 
@@ -42,19 +37,16 @@ class PacketOrder:
         self.stage = StreamStage.OPEN
 
     def take(self, op: StreamOpCode) -> str | None:
-        """Why a packet of this kind may not come now; None if it may, and then it has."""
-        after = NEXT.get((self.stage, op))
+        """Advance the stream by one packet; if it is out of order, return why and change nothing."""
+        after = NEXT_STAGE.get((self.stage, op))
         if after is None:
             return f"{op} after the stream has {'closed' if self.stage is StreamStage.CLOSED else 'failed'}"
         self.stage = after
         return None
 
 
-# Collects a stream into one answer: its text, its events, and the error that it ended in, if any.
-
-
 class OutputCollector:
-    """One stream, as a whole."""
+    """Collects a stream into one answer: its text, its events, and the error that ended it, if any."""
 
     def __init__(self) -> None:
         self.error: StreamError | None = None
@@ -62,7 +54,7 @@ class OutputCollector:
         self._events: Final[list[dict[str, Any]]] = []
 
     def feed(self, packet: StreamPacket) -> None:
-        """Take this packet in."""
+        """Add a packet."""
         if isinstance(packet, DeltaPacket):
             self._text.append(packet.p)
         elif isinstance(packet, EventPacket):
@@ -72,5 +64,5 @@ class OutputCollector:
 
     @property
     def output(self) -> dict[str, Any]:
-        """What a `ServiceResponse` carries."""
+        """The `output` of a `ServiceResponse`."""
         return {"text": "".join(self._text)} | ({"events": self._events} if self._events else {})

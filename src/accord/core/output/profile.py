@@ -1,7 +1,7 @@
-"""Reads a client's declaration: what it can show, how its text should read, and what had to be assumed.
+"""Read a client's declaration: what it can show, the form of its text, and what had to be assumed.
 
-Decisions 6, 7 and 8. Silence is answered with the standard client, a rich web client, and every assumption is
-told, so that a report can say what was declared and what was not. Adapting anything is not done here.
+Decisions 6, 7 and 8. What a client does not declare is assumed from the standard client, a rich web client. Every
+assumption is listed, so that a report can say what was declared and what was not.
 """
 
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from accord.wire.event import PresentationEventType
 from accord.wire.request import ClientCapabilities, TextProfile
 
 STANDARD_EVENTS: Final = frozenset(str(kind) for kind in PresentationEventType)
-"""What a rich web client shows: every event that the protocol names."""
+"""The events of a rich web client: every type that the protocol names."""
 
 
 class TextForm(StrEnum):
-    """How text reaches the client."""
+    """The form of the text for a client."""
 
     MARKDOWN = "markdown"
     PLAIN = "plain"
@@ -24,7 +24,7 @@ class TextForm(StrEnum):
 
 
 class ImageResolution(StrEnum):
-    """How large the client wants its pictures."""
+    """How large the client wants its images."""
 
     LOW = "low"
     HIGH = "high"
@@ -32,7 +32,7 @@ class ImageResolution(StrEnum):
 
 
 class Assumption(StrEnum):
-    """What was assumed because the client did not say it, or said it in an unknown word."""
+    """What was assumed because the client did not declare it, or declared an unknown value."""
 
     STANDARD_CLIENT = "standard_client"
     STANDARD_EVENTS = "standard_events"
@@ -54,37 +54,33 @@ class ClientProfile:
 
 
 STANDARD_CLIENT: Final = ClientProfile(STANDARD_EVENTS, TextForm.MARKDOWN, None, (Assumption.STANDARD_CLIENT,))
-"""Who said nothing is taken for this one."""
+"""The profile of a client that declared nothing."""
 
 
 def profile_client(declared: ClientCapabilities | None) -> ClientProfile:
-    """What this client can show."""
+    """Return what a client with this declaration can show."""
     if declared is None:
         return STANDARD_CLIENT
     assumed: list[Assumption] = []
+    resolution = None
     if declared.declares_events:
         events = frozenset(name.lower() for name in declared.supported_events)
     else:
         events = STANDARD_EVENTS
         assumed.append(Assumption.STANDARD_EVENTS)
-    resolution = _resolution(declared.image_resolution, assumed)
+    if declared.image_resolution is not None:
+        try:
+            resolution = ImageResolution(declared.image_resolution.lower())
+        except ValueError:
+            resolution = ImageResolution.AUTO
+            assumed.append(Assumption.RESOLUTION_AUTO)
     return ClientProfile(events, _text_form(declared, events), resolution, tuple(assumed))
 
 
 def _text_form(declared: ClientCapabilities, events: frozenset[str]) -> TextForm:
-    """Decision 8: a client without markdown reads plain text; one that shows nothing at all listens."""
+    """Decision 8: a client without markdown gets plain text; one that also shows no events is a voice."""
     if declared.text_profile is not None:
         return TextForm.SPEECH if declared.text_profile is TextProfile.SPEECH else TextForm.PLAIN
     if declared.prefers_markdown:
         return TextForm.MARKDOWN
     return TextForm.PLAIN if events else TextForm.SPEECH
-
-
-def _resolution(said: str | None, assumed: list[Assumption]) -> ImageResolution | None:
-    if said is None:
-        return None
-    try:
-        return ImageResolution(said.lower())
-    except ValueError:
-        assumed.append(Assumption.RESOLUTION_AUTO)
-        return ImageResolution.AUTO

@@ -1,128 +1,110 @@
-"""Writes the account: one entry for every packet that came in, and one for all the text together.
+"""Build the adaptation report: one entry for every packet, and one for all the text together.
 
-Totals count everything; entries are bounded. It must not know why anything was decided.
+Totals count everything; the number of entries is limited. Why anything was decided is not known here.
 """
 
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
-from accord.core.output.ladder import Outcome
+from accord.core.output.ladder import Adaptation
 from accord.core.output.text import TextChannel
 from accord.wire.adaptation import AdaptationReason, Rung
 
 TEXT_ID: Final = "text"
-_NOTHING: Final = dict.fromkeys(map(str, Rung), 0)
+_ZERO_TOTALS: Final = dict.fromkeys(map(str, Rung), 0)
 
 
-class _Line(NamedTuple):
+class _Entry(NamedTuple):
     position: int
     id: str
     type: str
-    outcome: Outcome
+    adaptation: Adaptation
 
-    def entry(self) -> dict[str, Any]:
-        outcome = self.outcome
+    def to_json(self) -> dict[str, Any]:
+        adaptation = self.adaptation
         return {
             "position": self.position,
             "count": 1,
             "id": self.id,
             "type": self.type,
-            "rung": str(outcome.rung),
-            "reason": str(outcome.reason),
-            "kept": list(outcome.kept),
-            "lost": list(outcome.lost),
-            "notes": dict(outcome.notes),
+            "rung": str(adaptation.rung),
+            "reason": str(adaptation.reason),
+            "kept": list(adaptation.kept),
+            "lost": list(adaptation.lost),
+            "notes": dict(adaptation.notes),
         }
 
 
-class Ledger:
-    """The account of one stream."""
+class ReportBuilder:
+    """The report on one stream, while it is fed."""
 
-    __slots__ = ("_first_delta", "_lines", "_max_entries", "_others", "_refused_deltas", "_totals")
+    __slots__ = ("_channel", "_entries", "_first_delta", "_max_entries", "_others", "_refused_deltas", "_totals")
 
-    def __init__(self, max_entries: int) -> None:
+    def __init__(self, channel: TextChannel, max_entries: int) -> None:
+        self._channel: Final = channel
         self._max_entries: Final = max_entries
-        self._lines: list[_Line] = []
-        self._totals: Final = _NOTHING.copy()
+        self._entries: list[_Entry] = []
+        self._totals: Final = _ZERO_TOTALS.copy()
         self._others = 0
         self._first_delta: int | None = None
         self._refused_deltas = 0
 
     @property
     def ordinal(self) -> int:
-        """The number of the packet being fed among those that are not text: it does not depend on how text is cut."""
+        """The number of the current packet among those that are not text; it does not depend on how text is cut."""
         return self._others + 1
 
-    def position(self, deltas: int) -> int:
-        """The place in the stream of the packet that is being fed, after so many deltas."""
-        return self._others + deltas
-
-    def text_begins(self) -> None:
-        """The first delta is being fed."""
+    def begin_text(self) -> None:
+        """Record the position of the first delta."""
         if self._first_delta is None:
             self._first_delta = self._others
 
     def refuse_delta(self) -> None:
-        """A delta came after the stream had ended."""
-        self.text_begins()
+        """Count a delta that came after the stream had ended."""
+        self.begin_text()
         self._refused_deltas += 1
 
-    @property
-    def refused_deltas(self) -> int:
-        """How many deltas came after the end."""
-        return self._refused_deltas
-
-    def write(self, position: int, id: str, type: str, outcome: Outcome) -> int:
-        """One entry; its number, by which it can be amended."""
+    def add(self, packet_id: str, packet_type: str, adaptation: Adaptation) -> int:
+        """Add the entry of the current packet; return its number for `amend`."""
+        position = self._others + self._channel.deltas + self._refused_deltas
         self._others += 1
-        self._totals[str(outcome.rung)] += 1
-        if len(self._lines) >= self._max_entries:
+        self._totals[str(adaptation.rung)] += 1
+        if len(self._entries) >= self._max_entries:
             return -1
-        self._lines.append(_Line(position, id, type, outcome))
-        return len(self._lines) - 1
+        self._entries.append(_Entry(position, packet_id, packet_type, adaptation))
+        return len(self._entries) - 1
 
-    def amend(self, entry: int, outcome: Outcome, was: Rung) -> None:
-        """What was decided turned out otherwise."""
-        self._totals[str(was)] -= 1
-        self._totals[str(outcome.rung)] += 1
-        if entry >= 0:
-            self._lines[entry] = self._lines[entry]._replace(outcome=outcome)
+    def amend(self, number: int, adaptation: Adaptation, previous: Rung) -> None:
+        """Replace the adaptation of an entry."""
+        self._totals[str(previous)] -= 1
+        self._totals[str(adaptation.rung)] += 1
+        if number >= 0:
+            self._entries[number] = self._entries[number]._replace(adaptation=adaptation)
 
-    def members(self, channel: TextChannel) -> dict[str, Any]:
-        """The account as it stands: an `AdaptationReport` as plain JSON values, but for what is known of the client."""
+    def to_json(self) -> dict[str, Any]:
+        """Return the totals and entries so far, as an `AdaptationReport` has them."""
         totals = self._totals.copy()
-        text = self._text_entries(channel)
+        text = self._text_entries()
         for entry in text:
             totals[entry["rung"]] += entry["count"]
-        entries = [*text, *(line.entry() for line in self._lines)]
-        entries.sort(key=_position)
-        return {"totals": totals, "entries": entries, "unlisted": self._others - len(self._lines)}
+        entries = [*text, *(entry.to_json() for entry in self._entries)]
+        entries.sort(key=itemgetter("position"))
+        return {"totals": totals, "entries": entries, "unlisted": self._others - len(self._entries)}
 
-    def _text_entries(self, channel: TextChannel) -> list[dict[str, Any]]:
+    def _text_entries(self) -> list[dict[str, Any]]:
+        """Return at most two entries: the text that was sent, and the text that was refused."""
         if self._first_delta is None:
             return []
-        notes = channel.notes
-        same = channel.is_same and not notes
-        rung = Rung.NATIVE if same else Rung.SIMPLIFIED
-        reason = AdaptationReason.ALWAYS_DELIVERED if same else AdaptationReason.MARKUP_REMOVED
-        told = [(channel.deltas, rung, reason, notes)]
-        if self._refused_deltas:
-            told.append((self._refused_deltas, Rung.REFUSED, AdaptationReason.STREAM_ENDED, {}))
+        notes = self._channel.notes
+        if self._channel.is_unchanged and not notes:
+            sent = Adaptation(Rung.NATIVE, AdaptationReason.ALWAYS_DELIVERED, kept=("text",))
+        else:
+            sent = Adaptation(
+                Rung.SIMPLIFIED, AdaptationReason.MARKUP_REMOVED, kept=("text",), lost=("markup",), notes=notes
+            )
+        refused = Adaptation(Rung.REFUSED, AdaptationReason.STREAM_ENDED, lost=("text",))
         return [
-            {
-                "position": self._first_delta,
-                "count": count,
-                "id": TEXT_ID,
-                "type": "delta",
-                "rung": str(rung),
-                "reason": str(reason),
-                "kept": ["text"] if rung is not Rung.REFUSED else [],
-                "lost": [] if rung is Rung.NATIVE else ["markup"] if rung is Rung.SIMPLIFIED else ["text"],
-                "notes": notes,
-            }
-            for count, rung, reason, notes in told
+            _Entry(self._first_delta, TEXT_ID, "delta", adaptation).to_json() | {"count": count}
+            for count, adaptation in ((self._channel.deltas, sent), (self._refused_deltas, refused))
             if count
         ]
-
-
-_position: Final = itemgetter("position")

@@ -1,15 +1,15 @@
-"""Carries the text: untouched for a client that reads markdown, through the stripper for one that does not.
+"""The text of one stream: unchanged for a client that reads markdown, stripped for one that does not.
 
-Knows where the text stands (may something be put in here?) and keeps the margins between the agent's text and what is
-put in. Reading is lazy: text that nobody asks about is only set aside and looked at in bulk, so that a client that
-shows everything pays next to nothing. What is put in is not known here.
+Keeps the insertion point and the blank lines around what is inserted. Text is read lazily: it is only appended to
+`unread` and examined in bulk, so that a client that shows everything costs next to nothing. What is inserted is not
+known here.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
-from accord.core.output.describe import Pen, counted
-from accord.core.output.insertion import BlockTracker, Boundary
+from accord.core.output.describe import TextFormatter, count_sorted
+from accord.core.output.insertion import BlockTracker, InsertionPoint
 from accord.core.output.profile import TextForm
 
 MAX_UNREAD: Final = 256
@@ -17,26 +17,28 @@ MAX_UNREAD_CHARS: Final = 4096
 BLANK_LINE: Final = 2
 
 
-class Margin:
-    """How many line breaks stand at the end of what went out, and how many the next text still owes."""
+class LineSpacing:
+    """Puts blank lines between the agent's text and inserted blocks, without doubling those that are there."""
 
     __slots__ = ("_breaks", "_started", "owed")
 
     def __init__(self) -> None:
         self._started = False
         self._breaks = 0
+        """The line breaks at the end of what was sent."""
         self.owed = 0
+        """The line breaks that must come before the next text."""
 
-    def wrote(self, text: str) -> None:
-        """This went out as it is."""
+    def record(self, text: str) -> None:
+        """Record text that is sent as it is."""
         if not text:
             return
         self._started = True
         body = text.rstrip("\n")
         self._breaks = len(text) - len(body) + (0 if body else self._breaks)
 
-    def text(self, text: str) -> str:
-        """The agent's text, behind the breaks that are owed."""
+    def before_text(self, text: str) -> str:
+        """Return the agent's text, with the line breaks that are owed before it."""
         if not text:
             return ""
         if self.owed:
@@ -46,149 +48,140 @@ class Margin:
                 self.owed = missing
             else:
                 text, self.owed = "\n" * missing + text, 0
-        self.wrote(text)
+        self.record(text)
         return text
 
-    def own_line(self, text: str) -> str:
-        """Text on a line of its own."""
-        return self.text(text if self._breaks else "\n" + text)
+    def on_new_line(self, text: str) -> str:
+        """Return text, on a line of its own."""
+        return self.before_text(text if self._breaks else "\n" + text)
 
-    def block(self, text: str) -> str:
-        """A block of our own: a blank line before it, and one owed by whatever follows."""
-        lead = "\n" * max(0, BLANK_LINE - self._breaks) if self._started else ""
-        self.wrote(lead + text)
+    def around_block(self, text: str) -> str:
+        """Return an inserted block with a blank line before it; one is owed after it."""
+        breaks = "\n" * max(0, BLANK_LINE - self._breaks) if self._started else ""
+        self.record(breaks + text)
         self.owed = BLANK_LINE
-        return lead + text
+        return breaks + text
 
 
 class TextChannel:
     """The text of one stream, for one client."""
 
-    __slots__ = ("_is_same", "_lag", "_notes", "_pen", "_read_deltas", "_stripper", "_tracker", "margin", "unread")
+    __slots__ = (
+        "_formatter",
+        "_is_same",
+        "_lag",
+        "_notes",
+        "_read_deltas",
+        "_stripper",
+        "_tracker",
+        "spacing",
+        "unread",
+    )
 
-    def __init__(self, pen: Pen) -> None:
-        self._pen: Final = pen
+    def __init__(self, formatter: TextFormatter) -> None:
+        self._formatter: Final = formatter
         self._tracker = BlockTracker()
-        self._stripper = None if pen.form is TextForm.MARKDOWN else pen.stripper()
+        self._stripper = None if formatter.form is TextForm.MARKDOWN else formatter.make_stripper()
         self._notes: list[dict[str, int]] = []
         self._read_deltas = 0
         self._is_same = True
         self._lag = ""
-        self.margin: Final = Margin()
+        """Text that was fed but not released yet, as long as everything was released unchanged."""
+        self.spacing: Final = LineSpacing()
         self.unread: list[str] = []
 
     @property
-    def is_untouched(self) -> bool:
-        """Whether text passes as it is."""
-        return self._stripper is None
-
-    @property
-    def is_same(self) -> bool:
-        """Whether the client got the text exactly as it was written, up to blanks at its end."""
+    def is_unchanged(self) -> bool:
+        """Whether the client got the text exactly as it was written, except for blanks at its end."""
         return self._is_same and not self._lag.strip()
 
     @property
     def deltas(self) -> int:
-        """How many deltas came in."""
+        """The number of deltas fed so far."""
         return self._read_deltas + len(self.unread)
 
     @property
     def notes(self) -> dict[str, int]:
-        """What the stripper did besides taking markup off, by kind."""
+        """How often the stripper removed or rewrote something, by kind."""
         if self._stripper is None:
             return {}
         now = [str(note.kind) for note in self._stripper.notes]
         before = [kind for notes in self._notes for kind, count in notes.items() for _ in range(count)]
-        return counted([*before, *now])
+        return count_sorted([*before, *now])
 
     @property
-    def boundary(self) -> Boundary:
-        """What may be put in after what went out so far."""
+    def insertion_point(self) -> InsertionPoint:
+        """What may be inserted after the text that was sent so far."""
         self.catch_up()
         if self._stripper is None:
-            return self._tracker.boundary
-        # Between two blocks nothing is held back. A line's end promises less: markup may still be open across it.
-        between = self._tracker.boundary is Boundary.BLOCK and not self._stripper.in_code
-        return Boundary.BLOCK if between else Boundary.NONE
+            return self._tracker.insertion_point
+        # Between two blocks the stripper keeps nothing back. At a line's end it may: markup may be open across it.
+        is_between_blocks = self._tracker.insertion_point is InsertionPoint.BLOCK and not self._stripper.in_code
+        return InsertionPoint.BLOCK if is_between_blocks else InsertionPoint.NONE
 
     def catch_up(self) -> None:
-        """Look at what was set aside."""
+        """Examine the text that was not read yet."""
         if self.unread:
-            self._tracker.read(self._skip_unread())
+            self._tracker.read(self._take_unread())
 
-    def _skip_unread(self) -> str:
-        """What was set aside, counted and not looked at."""
+    def _take_unread(self) -> str:
         self._read_deltas += len(self.unread)
         text = "".join(self.unread)
         self.unread.clear()
         if self._stripper is None:
-            self.margin.wrote(text)
+            self.spacing.record(text)
         return text
 
     def feed(self, text: str) -> str:
-        """Take one delta; give what may go out now."""
-        if self._stripper is not None:
-            self._set_aside(text)
-            return self._strip(text)
-        if not self.margin.owed:
-            self._set_aside(text)
-            return text
-        self.catch_up()
-        self._read_deltas += 1
-        self._tracker.read(text)
-        return self.margin.text(text)
-
-    def feed_lines(self, text: str) -> Iterable[str]:
-        """Take one delta line by line; after each piece the boundary can be asked."""
-        self._read_deltas += 1
-        for line in _lines(text):
+        """Take one delta; return the text to send."""
+        if self._stripper is None and self.spacing.owed:
             self.catch_up()
-            self._tracker.read(line)
-            yield self.margin.text(line) if self._stripper is None else self._strip(line)
-
-    def close(self, *, closing_code: bool = False) -> str:
-        """Everything that was held back; the channel can then start again, as after an error.
-
-        Code that the agent left open is closed if more is to be told: it must not be told inside.
-        """
-        if self._stripper is None:
-            return self._close_untouched(closing_code=closing_code)
-        self.catch_up()
-        self._tracker = BlockTracker()
-        text = self._compare("", self._stripper.close())
-        self._notes = [self.notes]
-        self._stripper = self._pen.stripper()
-        return self.margin.text(text)
-
-    def _close_untouched(self, *, closing_code: bool) -> str:
-        tracker, self._tracker = self._tracker, BlockTracker()
-        # Where the text stands matters only if something of ours follows.
-        unread = self._skip_unread()
-        if not closing_code:
-            return ""
-        tracker.read(unread + "\n")
-        return self.margin.own_line(tracker.open_fence) if tracker.open_fence else ""
-
-    def _set_aside(self, text: str) -> None:
+            self._read_deltas += 1
+            self._tracker.read(text)
+            return self.spacing.before_text(text)
         self.unread.append(text)
         if len(self.unread) >= MAX_UNREAD or len(text) > MAX_UNREAD_CHARS:
             self.catch_up()
+        return text if self._stripper is None else self._release(text, self._stripper.feed(text))
 
-    def _strip(self, text: str) -> str:
-        if self._stripper is None:
+    def feed_lines(self, text: str) -> Iterable[str]:
+        """Take one delta line by line; `insertion_point` is up to date after each line."""
+        self._read_deltas += 1
+        *lines, last = text.split("\n")
+        for line in [line + "\n" for line in lines] + ([last] if last else []):
+            self.catch_up()
+            self._tracker.read(line)
+            if self._stripper is None:
+                yield self.spacing.before_text(line)
+            else:
+                yield self._release(line, self._stripper.feed(line))
+
+    def close(self, *, closing_code: bool = False) -> str:
+        """Return everything that was kept back; the channel can be fed again, as after an error.
+
+        With `closing_code`, a code block that the agent left open is closed, because text is inserted after it.
+        """
+        tracker = self._tracker
+        if self._stripper is not None:
+            self.catch_up()
+            self._tracker = BlockTracker()
+            text = self._release("", self._stripper.close())
+            self._notes = [self.notes]
+            self._stripper = self._formatter.make_stripper()
             return text
-        return self.margin.text(self._compare(text, self._stripper.feed(text)))
+        self._tracker = BlockTracker()
+        unread = self._take_unread()
+        # The unread text is examined only if something is inserted after it.
+        if closing_code:
+            tracker.read(unread + "\n")
+            if tracker.open_fence:
+                return self.spacing.on_new_line(tracker.open_fence)
+        return ""
 
-    def _compare(self, given: str, taken: str) -> str:
-        """What was taken; remembers whether it is what was given, which may be a while ago."""
+    def _release(self, fed: str, released: str) -> str:
+        """Return the stripped text with its spacing; record whether it is the text that was fed."""
         if self._is_same:
-            lag = self._lag + given
-            self._is_same = lag.startswith(taken) and len(lag) - len(taken) <= MAX_UNREAD_CHARS
-            self._lag = lag[len(taken) :] if self._is_same else ""
-        return taken
-
-
-def _lines(text: str) -> list[str]:
-    """The text cut after each line feed, and only there."""
-    *lines, last = text.split("\n")
-    return [line + "\n" for line in lines] + ([last] if last else [])
+            lag = self._lag + fed
+            self._is_same = lag.startswith(released) and len(lag) - len(released) <= MAX_UNREAD_CHARS
+            self._lag = lag[len(released) :] if self._is_same else ""
+        return self.spacing.before_text(released)

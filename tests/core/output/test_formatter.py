@@ -1,18 +1,18 @@
-"""Foreign words in our sentences: they never become markup, never break a line, are never read aloud as an address."""
+"""Foreign text in sentences: it is never markup, never more than one line, and its URLs are never spoken."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.output.describe import MAX_QUOTED_CHARS, Catalogue, Pen
+from accord.core.output.describe import MAX_QUOTED_CHARS, MessageCatalogue, TextFormatter
 from accord.core.output.profile import TextForm
 
-MARKDOWN, SCREEN, VOICE = (Pen(form, Catalogue()) for form in TextForm)
-SSML = Pen(TextForm.SPEECH, Catalogue(), ssml=True)
+MARKDOWN, SCREEN, VOICE = (TextFormatter(form, MessageCatalogue()) for form in TextForm)
+SSML = TextFormatter(TextForm.SPEECH, MessageCatalogue(), ssml=True)
 
 
 @pytest.mark.parametrize(
-    ("pen", "text", "quoted"),
+    ("formatter", "text", "quoted"),
     [
         (MARKDOWN, "a *b* [c](d) `e` <f>", r"a \*b\* \[c\](d) \`e\` \<f\>"),
         (MARKDOWN, "file_name.py _x_", r"file_name.py \_x\_"),
@@ -25,14 +25,14 @@ SSML = Pen(TextForm.SPEECH, Catalogue(), ssml=True)
         (VOICE, "https://[broken", "the link to …"),
     ],
 )
-def test_words_are_quoted_for_the_clients_text(pen: Pen, text: str, quoted: str):
-    assert pen.quote(text) == quoted
+def test_text_is_quoted_for_the_form_of_the_client(formatter: TextFormatter, text: str, quoted: str):
+    assert formatter.quote(text) == quoted
 
 
 @given(st.text())
-def test_a_quotation_is_one_short_line(text: str):
-    for pen in (SCREEN, VOICE):
-        assert "\n" not in pen.quote(text)
+def test_quoted_text_is_one_short_line(text: str):
+    for formatter in (SCREEN, VOICE):
+        assert "\n" not in formatter.quote(text)
     assert len(SCREEN.quote(text * 50)) <= MAX_QUOTED_CHARS
 
 
@@ -45,17 +45,17 @@ def test_a_quotation_is_one_short_line(text: str):
         (["A", "B", "C", "D", "E"], "A, B and 3 more"),
     ],
 )
-def test_names_become_one_phrase(names: list[str], phrase: str):
-    assert VOICE.listed(names) == phrase
+def test_names_are_joined_to_one_phrase(names: list[str], phrase: str):
+    assert VOICE.join(names) == phrase
 
 
-def test_an_address_in_markdown_cannot_leave_its_brackets():
+def test_a_url_in_markdown_cannot_close_its_brackets():
     assert MARKDOWN.link("https://a.example/<x> y") == "<https://a.example/%3Cx%3E%20y>"
     assert SCREEN.link("https://a.example/x") == "https://a.example/x"
 
 
 @pytest.mark.parametrize(
-    ("pen", "text", "out"),
+    ("formatter", "text", "out"),
     [
         (VOICE, "Done..", "Done."),
         (VOICE, "Really?.", "Really?"),
@@ -63,22 +63,22 @@ def test_an_address_in_markdown_cannot_leave_its_brackets():
         (SSML, "a < b & c", "a &lt; b &amp; c"),
     ],
 )
-def test_a_finished_sentence_ends_once_and_is_escaped_where_asked(pen: Pen, text: str, out: str):
-    assert pen.finish(text) == out
+def test_a_spoken_sentence_ends_once_and_is_escaped_for_ssml(formatter: TextFormatter, text: str, out: str):
+    assert formatter.finish(text) == out
 
 
 @pytest.mark.parametrize(
-    ("pen", "text", "changed"),
+    ("formatter", "text", "changed"),
     [
         (MARKDOWN, "**b**\n```py\nx\n```", False),
         (SCREEN, "b\nx", True),
         (VOICE, "b\n(Python code, 1 line)", True),
     ],
 )
-def test_an_authors_block_comes_in_the_clients_form_with_its_code_closed(pen: Pen, text: str, changed: bool):
-    written = pen.author("\n**b**\n```py\nx")
+def test_markdown_is_formatted_for_the_client_with_its_code_closed(formatter: TextFormatter, text: str, changed: bool):
+    written = formatter.format_markdown("\n**b**\n```py\nx")
     assert (written.text, written.changed) == (text, changed)
 
 
-def test_an_authors_half_character_is_replaced():
-    assert MARKDOWN.author("a\ud800").text == "a\ufffd"
+def test_half_a_surrogate_pair_is_replaced():
+    assert MARKDOWN.format_markdown("a\ud800").text == "a\ufffd"

@@ -1,4 +1,4 @@
-"""What an agent may offer, and what an answer comes to: only an option that was offered is a yes."""
+"""Permission requests and their answers: only an option that was offered can allow."""
 
 from typing import Any
 
@@ -41,17 +41,17 @@ def selected(option_id: Any) -> dict[str, Any]:
         (True, "failed", None),
     ],
 )
-def test_each_answer_comes_to_one_thing(answered: Any, status: str, chosen: str | None):
+def test_each_answer_has_one_result(answered: Any, status: str, chosen: str | None):
     found = read_permission(QUESTION, answered)
     assert (found.status, found.option and found.option.id) == (status, chosen)
     assert bool(found) is (status == "allowed")
     assert (found.why is None) is (chosen is not None)
 
 
-def test_options_are_told_in_a_row_or_by_their_ids():
-    in_a_row = build_permission_question("Go", "1", (), {}, [ALWAYS, NEVER])
-    by_id = {own["id"]: {"name": own["name"], "kind": own["kind"]} for own in (ALWAYS, NEVER)}
-    assert build_permission_question("Go", "1", (), {}, by_id) == in_a_row
+def test_options_may_be_a_list_or_a_mapping_by_id():
+    as_list = build_permission_question("Go", "1", (), {}, [ALWAYS, NEVER])
+    by_id = {option["id"]: {"name": option["name"], "kind": option["kind"]} for option in (ALWAYS, NEVER)}
+    assert build_permission_question("Go", "1", (), {}, by_id) == as_list
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def test_options_are_told_in_a_row_or_by_their_ids():
         ["a"],
     ],
 )
-def test_options_that_are_none_are_the_agents_mistake(offered: Any):
+def test_invalid_options_are_an_error(offered: Any):
     with pytest.raises(ValueError, match="options"):
         build_permission_question("Go", "1", (), {}, offered)
 
 
 @pytest.mark.parametrize("title", ["", "half a pair: \ud800"])
-def test_a_title_is_text_that_can_be_shown_and_kept(title: str):
+def test_an_invalid_title_is_an_error(title: str):
     with pytest.raises(ValueError, match="title"):
         build_permission_question(title, "1", (), {}, ALLOW_OR_REJECT)
 
@@ -81,7 +81,7 @@ def test_a_title_is_text_that_can_be_shown_and_kept(title: str):
     ("status", "kind"),
     [("allowed", None), ("allowed", "reject_once"), ("rejected", "allow_once"), ("failed", "allow_once")],
 )
-def test_no_permission_contradicts_itself(status: str, kind: Any):
+def test_the_status_must_match_the_kind_of_option(status: str, kind: Any):
     option = None if kind is None else OfferedOption(id="a", name="A", kind=kind)
     with pytest.raises(ValidationError, match="A yes or a no is an option of its kind"):
         Permission(status=PermissionStatus(status), option=option)

@@ -1,4 +1,4 @@
-"""The ladder: every event and every client, the rung and the reason."""
+"""The ladder: the rung and the reason of each event for each client."""
 
 from typing import Any
 
@@ -53,9 +53,7 @@ def entry_of(declared: list[str], kind: Any, data: Any, **others: Any) -> Adapta
         ([], 7, [], Rung.DEFERRED, Reason.MALFORMED),
     ],
 )
-def test_each_event_stands_on_one_rung_for_one_reason(
-    declared: list[str], kind: Any, data: Any, rung: Rung, reason: Reason
-):
+def test_each_event_has_one_rung_and_one_reason(declared: list[str], kind: Any, data: Any, rung: Rung, reason: Reason):
     entry = entry_of(declared, kind, data)
     assert (entry.rung, entry.reason) == (rung, reason)
 
@@ -77,7 +75,7 @@ def test_each_event_stands_on_one_rung_for_one_reason(
         (["poll"], {"priority": "low", "fallback": BLOCK}, Rung.NATIVE, Reason.SUPPORTED),
     ],
 )
-def test_what_the_author_wants_comes_before_what_we_would_say(
+def test_the_hooks_of_the_author_come_before_a_description(
     declared: list[str], others: dict[str, Any], rung: Rung, reason: Reason
 ):
     entry = entry_of(declared, "poll", {}, **others)
@@ -88,35 +86,35 @@ def test_what_the_author_wants_comes_before_what_we_would_say(
     ("client", "text"),
     [(NOTHING, "to **read**"), (ClientCapabilities(supported_events=[], prefers_markdown=False), "to hear")],
 )
-def test_a_voice_says_what_is_to_be_spoken_and_a_screen_shows_what_is_to_be_read(client: ClientCapabilities, text: str):
+def test_a_voice_gets_the_spoken_text_and_a_screen_the_fallback_text(client: ClientCapabilities, text: str):
     out, _ = run(client, event("poll", {"fallback_text": "to **read**", "spoken": "to *hear*"}))
     assert text_of(out) == text
 
 
 @pytest.mark.parametrize("kind", ["user_error", "progress_indicator"])
-def test_a_failure_is_told_whatever_its_priority(kind: str):
+def test_a_failure_is_described_whatever_its_priority(kind: str):
     data = {"message": "x", "label": "x", "status": "failed"}
     assert entry_of([], kind, data, priority="low").rung is Rung.DESCRIBED
 
 
 @pytest.mark.parametrize("hook", [{"fallback_text": "secret"}, {"spoken": "secret"}, {"fallback": BLOCK}])
-def test_a_thought_is_not_leaked_through_a_hook(hook: dict[str, Any]):
+def test_a_thought_is_not_sent_because_of_a_hook(hook: dict[str, Any]):
     out, _ = run(ClientCapabilities(supported_events=["markdown_block"]), event("thought_trace", {"x": 1}, **hook))
     assert out == []
 
 
-def test_no_tick_is_told_even_if_its_author_has_words_for_it():
+def test_progress_is_dropped_even_with_a_fallback_text():
     assert entry_of([], "progress_indicator", TICK, fallback_text="x").rung is Rung.DROPPED
 
 
-def test_a_substitute_carries_the_name_and_time_of_what_it_stands_for():
+def test_a_fallback_event_has_the_id_and_timestamp_of_the_event():
     client = ClientCapabilities(supported_events=["markdown_block"])
     out, _ = run(client, event("poll", {}, id="p1", timestamp="2026-01-01T00:00:00Z", fallback=BLOCK))
     assert events_of(out) == [BLOCK | {"id": "p1", "timestamp": "2026-01-01T00:00:00Z"}]
 
 
 @pytest.mark.parametrize(("depth", "found"), [(MAX_FALLBACKS, True), (MAX_FALLBACKS + 1, False)])
-def test_fallbacks_nest_only_so_deep(depth: int, found: bool):
+def test_fallbacks_nest_only_to_a_limit(depth: int, found: bool):
     inner = BLOCK
     for _ in range(depth - 1):
         inner = {"type": "poll", "fallback": inner}
@@ -124,7 +122,7 @@ def test_fallbacks_nest_only_so_deep(depth: int, found: bool):
     assert (entry.rung is Rung.SUBSTITUTED) is found
 
 
-def test_one_bad_address_does_not_cost_the_others_and_is_never_sent():
+def test_an_item_with_a_bad_url_is_left_out_and_the_others_are_sent():
     client = ClientCapabilities(supported_events=["citation_block"])
     out, adapter = run(client, event("citation_block", {"items": [EVIL, *SOURCES["items"]], "note": 1}))
     assert events_of(out) == [{"type": "citation_block", "data": {"items": SOURCES["items"], "note": 1}}]
@@ -132,6 +130,6 @@ def test_one_bad_address_does_not_cost_the_others_and_is_never_sent():
     assert (entry.kept, entry.lost) == (["items.1"], ["items.0"])
 
 
-def test_a_native_event_is_the_very_packet_that_came():
+def test_a_native_event_is_sent_as_the_same_packet():
     packet = event("citation_block", SOURCES | {"more": None}, extra={"kept": None})
     assert run(None, packet)[0][0] is packet

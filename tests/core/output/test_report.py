@@ -1,4 +1,4 @@
-"""The account: every packet once, totals that add up, bounded, without a word of the user."""
+"""The report: every packet once, totals that add up, limited entries, no content of the user."""
 
 from typing import Any
 
@@ -8,16 +8,16 @@ from accord.core.output import AdaptLimits
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.packet import ClosePacket
 from accord.wire.request import ClientCapabilities
-from tests.core.output import PICTURE, PLAIN, SOURCES, VOICE, event, run, said
+from tests.core.output import PICTURE, PLAIN, SOURCES, VOICE, delta, event, run
 
 
-def test_all_text_is_one_entry_with_a_count_and_what_was_done_to_it():
+def test_all_text_is_one_entry_with_a_count_and_notes():
     packets = [
         event("poll", {}),
-        said("**a** "),
-        said("b\n\n"),
+        delta("**a** "),
+        delta("b\n\n"),
         event("poll", {}),
-        said("```py\nx\n```"),
+        delta("```py\nx\n```"),
         ClosePacket(),
     ]
     report = run(VOICE, *packets)[1].report
@@ -29,32 +29,32 @@ def test_all_text_is_one_entry_with_a_count_and_what_was_done_to_it():
     assert report.total() == len(packets)
 
 
-def test_text_that_needed_nothing_taken_off_is_native_even_without_markdown():
-    report = run(PLAIN, said("Only words."), said(" And more.\n"))[1].report
+def test_text_without_markup_is_native_also_for_a_client_without_markdown():
+    report = run(PLAIN, delta("Only words."), delta(" And more.\n"))[1].report
     assert report.totals[Rung.NATIVE] == 2
     assert report.is_faithful()
 
 
-def test_the_report_says_what_was_declared_and_what_was_assumed():
+def test_the_report_has_what_was_declared_and_assumed():
     declared = ClientCapabilities(image_resolution="8k")
-    report = run(declared, said("x"))[1].report
+    report = run(declared, delta("x"))[1].report
     assert report.declared == declared
     assert report.assumed == ["standard_events", "resolution_auto"]
     assert run(None)[1].report.assumed == ["standard_client"]
     assert run(None)[1].report.declared is None
 
 
-def test_beyond_the_limit_packets_are_counted_without_an_entry():
+def test_packets_beyond_the_limit_are_counted_without_an_entry():
     packets = [event("poll", {}) for _ in range(10)]
     report = run(None, *packets, limits=AdaptLimits(max_entries=4))[1].report
     assert (len(report.entries), report.unlisted, report.total()) == (4, 6, 10)
 
 
-def test_no_words_of_the_user_are_in_the_report():
+def test_the_report_has_no_content_of_the_user():
     private = "xyzzy"
     source = {"source_id": private, "uri": "https://a.example/" + private, "title": private}
     packets = [
-        said(f"{private} **{private}**"),
+        delta(f"{private} **{private}**"),
         event("citation_block", {"items": [source]}),
         event("user_error", {"message": private}),
         event("poll", {"x": private}, fallback_text=private),
@@ -89,8 +89,6 @@ DOT = {"items": [{"url": "data:image/png;base64,AAAA", "mime_type": "image/png",
         (PLAIN, "markdown_block", {"content": "a"}, "content", ""),
     ],
 )
-def test_what_was_kept_and_lost_is_reported_by_field(
-    client: ClientCapabilities, kind: str, data: Any, kept: str, lost: str
-):
+def test_kept_and_lost_fields_are_reported(client: ClientCapabilities, kind: str, data: Any, kept: str, lost: str):
     entry = run(client, event(kind, data))[1].report.entries[0]
     assert (entry.kept, entry.lost) == (kept.split(), lost.split())

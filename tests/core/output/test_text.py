@@ -1,15 +1,15 @@
-"""The text on its way: margins, laziness, and whether it came out as it went in."""
+"""The text channel: spacing, lazy reading, and whether the text was changed."""
 
 import pytest
 
-from accord.core.output.describe import Catalogue, Pen
-from accord.core.output.insertion import Boundary
+from accord.core.output.describe import MessageCatalogue, TextFormatter
+from accord.core.output.insertion import InsertionPoint
 from accord.core.output.profile import TextForm
-from accord.core.output.text import MAX_UNREAD, Margin, TextChannel
+from accord.core.output.text import MAX_UNREAD, LineSpacing, TextChannel
 
 
 def channel(form: TextForm) -> TextChannel:
-    return TextChannel(Pen(form, Catalogue()))
+    return TextChannel(TextFormatter(form, MessageCatalogue()))
 
 
 @pytest.mark.parametrize(
@@ -24,20 +24,18 @@ def channel(form: TextForm) -> TextChannel:
     ],
 )
 @pytest.mark.parametrize("cut", [True, False])
-def test_a_blank_line_stands_on_either_side_of_a_block_and_no_more_than_needed(
-    before: str, after: str, page: str, cut: bool
-):
-    margin = Margin()
+def test_a_block_has_one_blank_line_on_each_side(before: str, after: str, page: str, cut: bool):
+    spacing = LineSpacing()
     pieces = (list(before), list(after)) if cut else ([before], [after])
-    out = [margin.text(piece) for piece in pieces[0]]
-    out.append(margin.block("BLOCK"))
-    out += [margin.text(piece) for piece in pieces[1]]
+    out = [spacing.before_text(piece) for piece in pieces[0]]
+    out.append(spacing.around_block("BLOCK"))
+    out += [spacing.before_text(piece) for piece in pieces[1]]
     assert "".join(out) == page
 
 
 def test_two_blocks_are_one_blank_line_apart():
-    margin = Margin()
-    assert margin.block("ONE") + margin.block("TWO") == "ONE\n\nTWO"
+    spacing = LineSpacing()
+    assert spacing.around_block("ONE") + spacing.around_block("TWO") == "ONE\n\nTWO"
 
 
 @pytest.mark.parametrize(
@@ -50,34 +48,34 @@ def test_two_blocks_are_one_blank_line_apart():
         (TextForm.SPEECH, "`code`", False),
     ],
 )
-def test_whether_the_text_came_out_as_it_went_in_is_known(form: TextForm, text: str, same: bool):
+def test_the_channel_records_whether_the_text_was_changed(form: TextForm, text: str, same: bool):
     one = channel(form)
     for char in text:
         one.feed(char)
     one.close()
-    assert one.is_same is same
+    assert one.is_unchanged is same
     assert one.deltas == len(text)
 
 
-def test_text_that_nobody_asks_about_is_read_in_bulk():
+def test_text_is_read_in_bulk():
     one = channel(TextForm.PLAIN)
     for _ in range(3 * MAX_UNREAD):
         one.feed("x")
         assert len(one.unread) < MAX_UNREAD
     assert one.deltas == 3 * MAX_UNREAD
-    assert one.boundary is Boundary.NONE
+    assert one.insertion_point is InsertionPoint.NONE
 
 
-def test_a_channel_starts_again_after_it_was_closed_and_keeps_its_account():
+def test_a_closed_channel_can_be_fed_again_and_keeps_its_notes():
     one = channel(TextForm.SPEECH)
     text = one.feed("```py\nx\n") + one.close() + one.feed("```py\ny\n```\n") + one.close()
     assert text.count("Python code") == 2
     assert one.notes == {"code_block": 2}
 
 
-def test_without_markdown_only_the_end_of_a_block_is_a_boundary():
+def test_without_markdown_only_the_end_of_a_block_is_an_insertion_point():
     one = channel(TextForm.PLAIN)
     one.feed("A sentence.\n")
-    assert one.boundary is Boundary.NONE
+    assert one.insertion_point is InsertionPoint.NONE
     one.feed("\n")
-    assert one.boundary is Boundary.BLOCK
+    assert one.insertion_point is InsertionPoint.BLOCK

@@ -1,4 +1,4 @@
-"""Which packet may follow which: any number of deltas and events, at most one error, one close."""
+"""The order of packets: any number of deltas and events, at most one error, one close."""
 
 import re
 
@@ -38,7 +38,7 @@ def test_a_stream_in_order_passes(ops: list[StreamOpCode]):
         ([ERROR, DELTA], ERROR, "error after the stream has failed"),
     ],
 )
-def test_a_packet_out_of_order_gets_its_sentence(before: list[StreamOpCode], op: StreamOpCode, sentence: str):
+def test_a_packet_out_of_order_is_rejected_with_a_reason(before: list[StreamOpCode], op: StreamOpCode, sentence: str):
     order = PacketOrder()
     for each in before:
         order.take(each)
@@ -46,7 +46,7 @@ def test_a_packet_out_of_order_gets_its_sentence(before: list[StreamOpCode], op:
 
 
 @given(st.lists(st.sampled_from(StreamOpCode)))
-def test_what_passes_is_always_in_order_and_nothing_that_is_in_order_is_held_back(ops: list[StreamOpCode]):
+def test_exactly_the_packets_in_order_pass(ops: list[StreamOpCode]):
     order, passed = PacketOrder(), ""
     for op in ops:
         fits = IN_ORDER.fullmatch(f"{passed}{op} ") is not None
