@@ -17,7 +17,7 @@ from accord.core.output.agent_work import (
     build_tool_call_event,
 )
 from accord.core.output.profile import ClientProfile, profile_client
-from accord.core.prompt.verdict import Declared, declare
+from accord.core.prompt.verdict import PromptCapabilitiesLike, parse_accepts
 from accord.core.vocabulary import unknown_name
 from accord.core.work.conversation import assistant_message, tool_result_message
 from accord.errors import AgentError, UsageError
@@ -363,10 +363,10 @@ class Agent:
         run: Run | None = None,
         *,
         name: str | None = None,
-        accepts: Declared | Sequence[str] = None,
+        accepts: PromptCapabilitiesLike | Sequence[str] = None,
         system: str | None = None,
     ) -> None:
-        self.accepts: Final[Declared] = declare(accepts)
+        self.accepts: Final[PromptCapabilitiesLike] = parse_accepts(accepts)
         self.system: Final = system
         self._name = name
         self._run = run

@@ -18,7 +18,7 @@ def test_every_type_of_content_has_its_rule():
 
 
 @pytest.mark.parametrize(
-    ("block", "message", "error", "told"),
+    ("block", "message", "error", "detail"),
     [
         (None, "Invalid content structure", "invalid_content_structure", "content block must be an object"),
         ([], "Invalid content structure", "invalid_content_structure", "content block must be an object"),
@@ -47,11 +47,11 @@ def test_every_type_of_content_has_its_rule():
         ({"type": "image", "mimeType": "image/jpeg", "data": PNG}, "Media type mismatch: mimeType does not fit the data, which is image/png", "mime_type_mismatch", "mimeType does not fit the data, which is image/png"),
     ],
 )  # fmt: skip
-def test_each_fault_has_its_error(block: Any, message: str, error: str, told: str | None):
+def test_each_fault_has_its_error(block: Any, message: str, error: str, detail: str | None):
     found = check_block(3, block, ALL, ContentLimits())
     assert isinstance(found, Violation)
     assert (found.message, found.data["error"], found.data["index"]) == (message, error, 3)
-    assert told is None or told in (found.data.get("details"), found.data.get("field"))
+    assert detail is None or detail in (found.data.get("details"), found.data.get("field"))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_each_fault_has_its_error(block: Any, message: str, error: str, told: st
         {"type": "text", "text": "", "foo": 1},
     ],
 )
-def test_a_block_in_order_brings_its_size(block: Any):
+def test_a_valid_block_gives_its_size(block: Any):
     assert isinstance(check_block(0, block, ALL, ContentLimits()), int)
 
 
@@ -87,7 +87,7 @@ def test_media_that_was_not_declared_is_never_decoded(block: dict[str, Any]):
 
 
 @pytest.mark.parametrize("block", [{"type": "image"}, {"type": "audio", "data": 1}, {"type": "resource"}])
-def test_structure_is_looked_at_before_the_declaration(block: dict[str, Any]):
+def test_structure_is_checked_before_the_declaration(block: dict[str, Any]):
     found = check_block(0, block, NONE, ContentLimits())
     assert isinstance(found, Violation)
     assert found.is_malformed

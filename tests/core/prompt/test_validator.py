@@ -15,8 +15,8 @@ from accord.core.prompt import (
     ValidationPolicy,
     Verdict,
 )
+from accord.core.prompt.fast_check import are_all_valid, count_valid_json
 from accord.core.prompt.rules import check_block
-from accord.core.prompt.sweep import all_in_order, json_in_order
 from accord.core.prompt.verdict import MAX_LISTED
 from accord.errors import ErrorCode, UsageError
 from accord.wire.acp.content import ContentBlock
@@ -35,7 +35,7 @@ EVERYTHING = {"image": True, "audio": True, "embeddedContext": True}
 ALL = [TEXT, LINK, IMAGE, AUDIO, RESOURCE, BLOB]
 
 
-def assert_gives(verdict: Verdict, line: dict[str, Any]):
+def assert_matches(verdict: Verdict, line: dict[str, Any]):
     assert verdict.valid is line["valid"]
     assert list(verdict.results) == line["blockResults"]
     assert [violation.index for violation in verdict.violations] == line["errorIndexes"]
@@ -51,8 +51,8 @@ def assert_gives(verdict: Verdict, line: dict[str, Any]):
 @pytest.mark.parametrize("line", VECTORS, ids=lambda line: f"{line['id']}-{line['name']}")
 def test_each_vector_gives_its_verdict_from_values_and_from_bytes(line: dict[str, Any]):
     validator = ContentValidator(line["capabilities"], protocol_version=line["protocolVersion"])
-    assert_gives(validator.validate(line["content"], context=line["context"]), line)
-    assert_gives(validator.validate_json(json.dumps(line["content"]).encode(), context=line["context"]), line)
+    assert_matches(validator.validate(line["content"], context=line["context"]), line)
+    assert_matches(validator.validate_json(json.dumps(line["content"]).encode(), context=line["context"]), line)
 
 
 @pytest.mark.parametrize("context", ValidationContext)
@@ -74,7 +74,7 @@ def test_decision_18_all_three_contexts_enforce_by_default(context: ValidationCo
     assert not ContentValidator({}).validate([IMAGE], context=context).valid
 
 
-def test_decision_18_a_warning_lets_pass_and_tells():
+def test_decision_18_a_warning_accepts_the_content_and_lists_the_violation():
     validator = ContentValidator({}, policies={"session_update": "warn"})
     verdict = validator.validate([IMAGE], context="session_update")
     assert verdict.valid
@@ -84,7 +84,7 @@ def test_decision_18_a_warning_lets_pass_and_tells():
     assert not validator.validate([IMAGE], context="prompt").valid
 
 
-def test_decision_18_a_context_that_is_off_is_not_looked_at():
+def test_decision_18_a_context_that_is_off_is_not_checked():
     verdict = ContentValidator({}, policies={ValidationContext.TOOL_RESULT: ValidationPolicy.OFF}).validate(
         [None], context="tool_result"
     )
@@ -92,7 +92,7 @@ def test_decision_18_a_context_that_is_off_is_not_looked_at():
     assert verdict.violations == ()
 
 
-def test_an_unknown_context_is_a_mistake_of_the_caller():
+def test_an_unknown_context_is_a_usage_error():
     with pytest.raises(UsageError, match="weather"):
         ContentValidator().validate([], context="weather")
 
@@ -134,14 +134,14 @@ def test_blocks_may_be_models():
         (b'"text"', -32602),
     ],
 )
-def test_bytes_that_are_no_array_of_blocks_are_refused_in_one_error(raw: bytes, code: int):
+def test_bytes_that_are_no_array_of_blocks_give_one_error(raw: bytes, code: int):
     verdict = ContentValidator(EVERYTHING).validate_json(raw)
     assert not verdict.valid
     assert verdict.error is not None
     assert verdict.error["code"] == code
 
 
-def test_the_batch_tells_which_blocks_could_come_in():
+def test_the_results_name_which_blocks_are_accepted():
     assert list(ContentValidator({}).validate([TEXT, IMAGE, LINK, None]).results) == [True, False, True, False]
 
 
@@ -153,7 +153,7 @@ CODES: list[tuple[list[Any], ErrorCode | None]] = [
 
 
 @pytest.mark.parametrize(("blocks", "code"), CODES)
-def test_a_verdict_belongs_to_one_row_of_the_error_table(blocks: list[Any], code: ErrorCode | None):
+def test_a_verdict_has_one_error_code(blocks: list[Any], code: ErrorCode | None):
     assert ContentValidator({}).validate(blocks).code is code
 
 
@@ -218,33 +218,33 @@ VALUES: st.SearchStrategy[Any] = st.sampled_from(
 
 
 @st.composite
-def bent_blocks(draw: st.DrawFn) -> Any:
+def changed_blocks(draw: st.DrawFn) -> Any:
     block = draw(NEARLY)
     if not isinstance(block, dict) or not draw(st.booleans()):
         return block  # pyright: ignore[reportUnknownVariableType]
-    bent: dict[str, Any] = {**block}
+    changed: dict[str, Any] = {**block}
     field = draw(FIELDS)
     if draw(st.booleans()):
-        bent.pop(field, None)
+        changed.pop(field, None)
     else:
-        bent[field] = draw(VALUES)
-    if field in ("text", "blob", "uri") and isinstance(bent.get("resource"), dict):
-        bent["resource"] = {**bent["resource"], field: draw(VALUES)}
-    return bent
+        changed[field] = draw(VALUES)
+    if field in ("text", "blob", "uri") and isinstance(changed.get("resource"), dict):
+        changed["resource"] = {**changed["resource"], field: draw(VALUES)}
+    return changed
 
 
-BLOCKS = st.lists(bent_blocks(), max_size=6)
+BLOCKS = st.lists(changed_blocks(), max_size=6)
 DECLARED = st.fixed_dictionaries({flag: st.booleans() for flag in ("image", "audio", "embeddedContext")})
 
 
 @given(BLOCKS, DECLARED)
-def test_the_quick_look_and_the_rules_agree(blocks: list[Any], declared: dict[str, bool]):
+def test_the_fast_check_and_the_rules_agree(blocks: list[Any], declared: dict[str, bool]):
     declaration: Declaration = ContentValidator(declared).declaration
     limits = ContentLimits()
     clean = not any(not isinstance(check_block(0, block, declaration, limits), int) for block in blocks)
-    if all_in_order(blocks, declaration, limits):
+    if are_all_valid(blocks, declaration, limits):
         assert clean
-    if (count := json_in_order(json.dumps(blocks), declaration, limits)) is not None:
+    if (count := count_valid_json(json.dumps(blocks), declaration, limits)) is not None:
         assert clean
         assert count == len(blocks)
 
@@ -260,9 +260,8 @@ def test_bytes_and_values_give_the_same_verdict(blocks: list[Any], declared: dic
 def test_declaring_more_never_refuses_more(blocks: list[Any], declared: dict[str, bool]):
     less = ContentValidator(declared).validate(blocks).results
     more = ContentValidator(EVERYTHING).validate(blocks)
-    for accepted, index in zip(less, range(len(blocks)), strict=True):
-        undecoded = not accepted
-        assert undecoded or more.results[index]
+    for index, accepted in enumerate(less):
+        assert not accepted or more.results[index]
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60))

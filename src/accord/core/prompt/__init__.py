@@ -1,4 +1,4 @@
-"""May this content come in? Content blocks against what the agent declared (ACP; decisions 16, 17 and 18)."""
+"""Check content blocks against the prompt capabilities that an agent declared (ACP; decisions 16, 17 and 18)."""
 
 from accord.core.prompt.rules import ContentLimits
 from accord.core.prompt.validator import BlockDecision, ContentValidator, ValidationContext, ValidationPolicy

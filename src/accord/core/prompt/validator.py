@@ -1,7 +1,7 @@
-"""The validator itself: one table of rules, three contexts, a policy for each (decision 18).
+"""The content validator: one table of rules, three contexts, a policy for each (decision 18).
 
-A validator belongs to one declaration; a new declaration is a new validator, which is cheap. Nothing is processed,
-stored or repeated here: content is looked at, and a verdict is given.
+A validator belongs to one declaration; for another declaration make another validator, which is cheap. It only checks
+content: it does not change, store or forward it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,16 +11,16 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-from accord.core.prompt.rules import ContentLimits, check_block, size_fault, structure_fault
-from accord.core.prompt.sweep import all_in_order, json_in_order
-from accord.core.prompt.verdict import Declaration, Declared, Verdict, Violation, read_declaration
+from accord.core.prompt.fast_check import are_all_valid, count_valid_json
+from accord.core.prompt.rules import MAX_TYPE_CHARS, ContentLimits, check_block, size_fault, structure_fault
+from accord.core.prompt.verdict import Declaration, PromptCapabilitiesLike, Verdict, Violation, read_declaration
 from accord.core.vocabulary import unknown_name
 from accord.errors import UsageError
 from accord.wire.message import Message
 
 
 class ValidationContext(StrEnum):
-    """Where content is on its way."""
+    """Where the content appears."""
 
     PROMPT = "prompt"
     TOOL_RESULT = "tool_result"
@@ -28,7 +28,7 @@ class ValidationContext(StrEnum):
 
 
 class ValidationPolicy(StrEnum):
-    """What a violation costs: a refusal, a warning, or not even a look."""
+    """What happens on a violation: refuse, warn, or do not check at all."""
 
     ENFORCE = "enforce"
     WARN = "warn"
@@ -37,7 +37,7 @@ class ValidationPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BlockDecision:
-    """Why one block may come in or not, for logs and for people; never what it carried."""
+    """Why one block is accepted or not, for logs and people. It never quotes the content of the block."""
 
     index: int
     content_type: str
@@ -51,16 +51,17 @@ ENFORCE_ALL: Final[Mapping[ValidationContext, ValidationPolicy]] = dict.fromkeys
     ValidationContext, ValidationPolicy.ENFORCE
 )
 DEFAULT_LIMITS: Final = ContentLimits()
+NOT_AN_ARRAY: Final = "content must be an array"
 
 
 class ContentValidator:
-    """Checks content blocks against what an agent declared."""
+    """Checks content blocks against the prompt capabilities that an agent declared."""
 
     __slots__ = ("declaration", "limits", "policies")
 
     def __init__(
         self,
-        capabilities: Declared = None,
+        capabilities: PromptCapabilitiesLike = None,
         *,
         protocol_version: int = 1,
         policies: Mapping[ValidationContext | str, ValidationPolicy | str] | None = None,
@@ -75,88 +76,77 @@ class ContentValidator:
         )
 
     def validate(self, blocks: Iterable[Any], context: ValidationContext | str = ValidationContext.PROMPT) -> Verdict:
-        """The verdict on these blocks, each a mapping as received or a `ContentBlock`."""
+        """Check these blocks, each a mapping as received or a `ContentBlock`."""
         policy = self.policies[_context(context)]
         if isinstance(blocks, str | bytes | Mapping) or not isinstance(blocks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            return self._refuse_whole("content must be an array", policy)
+            return Verdict([], [structure_fault(0, NOT_AN_ARRAY)], enforced=policy is ValidationPolicy.ENFORCE)
         return self._check([block.dump() if isinstance(block, Message) else block for block in blocks], policy)
 
     def validate_json(self, raw: bytes | str, context: ValidationContext | str = ValidationContext.PROMPT) -> Verdict:
-        """The verdict on an array of blocks as it came over the wire."""
+        """Check a JSON array of blocks."""
         policy = self.policies[_context(context)]
-        if (count := json_in_order(raw, self.declaration, self.limits)) is not None:
+        if (count := count_valid_json(raw, self.declaration, self.limits)) is not None:
             return Verdict([True] * count, enforced=policy is ValidationPolicy.ENFORCE)
         try:
             blocks = from_json(raw, allow_inf_nan=False)
         except ValueError as error:
             return Verdict(results=[], unreadable=str(error))
         if not isinstance(blocks, list):
-            return self._refuse_whole("content must be an array", policy)
+            return Verdict([], [structure_fault(0, NOT_AN_ARRAY)], enforced=policy is ValidationPolicy.ENFORCE)
         return self._check(blocks, policy)  # pyright: ignore[reportUnknownArgumentType]
 
     def explain(
         self, blocks: Iterable[Any], context: ValidationContext | str = ValidationContext.PROMPT
     ) -> list[BlockDecision]:
-        """Why each block may come in or not."""
+        """Return the decision on each block, with its reason."""
         context, blocks = _context(context), list(blocks)
         verdict = self.validate(blocks, context)
         found = {violation.index: violation.message for violation in verdict.violations}
-        return [
-            BlockDecision(
-                index, _type_of(block), accepted, found.get(index, "accepted"), context, self.policies[context]
-            )
-            for index, (block, accepted) in enumerate(zip(blocks, verdict.results, strict=True))
-        ]
+        decisions: list[BlockDecision] = []
+        for index, (block, accepted) in enumerate(zip(blocks, verdict.results, strict=True)):
+            kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+            kind = kind[:MAX_TYPE_CHARS] if isinstance(kind, str) else "unknown"
+            why = found.get(index, "accepted")
+            decisions.append(BlockDecision(index, kind, accepted, why, context, self.policies[context]))
+        return decisions
 
     def _check(self, blocks: Sequence[Any], policy: ValidationPolicy) -> Verdict:
-        if policy is ValidationPolicy.OFF or all_in_order(blocks, self.declaration, self.limits):
+        if policy is ValidationPolicy.OFF or are_all_valid(blocks, self.declaration, self.limits):
             return Verdict([True] * len(blocks), enforced=policy is ValidationPolicy.ENFORCE)
         violations = self._violations(blocks)
         if policy is ValidationPolicy.WARN:
             return Verdict([True] * len(blocks), violations, enforced=False)
-        refused = {violation.index for violation in violations}
-        fit = range(min(len(blocks), self.limits.max_blocks))
-        beyond = len(blocks) - len(fit)
-        return Verdict([index not in refused for index in fit] + [False] * beyond, violations)
+        rejected = {violation.index for violation in violations}
+        checked = range(min(len(blocks), self.limits.max_blocks))
+        beyond = len(blocks) - len(checked)
+        return Verdict([index not in rejected for index in checked] + [False] * beyond, violations)
 
     def _violations(self, blocks: Sequence[Any]) -> list[Violation]:
         limits = self.limits
-        room = limits.max_prompt_bytes
+        size = 0
         violations: list[Violation] = []
         for index, block in enumerate(blocks[: limits.max_blocks]):
             outcome = check_block(index, block, self.declaration, limits)
             if isinstance(outcome, Violation):
                 violations.append(outcome)
                 continue
-            room -= outcome
-            if room < 0:
-                size = limits.max_prompt_bytes - room
+            size += outcome
+            if size > limits.max_prompt_bytes:
                 violations.append(size_fault(index, "the prompt", size, limits.max_prompt_bytes))
         if len(blocks) > limits.max_blocks:
             violations.append(size_fault(limits.max_blocks, "the number of blocks", len(blocks), limits.max_blocks))
         return violations
 
-    @staticmethod
-    def _refuse_whole(details: str, policy: ValidationPolicy) -> Verdict:
-        return Verdict(
-            results=[], violations=[structure_fault(0, details)], enforced=policy is ValidationPolicy.ENFORCE
-        )
 
-
-def _context(named: ValidationContext | str) -> ValidationContext:
+def _context(name: ValidationContext | str) -> ValidationContext:
     try:
-        return ValidationContext(named)
+        return ValidationContext(name)
     except ValueError:
-        raise UsageError(f"context: {unknown_name('context', str(named), ValidationContext)}") from None
+        raise UsageError(f"context: {unknown_name('context', str(name), ValidationContext)}") from None
 
 
-def _policy(named: ValidationPolicy | str) -> ValidationPolicy:
+def _policy(name: ValidationPolicy | str) -> ValidationPolicy:
     try:
-        return ValidationPolicy(named)
+        return ValidationPolicy(name)
     except ValueError:
-        raise UsageError(f"policies: {unknown_name('policy', str(named), ValidationPolicy)}") from None
-
-
-def _type_of(block: Any) -> str:
-    kind = block.get("type") if isinstance(block, Mapping) else getattr(block, "type", None)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return kind[:64] if isinstance(kind, str) else "unknown"
+        raise UsageError(f"policies: {unknown_name('policy', str(name), ValidationPolicy)}") from None
