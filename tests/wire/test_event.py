@@ -6,7 +6,6 @@ import pytest
 from pydantic import ValidationError
 
 from accord.wire.event import (
-    AnyEvent,
     CitationBlock,
     CitationEvent,
     MarkdownEvent,
@@ -33,7 +32,7 @@ SOURCE = {"source_id": "s", "uri": "https://example.com", "title": "t"}
         ("thought_trace", {}, ThoughtEvent),
     ],
 )
-def test_decision_4_the_type_decides_the_kind(type_: str, data: Any, kind: type[AnyEvent]):
+def test_decision_4_the_type_decides_the_kind(type_: str, data: Any, kind: type[PresentationEvent]):
     event = PresentationEvent(type=type_, data=data)
     assert type(event) is kind
     assert event.type is PresentationEventType(type_)

@@ -75,7 +75,3 @@ class AdaptationReport(Message, frozen=True):
     def total(self) -> int:
         """How many packets came in."""
         return sum(self.totals.values())
-
-    def is_faithful(self) -> bool:
-        """Whether everything reached the client as it was sent."""
-        return self.total() == self.totals.get(Rung.NATIVE, 0)

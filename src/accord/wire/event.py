@@ -273,9 +273,6 @@ class ThoughtEvent(PresentationEvent, frozen=True):
     data: FreeObject
 
 
-AnyEvent = CitationEvent | ProgressEvent | MediaEvent | MarkdownEvent | UserErrorEvent | ThoughtEvent
-"""For a `match` that the type checker can prove complete."""
-
 close_union(
     PresentationEvent,
     "type",

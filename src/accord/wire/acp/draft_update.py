@@ -201,30 +201,6 @@ class DraftConfigOptionUpdate(DraftSessionUpdate, frozen=True):
     config_options: list[Annotated[DraftSessionConfigOption, SkipIfMalformed()]]
 
 
-AnyDraftUpdate = (
-    DraftUserMessageChunk
-    | DraftAgentMessageChunk
-    | DraftAgentThoughtChunk
-    | UserMessage
-    | AgentMessage
-    | AgentThought
-    | StateUpdate
-    | DraftToolCallChanged
-    | ToolCallContentChunk
-    | TerminalUpdate
-    | TerminalOutputChunk
-    | DraftPlanUpdate
-    | DraftAvailableCommandsUpdate
-    | DraftConfigOptionUpdate
-    | SessionInfoUpdate
-    | UsageUpdate
-    | NoticeUpdate
-    | CompactionUpdate
-    | CompactionSummaryChunk
-    | OtherUpdate
-)
-"""For a `match` that the type checker can prove complete."""
-
 close_union(
     DraftSessionUpdate,
     "session_update",

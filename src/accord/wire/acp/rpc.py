@@ -118,7 +118,3 @@ class ErrorResponse(Frame, frozen=True):
 
     id: RequestId
     error: RpcErrorObject
-
-
-AnyFrame = Request | Notification | SuccessResponse | ErrorResponse
-"""For a `match` that the type checker can prove complete."""

@@ -190,25 +190,6 @@ class CompactionSummaryChunk(SessionUpdate, DraftSessionUpdate, frozen=True):
     content: DraftContentBlock
 
 
-AnyUpdate = (
-    UserMessageChunk
-    | AgentMessageChunk
-    | AgentThoughtChunk
-    | ToolCallStarted
-    | ToolCallChanged
-    | PlanUpdate
-    | AvailableCommandsUpdate
-    | CurrentModeUpdate
-    | ConfigOptionUpdate
-    | SessionInfoUpdate
-    | UsageUpdate
-    | NoticeUpdate
-    | CompactionUpdate
-    | CompactionSummaryChunk
-    | OtherUpdate
-)
-"""For a `match` that the type checker can prove complete."""
-
 close_union(
     SessionUpdate,
     "session_update",
