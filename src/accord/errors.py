@@ -1,22 +1,22 @@
-"""How Accord fails: one tree of exceptions, one table of facts.
+"""Every exception that Accord raises, and one table of error codes: HTTP status, JSON-RPC code, severity, title.
 
     AccordError
     ├── InvalidMessageError      bytes or values that are not the message they should be (also a ValueError)
     ├── NotSerialisableError     a value that JSON cannot carry was about to be sent (also a ValueError)
-    ├── RefusedError             a plan was refused, and the one who asked for the work has to know
+    ├── RefusedError             a request was refused; the error carries the refusal
     ├── AgentError               an agent broke its contract, or failed
     ├── BackendError             a backend failed, or refused what it was given
     ├── EmulationError           an emulated capability did not succeed
     ├── TimedOutError            a time limit was reached
     ├── TurnCancelledError       the turn was cancelled
     ├── StoreError               the session store cannot be reached, read or written
-    │   └── StoreConflictError   what was to be stored contradicts what is stored
+    │   └── StoreConflictError   a write contradicts what is stored
     ├── ConnectionFailedError    a service cannot be reached, or the connection to it keeps breaking
-    └── UsageError               a call, a flag or a file that the user has to put right
-        └── ConfigError          everything that is wrong with a configuration, each with its place
+    └── UsageError               a call, a flag or a file that the user has to correct
+        └── ConfigError          every problem of a configuration, each with its place
 
-An ordinary "no" is not an exception: decisions return a `Refusal` that carries an `ErrorCode`. This module
-knows nothing of pydantic, HTTP or JSON-RPC beyond the numbers in its table; every door reads them from here.
+Inside the core a refusal is a value, not an exception: decisions return a `Refusal` that carries an `ErrorCode`. This
+module depends on neither pydantic nor any transport; every transport reads its codes from the table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,16 +27,16 @@ from typing import Any, Final
 
 
 class ErrorSeverity(StrEnum):
-    """Whether trying the same thing again can help (CAP, StreamError)."""
+    """Whether a retry can help (CAP, StreamError)."""
 
     TRANSIENT = "transient"
     FATAL = "fatal"
 
 
 class ErrorCode(StrEnum):
-    """Every way a turn can fail, as spelled on the wire.
+    """Every error code, as spelled on the wire.
 
-    Lower case throughout, except the one word that ABP itself spells in capitals.
+    Lower case throughout, except the one code that ABP itself spells in capitals.
     """
 
     PARSE_ERROR = "parse_error"
@@ -86,7 +86,7 @@ class RpcCode:
 
 @dataclass(frozen=True, slots=True)
 class ErrorFacts:
-    """What each door needs to know of one error code."""
+    """What a transport needs to report one error code."""
 
     http: int
     jsonrpc: int
@@ -100,56 +100,52 @@ ERROR_FACTS: Final[Mapping[ErrorCode, ErrorFacts]] = MappingProxyType(
     {
         ErrorCode.PARSE_ERROR: ErrorFacts(400, RpcCode.PARSE_ERROR, _FATAL, "The message is not JSON"),
         ErrorCode.INVALID_MESSAGE: ErrorFacts(
-            400, RpcCode.INVALID_REQUEST, _FATAL, "The message does not have the expected shape"
+            400, RpcCode.INVALID_REQUEST, _FATAL, "The message does not match its schema"
         ),
         ErrorCode.UNAUTHENTICATED: ErrorFacts(401, RpcCode.AUTH_REQUIRED, _FATAL, "Authentication is required"),
-        ErrorCode.FORBIDDEN: ErrorFacts(403, RpcCode.FORBIDDEN, _FATAL, "This identity may not do that"),
+        ErrorCode.FORBIDDEN: ErrorFacts(403, RpcCode.FORBIDDEN, _FATAL, "This user is not allowed to do that"),
         ErrorCode.QUOTA_EXCEEDED: ErrorFacts(
             403, RpcCode.FORBIDDEN, _FATAL, "The storage quota of this user is used up"
         ),
-        ErrorCode.NOT_FOUND: ErrorFacts(404, RpcCode.NOT_FOUND, _FATAL, "There is no such thing here"),
-        ErrorCode.METHOD_NOT_FOUND: ErrorFacts(405, RpcCode.METHOD_NOT_FOUND, _FATAL, "There is no such method here"),
+        ErrorCode.NOT_FOUND: ErrorFacts(404, RpcCode.NOT_FOUND, _FATAL, "Not found"),
+        ErrorCode.METHOD_NOT_FOUND: ErrorFacts(405, RpcCode.METHOD_NOT_FOUND, _FATAL, "The method is not supported"),
         ErrorCode.NOT_ACCEPTABLE: ErrorFacts(
-            406, RpcCode.NOT_ACCEPTABLE, _FATAL, "None of the accepted formats is offered"
+            406, RpcCode.NOT_ACCEPTABLE, _FATAL, "None of the accepted formats is available"
         ),
         ErrorCode.REQUEST_TIMED_OUT: ErrorFacts(
-            408, RpcCode.REQUEST_TIMED_OUT, _TRANSIENT, "The message did not arrive in time"
+            408, RpcCode.REQUEST_TIMED_OUT, _TRANSIENT, "The request did not arrive in time"
         ),
         ErrorCode.REQUEST_CONFLICT: ErrorFacts(
             409, RpcCode.REQUEST_CONFLICT, _FATAL, "The request id was used for another request"
         ),
-        ErrorCode.TOO_LARGE: ErrorFacts(413, RpcCode.INVALID_PARAMS, _FATAL, "The message is larger than the limit"),
+        ErrorCode.TOO_LARGE: ErrorFacts(413, RpcCode.INVALID_PARAMS, _FATAL, "The message exceeds the size limit"),
         ErrorCode.UNSUPPORTED_MEDIA_TYPE: ErrorFacts(
-            415, RpcCode.INVALID_REQUEST, _FATAL, "The body's format is not understood"
+            415, RpcCode.INVALID_REQUEST, _FATAL, "The format of the body is not supported"
         ),
         ErrorCode.CONTENT_INVALID: ErrorFacts(422, RpcCode.INVALID_PARAMS, _FATAL, "A content block is malformed"),
         ErrorCode.CONTENT_UNSUPPORTED: ErrorFacts(
-            422, RpcCode.INVALID_PARAMS, _FATAL, "The agent did not declare this content"
+            422, RpcCode.INVALID_PARAMS, _FATAL, "The agent did not declare this type of content"
         ),
         ErrorCode.CAPABILITY_UNSUPPORTED: ErrorFacts(
             422, RpcCode.INVALID_PARAMS, _FATAL, "No backend can do this work"
         ),
         ErrorCode.FIDELITY_UNAVAILABLE: ErrorFacts(
-            422, RpcCode.INVALID_PARAMS, _FATAL, "The client cannot show this as it asked"
+            422, RpcCode.INVALID_PARAMS, _FATAL, "The client cannot show this at the fidelity that it requires"
         ),
         ErrorCode.RATE_LIMIT_EXCEEDED: ErrorFacts(429, RpcCode.RATE_LIMITED, _TRANSIENT, "Too many requests"),
         ErrorCode.CANCELLED: ErrorFacts(499, RpcCode.CANCELLED, _TRANSIENT, "The turn was cancelled"),
-        ErrorCode.INTERNAL: ErrorFacts(500, RpcCode.INTERNAL_ERROR, _FATAL, "Something failed inside Accord"),
+        ErrorCode.INTERNAL: ErrorFacts(500, RpcCode.INTERNAL_ERROR, _FATAL, "Internal error"),
         ErrorCode.AGENT_FAILED: ErrorFacts(500, RpcCode.INTERNAL_ERROR, _FATAL, "The agent failed"),
         ErrorCode.BACKEND_FAILED: ErrorFacts(502, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The backend failed"),
-        ErrorCode.EMULATION_FAILED: ErrorFacts(
-            502, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The emulated capability did not succeed"
-        ),
-        ErrorCode.UNAVAILABLE: ErrorFacts(
-            503, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The service is not taking work now"
-        ),
+        ErrorCode.EMULATION_FAILED: ErrorFacts(502, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The emulation failed"),
+        ErrorCode.UNAVAILABLE: ErrorFacts(503, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The service is unavailable"),
         ErrorCode.TIMED_OUT: ErrorFacts(504, RpcCode.INTERNAL_ERROR, _TRANSIENT, "The time limit was reached"),
     }
 )
 
 
 class AccordError(Exception):
-    """The root of everything that Accord raises."""
+    """The base class of every exception that Accord raises."""
 
     code: ErrorCode = ErrorCode.INTERNAL
 
@@ -159,17 +155,17 @@ class AccordError(Exception):
         self.details: Final[Mapping[str, Any]] = MappingProxyType(dict(details or {}))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let every error be pickled and copied, whatever its constructor takes."""
+        """Make every error picklable and copyable, whatever its constructor takes."""
         return _restore, (type(self), self.args, {**vars(self), "details": dict(self.details)})
 
     @property
     def facts(self) -> ErrorFacts:
-        """The row of the one table that belongs to this error."""
+        """The row of the error table for this error's code."""
         return ERROR_FACTS[self.code]
 
     @property
     def severity(self) -> ErrorSeverity:
-        """Whether trying the same thing again can help."""
+        """Whether a retry can help."""
         return self.facts.severity
 
 
@@ -181,7 +177,7 @@ def _restore(kind: type[AccordError], args: tuple[Any, ...], state: dict[str, An
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong with a message: where it is, and what was expected there. Never what was sent."""
+    """One problem of a message: the field, and what was expected there. Never the value that was sent."""
 
     field: str
     expected: str
@@ -194,9 +190,9 @@ class InvalidMessageError(AccordError, ValueError):
 
     def __init__(self, name: str, problems: Sequence[Problem]) -> None:
         self.problems: Final = tuple(problems)
-        told = "; ".join(f"{problem.field}: {problem.expected}" for problem in self.problems)
+        summary = "; ".join(f"{problem.field}: {problem.expected}" for problem in self.problems)
         listed = [{"field": problem.field, "expected": problem.expected} for problem in self.problems]
-        super().__init__(f"Not a valid {name}: {told}", details={"problems": listed})
+        super().__init__(f"Not a valid {name}: {summary}", details={"problems": listed})
 
 
 class NotSerialisableError(AccordError, ValueError):
@@ -204,7 +200,7 @@ class NotSerialisableError(AccordError, ValueError):
 
 
 class RefusedError(AccordError):
-    """A plan was refused; `details` is the refusal."""
+    """A request was refused; `details` is the refusal."""
 
     def __init__(self, message: str, code: ErrorCode, details: Mapping[str, Any]) -> None:
         super().__init__(message, details=details)
@@ -218,7 +214,7 @@ class AgentError(AccordError):
 
 
 class BackendError(AccordError):
-    """A backend failed. `refused` names the capability that the endpoint turned out not to have, if that is why."""
+    """A backend failed. `refused` names the capability that the endpoint rejected, if that is the reason."""
 
     code = ErrorCode.BACKEND_FAILED
 
@@ -238,7 +234,7 @@ class BackendError(AccordError):
 
     @property
     def severity(self) -> ErrorSeverity:
-        """Transient only if the backend itself is worth another try."""
+        """Transient if the same backend may be tried again."""
         return ErrorSeverity.TRANSIENT if self.retryable else ErrorSeverity.FATAL
 
 
@@ -267,19 +263,19 @@ class StoreError(AccordError):
 
 
 class StoreConflictError(StoreError):
-    """What was to be stored contradicts what is stored; nothing was written."""
+    """A write contradicts what is stored; nothing was written."""
 
     code = ErrorCode.REQUEST_CONFLICT
 
 
 class ConnectionFailedError(AccordError):
-    """A service cannot be reached, or the connection to it keeps breaking; `details` says how often it was tried."""
+    """A service cannot be reached, or the connection keeps breaking; `details` has the number of attempts."""
 
     code = ErrorCode.UNAVAILABLE
 
 
 class UsageError(AccordError):
-    """A call, a flag or a file that the user has to put right."""
+    """A call, a flag or a file that the user has to correct."""
 
     code = ErrorCode.INVALID_MESSAGE
 

@@ -1,4 +1,7 @@
-"""What is plugged in: the shapes that the engine needs of its parts, and nothing about any of them."""
+"""The interfaces of the parts that the engine is given: backends, clock, permission channel, stores.
+
+Only protocols and the values that they exchange; the implementations are in `backends/`, `stores/` and `servers/`.
+"""
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -22,115 +25,115 @@ from accord.wire.work import AnyPiece, WorkOrder
 
 
 class Backend(Protocol):
-    """Someone who answers.
+    """A backend that answers work orders.
 
-    `answer` gives pieces of an answer, an `EndPiece` last, or raises `BackendError`. Closing the iterator stops the
+    `answer` yields pieces of an answer, an `EndPiece` last, or raises `BackendError`. Closing the iterator stops the
     work at once. `probe` returns if the backend can be reached, and raises `BackendError` if it cannot.
     """
 
     @property
     def name(self) -> str:
-        """What the operator calls it."""
+        """The name in the configuration."""
         ...
 
     @property
     def manifest(self) -> CapabilityManifest:
-        """What it says it can do."""
+        """The capabilities that it declares."""
         ...
 
     def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """The answer to this work, piece by piece."""
+        """Answer a work order, piece by piece."""
         ...
 
     async def probe(self) -> None:
-        """Whether it can be reached."""
+        """Check that it can be reached."""
         ...
 
 
 @runtime_checkable
 class ManagedBackend(Backend, Protocol):
-    """A backend that is a program of its own: reached before the first turn, ended after the last."""
+    """A backend that runs as a process of its own: it is started before the first turn and ended after the last."""
 
     async def discover(self) -> CapabilityManifest:
-        """What it says it can do, once it was asked; raises `BackendError` if it is not there."""
+        """Start it and return the manifest that it declares; raises `BackendError` if it cannot be started."""
         ...
 
     async def aclose(self) -> None:
-        """End it, and whatever it started."""
+        """End it, and every process that it started."""
         ...
 
 
 class EvidenceSource(Protocol):
-    """Who says how well something is supported, and when that was said."""
+    """Where a support level comes from, and its date."""
 
     @property
     def source(self) -> str:
-        """Who says so."""
+        """The operator, a table of model facts, a probe, or the endpoint itself."""
         ...
 
     @property
     def date(self) -> str | None:
-        """When, if that is known."""
+        """The date, if it is known."""
         ...
 
 
 @runtime_checkable
 class DescribedBackend(Backend, Protocol):
-    """A backend that can say which model it is and whose word each entry of its manifest is; receipts repeat it.
+    """A backend that names its model and the evidence for each entry of its manifest; receipts repeat both.
 
-    Evidence that has changed is another object: what was written down of the former is then not taken for it.
+    Changed evidence must be a new object: receipts cache what they wrote by identity.
     """
 
     @property
     def model(self) -> str | None:
-        """The model, if it is one."""
+        """The model, if the backend is one."""
         ...
 
     @property
     def evidence(self) -> Mapping[str, EvidenceSource]:
-        """Whose word each entry of the manifest is."""
+        """The evidence for each entry of the manifest."""
         ...
 
 
 class Clock(Protocol):
-    """Someone who knows the time."""
+    """The time of day and a monotonic clock."""
 
     def now(self) -> datetime:
         """The time of day, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Seconds since an arbitrary moment; never goes back."""
         ...
 
 
 class SystemClock:
-    """Tells the time of the machine."""
+    """The clock of the operating system."""
 
     def now(self) -> datetime:
         """The time of day, in UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Seconds since an arbitrary moment; never goes back."""
         return time.monotonic()
 
 
 class PermissionChannel(Protocol):
-    """A client that can be asked in the middle of its turn; doors that have a way back hand one in with each turn.
+    """Requests permissions from the client of a running turn; a transport that can reach its client passes one in.
 
-    The question is put once the client has the turn's first `after` packets, and not before. Whatever the client does
-    becomes a `Permission`; nothing is raised but the cancellation of whoever waits, and then nobody is asked any more.
+    The request is sent once the client has received the first `after` packets of the turn. Every outcome is a
+    `Permission`; the only exception is the cancellation of the caller, which withdraws the request.
     """
 
     async def __call__(self, question: PermissionRequest, after: int) -> Permission:
-        """What came of asking."""
+        """Request a permission and return the outcome."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TurnStart:
-    """A turn at its beginning: the turn already known by its request id, or what a new one has to know."""
+    """The start of a turn: the `existing` turn of the same request id, or the context of a new one."""
 
     session: SessionRecord
     existing: TurnRecord | None = None
@@ -140,7 +143,7 @@ class TurnStart:
 
 @dataclass(slots=True)
 class PacketBatch:
-    """Packets that follow those that a turn has, numbered from `first_seq`, and items that they speak of."""
+    """Consecutive packets to append to a turn, numbered from `first_seq`, and the items that they refer to."""
 
     request_id: str
     first_seq: int
@@ -150,7 +153,7 @@ class PacketBatch:
 
 @dataclass(slots=True)
 class TurnEnd:
-    """How a turn ends, and what it leaves behind. A receipt that came too late is written anew."""
+    """The end of a turn: its last packets, its final state, its messages and its receipt."""
 
     last: PacketBatch
     state: TurnState
@@ -160,40 +163,39 @@ class TurnEnd:
 
 
 HISTORY_BYTES: Final = 1024 * 1024
-"""How much of what was said before a turn is given, unless it is configured."""
+"""The default limit of the messages that a turn is given as its history."""
 
-Progress = Callable[[DeletionCounts], None]
+DeletionProgress = Callable[[DeletionCounts], None]
 """Called with what a deletion has deleted so far."""
 
 
 class Heartbeat(Protocol):
-    """Writes heartbeats to a store from one thread, which is not the event loop's and waits for nobody there."""
+    """Writes heartbeats to a store from a thread of its own, without waiting for the event loop."""
 
     def beat(self, runner: str) -> None:
         """Write that this process is alive; raises `StoreError` if the storage fails."""
         ...
 
     def close(self) -> None:
-        """Let go of the connection; closing twice is no error."""
+        """Close the connection; closing twice is no error."""
         ...
 
 
 class SessionStore(Protocol):
-    """What is remembered. When a writing call returns, what it wrote survives `kill -9` and a power cut.
+    """Stores sessions, turns, packets and receipts. What a returned call has written survives `kill -9` and power loss.
 
-    A store belongs to the event loop that opened it and may share its data with other processes. Records bring their
-    own times; only leases are by the storage's clock, which is the same for all processes. It raises `StoreError` when
-    the storage fails, and `StoreConflictError` when what is to be written contradicts what is stored; then nothing of
-    that call was written. A writing call that is cancelled is finished first: whoever is cancelled may look at once at
-    what is kept.
+    A store belongs to the event loop that opened it and may share its data with other processes. Callers set the times
+    of records; only leases use the storage's clock, which is the same for all processes. It raises `StoreError` when
+    the storage fails, and `StoreConflictError` when a write contradicts what is stored; then nothing of that call was
+    written. A write that is cancelled completes first, so that the cancelled caller can read its result.
     """
 
     async def open(self) -> None:
-        """Make the store ready, bringing its schema up to date. Several processes may do so at once."""
+        """Open the store and migrate its schema. Several processes may do so at once."""
         ...
 
     async def close(self) -> None:
-        """Finish what was begun and let go of everything; closing twice is no error."""
+        """Finish pending writes and close every connection; closing twice is no error."""
         ...
 
     async def probe(self) -> None:
@@ -201,11 +203,11 @@ class SessionStore(Protocol):
         ...
 
     async def session(self, session_id: str) -> SessionRecord | None:
-        """The session of that id. Whether the asker may see it is for the caller to decide, by its owner."""
+        """Return the session of that id. The caller checks its owner."""
         ...
 
     async def sessions(self, owner: str, *, limit: int, after: SessionRecord | None = None) -> list[SessionRecord]:
-        """A page of an owner's sessions, the newest first, beginning after the last one of the page before."""
+        """Return a page of an owner's sessions, newest first; `after` is the last session of the page before."""
         ...
 
     async def begin_turn(
@@ -217,133 +219,131 @@ class SessionStore(Protocol):
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
     ) -> TurnStart:
-        """Begin a turn in its session, which is kept if it is new and renewed if it is not, all or nothing.
+        """Begin a turn and create or update its session, atomically.
 
-        Of several callers with one request id, in whatever process, exactly one begins the turn; the others are given
-        the turn already `known`, and then nothing is written. The caller compares owner and digest. A session keeps
-        its capabilities when `session` declares none. Another owner's session is a conflict.
+        Of several callers with one request id, in any process, exactly one begins the turn; the others are given the
+        `existing` turn, and nothing is written. The caller compares owner and digest. A session keeps its capabilities
+        when `session` declares none. Another owner's session is a conflict.
 
-        A turn is given the last `history` messages that fit into `history_bytes`, each of them whole. One that is not
-        known is refused with `RefusedError` if its owner has stored `quota_bytes` already, or if its session is being
-        deleted.
+        The history is the last `history` messages that fit into `history_bytes`, each of them whole. A new turn is
+        refused with `RefusedError` if its owner has already stored `quota_bytes`, or if its session is being deleted.
         """
         ...
 
     async def turn(self, request_id: str) -> TurnRecord | None:
-        """The turn of that request id."""
+        """Return the turn of that request id."""
         ...
 
     def heartbeat(self) -> Heartbeat:
-        """A connection of its own, for a thread that sends heartbeats."""
+        """Open a separate connection for a thread that sends heartbeats."""
         ...
 
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
-        """Running turns of processes other than `runner` that gave no sign of life for so long, the oldest first.
+        """Return running turns of other processes than `runner` without a heartbeat for `lease_s`, oldest first.
 
-        A turn's beginning is a sign of life, and so is each heartbeat of its process. The storage's clock decides.
+        The start of a turn counts as a heartbeat of its process. The storage's clock decides.
         """
         ...
 
     async def running(self, runner: str) -> list[TurnRecord]:
-        """The running turns of one process, the oldest first."""
+        """Return the running turns of one process, oldest first."""
         ...
 
     async def request_cancel(self, request_id: str) -> bool:
-        """Ask the process that runs this turn to cancel it; False if the turn does not run."""
+        """Ask the process that runs this turn to cancel it; False if the turn is not running."""
         ...
 
     async def cancel_requests(self, runner: str) -> list[str]:
-        """The running turns of this process that another one wants cancelled."""
+        """Return the running turns of this process that another process wants cancelled."""
         ...
 
     async def mark_read(self, request_id: str) -> None:
-        """Write that a client of another process reads this turn now."""
+        """Record that a client of another process is reading this turn now."""
         ...
 
     async def is_read(self, request_id: str, *, within_s: float) -> bool:
-        """Whether a client of another process was reading this turn so short ago, by the storage's clock."""
+        """Whether a client of another process was reading this turn within `within_s`, by the storage's clock."""
         ...
 
     async def append_packets(self, new: PacketBatch) -> None:
-        """Keep packets and items; a gap, a repetition or a turn that is over is a conflict."""
+        """Append packets and items; a gap, a repetition or a turn that has ended is a conflict."""
         ...
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
-        """The packets that follow `after_seq`, in order; 0 is before the first."""
+        """Return the packets that follow `after_seq`, in order; 0 is before the first."""
         ...
 
     async def end_turn(self, ending: TurnEnd) -> bool:
-        """End a running turn, with its last packets, its messages and its receipt, all or nothing.
+        """End a running turn with its last packets, its messages and its receipt, atomically.
 
-        False, and nothing is written, if the receipt does not follow the session's last one: another turn ended in
-        between, so read `last_receipt_hash` and seal the receipt again.
+        Returns False, and writes nothing, if the receipt does not follow the session's last one because another turn
+        ended in between: read `last_receipt_hash` and seal the receipt again.
         """
         ...
 
     async def item(self, request_id: str, item_id: str) -> str | None:
-        """What was kept under this id of a turn, for a client to fetch later."""
+        """Return an item of a turn, which a client fetches later."""
         ...
 
     async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
-        """The last messages of a session, the oldest of them first; fewer than `limit` if more would not fit."""
+        """Return the last messages of a session, oldest first: at most `limit`, and as many as fit `max_bytes`."""
         ...
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
-        """The hash that the session's next receipt has to name."""
+        """Return the hash that the session's next receipt has to name."""
         ...
 
     async def receipts(self, session_id: str) -> list[ReceiptRecord]:
-        """A session's receipts in the order of their chain."""
+        """Return a session's receipts in the order of their chain."""
         ...
 
     async def receipt(self, request_id: str) -> ReceiptRecord | None:
-        """The receipt of one turn."""
+        """Return the receipt of one turn."""
         ...
 
-    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> DeletionCounts:
+    async def delete_user(self, owner: str, *, progress: DeletionProgress | None = None) -> DeletionCounts:
         """Delete everything of one owner, tokens included.
 
-        As with `expire`, the sessions disappear first, each at once and whole; their data is then deleted step by step,
-        so that others can write meanwhile. `progress` is called after each step. What an interrupted deletion left is
-        deleted by the next one, whatever that one deletes.
+        As with `expire`, each session disappears at once; its data is then deleted step by step, so that other writes
+        can proceed. `progress` is called after each step. The next deletion, of whatever, completes an interrupted one.
         """
         ...
 
-    async def expire(self, before: datetime, *, progress: Progress | None = None) -> DeletionCounts:
-        """Delete the sessions that nothing has happened in since then, whole, so that no chain is cut."""
+    async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:
+        """Delete the sessions without activity since `before`, each as a whole, so that no chain is cut."""
         ...
 
 
 class TokenStore(Protocol):
-    """Whose tokens are good. It keeps hashes, never a token; what was revoked is not found again.
+    """Stores the hashes of API tokens, never a token itself.
 
-    It remembers that tokens were used after the last of them is gone: a service must not become open by itself.
+    It remembers that tokens were used after the last one is gone: deleting tokens must not open the service.
     """
 
     async def put_token(self, token: TokenRecord) -> None:
-        """Keep a new token; one with the same id or hash is a conflict."""
+        """Store a new token; one with the same id or hash is a conflict."""
         ...
 
     async def token_by_digest(self, digest: str) -> TokenRecord | None:
-        """The token of that hash. Whether it is expired is for the caller to decide."""
+        """Return the token of that hash. The caller checks its expiry."""
         ...
 
     async def tokens(self) -> list[TokenRecord]:
-        """Every token, the oldest first, the expired ones too."""
+        """Return every token, oldest first, expired ones included."""
         ...
 
     async def revoke_token(self, token_id: str) -> bool:
-        """Forget a token; False if there is none of that id."""
+        """Delete a token; False if there is none of that id."""
         ...
 
     async def requires_tokens(self) -> bool:
-        """Whether any token was ever put since the last `allow_open`; deleting tokens changes nothing."""
+        """Whether any token was stored since the last `allow_open`; deleting tokens changes nothing."""
         ...
 
     async def allow_open(self) -> None:
-        """Forget that tokens were used, so that callers need none; a conflict as long as there are tokens."""
+        """Accept requests without tokens again; a conflict as long as there are tokens."""
         ...
 
 
 class Store(SessionStore, TokenStore, Protocol):
-    """Everything that one place remembers."""
+    """A store of sessions and tokens."""

@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 from accord.assembly.opening import is_absent, run_with_store
 from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
 from accord.errors import UsageError
-from accord.ports import Progress
+from accord.ports import DeletionProgress
 from accord.terminal import escape_line, format_count, unfiltered
 from accord.wire.session import DeletionCounts, SessionRecord
 
@@ -113,7 +113,7 @@ def expire_command(
 
 
 @contextmanager
-def _shown_progress() -> Generator[Progress | None]:
+def _shown_progress() -> Generator[DeletionProgress | None]:
     """Show on a terminal how far a deletion has come, in one line that is rewritten and finally removed."""
     terminal = unfiltered(sys.stderr)
     if not terminal.isatty():

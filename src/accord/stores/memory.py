@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import HISTORY_BYTES, Heartbeat, PacketBatch, Progress, TurnEnd, TurnStart
+from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart
 from accord.stores.rules import (
     CLOSED,
     HAS_TOKENS,
@@ -308,7 +308,7 @@ class MemoryStore:
         turn = self._turns.get(request_id)
         return turn.receipt if turn else None
 
-    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
+    async def delete_user(self, owner: str, *, progress: DeletionProgress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
         """Delete everything of one owner."""
         erased = self._erase(lambda session: session.owner == owner)
         theirs = [digest for digest, token in self._tokens.items() if token.user == owner]
@@ -316,7 +316,7 @@ class MemoryStore:
             del self._tokens[digest]
         return erased + DeletionCounts(tokens=len(theirs))
 
-    async def expire(self, before: datetime, *, progress: Progress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
+    async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
         """Delete the sessions that nothing has happened in since then."""
         return self._erase(lambda session: session.updated_at < before)
 

@@ -11,7 +11,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from accord.ports import HISTORY_BYTES, Heartbeat, PacketBatch, Progress, TurnEnd, TurnStart
+from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart
 from accord.stores import erase, liveness, statements, tokens, transcripts
 from accord.stores.liveness import probe
 from accord.wire.conversation import ChatMessage
@@ -124,12 +124,12 @@ class SqlStore(ABC):
         """The receipt of one turn."""
         return await self.read(transcripts.receipt_of, request_id)
 
-    async def delete_user(self, owner: str, *, progress: Progress | None = None) -> DeletionCounts:
+    async def delete_user(self, owner: str, *, progress: DeletionProgress | None = None) -> DeletionCounts:
         """Delete everything of one owner."""
         revoked = await self.write(erase.delete_tokens, owner)
         return await self._erase(erase.hide_user, owner, progress) + DeletionCounts(tokens=revoked)
 
-    async def expire(self, before: datetime, *, progress: Progress | None = None) -> DeletionCounts:
+    async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:
         """Delete the sessions that nothing has happened in since then."""
         return await self._erase(erase.hide_expired, before, progress)
 
@@ -157,7 +157,9 @@ class SqlStore(ABC):
         """Forget that tokens were used."""
         await self.write(tokens.allow_open)
 
-    async def _erase(self, hide: Callable[[Connection, T], int], which: T, progress: Progress | None) -> DeletionCounts:
+    async def _erase(
+        self, hide: Callable[[Connection, T], int], which: T, progress: DeletionProgress | None
+    ) -> DeletionCounts:
         """Hide sessions, then delete what is hidden, with pauses in which others can write."""
         hidden = 1
         while hidden:

@@ -27,7 +27,7 @@ from typing import Final
 from sqlalchemy import Connection, NullPool, create_engine
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import Heartbeat, Progress
+from accord.ports import DeletionProgress, Heartbeat
 from accord.stores import liveness, statements
 from accord.stores.failure import SQLITE, FailureLog, meaning_of, told_as_ours
 from accord.stores.liveness import probe
@@ -152,7 +152,9 @@ class SqliteStore(SqlStore):
         if self._is_damaged:
             raise StoreError(f"{self._path}: {SQLITE['SQLITE_CORRUPT']}")
 
-    async def _erase(self, hide: Callable[[Connection, T], int], which: T, progress: Progress | None) -> DeletionCounts:
+    async def _erase(
+        self, hide: Callable[[Connection, T], int], which: T, progress: DeletionProgress | None
+    ) -> DeletionCounts:
         erased = await super()._erase(hide, which, progress)
         if erased != DeletionCounts():
             # The log still has what was deleted: empty it, and return when that is done.

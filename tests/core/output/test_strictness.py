@@ -54,7 +54,7 @@ def test_a_refusal_has_the_available_rung():
         ErrorPacket(
             p=StreamError(
                 code=ErrorCode.FIDELITY_UNAVAILABLE,
-                message="The client cannot show this as it asked",
+                message="The client cannot show this at the fidelity that it requires",
                 severity=ErrorSeverity.FATAL,
                 details={
                     "id": "c1",
