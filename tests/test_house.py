@@ -69,7 +69,7 @@ def test_no_name_says_nothing(path: Path):
 
 
 def test_the_public_names_are_sorted_and_each_has_its_home():
-    homes = vars(accord)["_HOMES"]
+    homes = vars(accord)["_MODULES"]
     assert accord.__all__ == sorted(set(accord.__all__))
     assert list(homes) == accord.__all__
     assert dir(accord) == accord.__all__
@@ -83,7 +83,7 @@ def test_type_checkers_see_the_same_public_names():
     seen = {
         alias.name: node.module for node in imports for alias in node.names if (node.module or "").startswith("accord")
     }
-    assert seen == vars(accord)["_HOMES"]
+    assert seen == vars(accord)["_MODULES"]
 
 
 def test_the_version_is_that_of_the_installed_package():

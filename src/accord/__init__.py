@@ -1,6 +1,6 @@
-"""Capability negotiation for agents: what may come in, who can do the work, what the client can show.
+"""Capability negotiation for agents: what content an agent accepts, which backend can do the work, what a client shows.
 
-Every public name, and nothing else. Names are fetched on first use, so that importing costs next to nothing.
+This module has the public names. They are imported on first use, so that `import accord` is fast.
 """
 
 from importlib import import_module
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     __version__: str
     from accord.agent import Agent, Turn
     from accord.core.output import ClientAdapter
-    from accord.core.prompt.validator import ContentValidator
+    from accord.core.prompt.validator import ContentValidator, ValidationContext, ValidationPolicy
     from accord.core.work.emulation.engine import EmulationEngine, apply_emulation, can_emulate, default_strategy
     from accord.core.work.negotiate import check_capability, generate_report, negotiate
     from accord.core.work.plan import plan
@@ -135,6 +135,8 @@ __all__ = [
     "Turn",
     "TurnCancelledError",
     "UsageError",
+    "ValidationContext",
+    "ValidationPolicy",
     "WorkOrder",
     "apply_emulation",
     "can_emulate",
@@ -145,7 +147,7 @@ __all__ = [
     "plan",
 ]
 
-_HOMES: Final = {
+_MODULES: Final = {
     "AccordError": "accord.errors",
     "AdaptationReport": "accord.wire.adaptation",
     "Agent": "accord.agent",
@@ -208,6 +210,8 @@ _HOMES: Final = {
     "Turn": "accord.agent",
     "TurnCancelledError": "accord.errors",
     "UsageError": "accord.errors",
+    "ValidationContext": "accord.core.prompt.validator",
+    "ValidationPolicy": "accord.core.prompt.validator",
     "WorkOrder": "accord.wire.work",
     "apply_emulation": "accord.core.work.emulation.engine",
     "can_emulate": "accord.core.work.emulation.engine",
@@ -220,9 +224,9 @@ _HOMES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """The public name, from the module where it lives."""
-    if home := _HOMES.get(name):
-        return getattr(import_module(home), name)
+    """Import a public name from its module."""
+    if module := _MODULES.get(name):
+        return getattr(import_module(module), name)
     if name == "__version__":
         return import_module("accord.version").package_version()
     raise AttributeError(f"module 'accord' has no attribute {name!r}")
