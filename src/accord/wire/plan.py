@@ -4,11 +4,10 @@ Both are values: they can be printed, stored in a receipt and read by a program.
 """
 
 from enum import StrEnum
-from typing import Any
 
 from pydantic import Field
 
-from accord.errors import ERROR_FACTS, ErrorCode
+from accord.errors import ErrorCode
 from accord.wire.capability import CapabilityName
 from accord.wire.emulation import EmulationStrategy
 from accord.wire.manifest import MinSupport, NegotiationResult
@@ -120,10 +119,3 @@ class Refusal(Message, frozen=True):
     offers: list[Offer] = Field(default_factory=list[Offer])
     nearest: str | None = None
     remedies: list[Remedy] = Field(default_factory=list[Remedy])
-
-    def rpc_error(self) -> dict[str, Any]:
-        """The refusal as a JSON-RPC error object."""
-        details = {"error": str(self.code), **self.dump()}
-        details.pop("code")
-        details.pop("message")
-        return {"code": ERROR_FACTS[self.code].jsonrpc, "message": self.message, "data": details}

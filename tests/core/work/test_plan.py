@@ -271,13 +271,6 @@ def test_without_any_backend_the_refusal_says_so():
     ]
 
 
-def test_a_refusal_travels_as_json_rpc():
-    error = refused(needing("logprobs"), backend("a")).rpc_error()
-    assert error["code"] == -32602
-    assert error["data"]["error"] == "CAPABILITY_UNSUPPORTED"
-    assert error["data"]["nearest"] == "a"
-
-
 # --- asked again ---
 
 
