@@ -27,7 +27,7 @@ from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.ports import SessionStore
 from accord.servers.http.app import Application
-from accord.servers.http.assist import as_events
+from accord.servers.http.assist import encode_events
 from accord.servers.http.serve import address_of, serve
 from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore
@@ -76,7 +76,7 @@ def bare_events(pause_s: float | None = None) -> Callable[[Request], Any]:
     """The events of a turn, from a route that does nothing else."""
     packets = [*(DeltaPacket(p=WORD) for _ in range(DELTAS if not pause_s else PACED)), ClosePacket()]
     kept = [PacketRecord(seq=seq, body=packet.to_json()) for seq, packet in enumerate(packets, start=1)]
-    events = [as_events([each]) for each in kept]
+    events = [encode_events([each]) for each in kept]
 
     async def answer(request: Request) -> Response:
         ServiceRequest.parse(await request.body())

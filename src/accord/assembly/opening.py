@@ -12,6 +12,7 @@ from accord.config import LoadedConfig, OriginKind, StoreKind
 from accord.engine import Engine
 from accord.errors import BackendError, UsageError
 from accord.ports import DescribedBackend, ManagedBackend, Store
+from accord.stores import opened_store
 
 # Opens what was assembled before the first turn and closes it after the last: the store, and agents that are
 # programs.
@@ -32,8 +33,7 @@ async def open_store_and_backends(loaded: LoadedConfig, engine: Engine) -> Async
     """The store, open, while every backend that has to be reached is; raises `UsageError` for one that is not there."""
     async with AsyncExitStack() as stack:
         store = open_store(loaded)
-        await store.open()
-        stack.push_async_callback(store.close)
+        await stack.enter_async_context(opened_store(store))
         living = [each for each in engine.dispatcher.backends.values() if isinstance(each, ManagedBackend)]
         stack.push_async_callback(_close, living)
         with _ending_on_signal() if living else nullcontext():
@@ -125,10 +125,7 @@ def run_with_store(
 
     async def asked() -> ResultT:
         store = open_store(loaded, create=create)
-        await store.open()
-        try:
+        async with opened_store(store):
             return await ask(store)
-        finally:
-            await store.close()
 
     return asyncio.run(asked())

@@ -98,7 +98,8 @@ def make_application(loaded: LoadedConfig, service: Service, metrics: Metrics, *
     }
     days = loaded.config.retention_days
     retention = None if days is None else timedelta(days=days)
-    return Application(service, endpoints, retention=retention, loopback_only=loopback_only)
+    # The command has opened the store already, with the backends.
+    return Application(service, endpoints, retention=retention, loopback_only=loopback_only, opens_store=False)
 
 
 def is_loopback(host: str) -> bool:

@@ -1,26 +1,28 @@
-"""What every transport shares: sessions, settings, authentication, observers, admission of a turn."""
+"""What every transport shares: sessions, settings, authentication, observers, and admission of a turn."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from accord.config import ServerConfig
 from accord.engine import LiveTurn, Sessions, StoredTurn
 from accord.errors import ErrorCode, RefusedError
-from accord.servers.http.rates import caller_key
 from accord.wire.request import ServiceRequest
 
-# What every transport shares: sessions, settings, who is let in, who watches, and whether the service is leaving.
+RETRY_AFTER_S: Final = 5
+TURNS_RETRY_AFTER_S: Final = 1
+"""Retry-After for a caller with too many turns. When one of them ends cannot be known."""
+SHUTTING_DOWN: Final = "The service is stopping and accepts no new requests; try again later"
 
 Headers = Mapping[bytes, bytes]
-"""A request's headers: lower-case names, one value each; what came several times is joined by commas."""
+"""A request's headers: lower-case names, one value each; values of a repeated header are joined by commas."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks. Without an id nobody was asked who they are: the service is open, as on loopback."""
+    """The client of a request. `id` is None if the service does not authenticate."""
 
     id: str | None = None
 
@@ -29,70 +31,70 @@ ANONYMOUS: Final = Caller()
 
 
 class Authenticator(Protocol):
-    """Someone who lets callers in."""
+    """Identifies callers and limits how often they send requests."""
 
     async def authenticate(self, headers: Headers) -> Caller:
-        """Who this is; raises `RefusedError` with `UNAUTHENTICATED` for nobody we know."""
+        """Identify the caller; raises `RefusedError` with `UNAUTHENTICATED` if that fails."""
         ...
 
     async def count_request(self, caller: Caller, address: str) -> None:
-        """Count one more request of this caller, by address if nobody knows who it is.
+        """Count a request of this caller, or of this address if the caller is anonymous.
 
-        Raises `RefusedError` with `RATE_LIMIT_EXCEEDED`, `retry_after` in its details, when there were too many.
+        Raises `RefusedError` with `RATE_LIMIT_EXCEEDED`, and `retry_after` in its details, above the rate limit.
         """
         ...
 
 
+class AllowAll:
+    """Accept every request without authentication or rate limit."""
+
+    async def authenticate(self, headers: Headers) -> Caller:  # noqa: ARG002
+        """Return the anonymous caller."""
+        return ANONYMOUS
+
+    async def count_request(self, caller: Caller, address: str) -> None:
+        """Count nothing."""
+
+
 class Observer(Protocol):
-    """Someone who watches: metrics, logs, traces. It never fails the one it watches."""
+    """Metrics, logs or traces. An observer must not raise: it would fail what it observes."""
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
-        """A turn is over and its receipt is stored; `receipt` are its members as plain JSON values."""
+        """A turn has ended and its receipt is stored; `receipt` are its members as plain JSON values."""
         ...
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
-        """An HTTP request was answered; `route` is the pattern, never the path itself."""
+        """An HTTP request was answered; `route` is the pattern of its path."""
         ...
 
     def stream_opened(self, transport: str) -> None:
-        """A client reads a stream by this transport: `sse` or `websocket`."""
+        """A client has begun to read a stream over `sse` or `websocket`."""
         ...
 
     def stream_closed(self, transport: str) -> None:
-        """It does not any more."""
+        """A client has stopped reading a stream."""
         ...
 
 
 class NullObserver:
-    """The observer of a service that nobody watches."""
+    """Record nothing. Also the base of observers that record only a part."""
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
-        """Say nothing."""
+        """Record nothing."""
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Say nothing."""
+        """Record nothing."""
 
     def stream_opened(self, transport: str) -> None:
-        """Say nothing."""
+        """Record nothing."""
 
     def stream_closed(self, transport: str) -> None:
-        """Say nothing."""
-
-
-class AllowAll:
-    """Lets everybody in, unnamed."""
-
-    async def authenticate(self, headers: Headers) -> Caller:  # noqa: ARG002 - nobody is asked
-        """Whoever it is."""
-        return ANONYMOUS
-
-    async def count_request(self, caller: Caller, address: str) -> None:
-        """As often as they like."""
+        """Record nothing."""
 
 
 @dataclass(slots=True)
 class Service:
-    """One agent, served."""
+    """One served agent."""
 
     sessions: Sessions
     settings: ServerConfig
@@ -101,66 +103,67 @@ class Service:
     version: str
     is_draining: bool = False
     running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
-    """The request ids of the turns that run in this process, by who began them."""
+    """The request ids of the turns that run in this process, by the key of their caller."""
 
     @property
     def agent_id(self) -> UUID:
-        """The agent's id, the same in every process: it follows from its name."""
+        """The agent's id, derived from its name so that it is the same in every process."""
         return uuid5(NAMESPACE_URL, f"accord:agent:{self.sessions.engine.agent.name}")
 
     def check_is_open(self) -> None:
-        """Refuse new work while the service is leaving."""
+        """Refuse new work while the service is stopping."""
         if self.is_draining:
             raise RefusedError(SHUTTING_DOWN, ErrorCode.UNAVAILABLE, {"retry_after": RETRY_AFTER_S})
 
 
-SHUTTING_DOWN: Final = "The service is being stopped and takes no new work"
-RETRY_AFTER_S: Final = 5
-
-
-# Whether a request may begin a turn: who asks, whether the service still takes work, how many turns the caller runs.
-#
-# One rule for every endpoint that begins turns. Whether the request itself is acceptable is decided by the engine.
-
-TURNS_RETRY_AFTER_S: Final = 1
-"""How soon a caller with too many turns may try again; nobody knows when one of them ends."""
-
-
 async def begin_turn(service: Service, caller: Caller, address: str, request: ServiceRequest) -> LiveTurn | StoredTurn:
-    """The turn of this request, begun now unless it was before; raises `RefusedError` if it may not begin."""
-    check_identity(caller, request)
+    """Start the turn of this request, or return the one that was started before; raises `RefusedError`.
+
+    Checks what concerns the caller. Whether the request itself is acceptable is decided by the engine.
+    """
+    if caller.id is not None and caller.id != request.context.user.id:
+        message = "context.user.id is not the user of the token; send the user that the token was issued for"
+        raise RefusedError(message, ErrorCode.FORBIDDEN, {"field": "context.user.id"})
     request_id = str(request.request_id)
     if service.sessions.is_running(request_id):
         return await service.sessions.begin(request)
     service.check_is_open()
-    turns = service.running_turns.setdefault(caller_key(caller.id, address), set())
-    most = service.settings.turns_per_caller
-    if len(turns) >= most:
-        message = f"{most} turns of yours are running, which is the limit; try again when one of them has ended"
-        raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": TURNS_RETRY_AFTER_S, "limit": most})
+    key = caller_key(caller.id, address)
+    turns = service.running_turns.setdefault(key, set())
+    limit = service.settings.turns_per_caller
+    if len(turns) >= limit:
+        message = f"You have {limit} running turns, which is the limit; try again when one of them has ended"
+        raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": TURNS_RETRY_AFTER_S, "limit": limit})
     turns.add(request_id)
-    forget = partial(_forget, service, caller_key(caller.id, address), request_id)
+
+    def release(_: Any = None) -> None:
+        # Looked up again: two requests with one id may share an entry, and the first to end may have removed the set.
+        running = service.running_turns.get(key, set())
+        running.discard(request_id)
+        if not running:
+            service.running_turns.pop(key, None)
+
     try:
         turn = await service.sessions.begin(request)
     except BaseException:
-        forget()
+        release()
         raise
     if isinstance(turn, LiveTurn) and not turn.is_over:
-        turn.task.add_done_callback(forget)
+        turn.task.add_done_callback(release)
     else:
-        forget()
+        release()
     return turn
 
 
-def check_identity(caller: Caller, request: ServiceRequest) -> None:
-    """Refuse a request that names another user than the caller."""
-    if caller.id is not None and caller.id != request.context.user.id:
-        message = "context.user is not who the token belongs to"
-        raise RefusedError(message, ErrorCode.FORBIDDEN, {"field": "context.user.id"})
-
-
-def _forget(service: Service, key: str, request_id: str, _: Any = None) -> None:
-    turns = service.running_turns.get(key, set())
-    turns.discard(request_id)
-    if not turns:
-        service.running_turns.pop(key, None)
+def caller_key(user: str | None, address: str) -> str:
+    """The key under which a caller's requests and turns are counted: the user, or the network address."""
+    if user is not None:
+        return f"user:{user}"
+    try:
+        known = ip_address(address.partition("%")[0])
+    except ValueError:
+        return f"address:{address}"  # the path of a socket, or nothing
+    if isinstance(known, IPv6Address):
+        # One customer usually has all the addresses of a /64.
+        return f"address:{known.ipv4_mapped or IPv6Address(int(known) >> 64 << 64)}"
+    return f"address:{address}"

@@ -232,7 +232,7 @@ def test_one_caller_cannot_take_all_turns_by_hanging_up_and_others_are_served():
                 headers = {"authorization": f"Bearer {ADA}"}
                 async with client.post("/v1/assist", json=asked, headers=headers) as response:
                     assert (response.status, response.headers["retry-after"]) == (429, "1")
-                    assert "3 turns of yours are running" in (await response.json())["detail"]
+                    assert "You have 3 running turns" in (await response.json())["detail"]
                 again = {"authorization": f"Bearer {ADA}", "accept": "text/event-stream"}
                 known = body(1, user="ada", session="ada-1")
                 async with client.post("/v1/assist", json=known, headers=again) as response:

@@ -1,8 +1,8 @@
-"""The HTTP service as one ASGI application: routes, start and stop."""
+"""The HTTP service as one ASGI application: routes, start and stop. It runs under any ASGI server."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from accord.errors import AccordError, ErrorCode, RefusedError, StoreError
-from accord.servers.http.assist import assist
+from accord.servers.http.assist import assist_endpoint
 from accord.servers.http.exchange import (
     LOGGER,
     App,
@@ -25,23 +25,28 @@ from accord.servers.http.exchange import (
     read_headers,
     send_problem,
 )
-from accord.servers.http.requests import RequestEndpoints, missing
-from accord.servers.http.websocket import WebSocketEndpoint, refuse
+from accord.servers.http.requests import RequestEndpoints, not_found_error
+from accord.servers.http.websocket import WebSocketEndpoint, reject_websocket
 from accord.servers.service import Service
+from accord.stores import opened_store
 from accord.wire.routes import ASSIST_PATH, WEBSOCKET_PATH
 
-# Puts the gate before an application that does not ask who comes. Knows nothing of what is behind it.
+EXPOSED_HEADERS: Final = ("Retry-After", "ETag")
+ALLOWED_HEADERS: Final = ("Authorization", "Content-Type", "Last-Event-ID", "Accept", "traceparent")
+LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+MAINTENANCE_EVERY_S: Final = 10.0
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class RequireAuthentication:
-    """The application, for those who are let in."""
+    """An ASGI application behind authentication and the rate limit, for one that checks neither itself."""
 
     def __init__(self, service: Service, app: App) -> None:
         self._service = service
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request through, or say why not."""
+        """Pass an authenticated request on; answer any other with its error."""
         try:
             await authenticate_caller(self._service, scope, read_headers(scope))
         except AccordError as error:
@@ -50,19 +55,12 @@ class RequireAuthentication:
             await self._app(scope, receive, send)
 
 
-# The service as one ASGI application: which transport is behind which address, and what happens at start and stop.
-#
-# It runs under any ASGI server. The hot route is looked at first; everything else goes through Starlette's router.
-
-EXPOSED_HEADERS: Final = ("Retry-After", "ETag")
-ALLOWED_HEADERS: Final = ("Authorization", "Content-Type", "Last-Event-ID", "Accept", "traceparent")
-LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-TIDY_EVERY_S: Final = 10.0
-NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 class Application:
-    """The service, ready to be served."""
+    """A service as an ASGI application.
+
+    `more` are further GET endpoints by path. With `loopback_only`, requests under another host name than localhost are
+    refused. The store is opened and closed with the application, unless the caller does that (`opens_store=False`).
+    """
 
     def __init__(
         self,
@@ -71,37 +69,38 @@ class Application:
         *,
         retention: timedelta | None = None,
         loopback_only: bool = False,
+        opens_store: bool = True,
     ) -> None:
         self.service: Final = service
         self._retention: Final = retention
         self._loopback_only: Final = loopback_only
-        self._assist: Final = assist(service)
-        routes: list[BaseRoute] = [Route(route, _Endpoint(app)) for route, app in (more or {}).items()]
-        routes += [Route(address.route, address) for address in (*RequestEndpoints(service).addresses(), self._assist)]
+        self._opens_store: Final = opens_store
+        assist = assist_endpoint(service)
+        routes: list[BaseRoute] = [Route(path, _AsgiEndpoint(app)) for path, app in (more or {}).items()]
+        routes += [Route(each.route, each) for each in (*RequestEndpoints(service).endpoints(), assist)]
         routes.append(WebSocketRoute(WEBSOCKET_PATH, WebSocketEndpoint(service)))
-        starlette = Starlette(routes=routes, lifespan=self._life)
+        starlette = Starlette(routes=routes, lifespan=self._lifespan)
         starlette.router.default = not_found
-        # It would send people to whatever host they name.
+        # A redirect would go to whatever host name the request contains.
         starlette.router.redirect_slashes = False
-        self._rest: Final[Any] = self._with_cors(starlette)
-        self._hot: Final[Any] = self._with_cors(self._assist)
+        self._routed: Final[Any] = self._with_cors(starlette)
+        self._assist: Final[Any] = self._with_cors(assist)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or live through one life."""
-        if self._loopback_only and (error := self._stranger(scope)) is not None:
+        """Answer one request, or run the lifespan."""
+        if self._loopback_only and scope["type"] != "lifespan" and (error := self._check_is_local(scope)) is not None:
             await _reject(scope, receive, send, error)
         elif scope["type"] == "http" and scope["path"] == ASSIST_PATH:
-            await self._hot(scope, receive, send)
+            await self._assist(scope, receive, send)  # the hot route, without Starlette's router
         else:
-            await self._rest(scope, receive, send)
+            await self._routed(scope, receive, send)
 
-    def _stranger(self, scope: Scope) -> AccordError | None:
-        """Why this request is not one of this machine's own, if it is not."""
-        if scope["type"] == "lifespan":
-            return None
+    def _check_is_local(self, scope: Scope) -> AccordError | None:
+        """The error for a request by another host name or from a page of another site."""
         headers = read_headers(scope)
         if not _is_loopback(headers.get(b"host", b"")):
-            return RefusedError("This service answers to localhost only", ErrorCode.FORBIDDEN, {})
+            message = "This service answers requests for localhost only; use http://localhost or http://127.0.0.1"
+            return RefusedError(message, ErrorCode.FORBIDDEN, {})
         try:
             check_origin(headers, self.service.settings.allow_origins)
         except RefusedError as error:
@@ -121,41 +120,41 @@ class Application:
         )
 
     @asynccontextmanager
-    async def _life(self, app: Any) -> AsyncGenerator[None]:
+    async def _lifespan(self, app: Any) -> AsyncGenerator[None]:
         del app
-        store = self.service.sessions.store
-        await store.open()
-        tidying = asyncio.create_task(self._tidy())
-        try:
-            yield
-        finally:
-            self.service.is_draining = True
-            tidying.cancel()
-            with suppress(asyncio.CancelledError):
-                await tidying
-            await self.service.sessions.drain(self.service.settings.drain_s)
-            await store.close()
+        async with AsyncExitStack() as stack:
+            if self._opens_store:
+                await stack.enter_async_context(opened_store(self.service.sessions.store))
+            maintenance = asyncio.create_task(self._maintain_store())
+            try:
+                yield
+            finally:
+                self.service.is_draining = True
+                maintenance.cancel()
+                with suppress(asyncio.CancelledError):
+                    await maintenance
+                await self.service.sessions.drain(self.service.settings.drain_s)
 
-    async def _tidy(self) -> None:
+    async def _maintain_store(self) -> None:
         """Every few seconds, end the turns of dead processes and delete what is older than the retention period."""
         sessions = self.service.sessions
         while True:
             try:
                 ended = await sessions.recover()
                 if ended:
-                    LOGGER.warning("Ended turns that another process left", extra={"fields": {"turns": ended}})
-                # Without an age nothing expires, but a deletion that was interrupted is finished.
-                before = sessions.engine.clock.now() - self._retention if self._retention else NEVER
+                    LOGGER.warning("Ended turns of a process that stopped", extra={"fields": {"turns": ended}})
+                # Without a retention period nothing expires, but a deletion that was interrupted is finished.
+                before = sessions.engine.clock.now() - self._retention if self._retention else EPOCH
                 await sessions.store.expire(before)
             except StoreError as error:
-                LOGGER.error("The store cannot be tidied", extra={"fields": {"why": error.message}})
+                LOGGER.error("The maintenance of the store failed", extra={"fields": {"why": error.message}})
             except Exception:  # noqa: BLE001 - without this task the turns of dead processes would never be ended
-                LOGGER.exception("Tidying the store failed")
-            await asyncio.sleep(TIDY_EVERY_S)
+                LOGGER.exception("The maintenance of the store failed")
+            await asyncio.sleep(MAINTENANCE_EVERY_S)
 
 
-class _Endpoint:
-    """An application at one address; Starlette would take a plain function for something else."""
+class _AsgiEndpoint:
+    """An ASGI callable as an object: Starlette would take a plain function for a request handler."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -165,25 +164,26 @@ class _Endpoint:
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """Whoever comes here is lost."""
-    await _reject(scope, receive, send, missing("There is nothing at this address"))
-
-
-@lru_cache(maxsize=64)
-def _is_loopback(named: bytes) -> bool:
-    """Whether the client asked for this machine by its own name.
-
-    A page of another site can make its own name point here; the browser then still sends that name.
-    """
-    host = named.decode("latin-1").lower()
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    return name in LOOPBACK_NAMES
+    """Answer 404 for an unknown path."""
+    await _reject(scope, receive, send, not_found_error("Nothing is served at this path; check its spelling"))
 
 
 async def _reject(scope: Scope, receive: Receive, send: Send, error: AccordError) -> None:
+    """Answer a request, or the handshake of a WebSocket, with this error."""
     with suppress(ClientGoneError):
         if scope["type"] == "websocket":
             await receive()
-            await refuse(scope, send, error)
+            await reject_websocket(scope, send, error)
         else:
             await send_problem(send, error)
+
+
+@lru_cache(maxsize=64)
+def _is_loopback(host_header: bytes) -> bool:
+    """Whether the request names this machine as its host.
+
+    A page of another site can make its own host name resolve to this machine; the browser then still sends that name.
+    """
+    host = host_header.decode("latin-1").lower()
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    return name in LOOPBACK_NAMES

@@ -14,26 +14,34 @@ from accord.servers.http.exchange import ClientGoneError, Receive, within
 from accord.servers.service import Headers
 from accord.wire.request import ServiceRequest
 
-LOG: Final = logging.getLogger("accord.servers")
+LOGGER: Final = logging.getLogger("accord.servers")
 MAX_DIGITS: Final = 20
+"""A Content-Length with more digits is too large; Python refuses to parse numbers of thousands of digits."""
 LONG_BYTES: Final = 256 * 1024
+"""A longer body is parsed in a thread."""
 _LONG_BODIES: Final = ThreadPoolExecutor(1, thread_name_prefix="accord-body")
 
 
 async def read_body(receive: Receive, headers: Headers, settings: ServerConfig) -> bytes:
-    """The whole body, if it is JSON, not too long, and arrives in time."""
-    _check_format(headers)
-    announced = headers.get(b"content-length", b"")
-    if announced.isdigit() and (len(announced) > MAX_DIGITS or int(announced) > settings.max_body_bytes):
+    """The whole body; raises `RefusedError` if it is not JSON, too long or too slow."""
+    media_type = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if media_type and media_type != b"application/json" and not media_type.endswith(b"+json"):
+        message = "The body is not declared as JSON; send Content-Type: application/json"
+        raise RefusedError(message, ErrorCode.UNSUPPORTED_MEDIA_TYPE, {"accepted": ["application/json"]})
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        message = "Compressed bodies are not supported; send the body without Content-Encoding"
+        raise RefusedError(message, ErrorCode.UNSUPPORTED_MEDIA_TYPE, {})
+    length = headers.get(b"content-length", b"")
+    if length.isdigit() and (len(length) > MAX_DIGITS or int(length) > settings.max_body_bytes):
         raise too_large(settings.max_body_bytes)
     try:
-        return await within(settings.body_timeout_s, _read(receive, settings.max_body_bytes))
+        return await within(settings.body_timeout_s, _receive_body(receive, settings.max_body_bytes))
     except TimeoutError:
-        told = f"The body did not arrive within {settings.body_timeout_s:g} seconds"
-        raise RefusedError(told, ErrorCode.REQUEST_TIMED_OUT, {}) from None
+        message = f"The body did not arrive within {settings.body_timeout_s:g} seconds; send the request again"
+        raise RefusedError(message, ErrorCode.REQUEST_TIMED_OUT, {}) from None
 
 
-async def _read(receive: Receive, max_bytes: int) -> bytes:
+async def _receive_body(receive: Receive, max_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -50,25 +58,17 @@ async def _read(receive: Receive, max_bytes: int) -> bytes:
 
 
 def too_large(max_bytes: int) -> RefusedError:
-    """The error of a message that is longer than allowed."""
-    return RefusedError(f"The message is longer than {max_bytes} bytes", ErrorCode.TOO_LARGE, {"max_bytes": max_bytes})
-
-
-def _check_format(headers: Headers) -> None:
-    said = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if said and said != b"application/json" and not said.endswith(b"+json"):
-        told = "The body should be JSON: send Content-Type: application/json"
-        raise RefusedError(told, ErrorCode.UNSUPPORTED_MEDIA_TYPE, {"accepted": ["application/json"]})
-    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
-        raise RefusedError("The body should not be compressed", ErrorCode.UNSUPPORTED_MEDIA_TYPE, {})
+    """The error of a message that is longer than the limit."""
+    message = f"The message is longer than the limit of {max_bytes} bytes; send a shorter one"
+    return RefusedError(message, ErrorCode.TOO_LARGE, {"max_bytes": max_bytes})
 
 
 async def read_request(body: bytes, settings: ServerConfig) -> tuple[ServiceRequest, Sequence[str]]:
-    """The request in these bytes and warnings of members that were ignored, which are logged.
+    """Parse a request; returns it with warnings about ignored members, which are also logged.
 
-    Raises our error for what is no request, too deep or of too many values.
-    A long body is read in a thread, so that others are served between the steps. There is one such thread: each step
-    holds the interpreter's lock, so a second one would only take more memory.
+    Raises an `AccordError` for a body that is not a request, is nested too deep or has too many values. A long body is
+    parsed in a thread, so that other requests are served meanwhile. There is one such thread: each step of parsing
+    holds the interpreter's lock, so that a second one would only take more memory.
     """
     if len(body) <= LONG_BYTES:
         request, warnings = _parse(body, settings)
@@ -76,22 +76,17 @@ async def read_request(body: bytes, settings: ServerConfig) -> tuple[ServiceRequ
         request, warnings = await asyncio.get_running_loop().run_in_executor(_LONG_BODIES, _parse, body, settings)
     if warnings:
         extra = {"request_id": str(request.request_id), "fields": {"warnings": warnings}}
-        LOG.warning("The request has members that are ignored", extra=extra)
+        LOGGER.warning("The request has members that are ignored", extra=extra)
     return request, warnings
 
 
-def check_size(body: bytes, settings: ServerConfig) -> None:
-    """Refuse JSON that would be expensive to parse, before it is parsed."""
-    excess = find_excess(body, max_values=settings.max_values, max_depth=settings.max_depth)
-    if excess is None:
-        return
-    if excess.of == "depth":
-        sentence = f"The message is nested more than {excess.limit} deep"
-        raise RefusedError(sentence, ErrorCode.INVALID_MESSAGE, {"max_depth": excess.limit})
-    sentence = f"The message has more than {excess.limit} values"
-    raise RefusedError(sentence, ErrorCode.TOO_LARGE, {"max_values": excess.limit})
-
-
 def _parse(body: bytes, settings: ServerConfig) -> tuple[ServiceRequest, list[str]]:
-    check_size(body, settings)
+    # Before parsing, which would be expensive for deep or numerous values.
+    excess = find_excess(body, max_values=settings.max_values, max_depth=settings.max_depth)
+    if excess is not None and excess.of == "depth":
+        message = f"The message is nested more than {excess.limit} levels deep, which is the limit"
+        raise RefusedError(message, ErrorCode.INVALID_MESSAGE, {"max_depth": excess.limit})
+    if excess is not None:
+        message = f"The message has more than {excess.limit} JSON values, which is the limit; send a smaller one"
+        raise RefusedError(message, ErrorCode.TOO_LARGE, {"max_values": excess.limit})
     return ServiceRequest.parse(body), find_ignored_members(body)

@@ -8,7 +8,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, ip_address
+from ipaddress import ip_address
 from typing import Final
 
 from limits import RateLimitItem, parse
@@ -17,6 +17,7 @@ from limits.aio.strategies import MovingWindowRateLimiter
 
 from accord.errors import ErrorCode, RefusedError, UsageError
 from accord.ports import Clock
+from accord.servers.service import caller_key
 
 DEFAULT_RATES: Final = ("50/second", "1500/minute")
 """Far above what the page, the voice client and the editor of one person send together."""
@@ -146,24 +147,8 @@ def _parsed(rate: str) -> RateLimitItem:
         raise UsageError(f"{rate}: expected a rate such as 60/minute") from None
 
 
-def caller_key(user: str | None, address: str) -> str:
-    """What a caller is counted by: the identity if there is one, else the address."""
-    return f"address:{_place(address)}" if user is None else f"user:{user}"
-
-
 def _is_loopback(address: str) -> bool:
     try:
         return ip_address(address).is_loopback
     except ValueError:
         return False
-
-
-def _place(address: str) -> str:
-    """The address, or of an IPv6 address its network: one customer has all the addresses of a /64."""
-    try:
-        known = ip_address(address.partition("%")[0])
-    except ValueError:
-        return address  # a socket's path, or nothing
-    if not isinstance(known, IPv6Address):
-        return address
-    return str(known.ipv4_mapped) if known.ipv4_mapped else str(IPv6Address(int(known) >> 64 << 64))

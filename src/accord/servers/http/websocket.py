@@ -1,9 +1,9 @@
-"""`GET /v1/ws`: the same turns over one connection, several at once, each cancellable and resumable.
+"""`GET /v1/ws`: the same turns over one connection, several at once, each of which can be cancelled and resumed.
 
-A client sends a `ServiceRequest` to begin a turn, `{"resume": request_id, "after": n}` to read one along, and
-`{"cancel": request_id}` to stop one. It is sent packets with two members more: `request_id`, and `id`, their number.
-A frame that is no good costs one error packet, never the connection. The token is checked again with every frame and
-while the connection is idle; one that is revoked or has expired closes the connection.
+A client sends a `ServiceRequest` to start a turn, `{"resume": request_id, "after": n}` to read one that was started
+before, and `{"cancel": request_id}` to cancel one. It receives packets with two more members: `request_id`, and `id`,
+their number. An invalid frame is answered with one error packet; the connection stays open. The token is checked with
+every frame and also while the connection is idle; when it is revoked or has expired, the connection is closed.
 """
 
 import asyncio
@@ -36,8 +36,6 @@ from accord.servers.service import Caller, Headers, Service, begin_turn
 from accord.wire.message import Message
 from accord.wire.packet import ErrorPacket
 from accord.wire.problem import stream_error
-from accord.wire.request import ServiceRequest
-from accord.wire.session import PacketRecord
 
 PROTOCOL: Final = "accord"
 BEARER: Final = "accord.bearer."
@@ -46,11 +44,11 @@ MAX_CONTROL_BYTES: Final = 1_024
 MAX_TURNS: Final = 64
 """How many turns one connection may read at once."""
 MAX_NAMED_BYTES: Final = 64 * 1024
-"""Larger frames that are refused before they are checked are not searched for their request id."""
+"""Larger frames are not searched for their request id when they are refused before they are parsed."""
 
 
-class Control(Message, frozen=True):
-    """A frame that is not a request."""
+class ControlFrame(Message, frozen=True):
+    """A frame that cancels or resumes a turn."""
 
     cancel: str | None = None
     resume: str | None = None
@@ -58,7 +56,7 @@ class Control(Message, frozen=True):
 
 
 class WebSocketEndpoint:
-    """The transport for many turns on one connection."""
+    """The endpoint for many turns on one connection."""
 
     def __init__(self, service: Service) -> None:
         self._service: Final = service
@@ -71,16 +69,18 @@ class WebSocketEndpoint:
             check_origin(headers, self._service.settings.allow_origins)
             caller = await authenticate_caller(self._service, scope, headers)
             self._service.check_is_open()
-        except Exception as error:  # noqa: BLE001 - who cannot be let in is told why in our words
-            await refuse(scope, send, to_accord_error(error))
+        except Exception as error:  # noqa: BLE001 - every failure is answered in one form
+            await reject_websocket(scope, send, to_accord_error(error))
             return
         accepted = PROTOCOL if PROTOCOL in scope.get("subprotocols", ()) else None
         await send({"type": "websocket.accept", "subprotocol": accepted})
         with suppress(ClientGoneError):
-            await _Connection(self._service, caller, headers, client_address(scope), send).serve(receive)
+            await _WebSocketConnection(self._service, caller, headers, client_address(scope), send).serve(receive)
 
 
-class _Connection:
+class _WebSocketConnection:
+    """One open connection: reads frames, and sends the packets of the turns that the client reads."""
+
     def __init__(self, service: Service, caller: Caller, headers: Headers, address: str, send: Send) -> None:
         self._service: Final = service
         self._caller: Final = caller
@@ -88,35 +88,35 @@ class _Connection:
         self._address: Final = address
         self._send: Final = send
         self._is_closed = False
-        self._reading: Final[dict[str, asyncio.Task[None]]] = {}
+        self._readers: Final[dict[str, asyncio.Task[None]]] = {}
 
     async def serve(self, receive: Receive) -> None:
-        """Take frames until the client is gone."""
+        """Handle frames until the client disconnects."""
         self._service.observer.stream_opened("websocket")
-        rechecking = asyncio.create_task(self._recheck())
+        rechecking = asyncio.create_task(self._recheck_token())
         try:
             while (message := await receive())["type"] != "websocket.disconnect":
                 if not self._is_closed:
-                    await self._take(message)
-                    # Frames that are refused at once would be handled by the hundred before anyone else is served.
+                    await self._handle_frame(message)
+                    # Frames that are refused at once would otherwise be handled by the hundred before other clients.
                     await asyncio.sleep(0)
         finally:
             self._service.observer.stream_closed("websocket")
-            tasks = [rechecking, *self._reading.values()]
+            tasks = [rechecking, *self._readers.values()]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _recheck(self) -> None:
-        """Check the token of a connection that sends nothing, too: it may be reading."""
+    async def _recheck_token(self) -> None:
+        """Check the token also while the client sends nothing: it may be reading."""
         while not self._is_closed:
             await asyncio.sleep(self._service.settings.recheck_s)
-            # An identity provider or a store that does not answer now is no reason to close.
+            # A store or an identity provider that does not answer now is no reason to close.
             with suppress(AccordError):
-                await self._is_still_known()
+                await self._is_token_valid()
 
-    async def _is_still_known(self) -> bool:
-        """Whether the token is still good; if not, the connection is closed."""
+    async def _is_token_valid(self) -> bool:
+        """Check the token again; close the connection if it is not valid any more."""
         try:
             await self._service.authenticator.authenticate(self._headers)
         except RefusedError as error:
@@ -130,77 +130,73 @@ class _Connection:
         if self._is_closed:
             return
         self._is_closed = True
-        for task in self._reading.values():
+        for task in self._readers.values():
             task.cancel()
-        with suppress(OSError, RuntimeError):  # the client may be gone already
+        with suppress(OSError, RuntimeError):  # the client may have disconnected already
             await self._send({"type": "websocket.close", "code": close_code(error), "reason": error.message[:100]})
 
-    async def _take(self, message: Any) -> None:
+    async def _handle_frame(self, message: Any) -> None:
         request_id: str | None = None
         try:
-            if not await self._is_still_known():
+            if not await self._is_token_valid():
                 return
-            frame = self._frame(message)
-            request_id = _named_in(frame)
+            text = message.get("text")
+            frame: bytes = text.encode() if text is not None else message.get("bytes") or b""
+            if len(frame) > (limit := self._service.settings.max_frame_bytes):
+                raise too_large(limit)
+            request_id = _find_request_id(frame)
             await self._service.authenticator.count_request(self._caller, self._address)
-            # A request is far longer than a control frame, and is checked and parsed in its own place.
-            if len(frame) <= MAX_CONTROL_BYTES and (control := _control(frame)) is not None:
+            # A request is far longer than a control frame, and is checked and parsed by `read_request`.
+            if len(frame) <= MAX_CONTROL_BYTES and (control := _parse_control(frame)) is not None:
                 request_id = control.cancel or control.resume
-                await self._obey(control)
+                await self._control(control)
             else:
                 request, _ = await read_request(frame, self._service.settings)
                 request_id = str(request.request_id)
-                await self._begin(request)
+                self._check_turns()
+                self._start_reader(await begin_turn(self._service, self._caller, self._address, request), 0)
         except ClientGoneError:
             raise
-        except Exception as error:  # noqa: BLE001 - one bad frame costs one reply
-            await self._tell(to_accord_error(error), request_id)
+        except Exception as error:  # noqa: BLE001 - a bad frame is answered with one error packet
+            await self._write_error(to_accord_error(error), request_id)
 
-    def _frame(self, message: Any) -> bytes:
-        text = message.get("text")
-        frame = text.encode() if text is not None else message.get("bytes") or b""
-        if len(frame) > (most := self._service.settings.max_frame_bytes):
-            raise too_large(most)
-        return frame
-
-    async def _begin(self, request: ServiceRequest) -> None:
-        self._check_room()
-        self._read(await begin_turn(self._service, self._caller, self._address, request), 0)
-
-    async def _obey(self, control: Control) -> None:
+    async def _control(self, control: ControlFrame) -> None:
         turn = await find_turn(self._service, parse_request_id(control.cancel or control.resume or ""), self._caller)
         if control.cancel is None:
-            self._check_room()
-            self._read(turn, control.after)
+            self._check_turns()
+            self._start_reader(turn, control.after)
         else:
             await cancel_turn(self._service, turn)
 
-    def _check_room(self) -> None:
-        if len(self._reading) >= MAX_TURNS:
-            raise RefusedError(f"One connection reads {MAX_TURNS} turns at most", ErrorCode.UNAVAILABLE, {})
+    def _check_turns(self) -> None:
+        if len(self._readers) >= MAX_TURNS:
+            message = f"This connection already reads {MAX_TURNS} turns, which is the limit; open another connection"
+            raise RefusedError(message, ErrorCode.UNAVAILABLE, {})
 
-    def _read(self, turn: LiveTurn | StoredTurn, after: int) -> None:
-        """Send this turn's packets from now on; whoever asks again while it is being sent is sent nothing twice."""
-        if turn.request_id in self._reading:
+    def _start_reader(self, turn: LiveTurn | StoredTurn, after: int) -> None:
+        """Send the packets of this turn as they come; a turn that is being sent already is not sent twice."""
+        if turn.request_id in self._readers:
             return
-        task = asyncio.create_task(self._pump(turn, after))
-        self._reading[turn.request_id] = task
-        task.add_done_callback(lambda _: self._reading.pop(turn.request_id, None))
+        task = asyncio.create_task(self._send_packets(turn, after))
+        self._readers[turn.request_id] = task
+        task.add_done_callback(lambda _: self._readers.pop(turn.request_id, None))
 
-    async def _pump(self, turn: LiveTurn | StoredTurn, after: int) -> None:
-        # Who is gone is noticed by whoever waits for the next frame.
+    async def _send_packets(self, turn: LiveTurn | StoredTurn, after: int) -> None:
+        # `serve`, which waits for the next frame, notices the disconnect.
         with suppress(ClientGoneError):
             try:
                 async with aclosing(turn.batches(after)) as batches:
                     async for batch in batches:
-                        for kept in batch:
-                            await self._write(_packet_frame(turn.request_id, kept))
+                        for record in batch:
+                            # The stored text of the packet with two members before its own; it is not parsed again.
+                            place = f'{{"request_id":"{turn.request_id}","id":{record.seq},'
+                            await self._write(place + record.body[1:])
             except ClientGoneError:
                 raise
-            except Exception as error:  # noqa: BLE001 - a turn that cannot be read is told on its own connection
-                await self._tell(to_accord_error(error), turn.request_id)
+            except Exception as error:  # noqa: BLE001 - a turn that cannot be read costs one error packet
+                await self._write_error(to_accord_error(error), turn.request_id)
 
-    async def _tell(self, error: AccordError, request_id: str | None) -> None:
+    async def _write_error(self, error: AccordError, request_id: str | None) -> None:
         frame = ErrorPacket(p=stream_error(error)).to_json()
         await self._write(f'{{"request_id":{json.dumps(request_id)},{frame[1:]}' if request_id else frame)
 
@@ -208,21 +204,21 @@ class _Connection:
         try:
             async with asyncio.timeout(self._service.settings.write_timeout_s):
                 await self._send({"type": "websocket.send", "text": frame})
-        except (OSError, RuntimeError):  # a timeout is an OSError; servers raise the other one after a close
+        except (OSError, RuntimeError):  # a timeout is an OSError; servers raise RuntimeError after a close
             raise ClientGoneError from None
 
 
-def _control(frame: bytes) -> Control | None:
-    """The frame, if it asks for something other than a new turn."""
+def _parse_control(frame: bytes) -> ControlFrame | None:
+    """The frame, if it either cancels or resumes a turn."""
     try:
-        control = Control.parse(frame)
+        control = ControlFrame.parse(frame)
     except InvalidMessageError:
         return None
     return control if (control.cancel is None) is not (control.resume is None) else None
 
 
-def _named_in(frame: bytes) -> str | None:
-    """The turn that a small frame is about, so that a refusal before it is checked can name it."""
+def _find_request_id(frame: bytes) -> str | None:
+    """The request id in a small frame, so that an error before the frame is parsed can contain it."""
     if len(frame) > MAX_NAMED_BYTES:
         return None
     try:
@@ -232,17 +228,12 @@ def _named_in(frame: bytes) -> str | None:
     if not isinstance(content, dict):
         return None
     members = cast("dict[str, Any]", content)
-    named = (members.get(name) for name in ("request_id", "cancel", "resume"))
-    return next((value for value in named if isinstance(value, str)), None)
-
-
-def _packet_frame(request_id: str, kept: PacketRecord) -> str:
-    """A packet as it was kept, with its place; it is not parsed again."""
-    return f'{{"request_id":"{request_id}","id":{kept.seq},{kept.body[1:]}'
+    values = (members.get(name) for name in ("request_id", "cancel", "resume"))
+    return next((value for value in values if isinstance(value, str)), None)
 
 
 def with_offered_token(scope: Scope, headers: Headers) -> Headers:
-    """The headers, with the token that a browser offered as a subprotocol where they have none."""
+    """The headers, completed by the token that a browser offers as a subprotocol."""
     if b"authorization" in headers:
         return headers
     offered = next((each for each in scope.get("subprotocols", ()) if each.startswith(BEARER)), None)
@@ -251,13 +242,13 @@ def with_offered_token(scope: Scope, headers: Headers) -> Headers:
     return {**headers, b"authorization": f"Bearer {offered.removeprefix(BEARER)}".encode("latin-1", "replace")}
 
 
-async def refuse(scope: Scope, send: Send, error: AccordError) -> None:
-    """Turn a connection away before it is one: as an HTTP answer where the server can, else with a close code."""
+async def reject_websocket(scope: Scope, send: Send, error: AccordError) -> None:
+    """Refuse a handshake: with an HTTP response if the server supports that, otherwise with a close code."""
     if "websocket.http.response" not in (scope.get("extensions") or {}):
         await send({"type": "websocket.close", "code": close_code(error), "reason": error.message[:100]})
         return
 
-    async def renamed(message: Any) -> None:
+    async def send_renamed(message: Any) -> None:
         await send({**message, "type": f"websocket.{message['type']}"})
 
-    await send_problem(renamed, error)
+    await send_problem(send_renamed, error)
