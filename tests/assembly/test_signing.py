@@ -73,7 +73,10 @@ def test_keys_are_for_their_owner_and_never_written_over(folder: Path):
     assert stat.S_IMODE((folder / "key.pem").stat().st_mode) == 0o600
     assert "PRIVATE" not in (folder / "key.pem.pub").read_text()
     again = accord("receipts", "keygen", "key.pem")
-    assert (again.returncode, again.stderr) == (2, "accord: key.pem: is there already; a key is never written over\n")
+    assert (again.returncode, again.stderr) == (
+        2,
+        "accord: key.pem: exists already; choose another name, since keys are never overwritten\n",
+    )
 
 
 def test_a_chain_whose_end_was_cut_is_noticed_against_the_store_only(folder: Path):

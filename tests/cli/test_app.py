@@ -1,4 +1,4 @@
-"""The `accord` command: its flags, its endings."""
+"""The `accord` command: version, help, exit statuses."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ class Done:
 
 
 def accord(*arguments: str) -> Done:
-    """Run the command as its entry point does, in this process: starting one for each test would take minutes."""
+    """Run the command in this process as its entry point does: a process for each test would take minutes."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -31,32 +31,25 @@ def accord(*arguments: str) -> Done:
     return Done(code if isinstance(code, int) else 0, out.getvalue(), err.getvalue())
 
 
-def test_the_command_is_a_process_of_its_own():
+def test_the_command_runs_as_a_module():
     command = [sys.executable, "-m", "accord", "negotiate", "--example"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0
     assert "fully compatible" in done.stdout
 
 
-def test_a_reader_that_has_seen_enough_is_no_error():
+def test_a_pipe_that_is_closed_early_is_no_error():
     command = f"{sys.executable} -m accord models --limit 0 | head -n 1"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60, check=False)
     assert "Traceback" not in done.stderr
     assert "BrokenPipe" not in done.stderr
 
 
-def test_the_version_is_told():
+def test_the_version_is_printed():
     assert accord("--version").stdout.startswith("accord 0.")
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["negotiate", "--help"], ["schemas", "--help"]])
-def test_help_is_given_without_complaint(arguments: list[str]):
-    done = accord(*arguments)
-    assert done.returncode == 0
-    assert "Usage" in done.stdout
-
-
-def test_a_wrong_flag_is_told_in_one_line_and_costs_two():
+def test_a_wrong_flag_gives_exit_status_2():
     done = accord("negotiate", "--exmaple")
     assert done.returncode == 2
     assert "--exmaple" in done.stderr
@@ -77,9 +70,8 @@ def test_the_schemas_are_written(tmp_path: Path):
     assert json.loads((tmp_path / "a" / "b" / "openapi.json").read_text())["openapi"] == "3.1.0"
 
 
-def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path: Path):
+def test_a_folder_that_cannot_be_written_gives_one_line(tmp_path: Path):
     (tmp_path / "file").touch()
     done = accord("schemas", str(tmp_path / "file"))
     assert done.returncode == 2
-    assert done.stderr.startswith("accord: Cannot write to ")
-    assert done.stderr.count("\n") == 1
+    assert done.stderr == f"accord: {tmp_path}/file: cannot be written: Not a directory\n"

@@ -1,4 +1,4 @@
-"""`accord backends` and `accord ask` with an endpoint on this machine, as they are called."""
+"""`accord backends` and `accord ask` with an endpoint on this machine, as a user runs them."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def server() -> Iterator[ModelServer]:
 def folder(tmp_path: Path, server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "accord.toml").write_text(CONFIG.format(url=server.url))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("ACCORD_CONFIG", "accord.toml")  # who names a file trusts it
+    monkeypatch.setenv("ACCORD_CONFIG", "accord.toml")  # a file that the user names is trusted
     monkeypatch.setenv("TINY_KEY", KEY)
     monkeypatch.setenv("COLUMNS", "300")
     return tmp_path
@@ -54,22 +54,22 @@ def accord(capfd: pytest.CaptureFixture[str]) -> Run:
         with pytest.raises(SystemExit) as ended:
             main(arguments)
         out, err = capfd.readouterr()
-        assert KEY not in out + err, "a key is shown to nobody"
+        assert KEY not in out + err, "a key is never printed"
         code = ended.value.code
         return (code if isinstance(code, int) else 0), out, err
 
     return run
 
 
-def test_a_backend_is_shown_with_its_state_and_whose_word_its_manifest_is(accord: Run):
+def test_a_backend_is_shown_with_its_state_and_its_sources(accord: Run):
     code, out, _ = accord("backends", "--json")
     assert code == 0
-    [told] = json.loads(out)["backends"]
-    assert (told["name"], told["kind"], told["model"], told["ok"]) == ("local", "openai", "tiny", True)
-    assert told["sources"]["operator"] == 1
-    assert told["sources"]["API"] > 3
-    assert "image_input" in told["unknown"]
-    assert "no facts about a model named 'tiny'" in told["warnings"][0]
+    [backend] = json.loads(out)["backends"]
+    assert (backend["name"], backend["kind"], backend["model"], backend["ok"]) == ("local", "openai", "tiny", True)
+    assert backend["sources"]["operator"] == 1
+    assert backend["sources"]["API"] > 3
+    assert "image_input" in backend["unknown"]
+    assert "no facts about a model named 'tiny'" in backend["warnings"][0]
 
 
 def test_the_same_as_a_table(accord: Run):
@@ -80,22 +80,22 @@ def test_the_same_as_a_table(accord: Run):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ("/nowhere", "there is no such model or address (404)"),
         ("port", "the endpoint cannot be reached"),
         ("key", "the key is missing or not accepted (401)"),
     ],
 )
-def test_a_backend_that_cannot_be_reached_says_why_and_the_answer_is_no(
-    accord: Run, folder: Path, server: ModelServer, wrong: str, told: str
+def test_a_backend_that_cannot_be_reached_gives_exit_status_1(
+    accord: Run, folder: Path, server: ModelServer, wrong: str, message: str
 ):
     url = {"/nowhere": f"{server.url}{wrong}", "port": "http://127.0.0.1:9/v1"}.get(wrong, server.url)
     text = CONFIG.format(url=url)
     (folder / "accord.toml").write_text(text.replace("TINY_KEY", "UNSET_KEY") if wrong == "key" else text)
     code, out, _ = accord("backends", "--timeout", "5")
     assert code == 1
-    assert told in out
+    assert message in out
 
 
 def test_without_a_backend_the_echo_is_explained(accord: Run, folder: Path):
@@ -105,12 +105,12 @@ def test_without_a_backend_the_echo_is_explained(accord: Run, folder: Path):
     assert "the built-in echo answers" in out
 
 
-def test_a_probe_compares_what_is_said_with_what_is_seen(accord: Run):
+def test_a_probe_compares_what_is_declared_with_what_is_observed(accord: Run):
     code, out, err = accord("backends", "probe", "local", "--json")
     assert code == 0, err
-    told = json.loads(out)
-    seen = {name: found["observed"] for name, found in told["capabilities"].items()}
-    assert seen == {
+    result = json.loads(out)
+    observed = {name: found["observed"] for name, found in result["capabilities"].items()}
+    assert observed == {
         "streaming": "works",
         "system_message": "works",
         "stop_sequences": "accepted but ignored",
@@ -121,29 +121,29 @@ def test_a_probe_compares_what_is_said_with_what_is_seen(accord: Run):
         "structured_output_json_schema": "works",
         "extended_thinking": "cannot be told",
     }
-    differs = [name for name, found in told["capabilities"].items() if found["differs"]]
+    differs = [name for name, found in result["capabilities"].items() if found["differs"]]
     assert "stop_sequences" in differs
     assert "streaming" not in differs
-    assert told["spent"]["input_tokens"] > 0
+    assert result["spent"]["input_tokens"] > 0
     assert "tool_use: works" in err
 
 
-def test_what_a_probe_found_is_kept_and_counts_from_then_on(accord: Run, folder: Path):
+def test_a_saved_probe_is_used_from_then_on(accord: Run, folder: Path):
     code, out, err = accord("backends", "probe", "local", "--write")
     assert code == 0, err
-    assert "Differs from what is said, or is new: stop_sequences, " in out
+    assert "New, or different from what is declared: stop_sequences, " in out
     text = (folder / "accord.toml").read_text()
     assert text.startswith("# The comments of a file stay where they are.")
     assert 'name = "local"  # at home\nprobed = "accord.local.probed.json"\n' in text
     _, out, _ = accord("backends", "--json")
-    [told] = json.loads(out)["backends"]
-    assert told["sources"]["probe"] >= 4
-    assert "image_input" not in told["unknown"]
-    assert told["warnings"] == []
+    [backend] = json.loads(out)["backends"]
+    assert backend["sources"]["probe"] >= 4
+    assert "image_input" not in backend["unknown"]
+    assert backend["warnings"] == []
     assert accord("ask", "hi", "--require", "image_input")[0] == 1
 
 
-def test_what_was_found_of_another_model_is_not_used(accord: Run, folder: Path):
+def test_a_probe_of_another_model_is_not_used(accord: Run, folder: Path):
     (folder / "accord.local.probed.json").write_text(
         '{"backend": "local", "model": "old", "date": "2026-01-01", "found": {}}'
     )
@@ -154,7 +154,7 @@ def test_what_was_found_of_another_model_is_not_used(accord: Run, folder: Path):
     assert 'accord.local.probed.json is a probe of "old", so it is not used' in out
 
 
-def test_a_backend_that_does_not_answer_is_asked_nothing_else(
+def test_a_backend_that_does_not_answer_gets_one_request_only(
     accord: Run, monkeypatch: pytest.MonkeyPatch, server: ModelServer
 ):
     monkeypatch.delenv("TINY_KEY")
@@ -175,14 +175,14 @@ def test_an_answer_goes_to_standard_output_and_its_receipt_names_the_model(accor
     assert receipt["work"][0]["usage"]["output_tokens"] == 3
 
 
-def test_an_answer_for_a_program(accord: Run):
+def test_an_answer_as_json(accord: Run):
     code, out, _ = accord("ask", "Thank you", "--json", "--receipt")
-    told = json.loads(out)
-    assert (code, told["status"], told["text"], told["model"]) == (0, "done", "You are welcome ", "tiny")
-    assert told["receipt"]["outcome"] == {"status": "done"}
+    result = json.loads(out)
+    assert (code, result["status"], result["text"], result["model"]) == (0, "done", "You are welcome ", "tiny")
+    assert result["receipt"]["outcome"] == {"status": "done"}
 
 
-def test_what_stands_in_for_a_schema_is_told(accord: Run, folder: Path):
+def test_the_emulation_of_a_schema_is_reported(accord: Run, folder: Path):
     (folder / "s.json").write_text('{"type": "object", "properties": {"legs_of_a_cat": {"type": "integer"}}}')
     overrides = '[backends.overrides]\nstructured_output_json_schema = "{}"'
     text = (folder / "accord.toml").read_text()
@@ -194,7 +194,7 @@ def test_what_stands_in_for_a_schema_is_told(accord: Run, folder: Path):
     assert "emulated: structured_output_json_schema" in err
 
 
-def test_a_refusal_says_what_is_missing_and_what_would_help(accord: Run, folder: Path):
+def test_a_refusal_names_what_is_missing_and_the_remedies(accord: Run, folder: Path):
     (folder / "a.png").write_bytes(red_png())
     code, out, err = accord("ask", "Which colour?", "--image", "a.png")
     assert (code, out) == (1, "")
@@ -203,7 +203,7 @@ def test_a_refusal_says_what_is_missing_and_what_would_help(accord: Run, folder:
     assert "would help: " in err
 
 
-def test_files_go_with_the_question(accord: Run, folder: Path, server: ModelServer):
+def test_files_are_attached_to_the_prompt(accord: Run, folder: Path, server: ModelServer):
     (folder / "notes.txt").write_text("remember the milk")
     code, _, err = accord("ask", "What is in it?", "--file", "notes.txt", "--system", "Be brief")
     assert code == 0, err
@@ -217,18 +217,19 @@ def test_files_go_with_the_question(accord: Run, folder: Path, server: ModelServ
     ("arguments", "sentence"),
     [
         (("--image", "no.png"), "no.png: No such file or directory"),
-        (("--image", "accord.toml"), "accord.toml: expected a picture: PNG, JPEG, GIF or WebP"),
+        (("--image", "accord.toml"), "accord.toml: expected an image (PNG, JPEG, GIF or WebP)"),
         (("--file", "empty"), "empty: is empty"),
-        (("--file", "large.pdf"), "large.pdf: is too large; limits.max_block_bytes is 700 bytes"),
+        (("--file", "large.pdf"), "large.pdf: is too large; limits.max_block_bytes allows 700 bytes"),
         (("--schema", "accord.toml"), "accord.toml: expected JSON"),
         (("--backend", "remote"), "There is no backend remote; there are: local"),
         (("--require", "Vision"), '--require Vision: unknown capability "Vision"; did you mean vision?'),
+        (("--require", "tool_use=nativ"), '--require tool_use=nativ: unknown level "nativ"; use native or emulated'),
         (("--require", "tool_use:much"), '--require tool_use:much: unknown level "much"; use native or emulated'),
+        (("--require", ","), '--require ",": names no capability; expected capabilities such as tool_use=native'),
+        (("--require", "./no.json"), "--require ./no.json: No such file; expected capabilities such as"),
     ],
 )
-def test_each_mistake_of_the_call_has_its_sentence(
-    accord: Run, folder: Path, arguments: tuple[str, ...], sentence: str
-):
+def test_each_mistake_has_its_message(accord: Run, folder: Path, arguments: tuple[str, ...], sentence: str):
     (folder / "empty").touch()
     (folder / "large.pdf").write_bytes(small_pdf("a"))
     with (folder / "accord.toml").open("a") as config:
@@ -245,7 +246,7 @@ def test_a_failing_endpoint_is_a_failure_in_one_line(accord: Run, monkeypatch: p
     assert "failed: local: the key is missing or not accepted (401)" in err
 
 
-def test_an_endpoint_that_is_down_at_the_start_is_no_mistake_of_the_call(accord: Run, folder: Path):
+def test_an_endpoint_that_is_down_fails_the_turn_and_not_the_call(accord: Run, folder: Path):
     text = CONFIG.format(url="http://127.0.0.1:9/v1") + "[backends.options]\nretries = 0\n"
     (folder / "accord.toml").write_text(text)
     code, out, err = accord("ask", "hi")
@@ -253,25 +254,25 @@ def test_an_endpoint_that_is_down_at_the_start_is_no_mistake_of_the_call(accord:
     assert err.count("failed: local: the endpoint cannot be reached") == 1
 
 
-def test_what_a_probe_found_is_judged(accord: Run, folder: Path):
+def test_a_probe_is_compared_with_requirements(accord: Run, folder: Path):
     code, out, _ = accord("backends", "probe", "local", "--json", "--require", "system_message,stop_sequences=native")
-    told = json.loads(out)
+    result = json.loads(out)
     assert code == 1
-    assert told["negotiation"]["result"]["unsupported"] == ["stop_sequences"]  # accepted but ignored
-    assert told["negotiation"]["evidence"]["system_message"]["source"] == "accord backends probe"
+    assert result["negotiation"]["result"]["unsupported"] == ["stop_sequences"]  # accepted but ignored
+    assert result["negotiation"]["evidence"]["system_message"]["source"] == "accord backends probe"
     (folder / "probe.json").write_text(out)
     again, out, _ = accord("negotiate", "--manifest", "probe.json", "--require", "system_message", "--json")
-    assert (again, json.loads(out)["evidence"]["system_message"]["date"]) == (0, told["date"])
+    assert (again, json.loads(out)["evidence"]["system_message"]["date"]) == (0, result["date"])
 
 
-def test_a_probe_that_finds_a_requirement_unmet_ends_with_one(accord: Run):
+def test_a_probe_that_finds_a_requirement_unmet_gives_exit_status_1(accord: Run):
     code, out, err = accord("backends", "probe", "local", "--require", "system_message,time_travel")
     assert code == 1
     assert "1 unsupported — incompatible" in out
     assert 'unknown capability "time_travel"' in err
 
 
-def test_a_configured_backend_is_judged_with_its_probed_facts(accord: Run):
+def test_negotiate_uses_the_probe_of_a_configured_backend(accord: Run):
     before, out, _ = accord("negotiate", "--backend", "local", "--require", "image_input", "--json")
     assert (before, json.loads(out)["requirements"][0]["how"]) == (1, "not declared")
     assert accord("backends", "probe", "local", "--write")[0] == 0
@@ -279,7 +280,7 @@ def test_a_configured_backend_is_judged_with_its_probed_facts(accord: Run):
     assert json.loads(out)["evidence"]["image_input"]["source"] == "accord backends probe"
 
 
-def test_a_backend_that_is_not_configured_is_told_with_those_that_are(accord: Run):
+def test_an_unknown_backend_gives_a_suggestion(accord: Run):
     code, _, err = accord("negotiate", "--backend", "lcoal", "--require", "vision")
     assert (code, err) == (2, "accord: There is no backend lcoal; did you mean local?\n")
 

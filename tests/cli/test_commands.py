@@ -28,18 +28,18 @@ def test_files_are_negotiated(files: Path):
     assert "1 native, 0 emulatable, 0 unsupported — fully compatible" in done.stdout
 
 
-def test_an_incompatible_backend_costs_one(files: Path):
+def test_an_incompatible_backend_gives_exit_status_1(files: Path):
     done = accord("negotiate", "--manifest", str(files / "m.json"), "--require", "tool_bash=native,streaming")
     assert done.returncode == 1
     assert "1 native, 0 emulatable, 1 unsupported — incompatible" in done.stdout
 
 
-def test_a_reason_is_printed_as_it_is(files: Path):
+def test_markup_in_a_reason_is_printed_as_text(files: Path):
     done = accord("negotiate", "--manifest", str(files / "m.json"), "--require", "tool_bash")
     assert "[bold]sandbox" in done.stdout
 
 
-def test_a_program_gets_json_with_its_sources(files: Path):
+def test_json_output_has_the_sources(files: Path):
     done = accord(
         "negotiate",
         "--manifest",
@@ -50,10 +50,10 @@ def test_a_program_gets_json_with_its_sources(files: Path):
         "image_input=native",
         "--json",
     )
-    told = json.loads(done.stdout)
-    assert told["result"]["native"] == ["vision"]
-    assert told["evidence"]["image_input"]["source"] == "operator"
-    assert told["evidence"]["streaming"]["source"] == str(files / "m.json")
+    result = json.loads(done.stdout)
+    assert result["result"]["native"] == ["vision"]
+    assert result["evidence"]["image_input"]["source"] == "operator"
+    assert result["evidence"]["streaming"]["source"] == str(files / "m.json")
 
 
 def test_a_model_is_negotiated_by_its_name():
@@ -62,7 +62,7 @@ def test_a_model_is_negotiated_by_its_name():
     assert json.loads(done.stdout)["evidence"]["image_input"]["date"]
 
 
-def test_what_no_source_says_is_called_unknown():
+def test_a_capability_without_a_source_is_unknown():
     done = accord("negotiate", "--manifest", "openai/gpt-4o", "--require", "time_travel")
     assert done.returncode == 1
     assert "none: unknown" in done.stdout
@@ -84,52 +84,52 @@ MISTAKES = [
         ["--manifest", "{}/m.json", "--require", "streaming=some"],
         '--require streaming=some: unknown level "some"; use native or emulated',
     ),
-    (["--manifest", "{}/m.json", "--require", "streaming", "--override", "x"], "--override x: expected name=level"),
+    (["--manifest", "{}/m.json", "--require", "streaming", "--override", "x"], "--override x: expected NAME=LEVEL"),
     (["--manifest", "openai/gpt-4oo", "--require", "vision"], "did you mean"),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "told"), MISTAKES)
-def test_a_mistake_is_told_in_one_line_that_names_the_place(files: Path, arguments: list[str], told: str):
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_mistake_gives_one_line_that_names_the_place(files: Path, arguments: list[str], message: str):
     done = accord("negotiate", *(argument.replace("{}", str(files)) for argument in arguments))
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.startswith("accord: ")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_snapshot_that_is_none_is_told(files: Path):
+def test_a_file_that_is_no_snapshot_is_named(files: Path):
     done = accord("models", "--snapshot", str(files / "m.json"))
     assert done.returncode == 2
     assert "m.json: " in done.stderr
 
 
-def test_models_are_listed_by_what_they_have():
+def test_models_are_filtered_by_requirements():
     done = accord("models", "4o", "--require", "vision=native", "--json", "--limit", "3")
-    told = json.loads(done.stdout)
-    assert len(told) == 3
-    assert all(model["facts"]["image_input"]["level"] == "native" for model in told)
-    assert all("4o" in f"{model['provider']}/{model['model']}" for model in told)
+    result = json.loads(done.stdout)
+    assert len(result) == 3
+    assert all(model["facts"]["image_input"]["level"] == "native" for model in result)
+    assert all("4o" in f"{model['provider']}/{model['model']}" for model in result)
 
 
-def test_the_matrix_says_how_many_more_there_are():
+def test_the_list_says_how_many_more_models_there_are():
     done = accord("models", "--limit", "2")
     assert done.returncode == 0
     assert "2 shown (--limit 0 for all)" in done.stdout
 
 
-def test_no_model_at_all_costs_one():
+def test_an_unknown_model_gives_exit_status_1():
     done = accord("models", "no-such-model-anywhere")
     assert done.returncode == 1
     assert "0 models" in done.stdout
 
 
-def test_a_program_gets_the_relation_of_all_spellings():
+def test_json_output_relates_all_spellings_of_a_name():
     done = accord("negotiate", "--manifest", "openai/gpt-4o", "--require", "vision=native,time_travel", "--json")
-    told = json.loads(done.stdout)
+    result = json.loads(done.stdout)
     assert done.returncode == 1
-    assert told["compatible"] is False
-    vision, unknown = told["requirements"]
+    assert result["compatible"] is False
+    vision, unknown = result["requirements"]
     assert vision == {
         "capability": "vision",
         "canonical": "image_input",
@@ -140,15 +140,15 @@ def test_a_program_gets_the_relation_of_all_spellings():
         "how": None,
     }
     assert (unknown["evidence_name"], unknown["how"]) == (None, "not declared")
-    for need in told["requirements"]:
-        assert need["capability"] in told["result"]["native"] + told["result"]["unsupported"]
-        assert need["report_name"] in [name for name, _ in told["report"]["details"]]
-    assert told["evidence"]["image_input"]["canonical"] == "image_input"
-    assert told["warnings"] == ['unknown capability "time_travel"; `accord capabilities` lists the known ones']
-    assert f"accord: warning: {told['warnings'][0]}\n" == done.stderr
+    for need in result["requirements"]:
+        assert need["capability"] in result["result"]["native"] + result["result"]["unsupported"]
+        assert need["report_name"] in [name for name, _ in result["report"]["details"]]
+    assert result["evidence"]["image_input"]["canonical"] == "image_input"
+    assert result["warnings"] == ['unknown capability "time_travel"; `accord capabilities` lists the known ones']
+    assert f"accord: warning: {result['warnings'][0]}\n" == done.stderr
 
 
-def test_a_capability_of_ones_own_that_the_manifest_declares_is_not_warned_about(tmp_path: Path):
+def test_a_custom_capability_that_the_manifest_declares_gives_no_warning(tmp_path: Path):
     (tmp_path / "m.json").write_text('{"time_travel": "native"}')
     done = accord("negotiate", "--manifest", str(tmp_path / "m.json"), "--require", "time_travel")
     assert (done.returncode, done.stderr) == (0, "")
@@ -164,7 +164,7 @@ MISSPELLED = [
 
 
 @pytest.mark.parametrize("arguments", MISSPELLED)
-def test_a_misspelled_capability_is_refused_with_the_one_that_was_meant(arguments: tuple[str, ...]):
+def test_a_misspelled_capability_is_refused_with_a_suggestion(arguments: tuple[str, ...]):
     done = accord(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert 'unknown capability "vison"; did you mean vision?' in done.stderr
@@ -184,7 +184,7 @@ def test_a_misspelled_prompt_capability_is_refused(tmp_path: Path):
     assert done.stderr == 'accord: --capabilities: unknown prompt capability "audoi"; did you mean audio?\n'
 
 
-def test_a_model_is_judged_by_its_exact_name():
+def test_an_exact_name_checks_that_model_only():
     done = accord("models", "gpt-4o", "--require", "vision,audio")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "accord: openai/gpt-4o lacks audio (declared unsupported)\n"
@@ -194,19 +194,19 @@ def test_a_model_is_judged_by_its_exact_name():
     assert "\n1 model\n" in done.stdout
 
 
-def test_an_alias_is_a_column_as_well():
+def test_an_alias_can_be_a_column():
     assert "yes" in accord("models", "gpt-4o", "--require", "vision", "--capability", "vision").stdout.splitlines()[1]
 
 
-def test_the_known_capabilities_are_listed_for_a_program():
-    told = {entry["name"]: entry for entry in json.loads(accord("capabilities", "--json").stdout)}
-    assert told["vision"] == {
+def test_the_known_capabilities_are_listed_as_json():
+    result = {entry["name"]: entry for entry in json.loads(accord("capabilities", "--json").stdout)}
+    assert result["vision"] == {
         "name": "vision",
         "meaning": "Reads images (the same as image_input)",
         "canonical": "image_input",
         "aliases": ["image_input"],
     }
-    assert {"streaming", "file_input"} <= told.keys()
+    assert {"streaming", "file_input"} <= result.keys()
 
 
 BLOCKS = [{"type": "text", "text": "hi"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}]
@@ -239,7 +239,7 @@ def test_the_draft_declares_with_objects(tmp_path: Path):
     assert json.loads(done.stdout) == {"valid": True, "results": [True, True], "error": None}
 
 
-def test_a_prompt_that_is_none_is_told(tmp_path: Path):
+def test_a_file_without_content_blocks_is_refused(tmp_path: Path):
     (tmp_path / "p.json").write_text("7")
     done = accord("validate", str(tmp_path / "p.json"))
     assert done.returncode == 2

@@ -1,4 +1,4 @@
-"""`accord config`, as a user types it."""
+"""`accord config`, as a user runs it."""
 
 import json
 import os
@@ -30,7 +30,7 @@ kind = "postgres"
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own, and no variable of the user's."""
+    """An empty working directory, and no variable of the user."""
     monkeypatch.chdir(tmp_path)
     for name in (*VARIABLES, "ACCORD_CONFIG", "ACCORD_STORE_URL", "LOCAL_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -40,28 +40,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_without_a_file_the_defaults_are_shown():
     done = accord("config", "check")
     assert done.returncode == 0
-    assert "No file: the embedded defaults: in order" in done.stdout
+    assert "No configuration file: the defaults are in effect" in done.stdout
     assert "concurrent_turns" in done.stdout
 
 
-def test_each_value_is_shown_with_where_it_came_from(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_each_value_is_shown_with_its_origin(folder: Path, monkeypatch: pytest.MonkeyPatch):
     (folder / "accord.toml").write_text(TEXT)
     monkeypatch.setenv("LOCAL_KEY", "sk-hidden")
     monkeypatch.setenv("ACCORD_LIMITS_GAP_S", "5")
     done = accord("config", "check", "--json")
-    told: Any = json.loads(done.stdout)
+    result: Any = json.loads(done.stdout)
     assert done.returncode == 0
-    assert told["file"] == "accord.toml"
-    assert told["config"]["backends"][0]["name"] == "local"
-    origins = told["origins"]
+    assert result["file"] == "accord.toml"
+    assert result["config"]["backends"][0]["name"] == "local"
+    origins = result["origins"]
     assert origins["policy"] == "accord.toml:1"
     assert origins["backends[0].kind"] == "accord.toml:4"
     assert origins["backends[0].model"] == "default"
     assert origins["emulation.preset.tool_use"] == "accord.toml:7"
-    assert told["config"]["emulation"]["describe_images_with"] == "local"
+    assert result["config"]["emulation"]["describe_images_with"] == "local"
     assert origins["emulation.describe_images_with"] == "accord.toml:8"
     assert origins["limits.gap_s"] == "env ACCORD_LIMITS_GAP_S"
-    assert told["secrets"] == [
+    assert result["secrets"] == [
         {"key": "backends[0] key", "variable": "ACCORD_KEY_LOCAL", "set": False},
         {"key": "backends[0] key", "variable": "LOCAL_KEY", "set": True},
         {"key": "store address", "variable": "ACCORD_STORE_URL", "set": False},
@@ -77,7 +77,7 @@ def test_a_secret_is_never_printed(folder: Path, monkeypatch: pytest.MonkeyPatch
     assert "is set" in accord("config", "check").stdout
 
 
-def test_every_mistake_is_told_and_costs_one(folder: Path):
+def test_every_mistake_is_listed_with_exit_status_1(folder: Path):
     (folder / "a.toml").write_text('polici = 1\n[limits]\ngap_s = "x"')
     done = accord("config", "check", str(folder / "a.toml"))
     assert done.returncode == 1
@@ -88,7 +88,7 @@ def test_every_mistake_is_told_and_costs_one(folder: Path):
     )
 
 
-def test_a_program_gets_the_mistakes_as_json(folder: Path):
+def test_mistakes_are_printed_as_json(folder: Path):
     (folder / "accord.toml").write_text("policy = 1")
     done = accord("config", "check", "--json")
     assert done.returncode == 1
@@ -105,7 +105,7 @@ def test_one_mistake_is_counted_as_one(folder: Path):
     assert accord("config", "check").stdout.endswith("1 mistake\n")
 
 
-def test_backends_that_no_command_could_build_are_mistakes(folder: Path):
+def test_backends_that_cannot_be_built_are_mistakes(folder: Path):
     of_no_kind, of_no_model = '[[backends]]\nname = "a"\nkind = "zzz"\n', '[[backends]]\nname = "b"\nkind = "openai"\n'
     (folder / "accord.toml").write_text(of_no_kind + of_no_model)
     done = accord("config", "check")
@@ -117,24 +117,24 @@ def test_backends_that_no_command_could_build_are_mistakes(folder: Path):
 
 def test_the_file_is_found_by_flag_and_variable(folder: Path, monkeypatch: pytest.MonkeyPatch):
     (folder / "b.toml").write_text('policy = "permissive"')
-    assert "b.toml: in order" in accord("config", "check", "--config", "b.toml").stdout
+    assert "b.toml: valid" in accord("config", "check", "--config", "b.toml").stdout
     monkeypatch.setenv("ACCORD_CONFIG", "b.toml")
-    assert "b.toml: in order" in accord("config", "check").stdout
+    assert "b.toml: valid" in accord("config", "check").stdout
 
 
-def test_a_misspelt_variable_is_noted(monkeypatch: pytest.MonkeyPatch):
+def test_a_misspelled_variable_is_noted(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("ACCORD_POLICI", "strict")
     assert (
         "env ACCORD_POLICI: this variable is not used; did you mean ACCORD_POLICY?" in accord("config", "check").stdout
     )
 
 
-def test_a_starter_file_is_written_once(folder: Path):
-    assert accord("config", "init").stdout == "Wrote accord.toml; `accord config check` shows what is in effect\n"
+def test_a_starter_file_is_not_overwritten_without_force(folder: Path):
+    assert accord("config", "init").stdout == "Wrote accord.toml; `accord config check` shows the effective values\n"
     assert accord("config", "check").returncode == 0
     (folder / "accord.toml").write_text("mine")
     again = accord("config", "init")
-    assert (again.returncode, again.stderr) == (2, "accord: accord.toml: is there already; --force writes over it\n")
+    assert (again.returncode, again.stderr) == (2, "accord: accord.toml: exists already; --force overwrites it\n")
     assert (folder / "accord.toml").read_text() == "mine"
     assert accord("config", "init", "--force").returncode == 0
     assert accord("config", "check").returncode == 0
@@ -146,10 +146,10 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "told"), MISTAKES)
-def test_a_file_that_is_not_there_is_told_in_one_line(arguments: list[str], told: str):
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_missing_file_gives_one_line(arguments: list[str], message: str):
     done = accord("config", *arguments)
-    assert (done.returncode, done.stderr) == (2, told)
+    assert (done.returncode, done.stderr) == (2, message)
 
 
 EXTRAS = {
@@ -158,11 +158,11 @@ EXTRAS = {
     "signing": ('signing_key = "key.pem"\n', "cryptography", "signing_key"),
     "images": ("[limits]\nconcurrent_images = 2\n", "PIL", "limits.concurrent_images"),
 }
-"""For each extra: what needs it, a module of it, and the key that is named."""
+"""For each extra: a configuration that needs it, one of its modules, and the key in the message."""
 
 
 @pytest.mark.parametrize("extra", EXTRAS)
-def test_an_extra_that_is_configured_and_not_installed_is_a_mistake(tmp_path: Path, extra: str):
+def test_an_extra_that_is_needed_and_not_installed_is_a_mistake(tmp_path: Path, extra: str):
     text, module, key = EXTRAS[extra]
     (tmp_path / "a.toml").write_text(text)
     done = check_without(module, tmp_path)
@@ -171,7 +171,7 @@ def test_an_extra_that_is_configured_and_not_installed_is_a_mistake(tmp_path: Pa
     assert "1 mistake\n" in done.stdout
 
 
-def test_traces_that_nothing_will_write_are_noted(tmp_path: Path):
+def test_traces_without_their_extra_are_noted(tmp_path: Path):
     (tmp_path / "a.toml").touch()
     done = check_without("opentelemetry", tmp_path, OTEL_TRACES_EXPORTER="otlp")
     assert done.returncode == 0

@@ -1,7 +1,7 @@
-"""Each command as a new user meets it: no arguments, a wrong flag, and every wrong thing in the place of a file.
+"""Each command with no arguments, a wrong flag, and a missing, empty or unreadable file.
 
-One table of expectations over all commands; a command without a row fails. Never a traceback, always a sentence that names
-the cure. Pipes, narrow terminals and NO_COLOR are tried in real processes.
+One table of expectations over all commands; a command without a row fails. Never a traceback, always a message that says
+what to do. Pipes, narrow terminals and NO_COLOR are tried in real processes.
 """
 
 import os
@@ -54,31 +54,31 @@ TABLE: dict[str, Row] = {
     "serve": config("demo", "--log-level", "error", "--port", "0", "--host", "192.0.2.1", empty=(2, "accord tokens add")),
     "acp": config("no.such:agent", empty=(2, "no.such")),
     "ask": Row((2, "Missing argument 'prompt'"), ("hi", "--file", "FILE"), empty=(2, "is empty; give a file"), garbage=(1, "would help: ")),
-    "proxy": Row((2, "Give its command after --")),
+    "proxy": Row((2, "give it after --")),
     "negotiate": Row((2, "--manifest FILE|MODEL or --backend NAME"), ("--manifest", "openai/gpt-4o", "--require", "./FILE")),
     "capabilities": Row((0, "image_input")),
-    "inspect": Row((2, "Missing argument 'command"), ("--cwd", "FILE", "--", "true"), (2, "is no folder"), (1, "gave no handshake"), *[(2, "is no folder")] * 2),
+    "inspect": Row((2, "Missing argument 'command"), ("--cwd", "FILE", "--", "true"), (2, "is not a folder"), (1, "gave no handshake"), *[(2, "is not a folder")] * 2),
     "models": Row((0, "--limit 0 for all"), ("--snapshot", "FILE"), empty=(2, "not a snapshot of model facts; expected JSON")),
     "validate": Row((2, "Missing argument 'file'"), ("FILE",)),
-    "render": Row(None, ("--client", "FILE"), (2, "or a file of ClientCapabilities")),
-    "schemas": Row((2, "Missing argument 'folder'"), ("FILE",), IGNORED, IGNORED, *[(2, "Cannot write to")] * 2),
+    "render": Row(None, ("--client", "FILE"), (2, "or a file with ClientCapabilities")),
+    "schemas": Row((2, "Missing argument 'folder'"), ("FILE",), IGNORED, IGNORED, *[(2, "cannot be written")] * 2),
     "backends": config(bare=(0, "No backend is configured"), empty=(0, "No backend is configured")),
     "backends probe": config("local", bare=(2, "Missing argument 'name'"), empty=(2, "`accord backends` shows how to add one")),
-    "config check": Row((0, "in order"), ("FILE",), (2, "accord config init"), empty=IGNORED, garbage=(1, NOT_UTF8)),
-    "config init": Row((0, "accord config check"), ("FILE",), IGNORED, (2, "is there already"), *[(2, "--force writes over it")] * 2),
+    "config check": Row((0, "the defaults are in effect"), ("FILE",), (2, "accord config init"), empty=IGNORED, garbage=(1, NOT_UTF8)),
+    "config init": Row((0, "accord config check"), ("FILE",), IGNORED, (2, "exists already"), *[(2, "--force overwrites it")] * 2),
     "config trust": Row((2, "accord config init"), ("FILE",), (2, "accord config init"), empty=(0, "Trusted")),
     "receipts verify": Row((2, "Missing argument 'file'"), ("FILE",), empty=(3, "accord sessions receipts SESSION")),
-    "receipts keygen": Row((0, "set signing_key"), ("FILE",), IGNORED, *[(2, "is there already")] * 3),
-    "receipts show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no receipts yet")),
+    "receipts keygen": Row((0, "set signing_key"), ("FILE",), IGNORED, *[(2, "exists already")] * 3),
+    "receipts show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no receipts; ")),
     "sessions list": config("me", bare=(2, "Missing argument 'owner'"), empty=(0, "No sessions of me yet")),
     "sessions receipts": config("s", bare=(2, "Missing argument 'session'"), empty=(0, "No receipts of session s yet")),
     "sessions delete-user": config("me", "--yes", bare=(2, "Missing argument 'owner'"), empty=(0, "no sessions yet")),
-    "sessions expire": config("--days", "1", bare=(2, "Give --days, or set retention_days"), empty=(0, "no sessions yet")),
+    "sessions expire": config("--days", "1", bare=(2, "give --days, or set retention_days"), empty=(0, "no sessions yet")),
     "tokens add": config("me", bare=(2, "Missing argument 'user'"), empty=(0, "accord tokens revoke")),
     "tokens list": config(bare=(0, "No tokens yet"), empty=(0, "accord tokens add USER")),
-    "tokens revoke": config("t", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord tokens list` has them all")),
-    "tokens open": config(bare=(0, "no token is required"), empty=(0, "no token is required")),
-    "trace show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no messages yet"), garbage=(2, "expected what accord proxy --trace wrote")),
+    "tokens revoke": config("t", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord tokens list` lists them")),
+    "tokens open": config(bare=(0, "No token is required"), empty=(0, "No token is required")),
+    "trace show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no messages yet"), garbage=(2, "expected a file that accord proxy --trace wrote")),
 }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ CASES = [(name, kind) for name, row in TABLE.items() if row.call for kind in FIL
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of its own, as the working directory, with one thing of each kind in it."""
+    """A working directory with one file of each kind in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COLUMNS", raising=False)  # xdist sets it, and in a pipe no width is given
     (tmp_path / "directory").mkdir()
@@ -108,13 +108,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def check(done: Done, expected: Expected) -> None:
     status, words = expected
-    said = done.stdout + done.stderr
-    assert "Traceback" not in said, said
-    assert words in said
-    assert done.returncode == status, said
+    output = done.stdout + done.stderr
+    assert "Traceback" not in output, output
+    assert words in output
+    assert done.returncode == status, output
 
 
-def test_every_command_has_its_row():
+def test_every_command_has_a_row():
     assert sorted(TABLE) == sorted(COMMANDS)
 
 
@@ -133,7 +133,7 @@ def test_a_wrong_flag_is_named_and_help_is_offered(name: str):
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)
-def test_a_wrong_thing_in_the_place_of_a_file(name: str, kind: str):
+def test_a_file_that_cannot_be_used(name: str, kind: str):
     row = TABLE[name]
     done = accord(*name.split(), *(part.replace("FILE", kind) for part in row.call or ()))
     expected = getattr(row, kind)
@@ -167,7 +167,7 @@ def test_serve_without_arguments_serves_until_it_is_interrupted():
 
 
 @pytest.mark.parametrize("arguments", ["models --limit 0", "capabilities", "negotiate --example --json"])
-def test_a_reader_that_goes_away_is_no_error(arguments: str):
+def test_a_reader_that_goes_away_gives_exit_status_141(arguments: str):
     reader, writer = os.pipe()
     os.close(reader)  # before anything is written, so that even a short output meets it
     command = [sys.executable, "-m", "accord", *arguments.split()]
@@ -210,7 +210,7 @@ def test_nothing_is_cut_off_at_40_columns(arguments: str):
 
 
 @pytest.mark.parametrize("arguments", ["models gpt-4o", "negotiate --example"])
-def test_no_colours_where_they_are_not_wanted(arguments: str):
+def test_no_color_and_pipes_turn_colours_off(arguments: str):
     assert COLOUR.search(screen(arguments))
     assert not COLOUR.search(screen(arguments, NO_COLOR="1"))
     assert "\x1b" not in accord(*arguments.split()).stdout  # no terminal

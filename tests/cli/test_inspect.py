@@ -43,8 +43,8 @@ def test_the_exit_status_is_one_when_a_must_fails(arguments: tuple[str, ...], st
         ((), "Missing argument"),
         (("--", "no-such-agent"), "accord: no-such-agent cannot be started: No such file or directory"),
         (("--only", "nonsense", *AGENT), "accord: There is no check nonsense; there are handshake, "),
-        (("--env", "NOVALUE", *AGENT), "accord: --env takes NAME=VALUE"),
-        (("--cwd", "no-such-folder", *AGENT), "accord: --cwd no-such-folder is no folder"),
+        (("--env", "NOVALUE", *AGENT), "accord: --env NOVALUE: expected NAME=VALUE"),
+        (("--cwd", "no-such-folder", *AGENT), "accord: --cwd no-such-folder: is not a folder"),
         (("--only", "handshake", "--json", "no/such/folder.json", *AGENT), "no/such/folder.json cannot be written"),
     ],
 )

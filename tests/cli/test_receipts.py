@@ -1,4 +1,4 @@
-"""`accord receipts`, as a user types it."""
+"""`accord receipts`, as a user runs it."""
 
 import asyncio
 import json
@@ -42,13 +42,13 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_single_receipt_may_be_spread_over_lines(tmp_path: Path):
+def test_a_single_receipt_may_span_several_lines(tmp_path: Path):
     (tmp_path / "one.json").write_text(json.dumps(CHAIN[0].dump(), indent=2))
     assert accord("receipts", "verify", str(tmp_path / "one.json")).returncode == 0
 
 
 @pytest.mark.parametrize("name", ["lines.jsonl", "array.json"])
-def test_a_whole_history_is_in_order(folder: Path, name: str):
+def test_a_complete_chain_is_in_order(folder: Path, name: str):
     done = accord("receipts", "verify", str(folder / name))
     assert done.returncode == 0, done.stderr
     assert f"3 receipts, all in order, ending with {CHAIN[-1].hash}" in done.stdout.replace("\n", " ").replace(
@@ -69,37 +69,37 @@ WRONG: list[tuple[str, list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "flags", "told"), WRONG)
-def test_what_is_wrong_costs_one(folder: Path, name: str, flags: list[str], told: str):
+@pytest.mark.parametrize(("name", "flags", "summary"), WRONG)
+def test_invalid_receipts_give_exit_status_1(folder: Path, name: str, flags: list[str], summary: str):
     done = accord("receipts", "verify", str(folder / name), *flags)
     assert done.returncode == 1
-    assert done.stdout.endswith(f"{told}\n")
+    assert done.stdout.endswith(f"{summary}\n")
 
 
-def test_of_no_receipts_nothing_is_said_to_be_in_order(folder: Path):
+def test_a_file_without_receipts_gives_exit_status_3(folder: Path):
     done = accord("receipts", "verify", str(folder / "empty.jsonl"))
     assert (done.returncode, done.stdout) == (
         3,
-        "No receipts, so nothing was verified; `accord sessions receipts SESSION` writes them\n",
+        "No receipts, so nothing was verified; `accord sessions receipts SESSION` prints those of a session\n",
     )
-    told = json.loads(accord("receipts", "verify", str(folder / "empty.jsonl"), "--json").stdout)
-    assert (told["ok"], told["count"]) == (False, 0)
+    result = json.loads(accord("receipts", "verify", str(folder / "empty.jsonl"), "--json").stdout)
+    assert (result["ok"], result["count"]) == (False, 0)
 
 
-def test_a_program_gets_json(folder: Path):
+def test_findings_are_printed_as_json(folder: Path):
     done = accord("receipts", "verify", "--json", str(folder / "altered.jsonl"))
-    told: Any = json.loads(done.stdout)
+    result: Any = json.loads(done.stdout)
     assert done.returncode == 1
-    assert told["ok"] is False
-    assert told["last"] == CHAIN[-1].hash
-    assert [finding["state"] for finding in told["findings"]] == ["ok", "altered", "ok"]
-    assert told["findings"][1]["number"] == 2
+    assert result["ok"] is False
+    assert result["last"] == CHAIN[-1].hash
+    assert [finding["state"] for finding in result["findings"]] == ["ok", "altered", "ok"]
+    assert result["findings"][1]["number"] == 2
 
 
 MISTAKES = [
     (["verify", "{}/none.jsonl"], "none.jsonl: No such file"),
     (["verify", "{}/broken.jsonl"], "broken.jsonl:4: expected JSON: "),
-    (["verify", "{}/twice.jsonl"], "twice.jsonl:1: expected JSON: a name stands in an object twice"),
+    (["verify", "{}/twice.jsonl"], "twice.jsonl:1: expected JSON: an object has the same name twice"),
     (["verify", "{}/nan.jsonl"], "nan.jsonl:1: expected JSON: NaN is not a JSON number"),
     (["verify", "{}/deep.jsonl"], "deep.jsonl: expected JSON: nested too deeply"),
     (["show", "{}/lines.jsonl", "4"], "lines.jsonl: there is no receipt 4; the file has 3 receipts"),
@@ -107,39 +107,39 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "told"), MISTAKES)
-def test_a_mistake_is_told_in_one_line_that_names_the_place(folder: Path, arguments: list[str], told: str):
+@pytest.mark.parametrize(("arguments", "message"), MISTAKES)
+def test_a_mistake_gives_one_line_that_names_the_place(folder: Path, arguments: list[str], message: str):
     done = accord("receipts", *(argument.replace("{}", str(folder)) for argument in arguments))
     assert done.returncode == 2
     assert done.stderr.startswith("accord: ")
-    assert told in done.stderr
+    assert message in done.stderr
     assert done.stderr.count("\n") == 1
 
 
-def test_one_receipt_can_be_read(folder: Path):
+def test_one_receipt_is_printed(folder: Path):
     first = accord("receipts", "show", str(folder / "lines.jsonl"), "1").stdout
     last = accord("receipts", "show", str(folder / "lines.jsonl")).stdout
     assert CHAIN[0].hash in first
-    assert "nothing: the first of its session" in first
+    assert "none: the first of its session" in first
     assert CHAIN[2].hash in last
     assert CHAIN[1].hash in last
     assert "local (m)" in last
     assert "intact" in last
 
 
-def test_what_the_agent_asked_leave_for_is_shown_with_what_came_of_it(tmp_path: Path):
+def test_permissions_are_shown_with_their_answers(tmp_path: Path):
     option = {"id": "yes", "name": "Yes", "kind": "allow_once"}
-    asked = {"title": "Delete build/", "options": [option], "waited_ms": 2.5}
+    record = {"title": "Delete build/", "options": [option], "waited_ms": 2.5}
     answers = [{"status": "allowed", "chosen": "yes"}, {"status": "nobody", "why": "This client cannot be asked"}]
-    receipt = seal(a_body(permissions=[asked | answer for answer in answers]))
+    receipt = seal(a_body(permissions=[record | answer for answer in answers]))
     (tmp_path / "r.jsonl").write_text(receipt.to_json())
-    told = " ".join(accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout.split())
-    assert "Delete build/: allowed, chose yes, after 2.5 ms; offered yes (allow_once)" in told
-    assert "Delete build/: nobody, This client cannot be asked, after 2.5 ms" in told
-    assert "intact" in told
+    text = " ".join(accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout.split())
+    assert "Delete build/: allowed, chose yes, after 2.5 ms; offered yes (allow_once)" in text
+    assert "Delete build/: nobody, This client cannot be asked, after 2.5 ms" in text
+    assert "intact" in text
 
 
-def test_the_receipt_of_a_turn_that_was_run_is_shown_whole(tmp_path: Path):
+def test_the_receipt_of_a_real_turn_is_shown_in_full(tmp_path: Path):
     async def run() -> str:
         store = MemoryStore()
         await store.open()
@@ -147,21 +147,21 @@ def test_the_receipt_of_a_turn_that_was_run_is_shown_whole(tmp_path: Path):
             Engine(relay, Dispatcher([ScriptedBackend("local", [["Hi."]], {"streaming": "native"})])), store
         )
         await made.collect(await made.begin(asking("hello")))
-        kept = await store.receipt(str(asking("hello").request_id))
-        assert kept is not None
-        return kept.body
+        stored = await store.receipt(str(asking("hello").request_id))
+        assert stored is not None
+        return stored.body
 
     (tmp_path / "r.jsonl").write_text(asyncio.run(run()))
-    told = accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout
-    assert all(title in told for title in ("intact", "Question 1", "Candidates", "Negotiation", "Adaptation"))
+    text = accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout
+    assert all(title in text for title in ("intact", "Work order 1", "Candidates", "Negotiation", "Adaptation"))
 
 
-def test_a_receipt_that_was_altered_is_shown_as_such(folder: Path):
+def test_an_altered_receipt_has_a_broken_seal(folder: Path):
     done = accord("receipts", "show", str(folder / "altered.jsonl"), "2")
     assert "broken: the content does not have this hash" in done.stdout
 
 
-def test_a_refused_turn_says_why(tmp_path: Path):
+def test_a_refused_turn_is_shown_with_its_reasons(tmp_path: Path):
     offer = Offer.model_validate(
         {"backend": "local", "negotiation": {}, "missing": [{"capability": "vision", "reason": "[bold]not declared"}]}
     )
@@ -179,7 +179,7 @@ def test_a_refused_turn_says_why(tmp_path: Path):
         )
     )
     (tmp_path / "r.jsonl").write_text(receipt.to_json())
-    told = accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout
-    assert "refused: CAPABILITY_UNSUPPORTED, No backend" in told
-    assert "vision ([bold]not declared)" in told
-    assert "far failed: timed_out" in told
+    text = accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout
+    assert "refused: CAPABILITY_UNSUPPORTED, No backend" in text
+    assert "vision ([bold]not declared)" in text
+    assert "far failed: timed_out" in text

@@ -1,4 +1,4 @@
-"""`accord render`: what a client would get, and a markdown stripper for any pipe."""
+"""`accord render`: what a client would get of a stream, and markdown as plain text."""
 
 import json
 import os
@@ -44,22 +44,22 @@ def test_each_client_gets_what_it_can_show(client: str, there: list[str], not_th
     assert [text for text in not_there if text in done.stdout] == []
 
 
-def test_the_account_adds_up():
+def test_the_report_counts_every_packet():
     done = render("--client", "voice", "--json", "--packets", stdin=PACKETS.read_text(encoding="utf-8"))
-    lines, _, account = done.stdout.partition("\n{\n")
-    told = json.loads("{\n" + account)
-    assert sum(told["totals"].values()) == len(PACKETS.read_text(encoding="utf-8").splitlines())
+    lines, _, rest = done.stdout.partition("\n{\n")
+    report = json.loads("{\n" + rest)
+    assert sum(report["totals"].values()) == len(PACKETS.read_text(encoding="utf-8").splitlines())
     assert all(json.loads(line)["op"] != "event" for line in lines.splitlines())
 
 
-def test_a_clients_declaration_may_be_a_file(tmp_path: Path):
+def test_the_declaration_of_a_client_may_be_a_file(tmp_path: Path):
     (tmp_path / "c.json").write_text('{"supported_events": ["CITATION_BLOCK"], "prefers_markdown": false}')
     done = render("--client", str(tmp_path / "c.json"), "--report", stdin=PACKETS.read_text(encoding="utf-8"))
     assert "[citation_block]" in done.stdout
-    assert "What became of each item" in done.stdout
+    assert "Adaptation report" in done.stdout
 
 
-def test_inline_pictures_are_made_smaller_unless_told_otherwise(tmp_path: Path):
+def test_inline_images_are_shrunk_unless_turned_off(tmp_path: Path):
     (tmp_path / "c.json").write_text('{"supported_events": ["MEDIA_CAROUSEL"], "image_resolution": "low"}')
     out = BytesIO()
     Image.effect_noise((900, 900), 50).save(out, "PNG")
@@ -68,15 +68,15 @@ def test_inline_pictures_are_made_smaller_unless_told_otherwise(tmp_path: Path):
         "op": "event",
         "p": {"type": "media_carousel", "data": {"items": [{"url": url, "mime_type": "image/png"}]}},
     }
-    shown = [
+    outputs = [
         render("--client", str(tmp_path / "c.json"), "--packets", *flags, stdin=json.dumps(packet)).stdout
         for flags in ([], ["--images"], ["--no-images"])
     ]
-    assert [url in text for text in shown] == [False, False, True]
-    assert "data:image/jpeg;base64," in shown[0]
+    assert [url in text for text in outputs] == [False, False, True]
+    assert "data:image/jpeg;base64," in outputs[0]
 
 
-def test_a_bad_line_costs_one_line_and_not_the_rest():
+def test_a_bad_line_is_skipped_with_a_message():
     done = render(stdin='{"op":"delta","p":"a"}\nnonsense\n\n{"op":"delta","p":"b"}\n')
     assert done.stdout.strip() == "ab"
     assert done.stderr.startswith("accord: line 2: Not a valid StreamPacket")
@@ -85,16 +85,19 @@ def test_a_bad_line_costs_one_line_and_not_the_rest():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        (["--client", "fridge"], "accord: --client fridge: expected web, cli, voice, or a file of ClientCapabilities"),
-        (["--speech"], "accord: --speech goes with --text; for a stream of packets give --client voice"),
+        (
+            ["--client", "fridge"],
+            "accord: --client fridge: expected web, cli, voice, or a file with ClientCapabilities",
+        ),
+        (["--speech"], "accord: --speech needs --text; for packets use --client voice"),
     ],
 )
-def test_a_wrong_flag_is_told(arguments: list[str], told: str):
+def test_a_wrong_flag_is_explained(arguments: list[str], message: str):
     done = render(*arguments, stdin="")
     assert done.returncode == 2
-    assert done.stderr.strip() == told
+    assert done.stderr.strip() == message
 
 
 @pytest.mark.parametrize(
@@ -106,13 +109,13 @@ def test_a_wrong_flag_is_told(arguments: list[str], told: str):
         ([], b"caf\xc3\xa9 \xff *x*", "café \ufffd x"),
     ],
 )
-def test_markdown_goes_in_and_text_comes_out(arguments: list[str], markdown: str | bytes, text: str):
+def test_markdown_becomes_plain_text(arguments: list[str], markdown: str | bytes, text: str):
     done = render("--text", *arguments, stdin=markdown)
     assert done.returncode == 0
     assert done.stdout.strip() == text
 
 
-def test_text_comes_out_while_markdown_is_still_coming_in():
+def test_text_is_written_while_markdown_arrives():
     command = [sys.executable, "-m", "accord", "render", "--text"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdin is not None

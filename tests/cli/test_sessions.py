@@ -1,4 +1,4 @@
-"""`accord sessions`, and the parts that a configuration puts together."""
+"""`accord sessions`, and the parts that are built from a configuration."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def run_one(config: Path) -> list[dict[str, Any]]:
     return asyncio.run(asyncio.wait_for(run(), 30))
 
 
-def test_a_configuration_is_put_together_and_runs(config: Path):
+def test_a_configuration_runs_a_turn(config: Path):
     assert [packet.get("p") for packet in run_one(config)] == ["Hello ", "there.", None]
     assert (config.parent / "accord.db").is_file()
 
@@ -62,7 +62,7 @@ def test_without_a_file_the_demo_runs_on_an_echo():
     assert list(engine.dispatcher.backends) == ["echo"]
 
 
-def test_sessions_can_be_listed_verified_and_forgotten(config: Path):
+def test_sessions_can_be_listed_verified_and_deleted(config: Path):
     run_one(config)
     flags = ("--config", str(config))
     assert "1 session\n" in accord("sessions", "list", "u", *flags).stdout
@@ -80,10 +80,10 @@ def test_sessions_can_be_listed_verified_and_forgotten(config: Path):
     assert "No receipts of session s yet" in gone.stderr
 
 
-def test_expiring_needs_an_age(config: Path):
+def test_expire_needs_an_age(config: Path):
     done = accord("sessions", "expire", "--config", str(config))
     assert done.returncode == 2
-    assert "How old?" in done.stderr
+    assert "The age is missing" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_expiring_needs_an_age(config: Path):
         (('manifest = "declared"', 'model = "gpt-4oo"'), "backends.local: no facts about a model named 'gpt-4oo'"),
     ],
 )
-def test_a_part_that_cannot_be_had_is_told_in_one_sentence(config: Path, change: tuple[str, str], sentence: str):
+def test_a_part_that_cannot_be_built_gives_one_sentence(config: Path, change: tuple[str, str], sentence: str):
     config.write_text(FILE.replace(*change))
     with pytest.raises(UsageError) as caught:
         build_engine(load_config(str(config), environ={}))

@@ -1,4 +1,4 @@
-"""`accord tokens`: made once, listed without its secret, revoked by its id."""
+"""`accord tokens`: a token is printed once, listed without its secret, revoked by its id."""
 
 import json
 from datetime import UTC, datetime
@@ -27,12 +27,12 @@ def listed(config: Path) -> list[dict[str, object]]:
     return json.loads(tokens(config, "list", "--json").stdout)
 
 
-def test_the_token_stands_alone_on_standard_output_so_that_it_can_be_piped(config: Path):
+def test_standard_output_has_the_token_alone(config: Path):
     done = tokens(config, "add", "ada", "--label", "laptop")
     token = done.stdout.removesuffix("\n")
     assert done.returncode == 0
     assert looks_like_token(token)
-    assert "of ada, good until it is revoked" in done.stderr
+    assert "of ada, valid until it is revoked" in done.stderr
     assert token not in done.stderr
 
 
@@ -42,12 +42,12 @@ def test_no_secret_is_in_the_store_or_in_a_list(config: Path):
     assert token_digest(token).encode() in kept
     assert token.encode() not in kept
     for arguments in (["list"], ["list", "--json"]):
-        told = tokens(config, *arguments).stdout
-        assert token not in told
-        assert token_digest(token) not in told
+        output = tokens(config, *arguments).stdout
+        assert token not in output
+        assert token_digest(token) not in output
 
 
-def test_a_list_says_whose_tokens_there_are_and_for_how_long(config: Path):
+def test_the_list_has_users_and_expiry(config: Path):
     tokens(config, "add", "ada", "--label", "laptop", "--days", "7")
     tokens(config, "add", "eve")
     first, second = listed(config)
@@ -55,8 +55,8 @@ def test_a_list_says_whose_tokens_there_are_and_for_how_long(config: Path):
     assert str(first["expires_at"]) > str(first["created_at"])
     assert "expires_at" not in second
     table = tokens(config, "list").stdout
-    for told in ("ada", "laptop", str(first["token_id"]), "eve", "never", "2 tokens"):
-        assert told in table
+    for text in ("ada", "laptop", str(first["token_id"]), "eve", "never", "2 tokens"):
+        assert text in table
 
 
 def test_an_expired_token_is_listed_as_such(config: Path):
@@ -67,7 +67,7 @@ def test_an_expired_token_is_listed_as_such(config: Path):
     assert "expired 2026-01-31" in tokens(config, "list").stdout
 
 
-def test_an_empty_list_is_told_as_one(config: Path):
+def test_revoking_the_last_token_says_how_to_go_on(config: Path):
     token_id = (tokens(config, "add", "ada"), listed(config))[1][0]["token_id"]
     revoked = tokens(config, "revoke", str(token_id))
     assert revoked.stdout == f"Revoked {token_id}\n"
@@ -75,14 +75,14 @@ def test_an_empty_list_is_told_as_one(config: Path):
     assert tokens(config, "list").stdout == "No tokens yet; `accord tokens add USER` makes one\n"
 
 
-def test_revoking_what_is_not_there_is_a_no(config: Path):
+def test_revoking_an_unknown_token_gives_exit_status_1(config: Path):
     tokens(config, "add", "ada")
     done = tokens(config, "revoke", "nonsense")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "accord: there is no token nonsense; `accord tokens list` has them all\n"
+    assert done.stderr == "accord: there is no token nonsense; `accord tokens list` lists them\n"
 
 
-def test_deleting_a_user_says_that_tokens_went_too(config: Path):
+def test_deleting_a_user_deletes_the_tokens(config: Path):
     tokens(config, "add", "ada")
     done = accord("sessions", "delete-user", "ada", "--yes", "--config", str(config))
     assert done.stdout == "Deleted 1 token\n"
@@ -99,25 +99,25 @@ def test_deleting_a_user_says_that_tokens_went_too(config: Path):
         (["revoke", "t", "--store", "none.db"], "none.db: there is no such file"),
     ],
 )
-def test_a_mistake_is_told_and_no_token_is_made(config: Path, arguments: list[str], sentence: str):
+def test_a_mistake_makes_no_token(config: Path, arguments: list[str], sentence: str):
     done = tokens(config, *arguments)
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert not (config.parent / "accord.db").exists()
 
 
-def test_a_store_that_forgets_takes_no_tokens(config: Path):
+def test_a_memory_store_takes_no_tokens(config: Path):
     config.write_text('[store]\nkind = "memory"\n')
     done = tokens(config, "add", "ada")
     assert (done.returncode, done.stdout) == (2, "")
     assert "The store is memory" in done.stderr
 
 
-def test_a_store_is_opened_by_command_once_no_token_is_left(config: Path):
+def test_access_is_opened_once_no_token_is_left(config: Path):
     tokens(config, "add", "ada")
     refused = tokens(config, "open")
     assert (refused.returncode, refused.stdout) == (1, "")
-    assert "there are tokens; revoke each of them first" in refused.stderr
+    assert "there are tokens; revoke all of them first" in refused.stderr
     tokens(config, "revoke", str(listed(config)[0]["token_id"]))
     assert run_with_store(load_config(str(config), environ={}), lambda store: store.requires_tokens())
     assert tokens(config, "open").returncode == 0

@@ -1,4 +1,4 @@
-"""A configuration or a module that merely lies in the working directory: nothing of it is used before it is trusted."""
+"""A configuration or module in the working directory is not used before the user trusts it."""
 
 import json
 import os
@@ -53,25 +53,27 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("arguments", REFUSED, ids=" ".join)
-def test_a_found_configuration_is_refused_where_nobody_can_be_asked(folder: Path, arguments: list[str]):
+def test_an_untrusted_configuration_is_refused_without_a_terminal(folder: Path, arguments: list[str]):
     done = accord(*arguments)
     assert done.returncode == 2
-    assert f"{folder}/accord.toml was found in the working directory and is not trusted; it runs" in done.stderr
+    assert f"{folder}/accord.toml is in the working directory and not trusted; it runs" in done.stderr
     assert "with the values of SECRET" in done.stderr
     assert f"accord config trust {folder}/accord.toml" in done.stderr
     assert not was_run(folder)
 
 
-def test_on_a_terminal_the_user_is_asked_and_no_means_no(folder: Path):
+def test_on_a_terminal_the_answer_no_runs_nothing(folder: Path):
     screen = run_on_terminal("backends", cwd=folder, answers="n\n")
     assert screen.status == 2
-    assert "was found in the working directory and is not trusted yet. It" in screen.received
+    assert "is in the working directory and not trusted yet. It" in screen.received
     assert "runs" in screen.received
     assert not was_run(folder)
 
 
-def test_on_a_terminal_yes_is_remembered_until_the_file_changes(folder: Path):
-    assert "Trust it as it is now?" in run_on_terminal("backends", cwd=folder, answers="y\n").received
+def test_on_a_terminal_the_answer_yes_is_remembered_until_the_file_changes(folder: Path):
+    assert (
+        "Trust this file until its content changes?" in run_on_terminal("backends", cwd=folder, answers="y\n").received
+    )
     assert was_run(folder)
     (folder / "was-run").unlink()
     accord("backends")
@@ -86,7 +88,7 @@ def test_on_a_terminal_yes_is_remembered_until_the_file_changes(folder: Path):
 @pytest.mark.parametrize(
     "arguments", [["backends", "--trust"], ["backends", "--config", "accord.toml"]], ids=["--trust", "--config"]
 )
-def test_a_flag_says_that_it_is_trusted(folder: Path, arguments: list[str]):
+def test_a_flag_trusts_the_file(folder: Path, arguments: list[str]):
     accord(*arguments)
     assert was_run(folder)
 
@@ -103,7 +105,7 @@ def test_naming_a_file_does_not_make_it_trusted_when_it_is_found():
     assert accord("backends").returncode == 2
 
 
-def test_a_configuration_is_trusted_by_its_own_command_which_says_what_it_does(folder: Path):
+def test_config_trust_prints_the_effects(folder: Path):
     done = accord("config", "trust")
     assert done.returncode == 0
     assert "it runs" in done.stdout
@@ -111,7 +113,7 @@ def test_a_configuration_is_trusted_by_its_own_command_which_says_what_it_does(f
     assert was_run(folder)
 
 
-def test_a_copy_elsewhere_is_another_file(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_trust_does_not_cover_a_copy_elsewhere(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     accord("config", "trust")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "accord.toml").write_bytes((folder / "accord.toml").read_bytes())
@@ -119,7 +121,7 @@ def test_a_copy_elsewhere_is_another_file(folder: Path, tmp_path: Path, monkeypa
     assert accord("backends").returncode == 2
 
 
-def test_checking_a_configuration_needs_no_trust_and_says_so(folder: Path):
+def test_config_check_needs_no_trust_and_mentions_it(folder: Path):
     done = accord("config", "check")
     assert done.returncode == 0
     assert "is not trusted yet" in done.stdout
@@ -127,7 +129,7 @@ def test_checking_a_configuration_needs_no_trust_and_says_so(folder: Path):
 
 
 @pytest.mark.usefixtures("folder")
-def test_what_was_trusted_is_kept_for_the_user_alone():
+def test_the_record_of_trust_is_private():
     accord("config", "trust")
     state = Path(os.environ["ACCORD_STATE_DIR"])
     assert state.stat().st_mode & 0o777 == 0o700
@@ -135,13 +137,13 @@ def test_what_was_trusted_is_kept_for_the_user_alone():
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_record_that_is_damaged_trusts_nothing():
+def test_a_damaged_record_trusts_nothing():
     accord("config", "trust")
     (Path(os.environ["ACCORD_STATE_DIR"]) / "trusted-configurations.json").write_text("[")
     assert accord("backends").returncode == 2
 
 
-def test_a_configuration_that_we_wrote_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_starter_file_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     accord("config", "init")
     assert accord("ask", "hello").returncode == 0
@@ -174,7 +176,7 @@ EFFECTS: list[tuple[str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("text", "expected"), EFFECTS)
-def test_only_what_reaches_beyond_accord_needs_trust(tmp_path: Path, text: str, expected: list[str]):
+def test_only_settings_with_effects_outside_need_trust(tmp_path: Path, text: str, expected: list[str]):
     (tmp_path / "accord.toml").write_text(text)
     flags = [(("store", "kind"), "memory", "a flag of ours is not the file's")]
     assert (
@@ -204,7 +206,7 @@ INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"pro
 
 
 @pytest.mark.parametrize("module", [False, True], ids=["accord", "python -m accord"])
-def test_a_folder_never_comes_before_what_is_installed(shadowed: Path, module: bool):
+def test_a_module_in_the_folder_never_replaces_an_installed_one(shadowed: Path, module: bool):
     if module:  # Python itself finds this one before any code of ours runs
         (shadowed / "accord" / "__init__.py").unlink()
         (shadowed / "accord").rmdir()

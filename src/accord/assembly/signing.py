@@ -38,7 +38,7 @@ def make_key(file: Path) -> Path:
             with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
                 out.write(content)
         except FileExistsError:
-            raise UsageError(f"{path}: is there already; a key is never written over") from None
+            raise UsageError(f"{path}: exists already; choose another name, since keys are never overwritten") from None
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
     return public_file

@@ -1,64 +1,59 @@
-"""`accord acp`: the flags, and the parts put together for an editor."""
+"""`accord acp`: serve an agent to an editor over standard input and output."""
 
-from typing import Annotated
+import getpass
 
-import typer
-
-from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
+from accord.assembly.loop import run_async
+from accord.assembly.opening import open_store_and_backends
+from accord.assembly.parts import build_engine, session_rules
+from accord.assembly.signing import signer
+from accord.cli.options import (
+    AgentArgument,
+    ConfigOption,
+    LogJsonOption,
+    LogLevelOption,
+    StoreOption,
+    TrustOption,
+    load,
+)
 from accord.config import LoadedConfig
+from accord.engine import Engine, Sessions
+from accord.servers.acp import serve_acp
+from accord.servers.observability import Log, Observers, set_up_logging
 from accord.terminal import unfiltered_streams
 from accord.version import package_version
 
 
 def acp_command(  # noqa: PLR0913 - one flag each
-    agent: Annotated[
-        str | None, typer.Argument(help="module:name, file.py:name, or an agent of the configuration.")
-    ] = None,
+    agent: AgentArgument = None,
     *,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Write logs for a program.")] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+    log_json: LogJsonOption = False,
+    log_level: LogLevelOption = "warning",
     config: ConfigOption = None,
     trust: TrustOption = False,
     store: StoreOption = None,
 ) -> None:
-    """Serve an agent to an editor: the Agent Client Protocol on standard input and output."""
-    from accord.servers.observability import set_up_logging  # noqa: PLC0415 - as below
+    """Serve an agent to an editor over ACP (stdio).
 
-    loaded = load(config, trusts=trust, store=store)
+    ACP is the Agent Client Protocol; the editor starts this command.
+
+    Example:
+      accord acp my_agent.py
+    """
+    loaded = load(config, trusted=trust, store=store)
     set_up_logging(log_level, as_json=log_json)
     with unfiltered_streams():
-        _run(loaded, agent)
+        run_async(_serve(loaded, build_engine(loaded, agent=agent)))
 
 
-def _run(loaded: LoadedConfig, agent: str | None) -> None:
-    # An engine takes a while to load, which no other command should wait for.
-    from accord.assembly.loop import run_async  # noqa: PLC0415
-    from accord.assembly.opening import open_store_and_backends  # noqa: PLC0415
-    from accord.assembly.parts import build_engine, session_rules  # noqa: PLC0415
-    from accord.assembly.signing import signer  # noqa: PLC0415
-    from accord.engine import Sessions  # noqa: PLC0415
-    from accord.servers.acp import serve_acp  # noqa: PLC0415
-    from accord.servers.observability import Log, Observers  # noqa: PLC0415
-
-    engine = build_engine(loaded, agent=agent)
-
-    async def serve() -> None:
-        async with open_store_and_backends(loaded, engine) as store:
-            # Nobody reads a turn whose editor is gone, so it stops.
-            rules = session_rules(
-                loaded.config, concurrent_turns=loaded.config.limits.concurrent_turns, stop_unread_after_s=0
-            )
-            sessions = Sessions(engine, store, rules, on_turn_ended=Observers(Log()).turn_ended, sign=signer(loaded))
-            await serve_acp(sessions, owner=_user(), version=package_version())
-
-    run_async(serve())
-
-
-def _user() -> str:
-    """Whose sessions they are: the user's who started the process."""
-    import getpass  # noqa: PLC0415
-
+async def _serve(loaded: LoadedConfig, engine: Engine) -> None:
     try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container without names
-        return "local"
+        owner = getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container without user names
+        owner = "local"
+    async with open_store_and_backends(loaded, engine) as store:
+        # Without its editor a turn has no reader, so it stops at once.
+        rules = session_rules(
+            loaded.config, concurrent_turns=loaded.config.limits.concurrent_turns, stop_unread_after_s=0
+        )
+        sessions = Sessions(engine, store, rules, on_turn_ended=Observers(Log()).turn_ended, sign=signer(loaded))
+        await serve_acp(sessions, owner=owner, version=package_version())

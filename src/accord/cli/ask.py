@@ -6,7 +6,7 @@ import mimetypes
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, assert_never, cast
 from urllib.parse import quote
@@ -19,7 +19,7 @@ from accord.assembly.loop import run_async
 from accord.assembly.opening import open_store_and_backends
 from accord.assembly.parts import build_engine, find_backend, session_rules
 from accord.assembly.signing import signer
-from accord.cli.options import ConfigOption, TrustOption, load, parse_requirements
+from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, load, read_requirements
 from accord.config import LoadedConfig
 from accord.core.summarise import summarise_work
 from accord.core.vocabulary import unknown_name_warnings
@@ -33,57 +33,134 @@ from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket,
 from accord.wire.receipt import OutcomeStatus, Receipt
 from accord.wire.request import ClientCapabilities, ServiceRequest
 
-# Reads the files that go with a question, as content blocks. Errors name the file and what was expected of it.
-
-PICTURES: Final[Mapping[str, tuple[bytes, ...]]] = {
+IMAGE_STARTS: Final[Mapping[str, tuple[bytes, ...]]] = {
     "image/png": (b"\x89PNG\r\n\x1a\n",),
     "image/jpeg": (b"\xff\xd8\xff",),
     "image/gif": (b"GIF87a", b"GIF89a"),
 }
-"""How a file of each kind begins: its name may say anything."""
-BYTES: Final = "application/octet-stream"
+"""The first bytes of each image type; the name of a file may be wrong."""
+BINARY: Final = "application/octet-stream"
+
+PRINTED_EVENTS: Final = (PresentationEventType.THOUGHT_TRACE, PresentationEventType.USER_ERROR)
+"""Events that are printed to standard error, so that standard output has the answer and nothing else."""
+
+ECHO: Final = "No backend is configured: the built-in echo answered. `accord backends` shows how to add one"
 
 
-def attached(images: Sequence[str], files: Sequence[str], max_bytes: int) -> list[ContentBlock]:
-    """The blocks of these pictures and files."""
-    return [*(_picture(name, max_bytes) for name in images), *(_document(name, max_bytes) for name in files)]
+def ask_command(  # noqa: PLR0913 - the command's own flags
+    prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
+    *,
+    backend: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Use only this backend of the configuration.")
+    ] = None,
+    image: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Image to attach; repeatable.")] = None,
+    file: Annotated[list[str] | None, typer.Option(metavar="FILE", help="Other file to attach; repeatable.")] = None,
+    schema: Annotated[str | None, typer.Option(metavar="FILE", help="JSON Schema that the answer must match.")] = None,
+    require: RequireOption = None,
+    system: Annotated[str | None, typer.Option(help="System prompt.")] = None,
+    receipt: Annotated[bool, typer.Option("--receipt", help="Print the receipt to standard error.")] = False,
+    as_json: JsonOption = False,
+    stream: Annotated[
+        bool, typer.Option("--stream/--no-stream", help="Print the answer as it arrives, or when it is complete.")
+    ] = True,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+) -> None:
+    """Run one turn and print the answer.
+
+    What was emulated or lost, and why a backend failed, is printed to standard error. Exit status 1 if the turn was
+    refused or failed.
+
+    Examples:
+      accord ask "What is in this picture?" --image photo.png
+      git diff | accord ask - --system "Review this change."
+    """
+    # One turn needs no file: its session ends with this command.
+    memory_store = (("store", "kind"), "memory", "accord ask")
+    loaded = load(config, trusted=trust, flags=[memory_store])
+    text = read_text(STDIN) if prompt == STDIN else prompt
+    content = read_attachments(image or (), file or (), loaded.config.limits.max_block_bytes)
+    if not text.strip() and not content:
+        raise UsageError('The prompt is empty; give a text, as in: accord ask "What is an adapter?"')
+    request = make_request(text, content, require or ())
+    agent = relay_with(schema=None if schema is None else _read_schema(schema), system=system)
+    if backend is not None:
+        only = [find_backend(backend, loaded).config]
+        loaded = replace(loaded, config=loaded.config.model_copy(update={"backends": only}))
+    streams = stream and not as_json
+    answer, turn_receipt = run_async(_run_turn(loaded, build_engine(loaded, agent=agent), request, streams=streams))
+    if as_json:
+        print(json.dumps(_to_json(answer, turn_receipt, with_receipt=receipt), indent=2, ensure_ascii=False))
+    elif not streams:
+        print(answer)
+    _print_account(turn_receipt, is_echo=not loaded.config.backends, with_receipt=receipt and not as_json)
+    if turn_receipt.outcome.status is not OutcomeStatus.DONE:
+        raise typer.Exit(1)
 
 
-def picture_type(data: bytes) -> str | None:
-    """Which kind of picture this is, if it is one that models read."""
+def make_request(prompt: str, content: Sequence[ContentBlock], requirements: Sequence[str]) -> ServiceRequest:
+    """Make the request for the engine, in a session of its own."""
+    needs = read_requirements(requirements)
+    warn(unknown_name_warnings(need.capability for need in needs.required))
+    return ServiceRequest.model_validate(
+        {
+            "request_id": uuid4(),
+            "context": {"session_id": f"ask-{uuid4()}", "user": {"id": "local", "name": "local"}},
+            "payload": {
+                "query": prompt,
+                "content": content or None,
+                "requirements": needs,
+                "capabilities": ClientCapabilities(supported_events=list(PRINTED_EVENTS), prefers_markdown=True),
+            },
+        }
+    )
+
+
+def _read_schema(name: str) -> dict[str, Any]:
+    schema = read_json(name)
+    if not isinstance(schema, dict):
+        raise UsageError(f"--schema {name}: expected a JSON Schema, which is a JSON object")
+    return cast("dict[str, Any]", schema)
+
+
+def read_attachments(images: Sequence[str], files: Sequence[str], max_bytes: int) -> list[ContentBlock]:
+    """Read these images and files as content blocks; an error names the file and what was expected."""
+    blocks: list[ContentBlock] = []
+    for name in images:
+        data = _read_bytes(name, max_bytes)
+        kind = image_type(data)
+        if kind is None:
+            raise UsageError(f"{name}: expected an image (PNG, JPEG, GIF or WebP); use --file for other files")
+        blocks.append(ImageBlock(data=_base64(data), mime_type=kind))
+    return [*blocks, *(_file_block(name, _read_bytes(name, max_bytes)) for name in files)]
+
+
+def image_type(data: bytes) -> str | None:
+    """Return the media type of an image that models read, or None."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
-    return next((kind for kind, starts in PICTURES.items() if data.startswith(starts)), None)
+    return next((kind for kind, starts in IMAGE_STARTS.items() if data.startswith(starts)), None)
 
 
-def _picture(name: str, max_bytes: int) -> ContentBlock:
-    data = _read(name, max_bytes)
-    kind = picture_type(data)
-    if kind is None:
-        raise UsageError(f"{name}: expected a picture: PNG, JPEG, GIF or WebP; other files go with --file")
-    return ImageBlock(data=_base64(data), mime_type=kind)
-
-
-def _document(name: str, max_bytes: int) -> ContentBlock:
-    data = _read(name, max_bytes)
+def _file_block(name: str, data: bytes) -> ContentBlock:
     kind = mimetypes.guess_type(name)[0]
     if kind is not None and kind.startswith("audio/"):
         return AudioBlock(data=_base64(data), mime_type=kind)
-    # The model has no use for where it lies on this machine.
+    # Without its folder: the model needs no path of this machine.
     uri = f"file:///{quote(Path(name).name)}"
     try:
         if data.startswith(b"%PDF-"):
             return ResourceBlock(resource=BlobResource(uri=uri, blob=_base64(data), mime_type="application/pdf"))
         return ResourceBlock(resource=TextResource(uri=uri, text=data.decode(), mime_type=kind or "text/plain"))
     except UnicodeDecodeError:
-        return ResourceBlock(resource=BlobResource(uri=uri, blob=_base64(data), mime_type=kind or BYTES))
+        return ResourceBlock(resource=BlobResource(uri=uri, blob=_base64(data), mime_type=kind or BINARY))
 
 
-def _read(name: str, max_bytes: int) -> bytes:
+def _read_bytes(name: str, max_bytes: int) -> bytes:
     path = Path(name)
     try:
         if path.is_file() and path.stat().st_size * 4 // 3 > max_bytes:
-            raise UsageError(f"{name}: is too large; limits.max_block_bytes is {max_bytes} bytes, in base64")
+            raise UsageError(f"{name}: is too large; limits.max_block_bytes allows {max_bytes} bytes of base64")
         data = path.read_bytes()
     except IsADirectoryError:
         raise UsageError(f"{name}: is a directory; give a file") from None
@@ -98,72 +175,71 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-# Runs the turn of `accord ask`: the answer to standard output, what became of the question to standard error.
-
-SHOWN: Final = (PresentationEventType.THOUGHT_TRACE, PresentationEventType.USER_ERROR)
-"""What goes to standard error as it is, so that standard output has the answer and nothing else."""
-
-ECHO: Final = "No backend is configured: this is the built-in echo. `accord backends` tells how to add one"
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the command line asks."""
-
-    prompt: str
-    content: Sequence[ContentBlock] = ()
-    schema: Any = None
-    requirements: Sequence[str] = ()
-    system: str | None = None
-    backend: str | None = None
-
-    def request(self) -> ServiceRequest:
-        """The same as a request to the engine."""
-        needs = parse_requirements(self.requirements)
-        warn(unknown_name_warnings(need.capability for need in needs.required))
-        payload = {"query": self.prompt, "content": self.content or None, "requirements": needs}
-        shows = ClientCapabilities(supported_events=list(SHOWN), prefers_markdown=True)
-        user = {"id": "local", "name": "local"}
-        return ServiceRequest.model_validate(
-            {
-                "request_id": uuid4(),
-                "context": {"session_id": f"ask-{uuid4()}", "user": user},
-                "payload": {**payload, "capabilities": shows},
-            }
-        )
+async def _run_turn(
+    loaded: LoadedConfig, engine: Engine, request: ServiceRequest, *, streams: bool
+) -> tuple[str, Receipt]:
+    printer = _PacketPrinter(streams=streams)
+    async with open_store_and_backends(loaded, engine) as store:
+        # This command is the only reader: when it is interrupted, the work of the endpoint must stop as well.
+        sessions = Sessions(engine, store, session_rules(loaded.config, stop_unread_after_s=0), sign=signer(loaded))
+        try:
+            turn = await sessions.begin(request)
+            async with aclosing(turn.batches()) as batches:
+                async for batch in batches:
+                    for stored in batch:
+                        printer.print(cast("AnyPacket", StreamPacket.parse(stored.body)))
+        finally:
+            await sessions.drain(0)
+        return "".join(printer.texts), await sessions.receipt(str(request.request_id))
 
 
-def answer(loaded: LoadedConfig, asked: Asked, *, streams: bool, as_json: bool, with_receipt: bool) -> bool:
-    """Run the turn and show it; gives whether it was answered."""
-    if not asked.prompt.strip() and not asked.content:
-        raise UsageError("There is nothing to ask: the prompt is empty")
-    schema = asked.schema
-    if schema is not None and not isinstance(schema, dict):
-        raise UsageError("--schema: expected a JSON Schema, which is an object")
-    request = asked.request()
-    agent = relay_with(schema=cast("dict[str, Any] | None", schema), system=asked.system)
-    engine = build_engine(_only(loaded, asked.backend), agent=agent)
-    text, receipt = run_async(_run(loaded, engine, request, streams=streams))
-    if as_json:
-        print(json.dumps(_told(text, receipt, with_receipt=with_receipt), indent=2, ensure_ascii=False))
-    elif not streams:
-        print(text)
+class _PacketPrinter:
+    """Prints packets as they arrive: text of the answer to standard output, all else to standard error."""
+
+    def __init__(self, *, streams: bool) -> None:
+        self.texts: Final[list[str]] = []
+        self._streams: Final = streams
+        self._is_thinking = False
+
+    def print(self, packet: AnyPacket) -> None:
+        """Print this packet."""
+        # Thoughts arrive in pieces of one line, which any other packet ends.
+        data: Mapping[str, Any] = (packet.p.get("data") or {}) if isinstance(packet, EventPacket) else {}
+        thought = str(data.get("thought") or "")
+        print(thought, end="\n" if self._is_thinking and not thought else "", file=sys.stderr, flush=True)
+        self._is_thinking = bool(thought)
+        match packet:
+            case DeltaPacket():
+                self.texts.append(packet.p)
+                if self._streams:
+                    print(packet.p, end="", flush=True)
+            case EventPacket():
+                if message := data.get("message"):
+                    print(message, file=sys.stderr, flush=True)
+            case ErrorPacket():
+                remedies = cast("list[Any]", (packet.p.details or {}).get("remedies") or ())
+                print(*(f"would help: {remedy['change']}\n" for remedy in remedies), sep="", end="", file=sys.stderr)
+            case ClosePacket():
+                if self._streams and self.texts:
+                    print(flush=True)
+            case _:
+                assert_never(packet)
+
+
+def _print_account(receipt: Receipt, *, is_echo: bool, with_receipt: bool) -> None:
     errors = Console(stderr=True)
-    if not loaded.config.backends:
-        errors.print(ECHO, soft_wrap=True, style="yellow")
-    for line in account(receipt):
+    for line in (*([ECHO] if is_echo else ()), *account(receipt)):
         errors.print(escape_line(line), soft_wrap=True, style="yellow")
-    if with_receipt and not as_json:
+    if with_receipt:
         print(receipt.to_json(), file=sys.stderr)
-    return receipt.outcome.status is OutcomeStatus.DONE
 
 
 def account(receipt: Receipt) -> Iterator[str]:
-    """What became of the question, a line each: who failed, what was emulated, what was lost, how it ended."""
+    """Yield a line for each thing that the user should know: failures, emulations, losses, a bad outcome."""
     outcome = receipt.outcome
     for work in receipt.work:
         for failed in work.fallbacks:
-            if failed.message != outcome.message:  # the last one is how it ended
+            if failed.message != outcome.message:  # otherwise it is printed as the outcome
                 yield f"failed: {failed.message or failed.code}"
             if failed.endpoint_message:
                 yield f"{failed.backend} says: {failed.endpoint_message}"
@@ -174,85 +250,20 @@ def account(receipt: Receipt) -> Iterator[str]:
 
 def _compromises(summary: Mapping[str, Any]) -> Iterator[str]:
     for each in summary.get("emulated", ()):
-        why = each["reason"] if each["by"] == "accord" else f"by {summary['backend']}: {each['strategy']}"
-        yield f"emulated: {each['capability']} ({why})"
+        how = each["reason"] if each["by"] == "accord" else f"by {summary['backend']}: {each['strategy']}"
+        yield f"emulated: {each['capability']} ({how})"
     for tried in summary.get("tried", ()):
-        yield f"tried: {tried} (nobody says whether {summary['backend']} has it)"
+        yield f"tried: {tried} (no source says whether {summary['backend']} supports it)"
     for lost in summary.get("lost", ()):
         count = f", {lost['count']}" if "count" in lost else ""
         yield f"lost: {lost['capability']} ({lost['reason']}{count})"
 
 
-async def _run(loaded: LoadedConfig, engine: Engine, request: ServiceRequest, *, streams: bool) -> tuple[str, Receipt]:
-    display = _Display(streams=streams)
-    async with open_store_and_backends(loaded, engine) as store:
-        # Nobody else reads this turn: when the command is stopped, so is the endpoint's work.
-        rules = session_rules(loaded.config, stop_unread_after_s=0)
-        sessions = Sessions(engine, store, rules, sign=signer(loaded))
-        try:
-            turn = await sessions.begin(request)
-            async with aclosing(turn.batches()) as batches:
-                async for batch in batches:
-                    for stored in batch:
-                        display.show(cast("AnyPacket", StreamPacket.parse(stored.body)))
-        finally:
-            await sessions.drain(0)
-        return "".join(display.said), await sessions.receipt(str(request.request_id))
-
-
-class _Display:
-    """Shows packets as they come: text of the answer to standard output, all else to standard error."""
-
-    def __init__(self, *, streams: bool) -> None:
-        self.said: Final[list[str]] = []
-        self._streams: Final = streams
-        self._is_thinking = False
-
-    def show(self, packet: AnyPacket) -> None:
-        """Show this packet."""
-        match packet:
-            case DeltaPacket():
-                self._think("")
-                self.said.append(packet.p)
-                if self._streams:
-                    print(packet.p, end="", flush=True)
-            case EventPacket():
-                self._tell(packet.p.get("data") or {})
-            case ErrorPacket():
-                self._think("")
-                for remedy in cast("list[Any]", (packet.p.details or {}).get("remedies") or ()):
-                    print(f"would help: {remedy['change']}", file=sys.stderr)
-            case ClosePacket():
-                self._think("")
-                if self._streams and self.said:
-                    print(flush=True)
-            case _:
-                assert_never(packet)
-
-    def _tell(self, data: Mapping[str, Any]) -> None:
-        self._think(str(data.get("thought") or ""))
-        if message := data.get("message"):
-            print(message, file=sys.stderr, flush=True)
-
-    def _think(self, thought: str) -> None:
-        """Thoughts come in pieces that belong together; something else ends their line."""
-        ended = "" if thought or not self._is_thinking else "\n"
-        self._is_thinking = bool(thought)
-        print(thought, end=ended, file=sys.stderr, flush=True)
-
-
-def _only(loaded: LoadedConfig, name: str | None) -> LoadedConfig:
-    if name is None:
-        return loaded
-    chosen = find_backend(name, loaded).config
-    return replace(loaded, config=loaded.config.model_copy(update={"backends": [chosen]}))
-
-
-def _told(text: str, receipt: Receipt, *, with_receipt: bool) -> dict[str, Any]:
+def _to_json(text: str, receipt: Receipt, *, with_receipt: bool) -> dict[str, Any]:
     work = [summarise_work(each.dump()) for each in receipt.work]
     last = work[-1] if work else {}
     outcome = receipt.outcome
-    told: dict[str, Any] = {
+    members: dict[str, Any] = {
         "status": outcome.status.value,
         "text": text,
         "backend": last.get("backend"),
@@ -262,42 +273,4 @@ def _told(text: str, receipt: Receipt, *, with_receipt: bool) -> dict[str, Any]:
         "work": work,
         "account": list(account(receipt)),
     }
-    return told | ({"receipt": receipt.dump()} if with_receipt else {})
-
-
-# `accord ask`: one turn from the shell, through the same engine as everybody's. The flags; the rest is loaded on use.
-#
-# The answer goes to standard output as it comes, everything else to standard error. Exit status: 0 answered, 1
-# refused or failed, 2 the call or a file has to be put right.
-
-
-def ask_command(  # noqa: PLR0913 - the command's own flags
-    prompt: Annotated[str, typer.Argument(help="What to ask; - reads it from standard input.")],
-    *,
-    backend: Annotated[str | None, typer.Option(help="Ask this backend and no other.")] = None,
-    image: Annotated[list[str] | None, typer.Option(help="A picture's file; may be repeated.")] = None,
-    file: Annotated[list[str] | None, typer.Option(help="A document, sound or other file; may be repeated.")] = None,
-    schema: Annotated[str | None, typer.Option(help="A JSON Schema's file: the answer must fit it.")] = None,
-    require: Annotated[list[str] | None, typer.Option(help="CAPABILITY or CAPABILITY=native; may be repeated.")] = None,
-    system: Annotated[str | None, typer.Option(help="Instructions that stand apart from the question.")] = None,
-    receipt: Annotated[bool, typer.Option("--receipt", help="Print the turn's receipt to standard error.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer and its account for a program.")] = False,
-    stream: Annotated[
-        bool, typer.Option("--stream/--no-stream", help="Print the answer as it comes, or at once.")
-    ] = True,
-    config: ConfigOption = None,
-    trust: TrustOption = False,
-) -> None:
-    """Ask a model one question, and hear what had to be emulated or was lost."""
-    memory = (("store", "kind"), "memory", "accord ask")  # one turn is not worth a file
-    loaded = load(config, trusts=trust, flags=[memory])
-    asked = Asked(
-        prompt=read_text(STDIN) if prompt == STDIN else prompt,
-        content=attached(image or (), file or (), loaded.config.limits.max_block_bytes),
-        schema=None if schema is None else read_json(schema),
-        requirements=require or (),
-        system=system,
-        backend=backend,
-    )
-    if not answer(loaded, asked, streams=stream and not as_json, as_json=as_json, with_receipt=receipt):
-        raise typer.Exit(1)
+    return members | ({"receipt": receipt.dump()} if with_receipt else {})

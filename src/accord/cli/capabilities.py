@@ -1,21 +1,26 @@
 """`accord capabilities`: list the known capabilities."""
 
 import json
-from typing import Annotated, Final
+from typing import Final
 
-import typer
-
+from accord.cli.options import JsonOption
 from accord.terminal import Console
 from accord.wire.capability import ALIASES, KNOWN_CAPABILITIES, canonical_name
 
-OPEN: Final = "Any other snake_case name can be required and declared as well; see docs/backends.md"
+OPEN_VOCABULARY: Final = "Other snake_case names can be required and declared, too; see docs/backends.md"
 
 
 def capabilities_command(
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the list for a program.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """List the known capabilities: the names that --require, --capability, --override and overrides take."""
+    """List the known capabilities.
+
+    These are the names for --require, --capability, --override and the overrides of the configuration.
+
+    Example:
+      accord capabilities --json
+    """
     if as_json:
         listed = [
             {
@@ -31,4 +36,4 @@ def capabilities_command(
     console = Console()
     rows = [(name, meaning, ALIASES.get(name, "")) for name, meaning in KNOWN_CAPABILITIES.items()]
     console.print_table(("capability", "meaning", "alias"), rows)
-    console.print(OPEN)
+    console.print(OPEN_VOCABULARY)

@@ -1,7 +1,4 @@
-"""`accord inspect`: check whether an ACP agent keeps the contract that it declares. Exit status 1 when it does not.
-
-The flags are here; `accord.acp_tools.inspect` runs the checks and prints the report.
-"""
+"""`accord inspect`: test whether an ACP agent honours its contract; `acp_tools/inspect` has the checks."""
 
 import os
 from collections.abc import Generator, Mapping, Sequence
@@ -12,26 +9,35 @@ from typing import Annotated
 
 import typer
 
+from accord.acp_tools.inspect import InspectSettings, select_checks
+from accord.acp_tools.inspect.report import run_with_progress, write_report
 from accord.errors import UsageError
 
 
 def inspect_command(  # noqa: PLR0913 - one flag each
-    command: Annotated[list[str], typer.Argument(help="The agent's command, after --.")],
+    command: Annotated[list[str], typer.Argument(help="Command that starts the agent, after --.")],
     *,
-    json_file: Annotated[str | None, typer.Option("--json", help="Write the report to this file; - prints it.")] = None,
-    junit: Annotated[str | None, typer.Option(help="Write JUnit XML to this file.")] = None,
-    only: Annotated[list[str] | None, typer.Option(help="Run only this check; may be repeated.")] = None,
-    protocol: Annotated[int, typer.Option(min=1, max=2, help="The version to offer; 2 is the draft.")] = 1,
+    json_file: Annotated[
+        str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON; - prints it.")
+    ] = None,
+    junit: Annotated[str | None, typer.Option(metavar="FILE", help="Write the report as JUnit XML.")] = None,
+    only: Annotated[list[str] | None, typer.Option(metavar="CHECK", help="Run only this check; repeatable.")] = None,
+    protocol: Annotated[int, typer.Option(min=1, max=2, help="Protocol version to offer; 2 is the draft.")] = 1,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
-    startup: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a handshake or a session.")] = 30.0,
-    cwd: Annotated[str | None, typer.Option(help="Where the agent works; an empty folder if not given.")] = None,
-    env: Annotated[list[str] | None, typer.Option(help="NAME=VALUE for the agent; never shown.")] = None,
+    startup: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the handshake or a session.")] = 30.0,
+    cwd: Annotated[str | None, typer.Option(help="Folder of the agent; by default an empty one.")] = None,
+    env: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable for the agent; never printed. Repeatable.")
+    ] = None,
 ) -> None:
-    """Start an ACP agent and report whether it keeps its contract: accord inspect -- some-agent --acp."""
-    # Imported here: the checks and tables take a moment to load, which no other command should wait for.
-    from accord.acp_tools.inspect import InspectSettings, select_checks  # noqa: PLC0415
-    from accord.acp_tools.inspect.report import run_with_progress, write_report  # noqa: PLC0415
+    """Test whether an ACP agent honours its contract.
 
+    Exit status 1 if it breaks a rule that the protocol makes mandatory.
+
+    Examples:
+      accord inspect -- some-agent --acp
+      accord inspect --only handshake --junit report.xml -- some-agent --acp
+    """
     checks, given = select_checks(only or []), _parse_environ(env or [])
     with _session_folder(cwd) as session_cwd:
         settings = InspectSettings(
@@ -55,17 +61,17 @@ def _parse_environ(env: Sequence[str]) -> Mapping[str, str]:
     for pair in env:
         name, equals, value = pair.partition("=")
         if not name or not equals:
-            raise UsageError("--env takes NAME=VALUE")
+            raise UsageError(f"--env {name}: expected NAME=VALUE")
         given[name] = value
     return given
 
 
 @contextmanager
 def _session_folder(cwd: str | None) -> Generator[str]:
-    """The folder that the agent's sessions work in: the one given, or an empty one that is deleted afterwards."""
+    """The folder of the agent's sessions: the given one, or an empty one that is deleted afterwards."""
     if cwd is not None:
         if not Path(cwd).is_dir():
-            raise UsageError(f"--cwd {cwd} is no folder")
+            raise UsageError(f"--cwd {cwd}: is not a folder; give an existing one")
         yield str(Path(cwd).resolve())
         return
     with TemporaryDirectory(prefix="accord-inspect-", ignore_cleanup_errors=True) as empty:

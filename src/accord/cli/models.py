@@ -1,4 +1,4 @@
-"""`accord models`: which model can do what, as far as anyone has said so."""
+"""`accord models`: look up what models can do, as far as a source says so."""
 
 import json
 import sys
@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 
 from accord.backends.evidence import from_facts, manifest_of, read_catalogue
-from accord.backends.facts import Catalogue, Fact, ModelFacts, shipped
-from accord.cli.options import check_spelling, read_requirements
+from accord.backends.facts import Catalogue, ModelFacts, shipped
+from accord.cli.options import JsonOption, RequireOption, SnapshotOption, check_spelling, read_requirements
 from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.negotiate import NOT_DECLARED, negotiate
 from accord.terminal import Console, escape_line, format_count, unfiltered, warn
@@ -26,7 +26,7 @@ SHORT: Final = {
     "cache_control": "cache",
     "streaming": "stream",
 }
-"""The columns that are shown unless others are asked for, and their headings."""
+"""The default columns, and their headings."""
 MARKS: Final = {"native": ("yes", "green"), "unsupported": ("no", "red")}
 UNKNOWN: Final = ("?", "bright_black")
 DISPUTED: Final = "yellow"
@@ -35,19 +35,23 @@ NO_SOURCE: Final = "no source says so"
 
 def models_command(  # noqa: PLR0913 - one flag each
     *,
-    search: Annotated[str, typer.Argument(help="A model's name, or a part of the names to show.")] = "",
-    require: Annotated[
-        str | None,
-        typer.Option(help="Show only models that have these, such as vision,tool_use; judge the model if it is one."),
+    search: Annotated[str, typer.Argument(help="Name of a model, or a part of names.")] = "",
+    require: RequireOption = None,
+    capability: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Capability to show as a column; repeatable.")
     ] = None,
-    capability: Annotated[list[str] | None, typer.Option(help="Show this column; may be repeated.")] = None,
-    limit: Annotated[int, typer.Option(min=0, help="How many models at the most; 0 for all.")] = 40,
-    snapshot: Annotated[str | None, typer.Option(help="Model facts of your own instead of the shipped.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the facts for a program.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Show at most this many models; 0 shows all.")] = 40,
+    snapshot: SnapshotOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Show what is known of models: yes, no, or ? where no source says.
+    """Look up what models can do.
 
-    Exit status 1 when there is no such model, or when the named model lacks something that --require names.
+    With --require, lists the models that have these capabilities; if SEARCH is the exact name of a model, checks that
+    model. Exit status 1 if no model is found, or the named one lacks a required capability.
+
+    Examples:
+      accord models gpt-4o
+      accord models --require vision,tool_use --limit 0
     """
     columns = capability or [*SHORT]
     check_spelling(columns, "--capability")
@@ -57,24 +61,30 @@ def models_command(  # noqa: PLR0913 - one flag each
     models, is_named = _search(known, search, by_name=require is not None)
     reasons = {model.name: negotiate(manifest_of(from_facts(model)), needs).reasons for model in models}
     found = [model for model in models if not reasons[model.name]]
-    shown = found[: limit or None]
+    listed = found[: limit or None]
     if as_json:
-        print(json.dumps([_as_object(model) for model in shown], indent=2, ensure_ascii=False))
-    elif shown or not is_named:
-        _print_matrix(shown, columns, len(found))
+        print(json.dumps([_to_json(model) for model in listed], indent=2, ensure_ascii=False))
+    elif listed or not is_named:
+        _print_models(listed, columns, len(found))
     warn(unknown_name_warnings((*columns, *required)))
     for name, lacking in reasons.items() if is_named else ():
         if lacking:
-            listed = ", ".join(f"{need} ({NO_SOURCE if why == NOT_DECLARED else why})" for need, why in lacking.items())
-            print(f"accord: {escape_line(name)} lacks {listed}", file=sys.stderr)
+            missing = ", ".join(
+                f"{need} ({NO_SOURCE if why == NOT_DECLARED else why})" for need, why in lacking.items()
+            )
+            print(f"accord: {escape_line(name)} lacks {missing}", file=sys.stderr)
     if not models:
-        print(f"accord: no model's name contains {escape_line(search)}; `accord models` lists them", file=sys.stderr)
+        message = f"accord: no name of a model contains {escape_line(search)}; `accord models --limit 0` lists all"
+        print(message, file=sys.stderr)
     if not found:
         raise typer.Exit(1)
 
 
 def _search(known: Catalogue, search: str, *, by_name: bool) -> tuple[list[ModelFacts], bool]:
-    """The models whose name contains this; `by_name` only that of exactly this name, if there is one, and True."""
+    """Return the models whose name contains `search`, and whether it names one exactly.
+
+    With `by_name`, a model of exactly this name is the only result.
+    """
     exact = known.find(search) if by_name and search else None
     if isinstance(exact, ModelFacts):
         return [exact], True
@@ -83,7 +93,7 @@ def _search(known: Catalogue, search: str, *, by_name: bool) -> tuple[list[Model
     return [model for model in known.all_models() if search.lower() in model.name.lower()], False
 
 
-def _as_object(model: ModelFacts) -> dict[str, Any]:
+def _to_json(model: ModelFacts) -> dict[str, Any]:
     return {
         "provider": model.provider,
         "model": model.model,
@@ -94,7 +104,7 @@ def _as_object(model: ModelFacts) -> dict[str, Any]:
     }
 
 
-def _print_matrix(models: Sequence[ModelFacts], columns: Sequence[str], found: int) -> None:
+def _print_models(models: Sequence[ModelFacts], columns: Sequence[str], found: int) -> None:
     headings = [SHORT.get(column, column) for column in columns]
     if models:
         console, out = Console(), unfiltered(sys.stdout)  # for the colours of the cells
@@ -105,30 +115,23 @@ def _print_matrix(models: Sequence[ModelFacts], columns: Sequence[str], found: i
         for model in models:
             cells = [_cell(model, column, heading, console) for column, heading in zip(columns, headings, strict=True)]
             name = escape_line(model.name)
-            out.write(f"{name}\n{_stacked(cells, headings)}" if is_narrow else "  ".join([name.ljust(width), *cells]))
+            if is_narrow:
+                lines = (f"  {heading}: {cell.rstrip()}" for cell, heading in zip(cells, headings, strict=True))
+                out.write("\n".join([name, *lines]))
+            else:
+                out.write("  ".join([name.ljust(width), *cells]))
             out.write("\n")
-        print("\nyes and no are what a source says; * sources disagree; ? no source says")
+        print("\nyes, no: a source says so; *: sources disagree; ?: no source says")
     more = f", {len(models)} shown (--limit 0 for all)" if found > len(models) else ""
     print(f"{format_count(found, 'model')}{more}")
 
 
-def _stacked(cells: Sequence[str], headings: Sequence[str]) -> str:
-    """The cells under each other, for a terminal that a row does not fit on."""
-    return "\n".join(f"  {heading}: {cell.rstrip()}" for cell, heading in zip(cells, headings, strict=True))
-
-
 def _cell(model: ModelFacts, capability: str, heading: str, console: Console) -> str:
-    """One cell as wide as its heading. Thousands of rows go by; a table that measures them all would take long."""
-    fact = _fact(model, capability)
+    """Write one cell as wide as its heading; a rich table would measure thousands of rows first, which takes long."""
+    alias = ALIASES.get(capability, "")
+    fact = model.facts.get(capability) or model.facts.get(alias)
     word, colour = MARKS[fact.level] if fact else UNKNOWN
-    if fact is not None and any(
-        dispute.capability in (capability, ALIASES.get(capability)) for dispute in model.disputed
-    ):
+    if fact is not None and any(dispute.capability in (capability, alias) for dispute in model.disputed):
         word, colour = f"{word}*", DISPUTED
     text = word.ljust(max(len(heading), len(word)))
     return typer.style(text, fg=colour) if console.shows_colour else text
-
-
-def _fact(model: ModelFacts, capability: str) -> Fact | None:
-    """What is known of this capability, under this name or its alias."""
-    return model.facts.get(capability) or model.facts.get(ALIASES.get(capability, ""))

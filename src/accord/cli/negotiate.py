@@ -1,4 +1,4 @@
-"""`accord negotiate`: compare a backend with requirements. Exit status 1 when it lacks something that is required."""
+"""`accord negotiate`: compare a backend with requirements."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,8 +6,19 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from accord.assembly.parts import find_backend
 from accord.backends.evidence import Evidence, from_operator, gather, manifest_of, read_evidence
-from accord.cli.options import ConfigOption, TrustOption, load, parse_levels, read_requirements
+from accord.cli.options import (
+    ConfigOption,
+    JsonOption,
+    RequireOption,
+    SnapshotOption,
+    TrustOption,
+    load,
+    parse_levels,
+    read_requirements,
+    split_level,
+)
 from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.negotiate import generate_report, negotiate
 from accord.errors import UsageError
@@ -28,70 +39,76 @@ COLOURS: Final = {"native": "green", "emulated": "yellow", "unsupported": "red"}
 def negotiate_command(  # noqa: PLR0913 - one flag each
     *,
     manifest: Annotated[
-        str | None, typer.Option(help="The file of a manifest or of a probe, or the name of a model.")
+        str | None, typer.Option(metavar="FILE|MODEL", help="Manifest or probe in a file, or the name of a model.")
     ] = None,
-    backend: Annotated[str | None, typer.Option(help="A backend of the configuration, with what was probed.")] = None,
-    require: Annotated[str | None, typer.Option(help="A requirements file, or CAPABILITY=native,CAPABILITY,…")] = None,
+    backend: Annotated[str | None, typer.Option(metavar="NAME", help="Backend of the configuration.")] = None,
+    require: RequireOption = None,
     override: Annotated[
-        list[str] | None, typer.Option(help="CAPABILITY=LEVEL, over what is known; repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME=LEVEL", help="Capability that overrides what is known; repeatable."),
     ] = None,
-    snapshot: Annotated[str | None, typer.Option(help="Model facts of your own instead of the shipped.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result for a program.")] = False,
-    example: Annotated[bool, typer.Option("--example", help="Use the built-in manifest and requirements.")] = False,
+    snapshot: SnapshotOption = None,
+    as_json: JsonOption = False,
+    example: Annotated[bool, typer.Option("--example", help="Use a built-in manifest and requirements.")] = False,
     config: ConfigOption = None,
     trust: TrustOption = False,
 ) -> None:
-    """Compare what a backend supports with requirements, and print the compatibility report."""
+    """Compare a backend with requirements.
+
+    Exit status 1 if the backend lacks a required capability.
+
+    Examples:
+      accord negotiate --manifest openai/gpt-4o --require vision,tool_use=native
+      accord negotiate --backend local --require requirements.json --json
+    """
     if example:
         known: Mapping[str, Evidence] = from_operator(
             CapabilityManifest.model_validate(EXAMPLE_MANIFEST), source="example"
         )
-        needs = read_requirements(EXAMPLE_NEEDS)
+        needs = read_requirements([EXAMPLE_NEEDS])
     elif require is None or (manifest is None) is (backend is None):
-        raise UsageError("Give --manifest FILE|MODEL or --backend NAME, and --require FILE|CAPABILITY,…; or --example")
+        raise UsageError("Give --manifest FILE|MODEL or --backend NAME, and --require NAME[=LEVEL]|FILE; or --example")
     else:
         needs = read_requirements(require)
-        known = read_evidence(manifest, snapshot) if manifest else _configured(backend or "", config, trusts=trust)
+        known = (
+            read_evidence(manifest, snapshot)
+            if manifest
+            else find_backend(backend or "", load(config, trusted=trust)).evidence
+        )
     evidence = gather(from_operator(parse_levels(override or [])), known)
-    if not judge(needs, evidence, as_json=as_json, given=[item.partition("=")[0] for item in override or ()]):
+    if not judge(needs, evidence, as_json=as_json, overridden=[split_level(item)[0] for item in override or ()]):
         raise typer.Exit(1)
 
 
-def _configured(name: str, config: str | None, *, trusts: bool) -> Mapping[str, Evidence]:
-    from accord.assembly.parts import find_backend  # noqa: PLC0415 - backends take a while to load
-
-    return find_backend(name, load(config, trusts=trusts)).evidence
-
-
 def judge(
-    needs: CapabilityRequirements, evidence: Mapping[str, Evidence], *, as_json: bool, given: Iterable[str] = ()
+    needs: CapabilityRequirements, evidence: Mapping[str, Evidence], *, as_json: bool, overridden: Iterable[str] = ()
 ) -> bool:
-    """Print the report of these requirements; return whether the evidence meets them all.
+    """Print the compatibility report; return whether all requirements are met.
 
-    `given` are names that the user typed beside the requirements.
+    `overridden` are the names of `--override`.
     """
     result = negotiate(manifest_of(evidence), needs)
     required = [need.capability for need in needs.required]
-    # A name that the backend itself declares is no mistake, but one that only an --override has may be.
-    warnings = unknown_name_warnings((*required, *given), evidence.keys() - set(given))
+    # An unknown name that the backend itself declares is fine; one that only --override has may be misspelled.
+    warnings = unknown_name_warnings((*required, *overridden), evidence.keys() - set(overridden))
     if as_json:
-        print(json.dumps(as_object(result, needs, evidence, warnings), indent=2, ensure_ascii=False))
+        print(json.dumps(negotiation_json(result, needs, evidence, warnings), indent=2, ensure_ascii=False))
     else:
         _print_table(result, needs, evidence)
     warn(warnings)
     return result.is_compatible()
 
 
-def as_object(
+def negotiation_json(
     result: NegotiationResult,
     needs: CapabilityRequirements,
     evidence: Mapping[str, Evidence],
     warnings: Iterable[str],
 ) -> dict[str, Any]:
-    """The judgement for a program; docs/backends.md describes each member.
+    """Return the result as JSON; docs/backends.md describes each member.
 
-    `result` and `report` are ABP's own documents, with the names as the caller wrote them. `requirements` relates the
-    spellings: the caller's, the canonical one, the one in `report.details`, and the one in `evidence`.
+    `result` and `report` are documents of ABP, with the names as the user wrote them. `requirements` relates the
+    spellings: the user's, the canonical one, the one in `report.details`, and the one in `evidence`.
     """
     return {
         "compatible": result.is_compatible(),
@@ -100,7 +117,7 @@ def as_object(
                 "capability": need.capability,
                 "canonical": canonical_name(need.capability),
                 "report_name": pascal_case(need.capability),
-                "evidence_name": _declared_as(need.capability, evidence),
+                "evidence_name": _name_in_evidence(need.capability, evidence),
                 "min_support": str(need.min_support),
                 "support": _support(need.capability, result),
                 "how": _how(need.capability, result) or None,
@@ -139,8 +156,8 @@ def _how(name: str, result: NegotiationResult) -> str:
             return ""
 
 
-def _declared_as(name: str, evidence: Mapping[str, Evidence]) -> str | None:
-    """The spelling under which the evidence has this capability."""
+def _name_in_evidence(name: str, evidence: Mapping[str, Evidence]) -> str | None:
+    """Return the spelling of this capability in the evidence, or None."""
     return next((spelling for spelling in (name, ALIASES.get(name)) if spelling in evidence), None)
 
 
@@ -151,9 +168,10 @@ def _print_table(result: NegotiationResult, needs: CapabilityRequirements, evide
             str(need.min_support),
             styled(support := _support(need.capability, result), COLOURS[support]),
             _how(need.capability, result),
-            _source(evidence.get(_declared_as(need.capability, evidence) or "")),
+            "none: unknown" if name is None else format_source(evidence[name]),
         )
         for need in needs.required
+        for name in (_name_in_evidence(need.capability, evidence),)
     ]
     console = Console()
     columns = ("capability", "needs", "result", "how, or why not", "source")
@@ -161,7 +179,6 @@ def _print_table(result: NegotiationResult, needs: CapabilityRequirements, evide
     console.print(generate_report(result).summary)
 
 
-def _source(evidence: Evidence | None) -> str:
-    if evidence is None:
-        return "none: unknown"
+def format_source(evidence: Evidence) -> str:
+    """Write the source of a capability, with its date if it has one."""
     return f"{evidence.source}, {evidence.date}" if evidence.date else evidence.source

@@ -1,4 +1,4 @@
-"""Options that several commands share: the configuration and its trust, requirements and levels as typed."""
+"""Options that several commands share: configuration and trust, store, requirements, logs, JSON."""
 
 import os
 import shlex
@@ -15,106 +15,129 @@ from accord.core.vocabulary import unknown_names
 from accord.errors import UsageError
 from accord.files import STDIN, parse_message, path_exists, read_message
 from accord.terminal import escape_line
+from accord.wire.capability import KNOWN_CAPABILITIES
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, MinSupport
 
-MINIMA: Final = tuple(map(str, MinSupport))
+MINIMUM_LEVELS: Final = tuple(map(str, MinSupport))
 LEVELS: Final = ("native", "emulated", "unsupported")
-EXPECTED_REQUIREMENTS: Final = "a requirements file, or capabilities such as tool_use=native,streaming"
+EXPECTED_REQUIREMENTS: Final = "capabilities such as tool_use=native,streaming, or a file with requirements"
 
+AgentArgument = Annotated[
+    str | None,
+    typer.Argument(help="module:name, file.py:name or a name of the configuration; by default its default_agent."),
+]
 ConfigOption = Annotated[
-    str | None, typer.Option("--config", help="The configuration's file; else ACCORD_CONFIG, else ./accord.toml.")
+    str | None,
+    typer.Option("--config", metavar="FILE", help="Configuration; by default $ACCORD_CONFIG, else ./accord.toml."),
 ]
 TrustOption = Annotated[
-    bool, typer.Option("--trust", help="Trust the ./accord.toml that is found, from now on and as it is.")
+    bool, typer.Option("--trust", help="Trust ./accord.toml without asking, until its content changes.")
 ]
 StoreOption = Annotated[
-    str | None, typer.Option("--store", help="The SQLite file with the sessions; else as configured.")
+    str | None, typer.Option("--store", metavar="FILE", help="SQLite file to use instead of the configured store.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+LogJsonOption = Annotated[bool, typer.Option("--log-json", help="Write log lines as JSON.")]
+LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
+SnapshotOption = Annotated[
+    str | None, typer.Option("--snapshot", metavar="FILE", help="Model facts to use instead of the shipped ones.")
+]
+RequireOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--require",
+        metavar="NAME[=LEVEL]",
+        help="Required capability, such as tool_use or tool_use=native, or a file with requirements; repeatable.",
+    ),
 ]
 
 
 def load(
     config: str | None,
     *,
-    trusts: bool,
+    trusted: bool,
     store: str | None = None,
     flags: Iterable[tuple[tuple[str, ...], Any, str]] = (),
 ) -> LoadedConfig:
-    """The configuration that a command runs on; raises `UsageError` for one that is not trusted."""
-    loaded = _read(config, store, flags)
+    """Load the configuration of a command; ask the user whether a file that was merely found is trusted."""
+    loaded = _load(config, store, flags)
     if not is_trusted(loaded, os.environ):
-        _ask(loaded, trusts=trusts)
+        if not trusted:
+            _confirm_trust(loaded)
+        trust(loaded.file or "", loaded.digest or "", os.environ)
     return loaded
 
 
 def load_if_trusted(config: str | None, *, store: str | None = None) -> LoadedConfig:
-    """The same, for a command that can do without: nobody is asked."""
-    loaded = _read(config, store, ())
+    """Load the configuration of a command that also works without one; raise `UsageError` if it is not trusted."""
+    loaded = _load(config, store, ())
     if not is_trusted(loaded, os.environ):
-        raise UsageError(f"{loaded.file} is not trusted")
+        raise UsageError(f"{loaded.file} is not trusted; `accord config trust` trusts it")
     return loaded
 
 
-def _read(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str, ...], Any, str]]) -> LoadedConfig:
-    stored = []
+def _load(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str, ...], Any, str]]) -> LoadedConfig:
+    store_flags = []
     if store is not None:
-        place = str(Path(store).expanduser().absolute())  # what is typed is relative to the working directory
-        stored = [(("store", "kind"), StoreKind.SQLITE.value, "--store"), (("store", "path"), place, "--store")]
-    return load_config(config, environ=os.environ, flags=[*flags, *stored])
+        # Relative to the working directory; a path in the file is relative to that file.
+        path = str(Path(store).expanduser().absolute())
+        store_flags = [(("store", "kind"), StoreKind.SQLITE.value, "--store"), (("store", "path"), path, "--store")]
+    return load_config(config, environ=os.environ, flags=[*flags, *store_flags])
 
 
-def _ask(loaded: LoadedConfig, *, trusts: bool) -> None:
-    """Have the user trust this file, or refuse to use it."""
+def _confirm_trust(loaded: LoadedConfig) -> None:
+    """Ask the user to trust this file; raise `UsageError` if the answer is no or there is no terminal."""
     path = Path(loaded.file or "").resolve()
-    will = [escape_line(effect) for effect in describe_effects(loaded)]
-    if not trusts:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise UsageError(
-                f"{path} was found in the working directory and is not trusted; it {'; it '.join(will)}. If that is "
-                f"what you want, run `accord config trust {shlex.quote(str(path))}`, or give --trust or --config"
-            )
-        print(
-            f"{escape_line(str(path))} was found in the working directory and is not trusted yet. It", file=sys.stderr
+    effects = [escape_line(effect) for effect in describe_effects(loaded)]
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"{path} is in the working directory and not trusted; it {'; it '.join(effects)}. If you want that, run "
+            f"`accord config trust {shlex.quote(str(path))}`, or use --trust or --config"
         )
-        for effect in will:
-            print(f"  {effect}", file=sys.stderr)
-        if not typer.confirm("Trust it as it is now?", err=True):
-            raise UsageError(f"{path} is not trusted, so nothing was done")
-    trust(str(path), loaded.digest or "", os.environ)
+    print(f"{escape_line(str(path))} is in the working directory and not trusted yet. It", file=sys.stderr)
+    for effect in effects:
+        print(f"  {effect}", file=sys.stderr)
+    if not typer.confirm("Trust this file until its content changes?", err=True):
+        raise UsageError(f"{path} is not trusted, so nothing was done; --config FILE uses another configuration")
 
 
-def read_requirements(given: str) -> CapabilityRequirements:
-    """Return the requirements in a file, or typed as `parse_requirements` takes them."""
-    if given == STDIN or path_exists(given):
-        requirements = read_message(given, CapabilityRequirements)
-        check_spelling((need.capability for need in (*requirements.required, *requirements.preferred)), given)
-        return requirements
-    if "/" in given or given.endswith(".json"):  # no capability has such a name
-        raise UsageError(f"--require {given}: No such file; expected {EXPECTED_REQUIREMENTS}")
-    return parse_requirements([given])
+def read_requirements(given: Iterable[str]) -> CapabilityRequirements:
+    """Parse the values of `--require`: `NAME` (accepts emulation), `NAME=LEVEL`, several with commas, or a file."""
+    requirements = CapabilityRequirements()
+    for value in given:
+        if value == STDIN or (path_exists(value) and value not in KNOWN_CAPABILITIES):
+            more = read_message(value, CapabilityRequirements)
+            check_spelling((need.capability for need in (*more.required, *more.preferred)), value)
+        elif "/" in value or value.endswith(".json"):  # no capability has such a name
+            raise UsageError(f"--require {value}: No such file; expected {EXPECTED_REQUIREMENTS}")
+        else:
+            more = _parse_requirements(value)
+        requirements = CapabilityRequirements(
+            required=[*requirements.required, *more.required], preferred=[*requirements.preferred, *more.preferred]
+        )
+    return requirements
 
 
-def parse_requirements(items: Iterable[str]) -> CapabilityRequirements:
-    """Return requirements from `CAPABILITY` (accepts emulation) or `CAPABILITY=native`; commas separate several."""
+def _parse_requirements(value: str) -> CapabilityRequirements:
     required: list[dict[str, str]] = []
-    for given in items:
-        for item in filter(None, map(str.strip, given.split(","))):
-            name, level = split_level(item)
-            check_spelling([name], f"--require {item}")
-            if level is not None and level not in MINIMA:
-                raise UsageError(f'--require {item}: unknown level "{level}"; use {" or ".join(MINIMA)}')
-            required.append({"capability": name, "min_support": level or MinSupport.EMULATED})
-        if not required:
-            raise UsageError(f"--require {given}: names no capability; expected {EXPECTED_REQUIREMENTS}")
-    return parse_message({"required": required}, CapabilityRequirements, "--require")
+    for item in filter(None, map(str.strip, value.split(","))):
+        name, level = split_level(item)
+        check_spelling([name], f"--require {item}")
+        if level is not None and level not in MINIMUM_LEVELS:
+            raise UsageError(f'--require {item}: unknown level "{level}"; use {" or ".join(MINIMUM_LEVELS)}')
+        required.append({"capability": name, "min_support": level or MinSupport.EMULATED})
+    if not required:
+        raise UsageError(f'--require "{value}": names no capability; expected {EXPECTED_REQUIREMENTS}')
+    return parse_message({"required": required}, CapabilityRequirements, f"--require {value}")
 
 
-def parse_levels(items: Iterable[str]) -> CapabilityManifest:
-    """Return a manifest from `CAPABILITY=LEVEL` items."""
+def parse_levels(given: Iterable[str]) -> CapabilityManifest:
+    """Parse the values of `--override`: `NAME=LEVEL` each."""
     levels: dict[str, str] = {}
-    for item in items:
+    for item in given:
         name, level = split_level(item)
         if level is None:
-            raise UsageError(f"--override {item}: expected name=level, such as streaming=native")
+            raise UsageError(f"--override {item}: expected NAME=LEVEL, such as streaming=native")
         check_spelling([name], f"--override {item}")
         if level not in LEVELS:
             raise UsageError(f'--override {item}: unknown level "{level}"; use {", ".join(LEVELS)}')
@@ -123,7 +146,10 @@ def parse_levels(items: Iterable[str]) -> CapabilityManifest:
 
 
 def split_level(item: str) -> tuple[str, str | None]:
-    """Split `name=level`, or `name:level`, into its two parts; the level is None if there is none."""
+    """Split `NAME=LEVEL` into its two parts; the level is None if there is none.
+
+    `NAME:LEVEL` is accepted as well: earlier versions of `accord ask` had it.
+    """
     name, separator, level = item.replace(":", "=", 1).partition("=")
     return name.strip(), level.strip() if separator else None
 

@@ -1,6 +1,6 @@
-"""`accord render`: what one client would get of a stream; and, with `--text`, a markdown stripper for any pipe.
+"""`accord render`: show what a client would get of a stream; with `--text`, strip markdown in a pipe.
 
-Everything streams: what can be shown is shown at once. A line that is no packet costs one line on stderr, not the rest.
+Output is written as input arrives. A line that is not a packet is skipped with a message on standard error.
 """
 
 import codecs
@@ -27,7 +27,7 @@ CLIENTS: Final[dict[str, ClientCapabilities | None]] = {
     "cli": ClientCapabilities(supported_events=["PROGRESS_INDICATOR"], prefers_markdown=True, image_resolution="low"),
     "voice": ClientCapabilities(supported_events=[], prefers_markdown=False),
 }
-"""The clients of CAP's own examples; `web` declares nothing, which is what a standard client does."""
+"""The clients of the examples of CAP; `web` declares nothing, which makes it a standard client."""
 
 READ_BYTES: Final = 65_536
 COLOURS: Final = {
@@ -43,27 +43,36 @@ COLOURS: Final = {
 
 def render_command(  # noqa: PLR0913 - the command's own flags
     *,
-    client: Annotated[str, typer.Option(help="web, cli, voice, or a file of ClientCapabilities.")] = "web",
-    packets: Annotated[
-        bool, typer.Option("--packets", help="Write packets, one a line, instead of what is seen.")
-    ] = False,
-    report: Annotated[bool, typer.Option("--report", help="Print the account of every compromise as well.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the account for a program.")] = False,
-    text: Annotated[bool, typer.Option("--text", help="Take markdown on stdin and write it as plain text.")] = False,
-    speech: Annotated[bool, typer.Option("--speech", help="With --text: write it for ears instead of eyes.")] = False,
+    client: Annotated[str, typer.Option(help="web, cli, voice, or a file with ClientCapabilities.")] = "web",
+    packets: Annotated[bool, typer.Option("--packets", help="Print packets as JSON lines instead of text.")] = False,
+    report: Annotated[bool, typer.Option("--report", help="Print the adaptation report, too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the adaptation report as JSON.")] = False,
+    text: Annotated[bool, typer.Option("--text", help="Read markdown and print it as plain text.")] = False,
+    speech: Annotated[bool, typer.Option("--speech", help="With --text: print it as text to be spoken.")] = False,
     images: Annotated[
         bool | None,
-        typer.Option("--images/--no-images", help="Make inline pictures smaller; by default with Pillow."),
+        typer.Option("--images/--no-images", help="Shrink inline images; by default if Pillow is installed."),
     ] = None,
 ) -> None:
-    """Show what a client would get of the packets on stdin, one JSON object a line."""
+    """Show what a client would get of a stream.
+
+    Reads packets from standard input, one JSON object per line. Exit status 1 if a line is not a packet.
+
+    Examples:
+      accord render --client voice --report < packets.jsonl
+      accord render --text < README.md
+    """
     if speech and not text:
-        raise UsageError("--speech goes with --text; for a stream of packets give --client voice")
+        raise UsageError("--speech needs --text; for packets use --client voice")
     if text:
-        _strip(Profile.SPEECH if speech else Profile.PLAIN)
+        stripper = TextStripper(profile=Profile.SPEECH if speech else Profile.PLAIN)
+        for chunk in _read_chunks():
+            sys.stdout.write(stripper.feed(chunk))
+            sys.stdout.flush()
+        sys.stdout.write(stripper.close())
         return
     shrinks = has_pillow() if images is None else images
-    adapter = ClientAdapter(_client(client), images=PillowImages() if shrinks else None)
+    adapter = ClientAdapter(_read_client(client), images=PillowImages() if shrinks else None)
     bad_lines = _render(adapter, as_packets=packets)
     if report or as_json:
         _print_report(adapter.report, as_json=as_json)
@@ -71,16 +80,16 @@ def render_command(  # noqa: PLR0913 - the command's own flags
         raise typer.Exit(1)
 
 
-def _client(name: str) -> ClientCapabilities | None:
+def _read_client(name: str) -> ClientCapabilities | None:
     if name in CLIENTS:
         return CLIENTS[name]
     if path_exists(name):
         return read_message(name, ClientCapabilities)
-    raise UsageError(f"--client {name}: expected {', '.join(CLIENTS)}, or a file of ClientCapabilities")
+    raise UsageError(f"--client {name}: expected {', '.join(CLIENTS)}, or a file with ClientCapabilities")
 
 
 def _render(adapter: ClientAdapter, *, as_packets: bool) -> int:
-    """Feed every line and show what comes out; gives the number of lines that were no packets."""
+    """Adapt every packet of standard input and print the result; return how many lines were not packets."""
     bad_lines = 0
     for number, line in enumerate(sys.stdin, start=1):
         if not line.strip():
@@ -91,31 +100,31 @@ def _render(adapter: ClientAdapter, *, as_packets: bool) -> int:
             bad_lines += 1
             print(f"accord: line {number}: {escape_line(error.message)}", file=sys.stderr)
             continue
-        _show(adapter.feed(packet), as_packets=as_packets)
+        _print_packets(adapter.feed(packet), as_packets=as_packets)
         if isinstance(packet, ClosePacket):
             break
-    _show(adapter.close(), as_packets=as_packets)
+    _print_packets(adapter.close(), as_packets=as_packets)
     if not as_packets:
         print()
     return bad_lines
 
 
-def _show(packets: Iterable[StreamPacket], *, as_packets: bool) -> None:
+def _print_packets(packets: Iterable[StreamPacket], *, as_packets: bool) -> None:
     for packet in packets:
         if as_packets:
             print(packet.to_json())
         else:
-            print(_seen(cast("AnyPacket", packet)), end="")
+            print(_format(cast("AnyPacket", packet)), end="")
     sys.stdout.flush()
 
 
-def _seen(packet: AnyPacket) -> str:
+def _format(packet: AnyPacket) -> str:
     match packet:
         case DeltaPacket():
             return packet.p
         case EventPacket():
-            told = json.dumps(packet.p.get("data", packet.p), ensure_ascii=False)
-            return f"\n[{packet.p.get('type', 'event')}] {told}\n"
+            data = json.dumps(packet.p.get("data", packet.p), ensure_ascii=False)
+            return f"\n[{packet.p.get('type', 'event')}] {data}\n"
         case ErrorPacket():
             return f"\n[error] {packet.p.code}: {packet.p.message}\n"
         case ClosePacket():
@@ -141,23 +150,14 @@ def _print_report(report: AdaptationReport, *, as_json: bool) -> None:
     ]
     console = Console()
     columns = ("at", "item", "packets", "rung", "reason", "lost")
-    console.print_table(columns, rows, title="What became of each item")
+    console.print_table(columns, rows, title="Adaptation report")
     totals = ", ".join(f"{count} {rung}" for rung, count in report.totals.items() if count)
     assumed = f"; assumed: {', '.join(report.assumed)}" if report.assumed else ""
     console.print(f"{format_count(report.total(), 'packet')}: {totals or 'none'}{assumed}")
 
 
-def _strip(profile: Profile) -> None:
-    stripper = TextStripper(profile=profile)
-    for chunk in _chunks():
-        sys.stdout.write(stripper.feed(chunk))
-        sys.stdout.flush()
-    sys.stdout.write(stripper.close())
-    sys.stdout.flush()
-
-
-def _chunks() -> Iterator[str]:
-    """What stdin has, as soon as it has it; bytes that are no UTF-8 become the sign that says so."""
+def _read_chunks() -> Iterator[str]:
+    """Yield the text of standard input as it arrives; bytes that are not UTF-8 become the replacement character."""
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
     while chunk := os.read(sys.stdin.fileno(), READ_BYTES):
         yield decoder.decode(chunk)

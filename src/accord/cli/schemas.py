@@ -1,4 +1,4 @@
-"""`accord schemas`: the contract as files, for other languages and other tools."""
+"""`accord schemas`: write the contract as files, for other languages and tools."""
 
 import json
 from pathlib import Path
@@ -13,9 +13,13 @@ from accord.wire.contract import MESSAGES, ServiceContract, schemas_of
 
 
 def schemas_command(
-    folder: Annotated[Path, typer.Argument(help="Where to write; made if it is not there.")],
+    folder: Annotated[Path, typer.Argument(help="Folder to write to; created if needed.")],
 ) -> None:
-    """Write the JSON Schema of every message, and the OpenAPI document."""
+    """Write JSON Schemas and the OpenAPI document.
+
+    Example:
+      accord schemas build/schemas
+    """
     documents: dict[str, Any] = {"openapi.json": ServiceContract.document()}
     documents |= {f"{name}.json": schema for name, schema in schemas_of(MESSAGES).items()}
     documents |= {f"acp/{name}.json": schema for name, schema in schemas_of(ACP_MESSAGES).items()}
@@ -24,5 +28,5 @@ def schemas_command(
         for name, document in documents.items():
             (folder / name).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"Cannot write to {folder}: {error.strerror}") from error
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}") from error
     print(f"Wrote {format_count(len(documents), 'file')} to {folder}")

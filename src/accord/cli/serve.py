@@ -14,32 +14,80 @@ from typing import Annotated, Final
 
 import typer
 
-from accord.cli.options import ConfigOption, StoreOption, TrustOption, load
+from accord.assembly.service import run_service
+from accord.cli.options import (
+    AgentArgument,
+    ConfigOption,
+    LogJsonOption,
+    LogLevelOption,
+    StoreOption,
+    TrustOption,
+    load,
+)
 from accord.config import LoadedConfig, ServerConfig
+from accord.servers.observability import set_up_logging
 from accord.terminal import unfiltered_streams
-
-# `accord serve --reload`: runs the service in a child process and starts it again when a file has changed.
-#
-# For development. It looks at the modification times of Python files twice a second, which needs no other package. A
-# module that cannot be loaded is no end: the child says what is wrong, and the next change starts it again.
 
 POLL_S: Final = 0.5
 STOP_S: Final = 3.0
-"""How long running turns may hold up a restart; the signal is then sent again, which ends them, and at last a kill."""
+"""Seconds that running turns may delay a restart; then the signal is sent again, and at last the child is killed."""
 MAX_FILES: Final = 5_000
-"""More are not watched: walking through a home directory twice a second would keep a core busy."""
+"""The most files to watch: walking through a home directory twice a second would keep a core busy."""
 SKIPPED: Final = frozenset({"__pycache__", "node_modules", "site-packages", "venv"})
 
 Snapshot = dict[str, int]
 
 
-def run_reloading(loaded: LoadedConfig, settings: ServerConfig, agent: str | None) -> int:
-    """Run this very command without `--reload`, again after every change, until a signal; gives its exit status."""
+def serve_command(  # noqa: PLR0913 - one flag each
+    agent: AgentArgument = None,
+    *,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; by default 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow remote access without authentication.")] = False,
+    reload: Annotated[
+        bool, typer.Option("--reload", help="Restart when a Python file or the configuration changes; for development.")
+    ] = False,
+    log_json: LogJsonOption = False,
+    log_level: LogLevelOption = "info",
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Serve an agent over HTTP, SSE and WebSocket.
+
+    Without options it serves the demo agent at http://127.0.0.1:8000.
+
+    Examples:
+      accord serve my_agent.py
+      accord serve my_agent:agent --port 9000 --reload
+    """
+    loaded = load(config, trusted=trust, store=store)
+    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    settings = loaded.config.server.model_copy(update=given)
+    if reload:
+        raise typer.Exit(run_with_reload(loaded, settings, agent))
+    set_up_logging(log_level, as_json=log_json)
+    with unfiltered_streams():
+        run_service(loaded, settings, agent, insecure=insecure)
+
+
+def run_with_reload(loaded: LoadedConfig, settings: ServerConfig, agent: str | None) -> int:
+    """Run this command without `--reload` in a child process, again after every change; return its exit status.
+
+    Polls the modification times of Python files, which needs no other package. A module that cannot be loaded does not
+    end this: the child prints what is wrong, and the next change starts it again.
+    """
     arguments = [each for each in sys.argv[1:] if each != "--reload"]
     if settings.port == 0:  # every restart should listen at the same port
-        arguments += ["--port", str(_free_port(settings.host))]
+        family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+        with socket.create_server((settings.host, 0), family=family) as server:
+            arguments += ["--port", str(server.getsockname()[1])]
     files = [] if loaded.file is None else [Path(loaded.file)]
-    folders = [Path.cwd(), *_folder_of(loaded.config.agents.get(agent or "", agent or ""))]
+    folders = [Path.cwd()]
+    place = loaded.config.agents.get(agent or "", agent or "")
+    agent_file = Path(place.rpartition(":")[0] or place).resolve()
+    if agent_file.suffix == ".py" and Path.cwd() not in agent_file.parents:  # a module is usually below it
+        folders.append(agent_file.parent)
     # -P: a file `typing.py` in the working directory must not become a part of Accord.
     supervisor = _Supervisor([sys.executable, "-P", "-m", "accord", *arguments], folders, files)
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -47,19 +95,8 @@ def run_reloading(loaded: LoadedConfig, settings: ServerConfig, agent: str | Non
     return supervisor.run()
 
 
-def _free_port(host: str) -> int:
-    with socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as server:
-        return server.getsockname()[1]
-
-
-def _folder_of(place: str) -> list[Path]:
-    """The folder of an agent that is named by its file; an agent's module is usually below the working directory."""
-    file = Path(place.rpartition(":")[0] or place)
-    return [file.resolve().parent] if file.suffix == ".py" and Path.cwd() not in file.resolve().parents else []
-
-
 class _Supervisor:
-    """Holds the child process. `stop` is a signal handler: it forwards the signal to the child."""
+    """Starts the child process again and again. `stop` is a signal handler that forwards the signal to the child."""
 
     def __init__(self, command: Sequence[str], folders: Sequence[Path], files: Sequence[Path]) -> None:
         self._command: Final = command
@@ -71,11 +108,11 @@ class _Supervisor:
     def run(self) -> int:
         while True:
             before = self._snapshot()
-            # A session of its own: Ctrl-C in the terminal reaches this process only, which passes it on once.
+            # In another session, so that Ctrl-C in the terminal reaches this process only, which forwards it once.
             self._child = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 - our own command
-            if self._stopped_by is not None:  # it came before there was a child to pass it on to
+            if self._stopped_by is not None:  # before there was a child to forward it to
                 self._child.send_signal(self._stopped_by)
-            changed = self._changed_since(before)
+            changed = self._wait_for_change(before)
             if changed is None:
                 return self._child.wait()
             print(f"accord: {changed} has changed; restarting", file=sys.stderr, flush=True)
@@ -88,8 +125,8 @@ class _Supervisor:
             with suppress(ProcessLookupError):
                 self._child.send_signal(number)
 
-    def _changed_since(self, before: Snapshot) -> str | None:
-        """The first file that changes; None if a signal stops everything."""
+    def _wait_for_change(self, before: Snapshot) -> str | None:
+        """Return the first file that changes, or None if a signal stops everything."""
         assert self._child is not None  # noqa: S101 - `run` has made it
         has_ended = False
         while self._stopped_by is None:
@@ -115,7 +152,7 @@ class _Supervisor:
     def _snapshot(self) -> Snapshot:
         found: Snapshot = {}
         for file in self._watched():
-            with suppress(OSError):  # it was deleted meanwhile
+            with suppress(OSError):  # deleted meanwhile
                 found[file] = Path(file).stat().st_mtime_ns
         return found
 
@@ -131,38 +168,3 @@ class _Supervisor:
                     left -= 1
                     if file.endswith(".py"):
                         yield str(Path(folder) / file)
-
-
-# `accord serve`: the flags. What is served is put together in `service.py`, which only this command has to load.
-
-
-def serve_command(  # noqa: PLR0913 - one flag each
-    agent: Annotated[
-        str | None, typer.Argument(help="module:name, file.py:name, or an agent of the configuration.")
-    ] = None,
-    *,
-    host: Annotated[str | None, typer.Option(help="Where to listen.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="0 takes any free one.")] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Allow access without authentication.")] = False,
-    reload: Annotated[
-        bool, typer.Option("--reload", help="Restart when a Python file or the configuration changes; for development.")
-    ] = False,
-    log_json: Annotated[bool, typer.Option("--log-json", help="Write logs for a program.")] = False,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-    config: ConfigOption = None,
-    trust: TrustOption = False,
-    store: StoreOption = None,
-) -> None:
-    """Serve an agent over HTTP. Without anything it is the demo agent, at http://127.0.0.1:8000."""
-    # A server takes a second to load, which no other command should wait for.
-    from accord.assembly.service import run_service  # noqa: PLC0415
-    from accord.servers.observability import set_up_logging  # noqa: PLC0415
-
-    loaded = load(config, trusts=trust, store=store)
-    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
-    settings = loaded.config.server.model_copy(update=given)
-    if reload:
-        raise typer.Exit(run_reloading(loaded, settings, agent))
-    set_up_logging(log_level, as_json=log_json)
-    with unfiltered_streams():
-        run_service(loaded, settings, agent, insecure=insecure)

@@ -1,10 +1,12 @@
-"""`accord validate`: may this prompt come in? Exit status 1 when it may not."""
+"""`accord validate`: check content blocks against what an agent declares."""
 
 import json
+from collections.abc import Iterable
 from typing import Annotated, Any, Final, cast
 
 import typer
 
+from accord.cli.options import JsonOption
 from accord.core.prompt import BlockDecision, ContentValidator, ValidationContext, Verdict
 from accord.core.vocabulary import unknown_name
 from accord.errors import UsageError
@@ -12,65 +14,72 @@ from accord.files import STDIN, path_exists, read_json
 from accord.terminal import Console, format_count, styled
 
 FLAGS: Final = ("image", "audio", "embeddedContext")
-"""The prompt capabilities that the Agent Client Protocol has."""
+"""The prompt capabilities of the Agent Client Protocol."""
 
 
 def validate_command(
-    file: Annotated[str, typer.Argument(help="Content blocks, or a session/prompt with them; - for standard input.")],
+    file: Annotated[
+        str, typer.Argument(help="JSON file with content blocks or a session/prompt request; - reads standard input.")
+    ],
     *,
     capabilities: Annotated[
-        str, typer.Option(help="promptCapabilities: a file, JSON, or image,audio,embeddedContext.")
+        str, typer.Option(help="What the agent declares: image,audio,embeddedContext, or JSON, or a file.")
     ] = "",
-    protocol_version: Annotated[int, typer.Option(min=1, help="1, or 2 for the draft.")] = 1,
+    protocol_version: Annotated[int, typer.Option(min=1, help="Version of ACP; 2 is the draft.")] = 1,
     context: Annotated[
-        ValidationContext, typer.Option(help="Where the content is on its way.")
+        ValidationContext, typer.Option(help="Message that carries the content.")
     ] = ValidationContext.PROMPT,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict for a program.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
-    """Check a prompt's content blocks against what an agent declares."""
-    blocks = _blocks(read_json(file), file)
-    validator = ContentValidator(_declared(capabilities, protocol_version), protocol_version=protocol_version)
+    """Check content blocks against a declaration.
+
+    Exit status 1 if a block is refused.
+
+    Examples:
+      accord validate prompt.json --capabilities image,audio
+      accord validate - --capabilities initialize.json --json
+    """
+    blocks = _unwrap(read_json(file), ("params", "prompt"))
+    if not isinstance(blocks, list):
+        raise UsageError(f"{file}: expected an array of content blocks, or an object with one under prompt")
+    blocks = cast("list[Any]", blocks)
+    declaration = _read_declaration(capabilities, protocol_version)
+    validator = ContentValidator(declaration, protocol_version=protocol_version)
     verdict = validator.validate(blocks, context=context)
     if as_json:
-        told = {"valid": verdict.valid, "results": list(verdict.results), "error": verdict.error}
-        print(json.dumps(told, indent=2, ensure_ascii=False))
+        members = {"valid": verdict.valid, "results": list(verdict.results), "error": verdict.error}
+        print(json.dumps(members, indent=2, ensure_ascii=False))
     else:
         _print_decisions(validator.explain(blocks, context), validator, verdict)
     if not verdict.valid:
         raise typer.Exit(1)
 
 
-def _blocks(value: Any, file: str) -> list[Any]:
-    """The blocks of a prompt: an array, or inside of the request that carries it."""
-    for key in ("params", "prompt"):
+def _unwrap(value: Any, keys: Iterable[str]) -> Any:
+    """Follow these keys, where there are such, to the value inside of the message that carries it."""
+    for key in keys:
         if isinstance(value, dict) and key in value:
             value = cast("dict[str, Any]", value)[key]
-    if not isinstance(value, list):
-        raise UsageError(f"{file}: expected an array of content blocks, or an object with one under prompt")
-    return cast("list[Any]", value)
+    return cast("Any", value)
 
 
-def _declared(given: str, protocol_version: int) -> dict[str, Any] | None:
+def _read_declaration(given: str, protocol_version: int) -> dict[str, Any] | None:
+    """Read prompt capabilities from a file, JSON or a list of names, also from a whole `initialize` response."""
+    place, value = "--capabilities", None
     if given == STDIN or (given and path_exists(given)):
-        return _inside(read_json(given), given)
-    if given.lstrip().startswith("{"):
+        place, value = given, read_json(given)
+    elif given.lstrip().startswith("{"):
         try:
-            return _inside(json.loads(given), "--capabilities")
+            value = json.loads(given)
         except ValueError as error:
             raise UsageError(f"--capabilities: expected JSON: {error}") from error
-    yes: Any = {} if protocol_version >= 2 else True
-    flags = [flag.strip() for flag in given.split(",") if flag.strip()]
-    for flag in flags:
-        if flag not in FLAGS:
-            raise UsageError(f"--capabilities: {unknown_name('prompt capability', flag, FLAGS)}")
-    return dict.fromkeys(flags, yes)
-
-
-def _inside(value: Any, place: str) -> dict[str, Any] | None:
-    """The declaration itself, also where it stands inside of an `initialize` answer."""
-    for key in ("result", "agentCapabilities", "capabilities", "session", "promptCapabilities", "prompt"):
-        if isinstance(value, dict) and key in value:
-            value = cast("dict[str, Any]", value)[key]
+    else:
+        names = [name.strip() for name in given.split(",") if name.strip()]
+        for name in names:
+            if name not in FLAGS:
+                raise UsageError(f"--capabilities: {unknown_name('prompt capability', name, FLAGS)}")
+        return dict.fromkeys(names, {} if protocol_version >= 2 else True)
+    value = _unwrap(value, ("result", "agentCapabilities", "capabilities", "session", "promptCapabilities", "prompt"))
     if value is not None and not isinstance(value, dict):
         raise UsageError(f"{place}: expected an object of prompt capabilities")
     return cast("dict[str, Any] | None", value)

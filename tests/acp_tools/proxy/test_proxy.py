@@ -82,9 +82,9 @@ def test_the_agents_exit_status_is_the_proxys(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "status", "sentence"),
     [
-        ([], 2, "which agent"),
+        ([], 2, "The command of the agent is missing"),
         (["--", "no-such-agent"], 127, "cannot be started"),
-        (["--mode", "loud", "--", "x"], 2, "expected guard, adapt, observe"),
+        (["--mode", "loud", "--", "x"], 2, 'unknown mode "loud"; use guard, adapt, observe'),
     ],
 )
 def test_a_wrong_call_is_told_in_one_sentence(arguments: list[str], status: int, sentence: str):

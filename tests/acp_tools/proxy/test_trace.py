@@ -47,7 +47,9 @@ def test_what_is_no_trace_is_told_once_and_costs_no_page(tmp_path: Path, text: s
     file.write_text(text)
     page.write_text("a page of before")
     for html in (None, page):
-        with pytest.raises(UsageError, match="line 1 is no entry of a trace; expected what accord proxy --trace wrote"):
+        with pytest.raises(
+            UsageError, match="line 1 is not an entry of a trace; expected a file that accord proxy --trace wrote"
+        ):
             show_command(file, html=html)
     assert page.read_text() == "a page of before"
 
@@ -58,8 +60,8 @@ def test_a_line_that_is_no_entry_costs_one_line(tmp_path: Path, capsys: pytest.C
     told = capsys.readouterr()
     assert "1 message;" in told.out
     assert [line.rpartition(": ")[2] for line in told.err.splitlines()] == [
-        "line 2 is no entry of a trace",
-        "line 3 was cut short",
+        "line 2 is not an entry of a trace",
+        "line 3 was cut off",
     ]
 
 
