@@ -348,7 +348,7 @@ def test_a_stream_closed_under_its_reader_says_so():
             await anext(stream)
             reading = asyncio.ensure_future(anext(stream))
             await asyncio.sleep(0)
-            with pytest.raises(UsageError, match="read by somebody else"):
+            with pytest.raises(UsageError, match="already being read by another task"):
                 await anext(stream)
             await stream.aclose()
             with pytest.raises(UsageError, match="This stream is closed"):

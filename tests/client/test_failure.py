@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.client.failure import setback_of_answer, setback_of_connection
+from accord.client.failure import connection_failed, response_failed
 from accord.core.backoff import parse_retry_after
 from accord.errors import ERROR_FACTS, AccordError, ConnectionFailedError, ErrorCode, RefusedError
 from accord.wire.problem import problem_body
@@ -17,14 +17,14 @@ TRIED_AGAIN = {ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.UNAVAILABLE}
 @pytest.mark.parametrize("code", ErrorCode)
 def test_the_services_own_word_is_tried_again_only_where_the_turn_has_not_begun(code: ErrorCode):
     body = problem_body(RefusedError("Told", code, {"a": 1})).to_json().encode()
-    setback = setback_of_answer(ERROR_FACTS[code].http, "3", body)
-    assert (setback.error.code, setback.error.message, setback.error.details) == (code, "Told", {"a": 1})
-    assert setback.is_passing is (code in TRIED_AGAIN)
-    assert setback.retry_after_s == 3
+    attempt = response_failed(ERROR_FACTS[code].http, "3", body)
+    assert (attempt.error.code, attempt.error.message, attempt.error.details) == (code, "Told", {"a": 1})
+    assert attempt.is_retryable is (code in TRIED_AGAIN)
+    assert attempt.retry_after_s == 3
 
 
 @pytest.mark.parametrize(
-    ("status", "code", "is_passing", "sentence"),
+    ("status", "code", "is_retryable", "sentence"),
     [
         (301, ErrorCode.INVALID_MESSAGE, False, "The service answered 301 Moved Permanently"),
         (400, ErrorCode.INVALID_MESSAGE, False, "The service answered 400 Bad Request"),
@@ -46,17 +46,17 @@ def test_the_services_own_word_is_tried_again_only_where_the_turn_has_not_begun(
     ],
 )
 def test_a_status_without_the_services_word_says_what_it_can(
-    status: int, code: ErrorCode, is_passing: bool, sentence: str
+    status: int, code: ErrorCode, is_retryable: bool, sentence: str
 ):
-    setback = setback_of_answer(status, None, b"<html>")
-    assert isinstance(setback.error, RefusedError)
-    assert (setback.error.code, setback.is_passing, setback.error.message) == (code, is_passing, sentence)
-    assert setback.error.details == {"status": status}
+    attempt = response_failed(status, None, b"<html>")
+    assert isinstance(attempt.error, RefusedError)
+    assert (attempt.error.code, attempt.is_retryable, attempt.error.message) == (code, is_retryable, sentence)
+    assert attempt.error.details == {"status": status}
 
 
 def test_a_code_that_this_client_does_not_know_is_told_by_its_status():
     body = json.dumps({"title": "t", "status": 418, "code": "teapot", "detail": "short and stout"}).encode()
-    assert setback_of_answer(418, None, body).error.details == {"status": 418}
+    assert response_failed(418, None, body).error.details == {"status": 418}
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ def test_only_whole_seconds_are_read(told: str | None, seconds: float | None):
 
 @given(st.integers(300, 999), st.none() | st.text(), st.binary(max_size=100))
 def test_any_answer_at_all_is_one_of_our_errors(status: int, retry_after: str | None, body: bytes):
-    assert isinstance(setback_of_answer(status, retry_after, body).error, AccordError)
+    assert isinstance(response_failed(status, retry_after, body).error, AccordError)
 
 
 def test_a_broken_connection_is_worth_another_attempt():
-    setback = setback_of_connection("it was reset")
-    assert isinstance(setback.error, ConnectionFailedError)
-    assert setback.error.message == "The service cannot be reached: it was reset"
-    assert setback.is_passing
+    attempt = connection_failed("it was reset")
+    assert isinstance(attempt.error, ConnectionFailedError)
+    assert attempt.error.message == "The service cannot be reached: it was reset"
+    assert attempt.is_retryable

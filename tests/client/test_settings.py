@@ -19,7 +19,7 @@ def test_the_keywords_of_the_clients_are_the_settings():
         ({"token": "a\r\nb"}, "token: expected printable ASCII text"),
         ({"token": ""}, "token: expected printable ASCII text"),
         ({"token": "ü"}, "token: expected printable ASCII text"),
-        ({"max_attempts": 0}, "max_attempts: expected at least 1, or None for no end"),
+        ({"max_attempts": 0}, "max_attempts: expected at least 1, or None for no limit"),
         ({"timeout_s": 0}, "timeout_s: expected more than 0"),
         ({"connect_s": -1}, "connect_s: expected more than 0"),
         ({"idle_s": float("nan")}, "idle_s: expected more than 0"),

@@ -46,7 +46,7 @@ def test_a_service_that_never_answers_is_given_up(drive: Drive, told: list[Step]
 def test_a_stream_that_falls_silent_for_ever_is_given_up(drive: Drive, head: bytes):
     with FaultyServer(in_turn([head, Do.HOLD])) as server, drive(server.url, idle_s=0.1, max_attempts=2) as driver:
         error = raised(driver)
-    assert error.message == "The service cannot be reached: nothing came for 0.1 s"
+    assert error.message == "The service cannot be reached: nothing arrived for 0.1 s"
     assert len(server.seen) == 2
 
 

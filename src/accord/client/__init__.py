@@ -1,4 +1,4 @@
-"""How Python programs call a service: `AsyncClient`, and `Client` for those that block. Knows no server."""
+"""The Python client of a service: `AsyncClient`, and `Client`, which blocks. It knows no server code."""
 
 from accord.client.client import AsyncClient
 from accord.client.settings import ClientSettings, Options, Payload

@@ -1,4 +1,4 @@
-"""The async client: questions as calls, answers as typed messages. How calls are sent is not known here."""
+"""The async client: requests as method calls, answers as typed messages. Sending is in `connection.py`."""
 
 from typing import Any, Final, Self, Unpack, cast
 from uuid import UUID
@@ -6,7 +6,7 @@ from uuid import UUID
 from pydantic_core import from_json
 
 from accord.client.connection import HttpRequest, ServiceConnection
-from accord.client.failure import setback_of_answer
+from accord.client.failure import response_failed
 from accord.client.settings import Options, Payload, make_sender, make_settings
 from accord.client.stream import Stream
 from accord.errors import InvalidMessageError, Problem
@@ -27,9 +27,9 @@ from accord.wire.service import HealthCheckResponse
 
 
 class AsyncClient:
-    """Asks one service, as one user in one session. Every failure is raised as one of Accord's errors.
+    """A client of one service, for one user in one session. Every failure is raised as an `AccordError`.
 
-    Use it by `async with`, or end it with `aclose`. The options are those of `ClientSettings`.
+    Use it with `async with`, or close it with `aclose`. The options are those of `ClientSettings`.
     """
 
     def __init__(self, base_url: str, *, user: Identity | dict[str, Any] | str, **options: Unpack[Options]) -> None:
@@ -46,69 +46,69 @@ class AsyncClient:
 
     @property
     def session_id(self) -> str:
-        """The session that every request belongs to."""
+        """The session of every request."""
         return self._sender.session_id
 
-    async def ask(self, query: str, **said: Unpack[Payload]) -> ServiceResponse:
-        """The whole answer to this question."""
-        request = self._sender.request(query, said)
+    async def ask(self, query: str, **payload: Unpack[Payload]) -> ServiceResponse:
+        """Send a query and return the whole answer."""
+        request = self._sender.make_request(query, payload)
         return ServiceResponse.parse(
             await self._connection.fetch(HttpRequest("POST", ASSIST_PATH, request.to_json().encode()))
         )
 
-    def stream(self, query: str, **said: Unpack[Payload]) -> Stream:
-        """The answer to this question as it is made; asked when the stream is first read."""
-        request = self._sender.request(query, said)
+    def stream(self, query: str, **payload: Unpack[Payload]) -> Stream:
+        """Stream the answer to a query. The request is sent when the stream is first read."""
+        request = self._sender.make_request(query, payload)
         body = request.to_json().encode()
         return Stream(self._connection, self._settings, str(request.request_id), body=body)
 
     def resume(self, request_id: UUID | str, *, after: int = 0) -> Stream:
-        """The packets of an earlier question that follow this number; all of them, unless told."""
+        """Stream the packets of an earlier request that come after this number; by default all of them."""
         return Stream(self._connection, self._settings, str(request_id), body=None, after=after)
 
     async def cancel(self, request_id: UUID | str) -> None:
-        """Have the service stop this turn."""
+        """Cancel a running turn."""
         await self._connection.fetch(HttpRequest("DELETE", fill_path(REQUEST_PATH, request_id=request_id)))
 
     async def receipt(self, request_id: UUID | str) -> Receipt:
-        """What the service wrote down of a turn that is over."""
+        """The receipt of a turn that has ended."""
         return Receipt.parse(await self._fetch(RECEIPT_PATH, request_id=request_id))
 
     async def adaptation(self, request_id: UUID | str) -> AdaptationReport:
-        """What became of everything the agent sent, for this client."""
+        """The adaptation report of a turn: what this client got of everything the agent sent."""
         return AdaptationReport.parse(await self._fetch(ADAPTATION_PATH, request_id=request_id))
 
     async def item(self, request_id: UUID | str, item_id: str) -> dict[str, Any]:
-        """What was kept back, as a notice in the stream told."""
-        return _object("item", await self._fetch(ITEM_PATH, request_id=request_id, item_id=item_id))
+        """An event that was deferred, by the id in its notice in the stream."""
+        return _parse_object("item", await self._fetch(ITEM_PATH, request_id=request_id, item_id=item_id))
 
     async def capabilities(self) -> dict[str, Any]:
-        """What the agent accepts, and which backends can do what."""
-        return _object("capabilities", await self._connection.fetch(HttpRequest("GET", CAPABILITIES_PATH)))
+        """What the agent accepts, and what each backend supports."""
+        return _parse_object("capabilities", await self._connection.fetch(HttpRequest("GET", CAPABILITIES_PATH)))
 
     async def health(self) -> HealthCheckResponse:
-        """How the service is, asked once: a service in maintenance is an answer, one that is not there an error."""
-        answer = await self._connection.probe(HttpRequest("GET", HEALTH_PATH))
+        """The health of the service, from a single attempt. Maintenance is an answer; no connection is an error."""
+        response = await self._connection.probe(HttpRequest("GET", HEALTH_PATH))
         try:
-            return HealthCheckResponse.parse(answer.body)
+            return HealthCheckResponse.parse(response.body)
         except InvalidMessageError:
-            if answer.is_success:
+            if response.is_success:
                 raise
-        raise setback_of_answer(answer.status, answer.retry_after, answer.body).error
+        raise response_failed(response.status, response.retry_after, response.body).error
 
     async def aclose(self) -> None:
-        """Stop reading every stream and close every connection."""
+        """Close every stream and every connection."""
         await self._connection.aclose()
 
     async def _fetch(self, path: str, **ids: UUID | str) -> bytes:
         return await self._connection.fetch(HttpRequest("GET", fill_path(path, **ids)))
 
 
-def _object(name: str, body: bytes) -> dict[str, Any]:
+def _parse_object(name: str, body: bytes) -> dict[str, Any]:
     try:
-        found = from_json(body, allow_inf_nan=False)
+        value = from_json(body, allow_inf_nan=False)
     except ValueError:
-        found = None
-    if not isinstance(found, dict):
+        value = None
+    if not isinstance(value, dict):
         raise InvalidMessageError(name, [Problem("(the message)", "a JSON object")])
-    return cast("dict[str, Any]", found)
+    return cast("dict[str, Any]", value)

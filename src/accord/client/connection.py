@@ -1,7 +1,7 @@
-"""Sends calls to one service over HTTP and says what came of them. The only file here that knows aiohttp.
+"""Sends HTTP requests to one service. The only file of the client that knows aiohttp.
 
-One pool of connections for everything. It does not know what the calls are about, and what did not work is told as a
-`Setback`; repeating a call is for those that end by themselves (`fetch`), a stream repeats its own.
+One pool of connections serves all requests. What the requests are about is not known here. A failure is returned as a
+`FailedAttempt`; `fetch` repeats a request by itself, a stream repeats its own.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from aiohttp import (
 )
 from yarl import URL
 
-from accord.client.failure import Attempts, Setback, setback_of_answer, setback_of_connection, setback_of_unreachable
+from accord.client.failure import Attempts, FailedAttempt, connect_failed, connection_failed, response_failed
 from accord.client.settings import ClientSettings
 from accord.errors import InvalidMessageError, Problem, TimedOutError, UsageError
 from accord.http_client import environment_proxy, read_piece
@@ -34,24 +34,24 @@ JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
 
 _PIECE_BYTES: Final = 64 * 1024
-"""A larger body is sent in pieces of this size: each is a sign of progress, and nothing else has to wait for it."""
+"""A larger body is sent in pieces of this size: each shows progress, and other requests need not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """One HTTP request; safe to be sent again."""
+    """One HTTP request. It is safe to send it again."""
 
     method: str
     path: str
     body: bytes | None = None
     accept: str = JSON
     after: int | None = None
-    """The number of the last packet that came, for a stream that goes on."""
+    """The number of the last packet that was received, to resume a stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class HttpResponse:
-    """A whole HTTP answer."""
+    """A whole HTTP response."""
 
     status: int
     retry_after: str | None
@@ -59,142 +59,146 @@ class HttpResponse:
 
     @property
     def is_success(self) -> bool:
-        """Whether the service did what it was asked."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
 
 class ServiceConnection:
-    """The way to one service."""
+    """The connections to one service."""
 
     def __init__(self, base_url: str, settings: ClientSettings) -> None:
-        self._base: Final = _checked(base_url)
+        try:
+            parts = urlsplit(base_url)
+            is_http = parts.scheme in ("http", "https") and bool(URL(base_url).host)
+            is_valid = is_http and not (parts.query or parts.fragment)
+        except ValueError:
+            is_valid = False
+        if not is_valid:
+            raise UsageError("base_url: expected an http or https address such as http://127.0.0.1:8000")
         if settings.token is not None and "@" in urlsplit(base_url).netloc:
-            raise UsageError("base_url: expected no user and password beside a token")
+            raise UsageError("base_url: expected no user and password beside a token; remove one of them")
+        self._base: Final = base_url.rstrip("/")
         self._settings: Final = settings
         self._session: ClientSession | None = None
         self._streams: Final[set[ClientResponse]] = set()
         self._is_closed = False
 
-    async def fetch(self, call: HttpRequest) -> bytes:
-        """The body of the answer, after as many attempts as it takes; raises our error if there is none."""
+    async def fetch(self, request: HttpRequest) -> bytes:
+        """The body of a successful response, after as many attempts as the settings allow; raises an `AccordError`."""
         attempts, limit_s = Attempts(self._settings), self._settings.timeout_s
         try:
             async with asyncio.timeout(limit_s):
                 while True:
-                    got = await self.fetch_once(call)
-                    if isinstance(got, HttpResponse) and got.is_success:
-                        return got.body
-                    await attempts.wait_after(_setback(got))
+                    result = await self._fetch_once(request)
+                    if isinstance(result, HttpResponse) and result.is_success:
+                        return result.body
+                    await attempts.wait_after(_to_failure(result))
         except TimeoutError:
             raise TimedOutError(f"The service did not answer within {limit_s:g} s") from None
 
-    async def probe(self, call: HttpRequest) -> HttpResponse:
-        """Whatever is answered to one attempt; raises our error if nothing is."""
+    async def probe(self, request: HttpRequest) -> HttpResponse:
+        """The response to a single attempt, whatever its status; raises an `AccordError` if there is none."""
         try:
             async with asyncio.timeout(self._settings.timeout_s):
-                got = await self.fetch_once(call)
+                result = await self._fetch_once(request)
         except TimeoutError:
             raise TimedOutError(f"The service did not answer within {self._settings.timeout_s:g} s") from None
-        if isinstance(got, Setback):
-            raise got.error
-        return got
+        if isinstance(result, FailedAttempt):
+            raise result.error
+        return result
 
-    async def fetch_once(self, call: HttpRequest) -> HttpResponse | Setback:
-        """The whole answer to one attempt, whatever its status."""
-        # How long the agent may take is for the caller to bound.
-        answer = await self._send(call, silence_s=None)
-        if isinstance(answer, Setback):
-            return answer
-        try:
-            async with answer:
-                return await self._whole(answer)
-        except (ClientError, OSError) as error:
-            return _setback_of_error(error)
+    async def _fetch_once(self, request: HttpRequest) -> HttpResponse | FailedAttempt:
+        # No limit on silence: how long the agent may take is limited by the caller.
+        response = await self._send(request, silence_s=None)
+        return response if isinstance(response, FailedAttempt) else await self._read_response(response)
 
-    async def open_stream(self, call: HttpRequest) -> ClientResponse | Setback:
-        """An answer whose events can be read, piece by piece."""
-        answer = await self._send(call, silence_s=self._settings.idle_s)
-        if isinstance(answer, Setback):
-            return answer
-        if answer.status == 200 and answer.content_type == EVENT_STREAM:
-            # Held, so that a stream that somebody forgot is closed here and not by Python's collector in any thread.
-            self._streams.add(answer)
-            return answer
-        try:
-            async with answer:
-                if answer.status == 200:
-                    return _not_valid("event stream", Problem("content-type", EVENT_STREAM))
-                return _setback(await self._whole(answer))
-        except (ClientError, OSError) as error:
-            return _setback_of_error(error)
+    async def open_stream(self, request: HttpRequest) -> ClientResponse | FailedAttempt:
+        """A response whose events can be read piece by piece."""
+        response = await self._send(request, silence_s=self._settings.idle_s)
+        if isinstance(response, FailedAttempt):
+            return response
+        if response.status != 200:
+            return _to_failure(await self._read_response(response))
+        if response.content_type != EVENT_STREAM:
+            response.close()
+            return _invalid_response("event stream", Problem("content-type", EVENT_STREAM))
+        # Kept here, so that a stream that was not closed is closed with the client, not by the garbage collector.
+        self._streams.add(response)
+        return response
 
-    def hang_up(self, answer: ClientResponse) -> None:
-        """Close a stream at once; one that was read to its end has given its connection back already."""
-        self._streams.discard(answer)
-        answer.close()
+    def close_stream(self, response: ClientResponse) -> None:
+        """Close a stream at once; one that was read to its end has returned its connection to the pool already."""
+        self._streams.discard(response)
+        response.close()
 
     async def aclose(self) -> None:
-        """Close every connection; there will be no others."""
+        """Close every connection. No request can be sent afterwards."""
         self._is_closed = True
-        for answer in tuple(self._streams):
-            self.hang_up(answer)
+        for response in tuple(self._streams):
+            self.close_stream(response)
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    async def _send(self, call: HttpRequest, *, silence_s: float | None) -> ClientResponse | Setback:
-        """Send the call and return the answer as soon as its head is there.
+    async def _send(self, request: HttpRequest, *, silence_s: float | None) -> ClientResponse | FailedAttempt:
+        """Send the request and return the response as soon as its headers have arrived.
 
-        `silence_s` bounds the time without progress: connecting, each piece of the body, the wait for the head.
+        `silence_s` limits the time without progress: connecting, each piece of the body, the wait for the headers.
         """
-        headers = {"Accept": call.accept}
-        if call.after is not None:
-            headers["Last-Event-ID"] = str(call.after)
-        if call.body is not None:
-            headers |= {"Content-Type": JSON, "Content-Length": str(len(call.body))}
-        # aiohttp's own limits do not cover a proxy that says nothing or a peer that does not read.
+        headers = {"Accept": request.accept}
+        if request.after is not None:
+            headers["Last-Event-ID"] = str(request.after)
+        if request.body is not None:
+            headers |= {"Content-Type": JSON, "Content-Length": str(len(request.body))}
+        # aiohttp's own limits do not cover a silent proxy or a peer that does not read.
         limit = asyncio.timeout(None if silence_s is None else self._settings.connect_s + silence_s)
         try:
             async with limit:
-                # A redirect would carry the question, and perhaps the token, to another server.
-                return await self._opened().request(
-                    call.method,
-                    URL(self._base + call.path, encoded=True),
-                    data=_in_pieces(call.body, limit, silence_s),
+                # A redirect would take the request, and perhaps the token, to another server.
+                return await self._open_session().request(
+                    request.method,
+                    URL(self._base + request.path, encoded=True),
+                    data=_in_pieces(request.body, limit, silence_s),
                     headers=headers,
                     timeout=ClientTimeout(total=None, sock_connect=self._settings.connect_s),
                     allow_redirects=False,
                 )
         except (ClientError, OSError) as error:
             if limit.expired():
-                return setback_of_connection("no answer began in time")
+                return connection_failed("no answer began in time")
             if isinstance(error, ClientConnectorError) and _is_unreachable(error):
-                return setback_of_unreachable(self._why_unreachable(error))
-            return _setback_of_error(error)
+                return connect_failed(self._why_unreachable(error))
+            return _network_failure(error)
 
     def _why_unreachable(self, error: ClientConnectorError) -> str:
         if isinstance(error, ClientProxyConnectionError):
             place = f"the proxy at {error.host}:{error.port}, which the environment names,"
         else:
-            place = _without_user(self._base)
+            # Without user name and password: errors are logged.
+            parts = urlsplit(self._base)
+            place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         inner = error.os_error
         if isinstance(inner, ConnectionRefusedError):
             return f"nothing listens at {place} (connection refused)"
         return f"no connection to {place} ({inner.strerror or inner})"
 
-    async def _whole(self, answer: ClientResponse) -> HttpResponse | Setback:
+    async def _read_response(self, response: ClientResponse) -> HttpResponse | FailedAttempt:
         limit = self._settings.max_answer_bytes
-        held = bytearray()
-        while piece := await read_piece(answer, self._settings.idle_s):
-            held += piece
-            if len(held) > limit:
-                return _not_valid("answer", Problem("(the message)", f"at most {limit} bytes"))
-        return HttpResponse(answer.status, answer.headers.get("Retry-After"), bytes(held))
+        body = bytearray()
+        try:
+            async with response:
+                while piece := await read_piece(response, self._settings.idle_s):
+                    body += piece
+                    if len(body) > limit:
+                        return _invalid_response("answer", Problem("(the message)", f"at most {limit} bytes"))
+        except (ClientError, OSError) as error:
+            return _network_failure(error)
+        return HttpResponse(response.status, response.headers.get("Retry-After"), bytes(body))
 
-    def _opened(self) -> ClientSession:
+    def _open_session(self) -> ClientSession:
         """The pool, made on first use: it belongs to the event loop that runs then."""
         if self._is_closed:
-            raise UsageError("This client is closed")
+            raise UsageError("This client is closed; create a new one")
         if self._session is None:
             token = self._settings.token
             self._session = ClientSession(
@@ -205,18 +209,18 @@ class ServiceConnection:
         return self._session
 
 
-async def next_piece(answer: ClientResponse, limit_s: float) -> bytes | Setback:
-    """What has come of this answer, at least a byte; nothing at its end."""
+async def next_piece(response: ClientResponse, limit_s: float) -> bytes | FailedAttempt:
+    """What has arrived of this response, at least one byte; nothing at its end."""
     try:
-        return await read_piece(answer, limit_s)
+        return await read_piece(response, limit_s)
     except (ClientError, OSError) as error:
-        return _setback_of_error(error)
+        return _network_failure(error)
 
 
 def _in_pieces(
     body: bytes | None, limit: asyncio.Timeout, silence_s: float | None
 ) -> bytes | AsyncIterator[bytes] | None:
-    """The body as aiohttp takes it; every piece of a large one moves the limit."""
+    """The body as aiohttp takes it; every piece of a large one extends the limit."""
     if body is None or len(body) <= _PIECE_BYTES:
         return body
 
@@ -224,45 +228,30 @@ def _in_pieces(
         for start in range(0, len(body), _PIECE_BYTES):
             yield body[start : start + _PIECE_BYTES]
             if silence_s is not None:
-                # An answer may begin before the body is sent; the limit is over then and takes no new time.
+                # A response may begin before the body is sent; the limit is over then and cannot be changed.
                 with suppress(RuntimeError):
                     limit.reschedule(asyncio.get_running_loop().time() + silence_s)
 
     return pieces()
 
 
-def _setback(got: HttpResponse | Setback) -> Setback:
-    return got if isinstance(got, Setback) else setback_of_answer(got.status, got.retry_after, got.body)
+def _to_failure(result: HttpResponse | FailedAttempt) -> FailedAttempt:
+    if isinstance(result, FailedAttempt):
+        return result
+    return response_failed(result.status, result.retry_after, result.body)
 
 
-def _setback_of_error(error: ClientError | OSError) -> Setback:
-    # A certificate does not get better by looking at it again.
-    is_passing = not isinstance(error, ClientConnectorCertificateError | ServerFingerprintMismatch)
-    return setback_of_connection(str(error) or type(error).__name__, is_passing=is_passing)
+def _network_failure(error: ClientError | OSError) -> FailedAttempt:
+    # A certificate that is not accepted will not be accepted the next time either.
+    is_retryable = not isinstance(error, ClientConnectorCertificateError | ServerFingerprintMismatch)
+    return connection_failed(str(error) or type(error).__name__, is_retryable=is_retryable)
 
 
-def _not_valid(name: str, problem: Problem) -> Setback:
-    return Setback(InvalidMessageError(name, [problem]), is_passing=False)
+def _invalid_response(name: str, problem: Problem) -> FailedAttempt:
+    return FailedAttempt(InvalidMessageError(name, [problem]), is_retryable=False)
 
 
 def _is_unreachable(error: ClientConnectorError) -> bool:
-    """Whether no connection was made, as opposed to one that broke while TLS was set up."""
+    """Whether no connection was made, as opposed to one that broke during the TLS handshake."""
     is_refused = isinstance(error.os_error, ConnectionRefusedError)
     return is_refused or (not isinstance(error, ClientSSLError) and not isinstance(error.os_error, ConnectionError))
-
-
-def _without_user(address: str) -> str:
-    """The address without a user name and password: errors are logged."""
-    parts = urlsplit(address)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-
-
-def _checked(base_url: str) -> str:
-    try:
-        parts = urlsplit(base_url)
-        is_fine = parts.scheme in ("http", "https") and bool(URL(base_url).host) and not (parts.query or parts.fragment)
-    except ValueError:
-        is_fine = False
-    if not is_fine:
-        raise UsageError("base_url: expected an http or https address such as http://127.0.0.1:8000")
-    return base_url.rstrip("/")

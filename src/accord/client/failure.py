@@ -1,4 +1,8 @@
-"""What a failed attempt means, and whether and when another one is made."""
+"""What a failed attempt means, and whether and when another one is made.
+
+It knows HTTP statuses and problem bodies, but no sockets: `connection.py` reports what happened to a connection. Which
+exception a code is raised as is decided in `wire/problem.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,18 +15,13 @@ from accord.core.backoff import delay_s, parse_retry_after
 from accord.errors import AccordError, ConnectionFailedError, ErrorCode, InvalidMessageError, RefusedError
 from accord.wire.problem import ProblemBody, error_from_problem
 
-# What became of an attempt that did not work: the error that it means, and whether another attempt can help.
-#
-# Knows HTTP's numbers and the wire's problem body; which exception a code is raised as stands in `wire/problem.py`.
-# Knows nothing of sockets: whoever holds the connection says what happened to it.
+RETRYABLE: Final = frozenset({429, 502, 503, 504})
+"""Statuses after which another attempt may succeed. The request's id makes repeating it safe."""
 
-PASSING: Final = frozenset({429, 502, 503, 504})
-"""Statuses that another attempt may get past: the request's id makes repeating it safe."""
+FINAL_WITH_PROBLEM: Final = frozenset({502, 504})
+"""Those of them that, with a problem body of the service, are how the turn ended: it would end the same way again."""
 
-SETTLED: Final = frozenset({502, 504})
-"""Of these the ones that, with the service's own word in them, are how the turn ended: it would end so again."""
-
-_BARE_CODES: Final[Mapping[int, ErrorCode]] = MappingProxyType(
+_CODES: Final[Mapping[int, ErrorCode]] = MappingProxyType(
     {
         401: ErrorCode.UNAUTHENTICATED,
         403: ErrorCode.FORBIDDEN,
@@ -39,65 +38,56 @@ _BARE_CODES: Final[Mapping[int, ErrorCode]] = MappingProxyType(
         504: ErrorCode.TIMED_OUT,
     }
 )
-"""What a status means that comes without the service's own word, from something that stands between."""
+"""The code of a status that comes without a problem body, for example from a proxy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setback:
-    """A failed attempt: the error to raise in the end, whether to try again, how long the service asked to wait.
+class FailedAttempt:
+    """A failed attempt: the error to raise if it is the last, whether to try again, and the service's Retry-After.
 
     `is_unreachable` means that no connection could be made at all, for example because nothing listens there.
     """
 
     error: AccordError
-    is_passing: bool
+    is_retryable: bool
     retry_after_s: float | None = None
     is_unreachable: bool = False
 
 
-def setback_of_answer(status: int, retry_after: str | None, body: bytes) -> Setback:
-    """What an HTTP answer means that is not a success."""
-    # Its form with a date is not read, since clocks differ.
+def response_failed(status: int, retry_after: str | None, body: bytes) -> FailedAttempt:
+    """The failure that an HTTP response other than a success means."""
+    # Retry-After as a date is not read, since clocks differ.
     retry_after_s = parse_retry_after(retry_after)
     try:
         problem = ProblemBody.parse(body)
     except InvalidMessageError:
-        return Setback(_bare_failure(status, retry_after_s), status in PASSING, retry_after_s)
-    return Setback(error_from_problem(problem), status in PASSING - SETTLED, retry_after_s)
+        try:
+            name = f"{status} {HTTPStatus(status).phrase}"
+        except ValueError:
+            name = str(status)
+        code = _CODES.get(status, ErrorCode.INTERNAL if status >= 500 else ErrorCode.INVALID_MESSAGE)
+        details = {"status": status} if retry_after_s is None else {"status": status, "retry_after": retry_after_s}
+        error = RefusedError(f"The service answered {name}", code, details)
+        return FailedAttempt(error, status in RETRYABLE, retry_after_s)
+    return FailedAttempt(error_from_problem(problem), status in RETRYABLE - FINAL_WITH_PROBLEM, retry_after_s)
 
 
-def setback_of_connection(why: str, *, is_passing: bool = True) -> Setback:
-    """What a connection means that could not be made, or broke."""
-    return Setback(ConnectionFailedError(f"The service cannot be reached: {why}"), is_passing)
+def connection_failed(reason: str, *, is_retryable: bool = True) -> FailedAttempt:
+    """The failure of a connection that broke."""
+    return FailedAttempt(ConnectionFailedError(f"The service cannot be reached: {reason}"), is_retryable)
 
 
-def setback_of_unreachable(why: str) -> Setback:
-    """The setback of a connection that could not be made: the service may not run, or the address may be wrong."""
+def connect_failed(reason: str) -> FailedAttempt:
+    """The failure to connect at all: the service may not run, or the address may be wrong."""
     message = (
-        f"The service cannot be reached: {why}. Start it with `accord serve`, or correct the address; "
+        f"The service cannot be reached: {reason}. Start it with `accord serve`, or correct the address; "
         "with retry_connect=True the client keeps trying"
     )
-    return Setback(ConnectionFailedError(message), is_passing=True, is_unreachable=True)
-
-
-def _bare_failure(status: int, retry_after_s: float | None) -> AccordError:
-    unknown = ErrorCode.INTERNAL if status >= 500 else ErrorCode.INVALID_MESSAGE
-    details = {"status": status} if retry_after_s is None else {"status": status, "retry_after": retry_after_s}
-    return RefusedError(f"The service answered {_named(status)}", _BARE_CODES.get(status, unknown), details)
-
-
-def _named(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
-
-
-# Counts the attempts of one request: after a setback it waits for the next one, or raises what it came to.
+    return FailedAttempt(ConnectionFailedError(message), is_retryable=True, is_unreachable=True)
 
 
 class Attempts:
-    """The attempts of one request; a sign of life starts the count again."""
+    """Counts the attempts of one request; progress starts the count again."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self._settings: Final = settings
@@ -105,32 +95,24 @@ class Attempts:
         self._has_reached_service = False
 
     def start_again(self) -> None:
-        """Something came: what failed before does not count any more."""
+        """Forget earlier failures, because data has arrived."""
         self._failed = 0
         self._has_reached_service = True
 
-    async def wait_after(self, setback: Setback) -> None:
-        """Wait until it is time to try again; raises the setback's error if it is not worth it."""
-        self._failed += 1
-        if not self._is_worth_repeating(setback) or self._is_enough(setback):
-            raise self._told(setback.error)
+    async def wait_after(self, attempt: FailedAttempt) -> None:
+        """Wait until it is time to try again; raises the attempt's error if there is to be no other."""
         settings = self._settings
-        await settings.wait(delay_s(self._failed, retry_after_s=setback.retry_after_s, jitter=settings.jitter))
-
-    def _is_worth_repeating(self, setback: Setback) -> bool:
-        if setback.is_unreachable:
+        self._failed += 1
+        if attempt.is_unreachable:
             # A service that answered before is restarting; one that never did probably does not run.
-            return self._has_reached_service or self._settings.retry_connect
-        self._has_reached_service = True
-        return setback.is_passing
-
-    def _is_enough(self, setback: Setback) -> bool:
-        limit = self._settings.max_attempts
-        return (limit is not None and self._failed >= limit) or (
-            setback.retry_after_s or 0.0
-        ) > self._settings.patience_s
-
-    def _told(self, error: AccordError) -> AccordError:
-        if isinstance(error, ConnectionFailedError):
-            return ConnectionFailedError(error.message, details={"attempts": self._failed})
-        return error
+            is_worth_repeating = self._has_reached_service or settings.retry_connect
+        else:
+            self._has_reached_service = True
+            is_worth_repeating = attempt.is_retryable
+        is_last = settings.max_attempts is not None and self._failed >= settings.max_attempts
+        if not is_worth_repeating or is_last or (attempt.retry_after_s or 0.0) > settings.patience_s:
+            error = attempt.error
+            if isinstance(error, ConnectionFailedError):
+                raise ConnectionFailedError(error.message, details={"attempts": self._failed})
+            raise error
+        await settings.wait(delay_s(self._failed, retry_after_s=attempt.retry_after_s, jitter=settings.jitter))

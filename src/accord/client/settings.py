@@ -1,4 +1,4 @@
-"""The settings of a client, and the request that a question becomes."""
+"""The settings of a client, and the requests that it builds. It decides nothing, and knows nothing of HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,9 +19,10 @@ from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import as_model, invalid_message
 from accord.wire.request import AgentRequest, ClientCapabilities, Identity, ServiceRequest, SessionContext
 
-# What a client may be told: who asks and what it can show, how long it waits, how often it tries. No decisions.
-
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+
+USER_EXAMPLE: Final = """{"id": "ann", "name": "Ann"}"""
+CAPABILITIES_EXAMPLE: Final = """{"supported_events": [], "prefers_markdown": False}"""
 
 Wait = Callable[[float], Awaitable[None]]
 """Waits so many seconds, as `asyncio.sleep` does."""
@@ -48,66 +49,60 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """How a client behaves."""
+    """The options of a client, with their defaults."""
 
     token: str | None = None
     """Sent as a bearer token."""
     session_id: str | None = None
-    """The session of every request; a new one if none is named."""
+    """The session of every request; a new one by default."""
     capabilities: ClientCapabilities | dict[str, Any] | None = None
-    """What this client can show; silence means the standard client."""
+    """What this client can display; by default that of the standard client."""
     ssl: SSLContext | Fingerprint | bool = True
-    """How the service's certificate is checked, as aiohttp takes it."""
+    """How the service's certificate is verified, as aiohttp takes it."""
     timeout_s: float = 600.0
-    """The longest that anything but a stream may take, with all its attempts."""
+    """Time limit of everything but streams, with all attempts."""
     connect_s: float = 10.0
-    """The longest that one connection may take to be made."""
+    """Time limit of connecting."""
     idle_s: float = 45.0
-    """The longest silence, without even a heartbeat, before an answer is taken to be dead and asked for again.
+    """Time limit of silence, without even a heartbeat, after which a connection is given up and the request repeated.
 
-    It bounds the waits for a piece of a question to be taken, for a stream's head, and for each piece of an answer.
+    It applies to each piece of a request, to the headers of a stream, and to each piece of an answer.
     """
     patience_s: float = 300.0
-    """A service that asks for a longer wait than this is not waited for."""
+    """The longest Retry-After of a service that is waited for; a longer one fails the request."""
     max_attempts: int | None = 8
-    """How many attempts in a row may fail, which is about a minute; None for no end."""
+    """How many attempts in a row may fail; 8 take about a minute. None: no limit."""
     retry_connect: bool = False
-    """Try again when no connection can be made (nothing listens, unknown host); otherwise that fails at once.
+    """Whether to try again when no connection can be made (nothing listens, unknown host), instead of failing at once.
 
-    A call that has reached the service before is tried again in any case: the service is probably restarting.
+    A request that has reached the service before is repeated in any case: the service is probably restarting.
     """
     max_answer_bytes: int = MAX_ANSWER_BYTES
     max_event_bytes: int = MAX_EVENT_BYTES
     wait: Wait = asyncio.sleep
-    """How the time between two attempts is spent."""
+    """Waits between two attempts."""
     jitter: Jitter | None = None
-    """Spreads the attempts of many clients (full jitter): `random.random`."""
+    """Random numbers from 0 to 1 that spread the attempts of many clients (full jitter), such as `random.random`."""
 
     def __post_init__(self) -> None:
         if self.token is not None and not (self.token.isascii() and self.token.isprintable() and self.token):
             raise UsageError("token: expected printable ASCII text")
         if self.max_attempts is not None and self.max_attempts < 1:
-            raise UsageError("max_attempts: expected at least 1, or None for no end")
+            raise UsageError("max_attempts: expected at least 1, or None for no limit")
         for name in ("timeout_s", "connect_s", "idle_s", "max_answer_bytes", "max_event_bytes"):
             if not getattr(self, name) > 0:
                 raise UsageError(f"{name}: expected more than 0")
 
 
 def make_settings(client: str, **options: Unpack[Options]) -> ClientSettings:
-    """The settings for these keywords of a client; raises `UsageError` for one that does not exist."""
+    """The settings of these options; raises `UsageError` for an unknown one."""
     for name in options.keys() - Options.__annotations__.keys():
         raise UsageError(f"{client}: {unknown_name('option', name, ('user', *Options.__annotations__))}")
     return ClientSettings(**options)
 
 
-# Builds the request that a question becomes. Pure but for the ids it makes up; knows nothing of HTTP.
-
-USER: Final = """{"id": "ann", "name": "Ann"}"""
-CAPABILITIES: Final = """{"supported_events": [], "prefers_markdown": False}"""
-
-
 class Payload(TypedDict, total=False):
-    """What may be said beside the question: the fields of an `AgentRequest`, and the request's own id."""
+    """What a request may contain beside the query: the fields of an `AgentRequest`, and the request id."""
 
     files: list[str]
     conversation_id: str | None
@@ -120,26 +115,23 @@ class Payload(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who asks, in which session, and what they can show."""
+    """The user, session and capabilities of a client's requests."""
 
     user: Identity
     session_id: str
     capabilities: ClientCapabilities | None
 
-    def request(self, query: str, said: Payload) -> ServiceRequest:
-        """This question as a request; capabilities said here go before the sender's. Raises `InvalidMessageError`."""
-        for name in said.keys() - Payload.__annotations__.keys():
-            raise UsageError(f"question: {unknown_name('keyword', name, Payload.__annotations__)}")
-        fields: dict[str, Any] = {"capabilities": self.capabilities, **said}
+    def make_request(self, query: str, payload: Payload) -> ServiceRequest:
+        """A request with this query; capabilities of the payload replace the sender's. Raises `InvalidMessageError`."""
+        for name in payload.keys() - Payload.__annotations__.keys():
+            raise UsageError(f"request: {unknown_name('keyword', name, Payload.__annotations__)}")
+        fields: dict[str, Any] = {"capabilities": self.capabilities, **payload}
         request_id = fields.pop("request_id", None) or uuid4()
         try:
-            payload = AgentRequest(query=query, **fields)
-            return ServiceRequest(request_id=request_id, context=self._context(), payload=payload)
+            context = SessionContext(session_id=self.session_id, user=self.user)
+            return ServiceRequest(request_id=request_id, context=context, payload=AgentRequest(query=query, **fields))
         except ValidationError as error:
             raise invalid_message("ServiceRequest", error) from None
-
-    def _context(self) -> SessionContext:
-        return SessionContext(session_id=self.session_id, user=self.user)
 
 
 def make_sender(
@@ -147,7 +139,10 @@ def make_sender(
     session_id: str | None,
     capabilities: ClientCapabilities | dict[str, Any] | None,
 ) -> Sender:
-    """A sender; a plain text is the id and the name of a user."""
-    named = {"id": user, "name": user} if isinstance(user, str) else user
-    shows = None if capabilities is None else as_model(ClientCapabilities, capabilities, "capabilities", CAPABILITIES)
-    return Sender(as_model(Identity, named, "user", USER), session_id or str(uuid4()), shows)
+    """A sender. A user given as text has this text as id and name."""
+    if isinstance(user, str):
+        user = {"id": user, "name": user}
+    identity = as_model(Identity, user, "user", USER_EXAMPLE)
+    if capabilities is not None:
+        capabilities = as_model(ClientCapabilities, capabilities, "capabilities", CAPABILITIES_EXAMPLE)
+    return Sender(identity, session_id or str(uuid4()), capabilities)

@@ -1,4 +1,4 @@
-"""The blocking client: the async one, run in an event loop of its own in one private thread. It decides nothing."""
+"""The blocking client: the async one, run by an event loop in a private thread. It decides nothing."""
 
 import asyncio
 import threading
@@ -18,14 +18,14 @@ from accord.wire.receipt import Receipt
 from accord.wire.request import Identity, ServiceResponse
 from accord.wire.service import HealthCheckResponse
 
-CLOSED: Final = "This client is closed"
+CLOSED: Final = "This client is closed; create a new one"
 
 Result = TypeVar("Result")
 Work = Callable[[], Coroutine[Any, Any, Result]]
 
 
 class _LoopThread:
-    """An event loop in a thread, from the first call to `stop`."""
+    """An event loop in a thread, from the first `run` to `stop`."""
 
     def __init__(self, at_end: Work[None]) -> None:
         self._at_end: Final = at_end
@@ -36,14 +36,14 @@ class _LoopThread:
         self.is_stopped = False
 
     def run(self, work: Work[Result]) -> Result:
-        """What this comes to; whatever interrupts the wait, such as Ctrl-C, cancels the work."""
-        # Under the lock, so that nothing is handed to a loop that has ended: what is handed over before is cancelled.
+        """Run this in the loop and return its result; an interrupt of the wait, such as Ctrl-C, cancels it."""
+        # Under the lock, so that nothing is passed to a loop that has ended; what was passed before is cancelled.
         future: Future[Result] | None = None
         try:
             with self._lock:
                 if self.is_stopped:
                     raise UsageError(CLOSED)
-                future = asyncio.run_coroutine_threadsafe(work(), self._running())
+                future = asyncio.run_coroutine_threadsafe(work(), self._started_loop())
             return future.result()
         except CancelledError:
             raise UsageError(CLOSED) from None
@@ -60,25 +60,25 @@ class _LoopThread:
             loop.call_soon_threadsafe(self._end.set)
             self._thread.join()
 
-    def _running(self) -> asyncio.AbstractEventLoop:
+    def _started_loop(self) -> asyncio.AbstractEventLoop:
         if self._loop is None:
             started: Future[asyncio.AbstractEventLoop] = Future()
-            # A daemon: a client that nobody closed does not keep a program from ending.
+            # A daemon: a client that was not closed must not keep the program from ending.
             self._thread = threading.Thread(
-                target=lambda: asyncio.run(self._live(started)), name="accord-client", daemon=True
+                target=lambda: asyncio.run(self._run_until_stopped(started)), name="accord-client", daemon=True
             )
             self._thread.start()
             self._loop = started.result()
         return self._loop
 
-    async def _live(self, started: "Future[asyncio.AbstractEventLoop]") -> None:
+    async def _run_until_stopped(self, started: "Future[asyncio.AbstractEventLoop]") -> None:
         started.set_result(asyncio.get_running_loop())
         await self._end.wait()
         await self._at_end()
 
 
 class SyncStream:
-    """One turn. `for` gives its packets and raises the error that ends it; see `Stream`."""
+    """One turn. Iterating yields its packets and raises the error that ends it; see `Stream`."""
 
     def __init__(self, stream: Stream, thread: _LoopThread) -> None:
         self._stream: Final = stream
@@ -112,32 +112,32 @@ class SyncStream:
             yield packet
 
     def text(self) -> Iterator[str]:
-        """The words alone; raises the error that ends the stream."""
+        """The text alone; raises the error that ends the stream."""
         for packet in self:
             if isinstance(packet, DeltaPacket):
                 yield packet.p
 
     def cancel(self) -> None:
-        """Have the service stop this turn; its stream then ends with `TurnCancelledError`."""
+        """Cancel this turn; its stream then ends with `TurnCancelledError`."""
         self._thread.run(self._stream.cancel)
 
     def close(self) -> None:
-        """Stop reading. Whether the turn goes on is the service's to decide."""
-        # The end of the client was the end of its streams.
+        """Stop reading. Whether the turn continues is a setting of the service."""
+        # Closing the client has closed its streams.
         if not self._thread.is_stopped:
             self._thread.run(self._stream.aclose)
 
     def _next(self) -> AnyPacket | None:
-        # What has come is taken from here: the loop's thread is visited only to wait, and an interrupt loses nothing.
-        packet = self._stream.taken()
+        # Packets that have arrived are taken in this thread; the loop only waits. So an interrupt loses none.
+        packet = self._stream.take()
         if packet is None:
-            self._thread.run(self._stream.arrive)
-            packet = self._stream.taken()
+            self._thread.run(self._stream.wait_for_packet)
+            packet = self._stream.take()
         return packet
 
 
 class Client:
-    """Asks one service, as one user in one session, blocking; see `AsyncClient`. May be used by several threads."""
+    """A blocking client of one service, for one user in one session; see `AsyncClient`. Threads may share it."""
 
     def __init__(self, base_url: str, *, user: Identity | dict[str, Any] | str, **options: Unpack[Options]) -> None:
         self._client: Final = AsyncClient(base_url, user=user, **options)
@@ -151,45 +151,45 @@ class Client:
 
     @property
     def session_id(self) -> str:
-        """The session that every request belongs to."""
+        """The session of every request."""
         return self._client.session_id
 
-    def ask(self, query: str, **said: Unpack[Payload]) -> ServiceResponse:
-        """The whole answer to this question."""
-        return self._thread.run(lambda: self._client.ask(query, **said))
+    def ask(self, query: str, **payload: Unpack[Payload]) -> ServiceResponse:
+        """Send a query and return the whole answer."""
+        return self._thread.run(lambda: self._client.ask(query, **payload))
 
-    def stream(self, query: str, **said: Unpack[Payload]) -> SyncStream:
-        """The answer to this question as it is made; asked when the stream is first read."""
-        return SyncStream(self._client.stream(query, **said), self._thread)
+    def stream(self, query: str, **payload: Unpack[Payload]) -> SyncStream:
+        """Stream the answer to a query. The request is sent when the stream is first read."""
+        return SyncStream(self._client.stream(query, **payload), self._thread)
 
     def resume(self, request_id: UUID | str, *, after: int = 0) -> SyncStream:
-        """The packets of an earlier question that follow this number; all of them, unless told."""
+        """Stream the packets of an earlier request that come after this number; by default all of them."""
         return SyncStream(self._client.resume(request_id, after=after), self._thread)
 
     def cancel(self, request_id: UUID | str) -> None:
-        """Have the service stop this turn."""
+        """Cancel a running turn."""
         self._thread.run(lambda: self._client.cancel(request_id))
 
     def receipt(self, request_id: UUID | str) -> Receipt:
-        """What the service wrote down of a turn that is over."""
+        """The receipt of a turn that has ended."""
         return self._thread.run(lambda: self._client.receipt(request_id))
 
     def adaptation(self, request_id: UUID | str) -> AdaptationReport:
-        """What became of everything the agent sent, for this client."""
+        """The adaptation report of a turn: what this client got of everything the agent sent."""
         return self._thread.run(lambda: self._client.adaptation(request_id))
 
     def item(self, request_id: UUID | str, item_id: str) -> dict[str, Any]:
-        """What was kept back, as a notice in the stream told."""
+        """An event that was deferred, by the id in its notice in the stream."""
         return self._thread.run(lambda: self._client.item(request_id, item_id))
 
     def capabilities(self) -> dict[str, Any]:
-        """What the agent accepts, and which backends can do what."""
+        """What the agent accepts, and what each backend supports."""
         return self._thread.run(self._client.capabilities)
 
     def health(self) -> HealthCheckResponse:
-        """How the service is, asked once."""
+        """The health of the service, from a single attempt."""
         return self._thread.run(self._client.health)
 
     def close(self) -> None:
-        """Stop reading every stream, close every connection and end the thread."""
+        """Close every stream and every connection, and end the thread."""
         self._thread.stop()
