@@ -165,8 +165,9 @@ def _read_hooks(objects: Sequence[Mapping[str, Any]]) -> AuthorHooks:
         return next((one[name] for one in objects if isinstance(one.get(name), str) and one[name].strip()), None)
 
     fallback = next((one["fallback"] for one in objects if isinstance(one.get("fallback"), dict)), None)
+    level = first_text("priority")
     try:
-        priority = Priority((first_text("priority") or Priority.NORMAL).lower())
+        priority = Priority(level.lower()) if level else Priority.NORMAL
     except ValueError:
         priority = Priority.NORMAL
     return AuthorHooks(fallback, first_text("fallback_text"), first_text("spoken"), priority)

@@ -58,7 +58,8 @@ def choose_rung(event: ParsedEvent, target: AdaptationTarget, depth: int = 0) ->
     fallback = _as_fallback(event, target, depth)
     if fallback and fallback.rung is Rung.SUBSTITUTED:
         return fallback
-    if isinstance(event.payload, ProgressUpdate) and not event.is_failure:
+    is_progress = event.known_type is PresentationEventType.PROGRESS_INDICATOR
+    if is_progress and event.payload is not None and not event.is_failure:
         return Adaptation(Rung.DROPPED, Reason.TRANSIENT, lost=("data",))
     if event.hooks.priority is Priority.LOW and not event.is_failure:
         return Adaptation(Rung.DROPPED, Reason.LOW_PRIORITY, lost=("data",))
