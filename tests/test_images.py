@@ -1,4 +1,4 @@
-"""Making real pictures smaller: judged by their header first, never larger than before."""
+"""Shrinking real images: checked by their header first, never larger than before."""
 
 import subprocess
 import sys
@@ -20,17 +20,17 @@ SMALL = ImageLimits(max_side=64, max_bytes=10_000, keep_animation=True)
 FIRST_FRAME = ImageLimits(max_side=64, max_bytes=10_000, keep_animation=False)
 
 
-def picture(mode: str = "RGB", size: tuple[int, int] = (256, 128)) -> Image.Image:
+def make_image(mode: str = "RGB", size: tuple[int, int] = (256, 128)) -> Image.Image:
     return ImageOps.fit(Image.radial_gradient("L"), size).convert(mode)
 
 
-def saved(image: Image.Image, name: str, **options: Any) -> bytes:
+def encode(image: Image.Image, name: str, **options: Any) -> bytes:
     out = BytesIO()
     image.save(out, name, **options)
     return out.getvalue()
 
 
-def opened(result: ShrunkImage | ShrinkRefusal) -> Image.Image:
+def decode(result: ShrunkImage | ShrinkRefusal) -> Image.Image:
     assert isinstance(result, ShrunkImage), result
     return Image.open(BytesIO(result.data))
 
@@ -47,10 +47,12 @@ def opened(result: ShrunkImage | ShrinkRefusal) -> Image.Image:
         ("WEBP", "image/webp", "RGB", "image/webp"),
     ],
 )
-def test_a_large_picture_becomes_a_smaller_one_of_the_same_shape(name: str, mime_type: str, mode: str, becomes: str):
-    data = saved(picture(mode), name)
+def test_a_large_image_becomes_a_smaller_one_of_the_same_proportions(
+    name: str, mime_type: str, mode: str, becomes: str
+):
+    data = encode(make_image(mode), name)
     result = shrink(data, mime_type, SMALL)
-    assert opened(result).size == (64, 32)
+    assert decode(result).size == (64, 32)
     assert isinstance(result, ShrunkImage)
     assert result.mime_type == becomes
     assert len(result.data) < len(data)
@@ -58,35 +60,35 @@ def test_a_large_picture_becomes_a_smaller_one_of_the_same_shape(name: str, mime
 
 @pytest.mark.parametrize(("name", "mime_type"), [("PNG", "image/png"), ("WEBP", "image/webp"), ("GIF", "image/gif")])
 def test_transparency_is_kept(name: str, mime_type: str):
-    image = picture("RGBA")
+    image = make_image("RGBA")
     image.paste((0, 0, 0, 0), (0, 0, 128, 128))
-    shown = opened(shrink(saved(image, name), mime_type, SMALL)).convert("RGBA")
+    shown = decode(shrink(encode(image, name), mime_type, SMALL)).convert("RGBA")
     alpha = shown.getchannel("A")
     assert (alpha.getpixel((8, 16)), alpha.getpixel((56, 16))) == (0, 255)
 
 
 @pytest.mark.parametrize(("name", "mime_type"), [("GIF", "image/gif"), ("WEBP", "image/webp"), ("PNG", "image/png")])
-def test_an_animation_is_kept_or_becomes_its_first_frame_as_the_limits_say(name: str, mime_type: str):
+def test_an_animation_is_kept_or_becomes_its_first_frame(name: str, mime_type: str):
     frames = [Image.effect_noise((256, 128), sigma).convert("RGB") for sigma in (10, 50, 90)]
-    data = saved(frames[0], name, save_all=True, append_images=frames[1:])
+    data = encode(frames[0], name, save_all=True, append_images=frames[1:])
     assert shrink(data, mime_type, SMALL) == ShrinkRefusal("animated")
-    still = opened(shrink(data, mime_type, FIRST_FRAME))
+    still = decode(shrink(data, mime_type, FIRST_FRAME))
     assert (still.size, getattr(still, "is_animated", False)) == ((64, 32), False)
 
 
-def test_a_picture_taken_sideways_is_shown_upright_and_tells_nothing_else():
-    image = picture()
+def test_orientation_is_applied_and_other_metadata_removed():
+    image = make_image()
     exif = image.getexif()
     exif[0x0112], exif[0x010F] = 6, "A camera"
-    shown = opened(shrink(saved(image, "JPEG", exif=exif), "image/jpeg", SMALL))
+    shown = decode(shrink(encode(image, "JPEG", exif=exif), "image/jpeg", SMALL))
     assert shown.size == (32, 64)
     assert dict(shown.getexif()) == {}
 
 
 def test_the_colour_profile_is_kept():
     profile = b"a profile of colours"
-    data = saved(Image.effect_noise((256, 256), 90).convert("RGB"), "JPEG", icc_profile=profile, quality=95)
-    assert opened(shrink(data, "image/jpeg", SMALL)).info["icc_profile"] == profile
+    data = encode(Image.effect_noise((256, 256), 90).convert("RGB"), "JPEG", icc_profile=profile, quality=95)
+    assert decode(shrink(data, "image/jpeg", SMALL)).info["icc_profile"] == profile
 
 
 @pytest.mark.parametrize(
@@ -95,49 +97,54 @@ def test_the_colour_profile_is_kept():
         (b"<svg/>", "image/svg+xml", SMALL, "not a raster image"),
         (b"<svg/>", "image/png", SMALL, "cannot be decoded"),
         (b"", "image/png", SMALL, "cannot be decoded"),
-        (saved(picture(), "JPEG"), "image/png", SMALL, "cannot be decoded"),
-        (saved(picture(), "PNG")[:200], "image/png", SMALL, "cannot be decoded"),
-        (saved(picture(), "EPS"), "application/postscript", SMALL, "not a raster image"),
-        (saved(Image.new("I;16", (256, 128)), "PNG"), "image/png", SMALL, "unsupported colour mode"),
-        (saved(Image.new("1", (256, 128)), "PNG"), "image/png", SMALL, "would not be smaller"),
-        (saved(picture(), "PNG"), "image/png", ImageLimits(64, 1, True, max_bytes_in=99), "more bytes than the limit"),
+        (encode(make_image(), "JPEG"), "image/png", SMALL, "cannot be decoded"),
+        (encode(make_image(), "PNG")[:200], "image/png", SMALL, "cannot be decoded"),
+        (encode(make_image(), "EPS"), "application/postscript", SMALL, "not a raster image"),
+        (encode(Image.new("I;16", (256, 128)), "PNG"), "image/png", SMALL, "unsupported colour mode"),
+        (encode(Image.new("1", (256, 128)), "PNG"), "image/png", SMALL, "would not be smaller"),
         (
-            saved(picture(), "PNG"),
+            encode(make_image(), "PNG"),
+            "image/png",
+            ImageLimits(64, 1, True, max_bytes_in=99),
+            "more bytes than the limit",
+        ),
+        (
+            encode(make_image(), "PNG"),
             "image/png",
             ImageLimits(64, 1, True, max_pixels_in=99),
             "more pixels than the limit",
         ),
     ],
 )
-def test_what_stays_as_it_is_says_why(data: bytes, mime_type: str, limits: ImageLimits, reason: str):
+def test_an_image_that_is_not_shrunk_has_a_reason(data: bytes, mime_type: str, limits: ImageLimits, reason: str):
     assert shrink(data, mime_type, limits) == ShrinkRefusal(reason)
 
 
-def test_a_small_picture_needs_nothing():
-    assert shrink(saved(picture(size=(64, 64)), "PNG"), "image/png", SMALL) == ShrinkRefusal(
+def test_a_small_image_is_left_as_it_is():
+    assert shrink(encode(make_image(size=(64, 64)), "PNG"), "image/png", SMALL) == ShrinkRefusal(
         "small enough", needed=False
     )
 
 
-def test_a_bomb_is_known_by_its_header():
-    bomb = saved(Image.new("1", (30_000, 30_000)), "PNG")
+def test_a_decompression_bomb_is_rejected_by_its_header():
+    bomb = encode(Image.new("1", (30_000, 30_000)), "PNG")
     assert len(bomb) < 200_000
     assert shrink(bomb, "image/png", LIMITS[ImageResolution.AUTO]) == ShrinkRefusal("more pixels than the limit")
 
 
-def test_shrinking_what_was_shrunk_changes_nothing():
-    result = shrink(saved(picture(), "PNG"), "image/png", SMALL)
+def test_shrinking_twice_is_shrinking_once():
+    result = shrink(encode(make_image(), "PNG"), "image/png", SMALL)
     assert isinstance(result, ShrunkImage)
     assert shrink(result.data, result.mime_type, SMALL) == ShrinkRefusal("small enough", needed=False)
 
 
-def test_every_decoder_is_one_that_pillow_has():
+def test_pillow_has_every_decoder():
     Image.init()
     assert set(DECODERS.values()) <= set(Image.OPEN)
 
 
-def test_the_adapter_makes_inline_pictures_smaller_with_it():
-    data = saved(picture(size=(2000, 1000)), "PNG")
+def test_the_adapter_shrinks_inline_images():
+    data = encode(make_image(size=(2000, 1000)), "PNG")
     url = "data:image/png;base64," + b64encode(data).decode()
     client = ClientCapabilities(supported_events=["media_carousel"], image_resolution="low")
     packet = event("media_carousel", {"items": [{"url": url, "mime_type": "image/png"}]})
@@ -174,12 +181,12 @@ print(getattr(result, "reason", "smaller"), (resource.getrusage(resource.RUSAGE_
         ((2800, 2800), "WEBP", {"method": 0}, "smaller", 180),
     ],
 )
-def test_the_memory_for_a_picture_is_bounded(
+def test_the_memory_for_an_image_is_limited(
     size: tuple[int, int], name: str, options: dict[str, Any], outcome: str, most_mb: int
 ):
-    data = saved(Image.new("RGB", size), name, **options)
+    data = encode(Image.new("RGB", size), name, **options)
     command = [sys.executable, "-c", SHRINK, f"image/{name.lower()}"]
     child = subprocess.run(command, input=data, capture_output=True, check=True, timeout=60)
-    told, _, grown_mb = child.stdout.decode().strip().rpartition(" ")
-    assert told == outcome
+    result, _, grown_mb = child.stdout.decode().strip().rpartition(" ")
+    assert result == outcome
     assert int(grown_mb) <= most_mb

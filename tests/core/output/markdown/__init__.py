@@ -1,1 +1,1 @@
-"""Tests of markdown that becomes text while it streams."""
+"""Tests of the streaming markdown stripper."""

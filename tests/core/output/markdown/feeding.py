@@ -1,4 +1,4 @@
-"""What every test of the stripper needs: ways to cut and feed a text, and the data files."""
+"""Shared by the tests of the stripper: cut and feed a text, read the data files."""
 
 import json
 from collections.abc import Iterable
@@ -12,22 +12,22 @@ DATA = Path(__file__).parents[3] / "vectors"
 
 
 def read_lines(name: str) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file of test data."""
+    """Return the objects of a JSON-lines file of test data."""
     return [json.loads(line) for line in (DATA / name).read_text("utf-8").splitlines()]
 
 
 def feed_all(chunks: Iterable[str], profile: Profile = Profile.PLAIN) -> str:
-    """The output for a text in these pieces."""
+    """Return the output for a text in these pieces."""
     stripper = TextStripper(profile)
     return "".join(map(stripper.feed, chunks)) + stripper.close()
 
 
 def cut(text: str, seed: int, longest: int = 12) -> list[str]:
-    """A text in pieces of random length."""
-    dice = Random(seed)  # noqa: S311 - repeatable on purpose
+    """Cut a text into pieces of random length."""
+    random = Random(seed)  # noqa: S311 - repeatable, not for security
     pieces: list[str] = []
     while text:
-        length = dice.randint(1, longest)
+        length = random.randint(1, longest)
         pieces.append(text[:length])
         text = text[length:]
     return pieces

@@ -1,9 +1,9 @@
-"""markdown-it-py's reading of a text, as words: what a sighted reader of the rendered page would read.
+"""The words of a text as markdown-it-py parses it: what a reader of the rendered page would see.
 
 The tokens of `MarkdownIt("commonmark")` with tables are read in order: text and code as they stand, an
 image's alternative text, a list item's ordinal, nothing of a link's destination, HTML without its tags and
-comments. Cells of a row are separated by a comma, as the plain profile does. Two readings are the same if
-their words, split at white space, are.
+comments. Cells of a row are separated by a comma, as in the plain profile. Two texts count as equal if their words,
+split at white space, are equal.
 """
 
 import re
@@ -21,12 +21,12 @@ TAG: Final = re.compile(r"</?[A-Za-z][^>]*>|<![A-Za-z][^>]*>")
 
 
 def words(text: str) -> list[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return text.split()
 
 
 def oracle_words(markdown: str) -> list[str]:
-    """The words of a markdown text as markdown-it-py reads it."""
+    """Return the words of a markdown text as markdown-it-py parses it."""
     return words("".join(_read(PARSER.parse(markdown))))
 
 

@@ -1,7 +1,7 @@
-"""The 652 examples of CommonMark, as the set-up put them beside the environment.
+"""The 652 examples of CommonMark, which `make` puts beside the environment.
 
-The specification is CC-BY-SA 4.0 and therefore not part of this repository, and no wheel carries it; the source archive
-of a parser does, and `make` takes it from there (`scripts/fetch_commonmark.py`). Without it the tests fail and say so.
+The specification is CC-BY-SA 4.0 and therefore not part of this repository. `scripts/fetch_commonmark.py` takes the
+examples from the source archive of a parser. Without the file the tests fail.
 """
 
 import json
@@ -9,12 +9,12 @@ import os
 from pathlib import Path
 from typing import Final
 
-PLACE: Final = Path(__file__).parents[4] / ".venv" / "commonmark.json"
+PATH: Final = Path(__file__).parents[4] / ".venv" / "commonmark.json"
 
 
 def read_examples() -> list[str]:
-    """The markdown of every example, in order."""
-    place = Path(os.environ.get("COMMONMARK_JSON", PLACE))
-    if not place.is_file():
-        raise FileNotFoundError("The examples of CommonMark are not here: run `make test`, which fetches them")
-    return [example["markdown"] for example in json.loads(place.read_text(encoding="utf-8"))]
+    """Return the markdown of every example, in order."""
+    path = Path(os.environ.get("COMMONMARK_JSON", PATH))
+    if not path.is_file():
+        raise FileNotFoundError("The CommonMark examples are missing: run `make test`, which fetches them")
+    return [example["markdown"] for example in json.loads(path.read_text(encoding="utf-8"))]

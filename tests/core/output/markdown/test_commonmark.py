@@ -1,7 +1,7 @@
-"""Every example of the CommonMark specification against markdown-it-py's reading of it.
+"""Every example of the CommonMark specification, compared with markdown-it-py.
 
-`commonmark_differences.json` names every example that reads differently, and why. A difference that is not
-listed fails, and so does a listed one that is gone.
+`commonmark_differences.json` lists every example that differs, with the reason. A difference that is not listed fails,
+and so does a listed one that no longer differs.
 """
 
 import json
@@ -25,7 +25,7 @@ def test_all_examples_are_there(examples: list[str]) -> None:
     assert len(examples) == 652
 
 
-def test_just_the_listed_examples_read_differently(examples: list[str]) -> None:
+def test_exactly_the_listed_examples_differ(examples: list[str]) -> None:
     differing = {
         str(number)
         for number, markdown in enumerate(examples, start=1)
@@ -34,9 +34,9 @@ def test_just_the_listed_examples_read_differently(examples: list[str]) -> None:
     assert differing == set(DIFFERENCES["examples"])
 
 
-def test_nine_tenths_of_the_examples_read_the_same(examples: list[str]) -> None:
+def test_nine_tenths_of_the_examples_are_equal(examples: list[str]) -> None:
     assert len(DIFFERENCES["examples"]) <= len(examples) / 10
 
 
-def test_every_difference_has_a_name_that_is_explained() -> None:
+def test_every_difference_has_an_explained_name() -> None:
     assert set(DIFFERENCES["examples"].values()) == set(DIFFERENCES["names"])

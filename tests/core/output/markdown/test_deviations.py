@@ -1,4 +1,4 @@
-"""Where strict CommonMark is wrong for ears and eyes: every deviation has a name and a row here."""
+"""Deviations from CommonMark on purpose: each has a name and at least one row here."""
 
 import pytest
 
@@ -29,7 +29,7 @@ DEVIATIONS = [
 
 
 @pytest.mark.parametrize(("_name", "markdown", "expected"), DEVIATIONS)
-def test_a_deviation_is_made_on_purpose(_name: str, markdown: str, expected: str) -> None:
+def test_each_deviation_has_its_output(_name: str, markdown: str, expected: str) -> None:
     assert strip(markdown) == expected
 
 
@@ -42,5 +42,5 @@ def test_a_deviation_is_made_on_purpose(_name: str, markdown: str, expected: str
         ("x__y", "x__y", "x__y"),
     ],
 )
-def test_unmatched_strong_is_kept_on_a_screen_and_dropped_aloud(markdown: str, plain: str, speech: str) -> None:
+def test_unmatched_strong_is_kept_in_plain_text_and_dropped_in_speech(markdown: str, plain: str, speech: str) -> None:
     assert (strip(markdown), strip(markdown, Profile.SPEECH)) == (plain, speech)

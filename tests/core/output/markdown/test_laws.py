@@ -1,4 +1,4 @@
-"""Laws that hold for any text at all."""
+"""Laws of the stripper, for any text."""
 
 import xml.etree.ElementTree as ET
 from itertools import pairwise, product
@@ -32,23 +32,23 @@ def run(pieces: list[str], profile: Profile) -> tuple[str, object]:
 @example("```\nx\nb```\nc\n```\nd", Profile.PLAIN, [4, 7])
 @example("an![image](http://e.com)", Profile.PLAIN, [2])
 @given(markdown, st.sampled_from(Profile), st.lists(st.integers(0, 400), max_size=8))
-def test_output_and_notes_do_not_depend_on_the_cuts(text: str, profile: Profile, places: list[int]) -> None:
-    bounds = [0, *sorted(place for place in places if place < len(text)), len(text)]
+def test_output_and_notes_do_not_depend_on_the_cuts(text: str, profile: Profile, cuts: list[int]) -> None:
+    bounds = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
     pieces = [text[start:stop] for start, stop in pairwise(bounds)]
     whole = run([text], profile)
     assert run(pieces, profile) == whole
     assert run(list(text), profile) == whole
-    for place in places:
-        # One character by itself is what the fast paths get wrong: it may begin something that the next piece ends.
-        assert run([text[:place], text[place : place + 1], text[place + 1 :]], profile) == whole
+    for cut in cuts:
+        # A single character is what fast paths get wrong: it may begin a construct that the next piece ends.
+        assert run([text[:cut], text[cut : cut + 1], text[cut + 1 :]], profile) == whole
 
 
 LINK_PARTS = ["(", ")", "\\", " ", "<", ">", '"', "\n", "\x1b", "\x7f", "a"]
 
 
 @pytest.mark.parametrize("first", LINK_PARTS)
-def test_no_end_of_a_link_depends_on_the_cuts(first: str) -> None:
-    """Every short tail there is: the last cases that depended on the cuts were all of this kind."""
+def test_the_end_of_a_link_does_not_depend_on_the_cuts(first: str) -> None:
+    """Every short tail: the last defects that depended on the cuts were all of this kind."""
     for rest in product(LINK_PARTS, repeat=3):
         text = f"[]({first}{''.join(rest)}) b"
         assert run(list(text), Profile.PLAIN) == run([text], Profile.PLAIN), repr(text)
@@ -57,13 +57,13 @@ def test_no_end_of_a_link_depends_on_the_cuts(first: str) -> None:
 @settings(max_examples=examples(300))
 @given(markdown)
 def test_speech_for_ssml_is_always_well_formed(text: str) -> None:
-    ET.fromstring(f"<speak>{strip(text, Profile.SPEECH, ssml=True)}</speak>")  # noqa: S314 - our own text
+    ET.fromstring(f"<speak>{strip(text, Profile.SPEECH, ssml=True)}</speak>")  # noqa: S314 - text made by this test
 
 
 @settings(max_examples=examples(200))
 @given(plain_words)
-def test_text_without_markup_is_left_alone(text: str) -> None:
-    r"""Idempotence, as far as it makes sense: the words of unmarked text are a fixed point.
+def test_text_without_markup_is_unchanged(text: str) -> None:
+    r"""Stripping is idempotent for text without markup.
 
     It cannot hold for every output, since `\*a\*` must become `*a*`, which is markdown again.
     """
@@ -73,7 +73,7 @@ def test_text_without_markup_is_left_alone(text: str) -> None:
 
 @settings(max_examples=examples(200))
 @given(st.lists(st.sampled_from(["*a*", "**b c**", "`d`", "[e](/f)", "g h", "~i", "2 * 3", "k_l"]), max_size=12))
-def test_no_word_of_the_oracle_is_lost_on_a_screen(pieces: list[str]) -> None:
+def test_plain_text_has_every_word_of_markdown_it(pieces: list[str]) -> None:
     text = " ".join(pieces)
     assert words(strip(text)) == oracle_words(text)
 

@@ -1,4 +1,4 @@
-"""Hostile input costs no more per character when there is more of it: counted in calls, not in seconds."""
+"""Hostile input takes linear time: counted in calls, not in seconds."""
 
 import sys
 from collections.abc import Callable
@@ -15,7 +15,7 @@ HOSTILE = [
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions are called, compiled ones included."""
+    """Return how many functions are called, including built-in ones."""
     count = 0
 
     def counted(_frame: object, event: str, _argument: object) -> None:

@@ -1,4 +1,4 @@
-"""The stripper's own promises: release, hold-back, notes, messages, SSML."""
+"""The stripper: what is released when, notes, messages, SSML."""
 
 import pytest
 
@@ -17,14 +17,14 @@ def test_prose_is_released_at_once() -> None:
     ]
 
 
-def test_feeding_after_the_end_is_refused() -> None:
+def test_feeding_a_closed_stripper_is_an_error() -> None:
     stripper = TextStripper()
     stripper.close()
     with pytest.raises(ValueError, match="after close"):
         stripper.feed("x")
 
 
-def test_ssml_is_only_for_speech() -> None:
+def test_ssml_needs_the_speech_profile() -> None:
     with pytest.raises(ValueError, match="SPEECH"):
         TextStripper(Profile.PLAIN, ssml=True)
 
@@ -53,7 +53,7 @@ def test_speech_for_ssml_is_escaped() -> None:
         "https://e.com/",
     ],
 )
-def test_nothing_is_held_back_beyond_the_limit_and_a_line(opening: str) -> None:
+def test_nothing_is_kept_back_beyond_the_limit_and_a_line(opening: str) -> None:
     stripper = TextStripper()
     released = 0
     for count in range(1, 700):
@@ -75,7 +75,7 @@ def test_nothing_is_held_back_beyond_the_limit_and_a_line(opening: str) -> None:
         ("- ~~~\n  code", True),
     ],
 )
-def test_the_stripper_knows_when_it_is_inside_code(markdown: str, in_code: bool) -> None:
+def test_in_code_is_true_inside_code_blocks(markdown: str, in_code: bool) -> None:
     stripper = TextStripper()
     stripper.feed(markdown)
     assert stripper.in_code == in_code
@@ -98,7 +98,7 @@ def test_the_stripper_knows_when_it_is_inside_code(markdown: str, in_code: bool)
         ("|a|\n|-|\n|b|", NoteKind.TABLE, 4, ""),
     ],
 )
-def test_what_is_not_read_out_is_noted_where_it_stood(
+def test_what_is_removed_or_rewritten_has_a_note_with_its_position(
     markdown: str, kind: NoteKind, position: int, marker: str
 ) -> None:
     stripper = TextStripper(Profile.SPEECH)
@@ -126,11 +126,11 @@ def test_what_is_not_read_out_is_noted_where_it_stood(
         ("<script>\nlet x\n</script>\n\ny", "y"),
     ],
 )
-def test_a_voice_tells_what_cannot_be_read_out(markdown: str, speech: str) -> None:
+def test_speech_describes_code_tables_and_links(markdown: str, speech: str) -> None:
     assert strip(markdown, Profile.SPEECH) == speech
 
 
-def test_a_caller_may_bring_other_words() -> None:
+def test_messages_in_another_language_can_be_passed() -> None:
     german = {**ENGLISH, "code_block": "({language}-Code, {lines} Zeilen)", "link": "der Link zu {host}"}
     assert (
         strip("```py\na\nb\n```\nhttps://e.com", Profile.SPEECH, messages=german)
@@ -163,5 +163,5 @@ def test_a_caller_may_bring_other_words() -> None:
         ("<table>\n<tr>\n<td>a</td>\n<td>b</td>\n</tr>\n</table>", "a\nb"),
     ],
 )
-def test_a_screen_gets_the_text_of_every_construct(markdown: str, plain: str) -> None:
+def test_plain_text_has_the_text_of_every_construct(markdown: str, plain: str) -> None:
     assert strip(markdown) == plain

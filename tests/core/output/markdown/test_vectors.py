@@ -1,4 +1,4 @@
-"""The shared vectors: fed whole, in their own chunks and a character at a time."""
+"""The shared test vectors, fed whole, in chunks and character by character."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("vector", "profile"), CASES)
-def test_a_vector_gives_what_it_expects_however_it_is_fed(vector: dict[str, Any], profile: Profile) -> None:
+def test_each_vector_gives_the_expected_output_however_it_is_cut(vector: dict[str, Any], profile: Profile) -> None:
     expected = vector[f"expected_{profile}"]
     markdown = vector["markdown"]
     accepted = {expected, *vector.get("also_accept", [])}
