@@ -19,14 +19,20 @@ def config(**options: Any) -> BackendConfig:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({}, 'options.command should be a list of texts, such as ["my-agent", "--acp"]'),
-        ({"command": "agent"}, "options.command should be a list of texts"),
-        ({"command": [1]}, "options.command should be a list of texts"),
-        ({"command": ["a"], "cwd": "here"}, "options.cwd should be an absolute path of a folder"),
-        ({"command": ["a"], "environ": "KEY"}, "options.environ should be a list of texts"),
-        ({"command": ["a"], "permission": "maybe"}, "options.permission should be one of deny, allow"),
-        ({"command": ["a"], "read_files": ["here"]}, "options.read_files should be a list of absolute paths"),
-        ({"command": ["a"], "colour": 1}, "options.colour is not known; there are command, cwd"),
+        ({}, 'options.command should be a list of strings, such as ["my-agent", "--acp"]'),
+        ({"command": "agent"}, "options.command should be a list of strings"),
+        ({"command": [1]}, "options.command should be a list of strings"),
+        (
+            {"command": ["a"], "cwd": "here"},
+            "options.cwd should be the absolute path of a folder that exists, not 'here'",
+        ),
+        ({"command": ["a"], "environ": "KEY"}, "options.environ should be a list of strings"),
+        ({"command": ["a"], "permission": "maybe"}, "options.permission should be one of deny, allow, not 'maybe'"),
+        (
+            {"command": ["a"], "read_files": ["here"]},
+            "options.read_files should be a list of absolute paths; 'here' is a relative one",
+        ),
+        ({"command": ["a"], "colour": 1}, 'unknown option "colour"; known are command, cwd'),
     ],
 )
 def test_each_mistake_has_its_sentence(options: dict[str, Any], sentence: str):

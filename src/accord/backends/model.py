@@ -1,15 +1,15 @@
-"""The backend that any model behind HTTP is: it speaks one API over one upstream. How is theirs to know.
+"""The backend for any model behind an HTTP API: one `ModelApi` over one `Upstream`.
 
-A request is sent again only while nothing of its answer has gone out, and only where that can help: the endpoint was
-busy, failed, or the connection broke. It waits as long as the endpoint says, with jitter if it says nothing, and not
-at all if that would be too long: then another backend may be quicker.
+A request is sent again only while no part of its answer has been passed on, and only for failures that a second attempt
+may cure: the endpoint is busy or failed, or the connection broke. The wait is the endpoint's `Retry-After`, or a random
+time; if it would be too long, the error is raised at once, so that another backend can be tried.
 """
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlsplit
@@ -37,45 +37,46 @@ from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
 OK: Final = 200
 EVENT_STREAM: Final = "text/event-stream"
-MAX_WHOLE_BYTES: Final = 64 << 20
+MAX_ANSWER_BYTES: Final = 64 << 20
 MAX_STREAM_BYTES: Final = 256 << 20
-"""Of a whole stream, most of which is not the answer. What is no piece yet, such as half a tool call, is held too."""
-MAX_PROBLEM_BYTES: Final = 1 << 20
-REST_S: Final = 0.25
-"""How long the end of a stream may take after the answer's own end, for the connection to be used again."""
+"""Of a whole stream, most of which is framing. It also bounds what a reader holds back, such as half a tool call."""
+MAX_ERROR_BYTES: Final = 1 << 20
+DRAIN_S: Final = 0.25
+"""How long the end of a stream may take after the end of the answer, for its connection to be used again."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How often a request is sent again, and how long is waited for that at most."""
+    """How often a request is sent again, and the longest wait before that."""
 
     times: int = 2
-    patience_s: float = 10.0
+    max_wait_s: float = 10.0
     jitter: Jitter = random.random
     wait: Callable[[float], Awaitable[None]] = asyncio.sleep
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a model is, which one is asked, with which key, and which headers' values are secret."""
+    """The address of a model, its name there, the key, the operator's headers, and which of their values are secret."""
 
     base_url: str
     model: str
     key: str | None = None
-    secret_headers: Sequence[str] = ()
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    secret_values: Sequence[str] = ()
 
     @property
     def secrets(self) -> Sequence[str]:
-        """What no message may repeat."""
-        return [secret for secret in (self.key, *self.secret_headers) if secret]
+        """Values that no message may repeat."""
+        return [secret for secret in (self.key, *self.secret_values) if secret]
 
     def __repr__(self) -> str:
         return f"Endpoint({self.base_url!r}, {self.model!r})"
 
 
 class ModelBackend:
-    """A model behind an HTTP API. `known` is what is said of it by whoever counts before and after the API itself."""
+    """A model behind an HTTP API. `declared` counts before what the endpoint reports of itself, `facts` after it."""
 
     def __init__(  # noqa: PLR0913 - parts are handed in
         self,
@@ -87,7 +88,7 @@ class ModelBackend:
         *,
         declared: Layer | None = None,
         facts: Layer | None = None,
-        retrying: RetryPolicy | None = None,
+        retries: RetryPolicy | None = None,
     ) -> None:
         self.name: Final = name
         self.api: Final = api
@@ -95,49 +96,45 @@ class ModelBackend:
         self._endpoint: Final = endpoint
         self._upstream: Final = upstream
         self._clock: Final = clock
-        self._retrying: Final = retrying or RetryPolicy()
+        self._retries: Final = retries or RetryPolicy()
         self._declared: Final = declared or {}
         self._facts: Final = facts or {}
-        self._headers: Final = {"content-type": "application/json", **api.headers(endpoint.key)}
-        self._ending: Final = _Ending()
+        self._draining: Final[dict[int, asyncio.Task[None]]] = {}
         self.evidence: Layer = {}
-        self._manifest = self._learn({})
+        self._manifest = self._update_manifest({})
 
     @property
     def manifest(self) -> CapabilityManifest:
-        """What it can do, as far as it is known."""
+        """The capabilities that are known so far."""
         return self._manifest
 
     async def discover(self) -> CapabilityManifest:
-        """The manifest once the endpoint was asked; one that cannot be asked leaves it as it is."""
-        try:
-            self._learn(self.api.read_discovery(await self._looked(), self.model))
-        except (BackendError, MalformedAnswerError):
-            return self._manifest
+        """Return the manifest after asking the endpoint; an endpoint that does not answer leaves it unchanged."""
+        with suppress(BackendError, MalformedAnswerError):
+            self._update_manifest(self.api.read_discovery(await self._fetch_description(), self.model))
         return self._manifest
 
     async def probe(self) -> None:
         """Return if the endpoint answers; raise `BackendError` if not."""
-        await self._looked()
+        await self._fetch_description()
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self.at_rest()
+        await self.drained()
         await self._upstream.aclose()
 
-    async def at_rest(self) -> None:
-        """Wait until no answered stream is still being read to its end."""
-        await self._ending.over()
+    async def drained(self) -> None:
+        """Wait until the replies of complete answers are read to their end, which takes at most `DRAIN_S`."""
+        await asyncio.gather(*self._draining.values(), return_exceptions=True)
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """The answer as it comes."""
+        """Yield the pieces of the answer as they arrive."""
         try:
-            asking = self.api.request(order, self.model)
+            request = self._upstream_request(self.api.request(order, self.model))
         except UnsupportedByApiError as error:
             refused = error.capability if error.always else None
-            failed = FailureReport(Failure.UNSUPPORTED, refused=refused, reason=error.reason)
-            raise self._error(failed) from None
-        request, tries = self._request(asking), 0
+            raise self._error(FailureReport(Failure.UNSUPPORTED, refused=refused, reason=error.reason)) from None
+        attempts = 0
         while True:
             has_begun = False
             try:
@@ -148,173 +145,160 @@ class ModelBackend:
                             yield piece
                 return
             except EndpointError as error:
-                tries += 1
+                attempts += 1
                 if has_begun:
                     raise
-                await self._wait_after(error, tries)
+                policy, retry_after_s = self._retries, error.report.retry_after_s
+                too_long = (retry_after_s or 0.0) > policy.max_wait_s
+                if not error.may_resend or attempts > policy.times or too_long:
+                    raise
+                await policy.wait(
+                    min(delay_s(attempts, retry_after_s=retry_after_s, jitter=policy.jitter), policy.max_wait_s)
+                )
 
     async def _batches(self, request: UpstreamRequest, *, streams: bool) -> AsyncGenerator[Sequence[AnyPiece], None]:
-        """The pieces of one attempt, as many at a time as have come: a step for each of them would cost more."""
-        accept = EVENT_STREAM if streams else "application/json"
-        async with self._replied(request, accept) as reply:
+        """Yield the pieces of one attempt, all that have arrived at a time: one step for each piece would cost more."""
+        async with self._open_reply(request, EVENT_STREAM if streams else "application/json") as reply:
             kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
             try:
                 if kind == EVENT_STREAM:
-                    async for batch in self._streamed(reply, self.api.answer_reader()):
+                    async for batch in self._read_stream(reply, self.api.answer_reader()):
                         yield batch
                 elif kind.endswith("json"):
-                    yield self.api.read_answer(await self._whole(reply, MAX_WHOLE_BYTES))
+                    yield self.api.read_answer(await _read_body(reply, MAX_ANSWER_BYTES))
                 else:
-                    raise MalformedAnswerError("it is neither JSON nor a stream of events")
+                    raise MalformedAnswerError("it is neither JSON nor an event stream")
             except UpstreamError as error:
                 raise self._error(FailureReport(error.failure, reason=error.reason)) from None
             except ReportedError as error:
                 raise self._error(error.report) from None
             except (MalformedAnswerError, InvalidMessageError) as error:
-                told = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
-                raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=told)) from None
+                reason = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
+                raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=reason)) from None
 
-    async def _streamed(self, reply: UpstreamReply, reading: AnswerReader) -> AsyncGenerator[Sequence[AnyPiece], None]:
-        decoder, left = EventDecoder(), MAX_STREAM_BYTES
+    async def _read_stream(
+        self, reply: UpstreamReply, reader: AnswerReader
+    ) -> AsyncGenerator[Sequence[AnyPiece], None]:
+        decoder, bytes_left = EventDecoder(), MAX_STREAM_BYTES
         while data := await reply.read():
-            left -= len(data)
-            if left < 0:
+            bytes_left -= len(data)
+            if bytes_left < 0:
                 raise MalformedAnswerError(f"it is longer than {MAX_STREAM_BYTES} bytes")
             batch: list[AnyPiece] = []
             try:
-                has_ended = _read_events(decoder.feed(data), reading, batch)
+                is_complete = _read_events(decoder.feed(data), reader, batch)
             except (ReportedError, MalformedAnswerError, InvalidMessageError):
-                if batch:  # what was said before it went wrong was said
+                if batch:  # pieces before the error are part of the answer
                     yield batch
                 raise
             if batch:
                 yield batch
-            if has_ended:
-                self._ending.begin(reply)
+            if is_complete:
+                self._drain(reply)
                 return
-        yield reading.finish()
-
-    async def _whole(self, reply: UpstreamReply, limit: int) -> bytes:
-        held = bytearray()
-        while data := await reply.read():
-            held += data
-            if len(held) > limit:
-                raise MalformedAnswerError(f"it is longer than {limit} bytes")
-        return bytes(held)
+        yield reader.finish()
 
     @asynccontextmanager
-    async def _replied(self, request: UpstreamRequest, accept: str) -> AsyncGenerator[UpstreamReply]:
-        """The reply, if it is not an error; closed at once when it is not wanted any more."""
+    async def _open_reply(self, request: UpstreamRequest, accept: str) -> AsyncGenerator[UpstreamReply]:
+        """Send the request; give the reply if its status is 200, and close it as soon as it is left."""
         headers = {"accept": accept, **request.headers}
-        sent = UpstreamRequest(request.method, request.url, headers, request.body)
         try:
-            reply = await self._upstream.send(sent)
+            reply = await self._upstream.send(UpstreamRequest(request.method, request.url, headers, request.body))
         except UpstreamError as error:
             raise self._error(FailureReport(error.failure, reason=error.reason)) from None
         try:
             if reply.status != OK:
-                raise self._error(await self._explained(reply))
+                raise self._error(await self._failure_report(reply))
             yield reply
         finally:
-            if not self._ending.has(reply):
+            if id(reply) not in self._draining:
                 await reply.close()
 
-    async def _explained(self, reply: UpstreamReply) -> FailureReport:
+    async def _failure_report(self, reply: UpstreamReply) -> FailureReport:
         try:
-            body = await self._whole(reply, MAX_PROBLEM_BYTES)
+            body = await _read_body(reply, MAX_ERROR_BYTES)
         except (UpstreamError, MalformedAnswerError):
             body = b""
-        told = self.api.read_error(reply.status, body)
-        wait_s = told.retry_after_s or seconds_of(reply.headers.get("retry-after"), self._clock)
-        return replace(told, status=reply.status, retry_after_s=wait_s, message=told.message or text_of(body))
+        report = self.api.read_error(reply.status, body)
+        wait_s = report.retry_after_s or retry_after_seconds(reply.headers.get("retry-after"), self._clock)
+        message = report.message or text_of(body)
+        return replace(report, status=reply.status, retry_after_s=wait_s, message=message)
 
-    def _error(self, explained: FailureReport) -> EndpointError:
-        return EndpointError(self.name, explained, self._endpoint.secrets)
+    def _drain(self, reply: UpstreamReply) -> None:
+        """Read the rest of a complete answer's reply in the background.
 
-    async def _wait_after(self, error: EndpointError, tries: int) -> None:
-        """Wait until the request may be sent again; raises the error if it is not worth it."""
-        rules, retry_after_s = self._retrying, error.report.retry_after_s
-        if not error.may_resend or tries > rules.times or (retry_after_s or 0.0) > rules.patience_s:
-            raise error
-        await rules.wait(min(delay_s(tries, retry_after_s=retry_after_s, jitter=rules.jitter), rules.patience_s))
+        A connection with unread bytes could not be used again, and the reader of the answer should not wait for them.
+        """
 
-    async def _looked(self) -> bytes:
-        async with self._replied(self._request(self.api.discovery_request(self.model)), "application/json") as reply:
+        async def read_rest() -> None:
             try:
-                return await self._whole(reply, MAX_WHOLE_BYTES)
+                with suppress(UpstreamError, TimeoutError):
+                    async with asyncio.timeout(DRAIN_S):
+                        while await reply.read():
+                            pass
+            finally:
+                await reply.close()
+
+        task = self._draining[id(reply)] = asyncio.create_task(read_rest())
+        task.add_done_callback(lambda _: self._draining.pop(id(reply), None))
+
+    async def _fetch_description(self) -> bytes:
+        """Return the reply to the API's discovery request."""
+        request = self._upstream_request(self.api.discovery_request(self.model))
+        async with self._open_reply(request, "application/json") as reply:
+            try:
+                return await _read_body(reply, MAX_ANSWER_BYTES)
             except UpstreamError as error:
                 raise self._error(FailureReport(error.failure, reason=error.reason)) from None
             except MalformedAnswerError as error:
                 raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=str(error))) from None
 
-    def _request(self, asking: ApiRequest) -> UpstreamRequest:
-        body = None if asking.body is None else _encode(asking.body)
+    def _upstream_request(self, request: ApiRequest) -> UpstreamRequest:
         base = self._endpoint.base_url.rstrip("/")
-        url = (root_of(base) if asking.at_root else base) + asking.path
-        return UpstreamRequest(asking.method, url, {**self._headers, **asking.headers}, body)
+        if request.at_root:
+            parts = urlsplit(base)
+            base = f"{parts.scheme}://{parts.netloc}"
+        body = None if request.body is None else _encode(request.body)
+        # The operator's headers count last, whatever the letter case in which the API writes the same name.
+        given = (self.api.headers(self._endpoint.key), request.headers, self._endpoint.headers)
+        headers = {"content-type": "application/json"}
+        headers.update((name.lower(), value) for each in given for name, value in each.items())
+        return UpstreamRequest(request.method, base + request.path, headers, body)
 
-    def _learn(self, discovered: Layer) -> CapabilityManifest:
-        """Take in what the endpoint tells of itself: it counts after the operator's word, and before the facts."""
+    def _error(self, report: FailureReport) -> EndpointError:
+        return EndpointError(self.name, report, self._endpoint.secrets)
+
+    def _update_manifest(self, discovered: Layer) -> CapabilityManifest:
         self.evidence = gather(*layers(self.api, self._declared, discovered, self._facts))
         self._manifest = manifest_of(self.evidence)
         return self._manifest
 
 
-def root_of(url: str) -> str:
-    """The address of the server itself."""
-    scheme, host, *_ = urlsplit(url)
-    return f"{scheme}://{host}"
-
-
-def _read_events(events: Iterable[ServerEvent], reading: AnswerReader, into: list[AnyPiece]) -> bool:
-    """Add the pieces of these events; whether the answer is complete with them."""
-    feed = reading.feed
+def _read_events(events: Iterable[ServerEvent], reader: AnswerReader, batch: list[AnyPiece]) -> bool:
+    """Add the pieces of these events; return whether the answer is complete."""
+    feed = reader.feed
     for event in events:
         if pieces := feed(event):
-            into += pieces
+            batch += pieces
             if isinstance(pieces[-1], EndPiece):
                 return True
     return False
 
 
-class _Ending:
-    """Replies whose answer is complete, and whose last bytes nobody should have to wait for.
-
-    They are read all the same: a connection with something unread could not be used again.
-    """
-
-    def __init__(self) -> None:
-        self._tasks: Final[dict[int, asyncio.Task[None]]] = {}
-
-    def has(self, reply: UpstreamReply) -> bool:
-        """Whether this one is being read to its end."""
-        return id(reply) in self._tasks
-
-    def begin(self, reply: UpstreamReply) -> None:
-        """Read the rest of this reply, and let go of it."""
-        task = self._tasks[id(reply)] = asyncio.create_task(_read_rest(reply))
-        task.add_done_callback(lambda _: self._tasks.pop(id(reply), None))
-
-    async def over(self) -> None:
-        """Wait for the last of them: it is a moment at most."""
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+async def _read_body(reply: UpstreamReply, limit: int) -> bytes:
+    body = bytearray()
+    while data := await reply.read():
+        body += data
+        if len(body) > limit:
+            raise MalformedAnswerError(f"it is longer than {limit} bytes")
+    return bytes(body)
 
 
-async def _read_rest(reply: UpstreamReply) -> None:
-    try:
-        with suppress(UpstreamError, TimeoutError):
-            async with asyncio.timeout(REST_S):
-                while await reply.read():
-                    pass
-    finally:
-        await reply.close()
-
-
-def seconds_of(retry_after: str | None, clock: Clock) -> float | None:
-    """How long a `Retry-After` header asks to wait: it is a number of seconds, or a date."""
-    if retry_after is None:
+def retry_after_seconds(header: str | None, clock: Clock) -> float | None:
+    """Return the wait that a `Retry-After` header asks for: it holds a number of seconds, or a date."""
+    if header is None:
         return None
-    text = retry_after.strip()
+    text = header.strip()
     if (seconds := parse_retry_after(text)) is not None:
         return seconds
     try:

@@ -69,8 +69,8 @@ def model(
 ) -> ModelBackend:
     """The toy behind this address; whoever makes one closes it."""
     upstream = TRANSPORTS[transport](times or UpstreamTimeouts(5.0, 5.0, 5.0), tls=tls)
-    retrying = RetryPolicy(wait=waits or Waits(), jitter=lambda: 1.0)
-    return ModelBackend(name, ToyApi(), Endpoint(url, "m", KEY), upstream, StandingClock(), retrying=retrying)
+    retries = RetryPolicy(wait=waits or Waits(), jitter=lambda: 1.0)
+    return ModelBackend(name, ToyApi(), Endpoint(url, "m", KEY), upstream, StandingClock(), retries=retries)
 
 
 async def pieces_of(backend: ModelBackend, *, stream: bool = True) -> list[AnyPiece]:

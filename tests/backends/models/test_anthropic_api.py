@@ -130,7 +130,7 @@ STREAM = (Path(__file__).parent / "golden" / "anthropic" / "streams" / "text.sse
 
 def answered(shelf: Shelf) -> list[AnyPiece]:
     endpoint = Endpoint("https://models.example/", "claude-test", "k")
-    backend = ModelBackend("claude", API, endpoint, shelf, SystemClock(), retrying=RetryPolicy(times=0))
+    backend = ModelBackend("claude", API, endpoint, shelf, SystemClock(), retries=RetryPolicy(times=0))
 
     async def ask() -> list[AnyPiece]:
         return [piece async for piece in backend.answer(ORDER)]

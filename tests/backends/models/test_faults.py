@@ -190,7 +190,7 @@ def test_a_connection_is_used_again_once_its_answer_was_read(answer: Sequence[St
         for _ in range(3):
             with suppress(EndpointError):
                 await pieces_of(backend)
-            await backend.at_rest()
+            await backend.drained()
         await backend.aclose()
 
     with FaultyServer(in_turn(answer)) as server:
