@@ -135,14 +135,14 @@ def test_each_table_has_exactly_these_rows():
     assert {int(status) for status, _ in pairs(STATUSES)} >= set(BY_STATUS)
     assert [line.split()[0] for line in MEANT.strip().splitlines()] == [str(failure) for failure in FAILURE_RULES]
     assert set(FAILURE_RULES) == set(Failure)
-    assert dict(pairs(OPENAI_CODES)).keys() == openai.CODES.keys()
+    assert dict(pairs(OPENAI_CODES)).keys() == openai.BY_CODE.keys()
     assert dict(pairs(OPENAI_FIELDS)).keys() == openai.REFUSED.keys()
     assert dict(pairs(ANTHROPIC_KINDS)).keys() == anthropic.BY_KIND.keys()
     assert dict(pairs(GOOGLE_STATUSES)).keys() == gemini.BY_GOOGLE_STATUS.keys()
     assert dict(pairs(GOOGLE_REASONS)).keys() == gemini.BY_REASON.keys()
-    assert len(OPENAI_SENTENCES) == len(openai.SENTENCES)
-    assert len(ANTHROPIC_SENTENCES) == len(anthropic.SIGNS)
-    assert len(GOOGLE_SENTENCES) == len(gemini.BY_SENTENCE)
+    assert len(OPENAI_SENTENCES) == len(openai.MESSAGE_RULES)
+    assert len(ANTHROPIC_SENTENCES) == len(anthropic.MESSAGE_RULES)
+    assert len(GOOGLE_SENTENCES) == len(gemini.MESSAGE_RULES)
 
 
 @pytest.mark.parametrize(("status", "failure"), pairs(STATUSES))

@@ -1,4 +1,8 @@
-"""Anthropic's Messages API: answers, streamed or whole, as pieces; errors as failures. Pure; knows no transport."""
+"""Anthropic's Messages API: the answer, streamed or whole, as pieces, and errors as failures. Pure; it does no I/O.
+
+`input_tokens` of the usage counts all input, cached input included, as it does for every backend; the API itself counts
+them separately. `MessagesReader.feed` is hot: an event is one small typed record, and text is passed on at once.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -15,11 +19,6 @@ from accord.core.sse import ServerEvent
 from accord.wire.capability import Capability
 from accord.wire.work import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
 
-# What errors of the Messages API mean, whether they came as an answer or in the middle of one. Pure.
-#
-# The API has few kinds of errors, and most refusals are of one kind: what exactly it does not take is in its sentence
-# only. The sentence itself goes into `said`, never into our words.
-
 BY_KIND: Final[Mapping[str, Failure]] = MappingProxyType(
     {
         "invalid_request_error": Failure.BAD_REQUEST,
@@ -35,13 +34,14 @@ BY_KIND: Final[Mapping[str, Failure]] = MappingProxyType(
         "overloaded_error": Failure.OVERLOADED,
     }
 )
+"""Most refusals are of one kind, `invalid_request_error`: what is refused is only in the message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """Words in a sentence that say more than its kind."""
+class MessageRule:
+    """A pattern in an error message that says more than the error's kind."""
 
-    words: re.Pattern[str]
+    pattern: re.Pattern[str]
     failure: Failure
     refused: str | None = None
     reason: str | None = None
@@ -50,98 +50,91 @@ class Sign:
 _NO = r"(?:deprecated|removed|unsupported|not (?:supported|permitted|available|allowed)|(?:does not|doesn't) support)"
 
 
-def _sign(words: str, failure: Failure, refused: str | None = None, reason: str | None = None) -> Sign:
-    return Sign(re.compile(words, re.IGNORECASE | re.DOTALL), failure, refused, reason)
+def _rule(pattern: str, failure: Failure, refused: Capability | None = None, reason: str | None = None) -> MessageRule:
+    return MessageRule(re.compile(pattern, re.IGNORECASE | re.DOTALL), failure, refused, reason)
 
 
-def _lacks(words: str, capability: Capability, reason: str | None = None) -> Sign:
-    return _sign(words, Failure.UNSUPPORTED, capability, reason)
+def _refusal(pattern: str, capability: Capability, reason: str | None = None) -> MessageRule:
+    return _rule(pattern, Failure.UNSUPPORTED, capability, reason)
 
 
-SIGNS: Final = (
-    _sign(r"prompt is too long|exceeds? (?:the )?(?:model's )?context", Failure.CONTEXT_TOO_LONG),
-    _sign(r"credit balance|(?:usage|spend) limit", Failure.OUT_OF_QUOTA),
-    _sign(r"content filter", Failure.CONTENT_REFUSED),
-    _sign(
+MESSAGE_RULES: Final = (
+    _rule(r"prompt is too long|exceeds? (?:the )?(?:model's )?context", Failure.CONTEXT_TOO_LONG),
+    _rule(r"credit balance|(?:usage|spend) limit", Failure.OUT_OF_QUOTA),
+    _rule(r"content filter", Failure.CONTENT_REFUSED),
+    _rule(
         r"signature.*thinking|thinking.*signature|thinking.*cannot be modified",
         Failure.BAD_REQUEST,
-        reason="it does not accept the seal on earlier reasoning, which another model may have set",
+        reason="it does not accept the signature on earlier reasoning, which another model may have made",
     ),
-    _lacks(
+    _refusal(
         rf"^\W?(?:thinking\.type|adaptive thinking).*{_NO}|{_NO}.*\bthinking",
         Capability.EXTENDED_THINKING,
-        "this model does not think in the way that `thinking_budget` asks for",
+        "this model does not have the form of thinking that `thinking_budget` selects",
     ),
     *(
-        _lacks(rf"^\W?{name}\b\W?(?: (?:is|are|parameter)|:).*{_NO}", capability)
+        _refusal(rf"^\W?{name}\b\W?(?: (?:is|are|parameter)|:).*{_NO}", capability)
         for name, capability in (
             ("temperature", Capability.TEMPERATURE),
             ("top_p", Capability.TOP_P),
             ("top_k", Capability.TOP_K),
         )
     ),
-    _lacks(
+    _refusal(
         r"^\W?output_(?:config\.)?format|structured outputs?|compiled grammar",
         Capability.STRUCTURED_OUTPUT_JSON_SCHEMA,
         "this model has no structured output, or does not take this schema",
     ),
-    _lacks(rf"{_NO} (?:image|vision)|\bimages? (?:input )?(?:is|are) not supported", Capability.IMAGE_INPUT),
-    _lacks(rf"{_NO} (?:pdf|document)|\b(?:pdf|document)s? (?:input )?(?:is|are) not supported", Capability.PDF_INPUT),
-    _lacks(rf"{_NO} tool|\btools? (?:use )?(?:is|are) not supported", Capability.TOOL_USE),
-    _sign(
+    _refusal(rf"{_NO} (?:image|vision)|\bimages? (?:input )?(?:is|are) not supported", Capability.IMAGE_INPUT),
+    _refusal(rf"{_NO} (?:pdf|document)|\b(?:pdf|document)s? (?:input )?(?:is|are) not supported", Capability.PDF_INPUT),
+    _refusal(rf"{_NO} tool|\btools? (?:use )?(?:is|are) not supported", Capability.TOOL_USE),
+    _rule(
         r"could not process (?:image|pdf)|image exceeds",
         Failure.BAD_REQUEST,
         reason="an image or a PDF is not readable",
     ),
 )
-"""The first that fits counts. A capability is refused only where the sentence is about it alone: that is remembered."""
+"""The first match counts. A capability is refused only where the message is about it alone: refusals are remembered."""
 
 
-class ErrorObject(msgspec.Struct):
-    """What the API says went wrong."""
+READ_MESSAGES_OF: Final = frozenset({Failure.BAD_REQUEST, Failure.FORBIDDEN, Failure.TOO_LARGE, Failure.FAILED})
+"""The failures whose message is matched against `MESSAGE_RULES`."""
 
+
+class _MessagesError(msgspec.Struct):
     type: str | None = None
     message: str | None = None
 
 
-class _Envelope(msgspec.Struct):
-    error: ErrorObject | None = None
+class _ErrorBody(msgspec.Struct):
+    error: _MessagesError | None = None
 
 
-_decode: Final = msgspec.json.Decoder(_Envelope).decode
+_decode_error: Final = msgspec.json.Decoder(_ErrorBody).decode
 
 
 def read_error(status: int, body: bytes) -> FailureReport:
-    """What an answer with this status says went wrong; whoever is in between may answer anything at all."""
+    """Return what a reply with this status says went wrong; a proxy in between may send any body."""
     try:
-        error = _decode(body).error
+        error = _decode_error(body).error
     except (msgspec.DecodeError, UnicodeDecodeError):
         error = None
-    by_status = failure_by_status(status)
-    if error is None:
-        return FailureReport(by_status, status=status)
-    return explained(error, by_status, status)
+    failure = failure_by_status(status)
+    return FailureReport(failure, status=status) if error is None else _failure_report(error, failure, status)
 
 
-def explained(error: ErrorObject, otherwise: Failure = Failure.FAILED, status: int | None = None) -> FailureReport:
-    """What this error means; `otherwise` if its kind is not known."""
+def _failure_report(
+    error: _MessagesError, otherwise: Failure = Failure.FAILED, status: int | None = None
+) -> FailureReport:
+    """Return what this error means; `otherwise` if its kind is not known."""
     failure = BY_KIND.get(error.type or "", otherwise)
-    said = (error.message or "")[:MAX_NOTE_CHARS]
-    sign = next((sign for sign in SIGNS if sign.words.search(said)), None) if failure in SPOKEN else None
-    if sign is None:
-        return FailureReport(failure, code=error.type, message=said or None, status=status)
-    return FailureReport(sign.failure, sign.refused, error.type, said, sign.reason, status)
+    message = (error.message or "")[:MAX_NOTE_CHARS]
+    if failure in READ_MESSAGES_OF:
+        for rule in MESSAGE_RULES:
+            if rule.pattern.search(message):
+                return FailureReport(rule.failure, rule.refused, error.type, message, rule.reason, status)
+    return FailureReport(failure, code=error.type, message=message or None, status=status)
 
-
-SPOKEN: Final = frozenset({Failure.BAD_REQUEST, Failure.FORBIDDEN, Failure.TOO_LARGE, Failure.FAILED})
-"""The failures whose sentence is looked at."""
-
-
-# Reads answers of the Messages API, streamed or whole, as pieces. Pure; knows no transport.
-#
-# Feeding is hot: an event is one small typed record, and text, by far the most of them, is passed on at once. Input
-# tokens are all of them, those of the cache included, which the API tells apart: the word means the same whoever
-# answers.
 
 REASONS: Final[Mapping[str, EndReason]] = MappingProxyType(
     {
@@ -158,19 +151,19 @@ CUT_SHORT: Final = frozenset({"max_tokens", "refusal"})
 """Reasons that may end an answer in the middle of a call."""
 
 
-class _Details(msgspec.Struct):
+class _MessagesOutputDetails(msgspec.Struct):
     thinking_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct):
+class _MessagesUsage(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
-    output_tokens_details: _Details | None = None
+    output_tokens_details: _MessagesOutputDetails | None = None
 
 
-class _Block(msgspec.Struct):
+class _MessagesBlock(msgspec.Struct):
     type: str
     text: str = ""
     thinking: str = ""
@@ -181,15 +174,15 @@ class _Block(msgspec.Struct):
     input: Any = None
 
 
-class _Message(msgspec.Struct):
+class _MessagesAnswer(msgspec.Struct):
     type: str = ""
-    content: list[_Block] | None = None
+    content: list[_MessagesBlock] | None = None
     stop_reason: str | None = None
-    usage: _Usage | None = None
-    error: ErrorObject | None = None
+    usage: _MessagesUsage | None = None
+    error: _MessagesError | None = None
 
 
-class _Delta(msgspec.Struct):
+class _MessagesDelta(msgspec.Struct):
     type: str = ""
     text: str = ""
     thinking: str = ""
@@ -198,141 +191,142 @@ class _Delta(msgspec.Struct):
     stop_reason: str | None = None
 
 
-class _Event(msgspec.Struct):
+class _MessagesEvent(msgspec.Struct):
     type: str
     index: int = 0
-    delta: _Delta | None = None
-    content_block: _Block | None = None
-    message: _Message | None = None
-    usage: _Usage | None = None
-    error: ErrorObject | None = None
+    delta: _MessagesDelta | None = None
+    content_block: _MessagesBlock | None = None
+    message: _MessagesAnswer | None = None
+    usage: _MessagesUsage | None = None
+    error: _MessagesError | None = None
 
 
-_decode_event: Final = msgspec.json.Decoder(_Event).decode
-_decode_message: Final = msgspec.json.Decoder(_Message).decode
+_decode_event: Final = msgspec.json.Decoder(_MessagesEvent).decode
+_decode_answer: Final = msgspec.json.Decoder(_MessagesAnswer).decode
 _decode_any: Final = msgspec.json.Decoder().decode
 _NOTHING: Final[tuple[AnyPiece, ...]] = ()
-_NOT_UNDERSTOOD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class MessagesReader:
-    """One streamed answer while it is read."""
+    """The state of one streamed answer. Blocks are open from their start event to their stop event."""
 
-    __slots__ = ("_held", "_is_cut", "_is_over", "_open", "_reason", "_usage")
+    __slots__ = ("_has_cut_call", "_is_over", "_open", "_reason", "_unfinished", "_usage")
 
     def __init__(self) -> None:
-        self._open: Final[dict[int, _Block]] = {}
-        self._held: Final[dict[int, list[str]]] = {}
+        self._open: Final[dict[int, _MessagesBlock]] = {}
+        self._unfinished: Final[dict[int, list[str]]] = {}
         self._usage: Final[dict[str, int]] = {}
         self._reason: str | None = None
-        self._is_cut = False
+        self._has_cut_call = False
         self._is_over = False
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
-        """The pieces that this event completes."""
+        """Return the pieces that this event completes."""
         try:
-            told = _decode_event(event.data)
-        except _NOT_UNDERSTOOD:
+            decoded = _decode_event(event.data)
+        except _UNDECODABLE:
             raise MalformedAnswerError("an event cannot be understood") from None
-        delta = told.delta
-        if told.type == "content_block_delta" and delta is not None:
+        delta = decoded.delta
+        if decoded.type == "content_block_delta" and delta is not None:
             if delta.type == "text_delta":
                 return (TextPiece(text=delta.text),) if delta.text else _NOTHING
-            return self._more(told.index, delta)
-        return self._other(told)
+            return self._feed_delta(decoded.index, delta)
+        return self._feed_other(decoded)
 
     def finish(self) -> Sequence[AnyPiece]:
-        """Nothing more, if the answer is complete."""
+        """Return nothing: the end is an event of its own."""
         if not self._is_over:
             raise MalformedAnswerError("the answer stops before its end")
         return _NOTHING
 
-    def _more(self, index: int, delta: _Delta) -> Sequence[AnyPiece]:
+    def _feed_delta(self, index: int, delta: _MessagesDelta) -> Sequence[AnyPiece]:
         match delta.type:
             case "thinking_delta":
                 return (ThinkingPiece(text=delta.thinking),) if delta.thinking else _NOTHING
             case "input_json_delta" | "signature_delta":
                 if index not in self._open:
-                    raise MalformedAnswerError("a piece belongs to nothing that was begun")
-                self._held.setdefault(index, []).append(delta.partial_json or delta.signature)
+                    raise MalformedAnswerError("a delta belongs to no open block")
+                self._unfinished.setdefault(index, []).append(delta.partial_json or delta.signature)
             case _:
                 pass
         return _NOTHING
 
-    def _other(self, told: _Event) -> Sequence[AnyPiece]:
-        match told.type:
-            case "content_block_start" if told.content_block is not None:
-                self._open[told.index] = told.content_block
-                return _opened(told.content_block)
+    def _feed_other(self, event: _MessagesEvent) -> Sequence[AnyPiece]:
+        match event.type:
+            case "content_block_start" if event.content_block is not None:
+                self._open[event.index] = event.content_block
+                return _first_pieces(event.content_block)
             case "content_block_stop":
-                return self._closed(told.index)
-            case "message_start" if told.message is not None:
-                _count(told.message.usage, self._usage)
+                return self._close_block(event.index)
+            case "message_start" if event.message is not None:
+                _add_usage(event.message.usage, self._usage)
             case "message_delta":
-                _count(told.usage, self._usage)
-                if told.delta is not None and told.delta.stop_reason is not None:
-                    self._reason = told.delta.stop_reason
+                _add_usage(event.usage, self._usage)
+                if event.delta is not None and event.delta.stop_reason is not None:
+                    self._reason = event.delta.stop_reason
             case "message_stop":
-                return self._ended()
+                return self._end()
             case "error":
-                raise ReportedError(explained(told.error or ErrorObject()))
+                raise ReportedError(_failure_report(event.error or _MessagesError()))
             case _:
                 pass
         return _NOTHING
 
-    def _closed(self, index: int) -> Sequence[AnyPiece]:
+    def _close_block(self, index: int) -> Sequence[AnyPiece]:
         block = self._open.pop(index, None)
-        held = "".join(self._held.pop(index, ()))
+        text = "".join(self._unfinished.pop(index, ()))
         if block is None:
             return _NOTHING
         if block.type == "thinking":
-            seal = held or block.signature
-            return (ThinkingPiece(text="", signature=seal),) if seal else _NOTHING
+            signature = text or block.signature
+            return (ThinkingPiece(text="", signature=signature),) if signature else _NOTHING
         if block.type != "tool_use":
             return _NOTHING
-        if held.strip():
+        if text.strip():
             try:
-                block.input = _decode_any(held)
-            except _NOT_UNDERSTOOD:
-                self._is_cut = True  # whether that is an error is known once the answer says why it ends
+                block.input = _decode_any(text)
+            except _UNDECODABLE:
+                self._has_cut_call = True  # an error, unless the stop reason says that the answer was cut off
                 return _NOTHING
-        return (_call(block),)
+        return (_tool_call(block),)
 
-    def _ended(self) -> Sequence[AnyPiece]:
-        end = _end(self._reason, self._usage)
-        if (self._is_cut or self._open) and end.reason not in CUT_SHORT:
-            raise MalformedAnswerError(
-                "the arguments of a call are not JSON" if self._is_cut else "a part of the answer has no end"
-            )
+    def _end(self) -> Sequence[AnyPiece]:
+        end = _end_piece(self._reason, self._usage)
+        if end.reason not in CUT_SHORT:
+            if self._has_cut_call:
+                raise MalformedAnswerError("the arguments of a call are not JSON")
+            if self._open:
+                raise MalformedAnswerError("a part of the answer has no end")
         self._is_over = True
         return (end,)
 
 
 def read_answer(body: bytes) -> Sequence[AnyPiece]:
-    """The pieces of an answer that came at once."""
+    """Return the pieces of an answer that was not streamed."""
     try:
-        message = _decode_message(body)
-    except _NOT_UNDERSTOOD:
+        answer = _decode_answer(body)
+    except _UNDECODABLE:
         raise MalformedAnswerError("the answer cannot be understood") from None
-    if message.type == "error" or message.error is not None:
-        raise ReportedError(explained(message.error or ErrorObject()))
-    if message.content is None:
+    if answer.type == "error" or answer.error is not None:
+        raise ReportedError(_failure_report(answer.error or _MessagesError()))
+    if answer.content is None:
         raise MalformedAnswerError("the answer has no content")
     pieces: list[AnyPiece] = []
-    for block in message.content:
+    for block in answer.content:
         if block.type == "thinking":
             pieces.append(ThinkingPiece(text=block.thinking, signature=block.signature or None))
         elif block.type == "tool_use":
-            pieces.append(_call(block))
+            pieces.append(_tool_call(block))
         else:
-            pieces.extend(_opened(block))
+            pieces.extend(_first_pieces(block))
     usage: dict[str, int] = {}
-    _count(message.usage, usage)
-    return [*pieces, _end(message.stop_reason, usage)]
+    _add_usage(answer.usage, usage)
+    return [*pieces, _end_piece(answer.stop_reason, usage)]
 
 
-def _opened(block: _Block) -> Sequence[AnyPiece]:
-    """What a block says as it begins; of redacted reasoning that is all there is."""
+def _first_pieces(block: _MessagesBlock) -> Sequence[AnyPiece]:
+    """Return what the start of a block holds; redacted reasoning has nothing else."""
     match block.type:
         case "text" if block.text:
             return (TextPiece(text=block.text),)
@@ -344,36 +338,33 @@ def _opened(block: _Block) -> Sequence[AnyPiece]:
             return _NOTHING
 
 
-def _call(block: _Block) -> ToolCallPiece:
+def _tool_call(block: _MessagesBlock) -> ToolCallPiece:
     if not block.id or not block.name:
-        raise MalformedAnswerError("a call does not say which tool it is for")
+        raise MalformedAnswerError("a call has no id or names no tool")
     try:
         return ToolCallPiece(id=block.id, name=block.name, input={} if block.input is None else block.input)
     except ValidationError:
         raise MalformedAnswerError("the arguments of a call are nested too deeply") from None
 
 
-def _count(told: _Usage | None, usage: dict[str, int]) -> None:
-    """Take in what is told: numbers of later events replace those before."""
-    if told is None:
+def _add_usage(usage: _MessagesUsage | None, counts: dict[str, int]) -> None:
+    """Add the counts of an event; later events replace earlier counts."""
+    if usage is None:
         return
-    details = told.output_tokens_details
-    counted = {
-        "input": told.input_tokens,
-        "output_tokens": told.output_tokens,
-        "cached_input_tokens": told.cache_read_input_tokens,
-        "cache_write_tokens": told.cache_creation_input_tokens,
+    details = usage.output_tokens_details
+    given = {
+        "uncached_input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "cached_input_tokens": usage.cache_read_input_tokens,
+        "cache_write_tokens": usage.cache_creation_input_tokens,
         "reasoning_tokens": None if details is None else details.thinking_tokens,
     }
-    usage |= {name: value for name, value in counted.items() if value is not None}
+    counts |= {name: count for name, count in given.items() if count is not None}
 
 
-def _end(reason: str | None, usage: Mapping[str, int]) -> EndPiece:
-    known = REASONS.get(reason or "", "end_turn")
-    return EndPiece(reason=known, usage=_neutral(usage) if usage else None)
-
-
-def _neutral(usage: Mapping[str, int]) -> dict[str, int]:
-    cached = usage.get("cached_input_tokens", 0) + usage.get("cache_write_tokens", 0)
-    told = {} if "input" not in usage else {"input_tokens": usage["input"] + cached}
-    return told | {name: value for name, value in usage.items() if name != "input"}
+def _end_piece(reason: str | None, counts: Mapping[str, int]) -> EndPiece:
+    usage = {name: count for name, count in counts.items() if name != "uncached_input_tokens"}
+    if (uncached := counts.get("uncached_input_tokens")) is not None:
+        cached = counts.get("cached_input_tokens", 0) + counts.get("cache_write_tokens", 0)
+        usage = {"input_tokens": uncached + cached, **usage}
+    return EndPiece(reason=REASONS.get(reason or "", "end_turn"), usage=usage or None)

@@ -1,7 +1,14 @@
-"""Anthropic's Messages API: what it supports, and work orders as request bodies. Pure; knows no transport."""
+"""Anthropic's Messages API: the request. Its answers and errors are in `answer.py`. Pure; it does no I/O.
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+The API knows no model by name here: what differs between models is an option of `AnthropicMessages`, or reported by the
+endpoint. Three things do not stay where the conversation has them, because the API has one place for each:
+
+- System messages go to `system`, in their order.
+- Adjacent messages of one side become one message, in which results of tools come first.
+- A conversation that does not begin with the user gets a first line of the user's that says so.
+"""
+
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypedDict, assert_never, cast
 from urllib.parse import quote
@@ -30,295 +37,20 @@ from accord.wire.conversation import (
 from accord.wire.manifest import SupportLevel
 from accord.wire.work import AnyPiece, ToolSpec, WorkOrder
 
-# Writes the parts of messages as content blocks of the Messages API. Pure; knows nothing of the rest of a request.
-#
-# Text without a word is left out: the API refuses such blocks. Reasoning goes back as it came if it has its seal;
-# without one (another backend's, an emulation's) the API takes it as text only. Seals of others on calls have no
-# place and no use here. Documents are documents where the user or a tool gives them, and text where the API wants
-# text.
-
-MAX_TITLE_CHARS: Final = 500
-PLAIN: Final = "text/plain"
-MEDIA_TYPE: Final = "media type: "
-
-GIVING: Final = frozenset({Role.USER, Role.TOOL})
-
-Block = dict[str, Any]
-
-
-def blocks_of(message: ConversationMessage) -> list[Block]:
-    """What a message says; raises `UnsupportedByApiError` for what its side cannot say."""
-    return [
-        block for part in cast("list[AnyPart]", message.content) if (block := _block(part, message.role)) is not None
-    ]
-
-
-def _block(part: AnyPart, role: Role) -> Block | None:
-    match part:
-        case TextPart():
-            return _text(part.text)
-        case ThinkingPart():
-            return _thinking(part, role)
-        case ToolUsePart():
-            return _call(part, role)
-        case ToolResultPart():
-            return _result(part, role)
-        case ImagePart() | AudioPart() | ResourcePart() | ResourceLinkPart():
-            return _given(part) if role in GIVING else _written(part, role)
-        case _:
-            assert_never(part)
-
-
-def _written(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart, role: Role) -> Block | None:
-    """What the system prompt and the assistant can say of it: text."""
-    if isinstance(part, ResourceLinkPart):
-        return _text(link_text(part))
-    if isinstance(part, ResourcePart) and part.data is None:
-        return _text(document_text(part))
-    raise UnsupportedByApiError(
-        capability_for_part(part) or FILE_INPUT, f"the Messages API takes only text where the {role} speaks"
-    )
-
-
-def _given(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart) -> Block | None:
-    match part:
-        case ImagePart():
-            return {"type": "image", "source": _base64(part.media_type, part.data)}
-        case ResourceLinkPart():
-            return _text(link_text(part))
-        case ResourcePart():
-            return _document(part)
-        case AudioPart():
-            raise UnsupportedByApiError(Capability.AUDIO, "the Messages API takes no sound")
-        case _:
-            assert_never(part)
-
-
-def _document(part: ResourcePart) -> Block | None:
-    if part.data is not None:
-        if part.media_type != PDF:
-            raise UnsupportedByApiError(FILE_INPUT, "the Messages API takes PDF documents and text, and no other files")
-        name = "title" if 0 < len(part.uri) <= MAX_TITLE_CHARS else "context"
-        return {"type": "document", "source": _base64(PDF, part.data), name: part.uri}
-    if not part.text or part.text.isspace() or not 0 < len(part.uri) <= MAX_TITLE_CHARS:
-        return _text(document_text(part))
-    source = {"type": "text", "media_type": PLAIN, "data": part.text}
-    told = {} if part.media_type is None else {"context": MEDIA_TYPE + part.media_type}
-    return {"type": "document", "source": source, "title": part.uri, **told}
-
-
-def _base64(media_type: str, data: str) -> Block:
-    return {"type": "base64", "media_type": media_type, "data": data}
-
-
-def _text(text: str) -> Block | None:
-    return {"type": "text", "text": text} if text and not text.isspace() else None
-
-
-def _thinking(part: ThinkingPart, role: Role) -> Block | None:
-    if role is Role.ASSISTANT and part.signature is not None:
-        if part.redacted:
-            return {"type": "redacted_thinking", "data": part.signature}
-        return {"type": "thinking", "thinking": part.text, "signature": part.signature}
-    return _text(f"[thought: {part.text}]") if part.text else None
-
-
-def _call(part: ToolUsePart, role: Role) -> Block:
-    if role is not Role.ASSISTANT:
-        raise UnsupportedByApiError(Capability.TOOL_USE, "only the assistant calls tools")
-    arguments: Any = {} if part.input is None else part.input
-    if not isinstance(arguments, dict):
-        raise UnsupportedByApiError(Capability.TOOL_USE, "arguments of a tool that are not an object")
-    return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
-
-
-def _result(part: ToolResultPart, role: Role) -> Block:
-    if role not in GIVING:
-        raise UnsupportedByApiError(Capability.TOOL_USE, f"a tool's result in a message of the role {role}")
-    content = list(_inside(part))
-    given = {"content": content} if content else {}
-    failed = {"is_error": True} if part.is_error else {}
-    return {"type": "tool_result", "tool_use_id": part.tool_use_id, **given, **failed}
-
-
-def _inside(result: ToolResultPart) -> Iterator[Block]:
-    for part in cast("list[AnyPart]", result.content):
-        if isinstance(part, ToolUsePart | ToolResultPart):
-            raise UnsupportedByApiError(TOOL_RESULT_MEDIA, "a tool's result that holds a call or another result")
-        if (block := _block(part, Role.TOOL)) is not None:
-            yield block
-
-
-# Writes work orders as bodies of the Messages API. Pure; knows no model and no transport.
-#
-# Three things are said elsewhere than in the order, because the API has one place for them: system messages go to
-# `system` in their order, wherever in the conversation they stood; neighbours of one side become one message; and in
-# such a message results of tools come first. A conversation that begins without the user is opened by a line that
-# says so.
-
-LEAST_THINKING: Final = 1024
-OPENING: Final = "(The conversation begins without a message of the user.)"
-SIDES: Final[Mapping[Role, str]] = {Role.USER: "user", Role.TOOL: "user", Role.ASSISTANT: "assistant"}
-SAMPLED: Final[Mapping[str, Capability]] = {
-    "temperature": Capability.TEMPERATURE,
-    "top_p": Capability.TOP_P,
-    "top_k": Capability.TOP_K,
-}
-UNTOUCHED_TEMPERATURE: Final = 1
-LEAST_TOP_P: Final = 0.95
-
-
-class Turn(TypedDict):
-    """One message of the API."""
-
-    role: str
-    content: list[Block]
-
-
-@dataclass(frozen=True, slots=True)
-class Manner:
-    """How the operator wants the API to be spoken: see `AnthropicMessages`."""
-
-    max_tokens: int
-    thinking_budget: int | None
-    lacks: Mapping[str, str]
-
-
-def request_body(order: WorkOrder, model: str, manner: Manner) -> dict[str, Any]:
-    """The body that carries this work; raises `UnsupportedByApiError` for what it cannot."""
-    _refuse_what_is_lacking(order, manner.lacks)
-    system, messages = _conversation(order.conversation.messages)
-    _mark(order.parameters.get("cache_control"), system, messages)
-    max_tokens = _max_tokens(order, manner)
-    body: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
-    if system:
-        body["system"] = system
-    body["messages"] = messages
-    if order.tools:
-        body["tools"] = [_tool(tool) for tool in order.tools]
-    if order.stop_sequences:
-        body["stop_sequences"] = list(order.stop_sequences)
-    body |= _sampling(order)
-    if order.thinking:
-        body["thinking"] = _thinking_config(manner, max_tokens)
-    if order.response_schema is not None:
-        body["output_config"] = {"format": {"type": "json_schema", "schema": order.response_schema}}
-    if order.stream:
-        body["stream"] = True
-    return _with_the_operators_words(body, order.parameters)
-
-
-def _refuse_what_is_lacking(order: WorkOrder, lacks: Mapping[str, str]) -> None:
-    for needed in (*derived_capabilities(order), *parameter_capabilities(order)):
-        if needed in lacks:
-            raise UnsupportedByApiError(needed, lacks[needed])
-
-
-def _conversation(messages: Sequence[ConversationMessage]) -> tuple[list[Block], list[Turn]]:
-    system: list[Block] = []
-    turns: list[Turn] = []
-    for message in messages:
-        written = blocks_of(message)
-        if message.role is Role.SYSTEM:
-            system += written
-        elif not written:
-            continue
-        elif turns and turns[-1]["role"] == SIDES[message.role]:
-            turns[-1]["content"] += written
-        else:
-            turns.append({"role": SIDES[message.role], "content": written})
-    for turn in turns:
-        if turn["role"] == "user":
-            turn["content"].sort(key=_is_no_result)
-    if not turns or turns[0]["role"] != "user":
-        turns.insert(0, {"role": "user", "content": [{"type": "text", "text": OPENING}]})
-    return system, turns
-
-
-def _is_no_result(block: Block) -> bool:
-    return block["type"] != "tool_result"
-
-
-def _mark(wish: Any, system: list[Block], messages: list[Turn]) -> None:
-    """Have what comes before the end of the system prompt, and before the end of what the user said last, kept."""
-    if not wish:
-        return
-    mark = {"type": "ephemeral", **(cast("Mapping[str, Any]", wish) if isinstance(wish, Mapping) else {})}
-    said = next(message["content"] for message in reversed(messages) if message["role"] == "user")
-    for blocks in (system, said):
-        if blocks:
-            blocks[-1]["cache_control"] = mark
-
-
-def _max_tokens(order: WorkOrder, manner: Manner) -> Any:
-    """How long the answer may be, thinking included: unless the order says so, thinking does not shorten the answer."""
-    asked = order.parameters.get("max_tokens")
-    if asked is not None:
-        return asked
-    return manner.max_tokens + ((manner.thinking_budget or 0) if order.thinking else 0)
-
-
-def _thinking_config(manner: Manner, max_tokens: Any) -> dict[str, Any]:
-    if manner.thinking_budget is None:
-        # Some models think without a word unless they are asked to tell.
-        return {"type": "adaptive", "display": "summarized"}
-    budget = manner.thinking_budget
-    if isinstance(max_tokens, int) and max_tokens <= budget:
-        # The budget has to be less than the whole; half of it is left for the answer.
-        budget = max(LEAST_THINKING, max_tokens // 2)
-        if max_tokens <= LEAST_THINKING:
-            why = f"max_tokens leaves no room to think: that takes more than {LEAST_THINKING}"
-            raise UnsupportedByApiError(Capability.EXTENDED_THINKING, why, always=False)
-    return {"type": "enabled", "budget_tokens": budget}
-
-
-def _sampling(order: WorkOrder) -> dict[str, Any]:
-    told = {name: value for name in SAMPLED if (value := order.parameters.get(name)) is not None}
-    if order.thinking:
-        for name, value in told.items():
-            if not _goes_with_thinking(name, value):
-                why = f"the Messages API does not take this {name} while the model thinks"
-                raise UnsupportedByApiError(SAMPLED[name], why, always=False)
-    return told
-
-
-def _goes_with_thinking(name: str, value: Any) -> bool:
-    if name == "temperature":
-        return value == UNTOUCHED_TEMPERATURE
-    return name == "top_p" and isinstance(value, int | float) and LEAST_TOP_P <= value <= 1
-
-
-def _tool(tool: ToolSpec) -> dict[str, Any]:
-    described = {"description": tool.description} if tool.description else {}
-    return {"name": tool.name, **described, "input_schema": {"type": "object", **tool.input_schema}}
-
-
-def _with_the_operators_words(body: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """What has no meaning of ours is passed on as it is; where both say something of one object, both count."""
-    for name, value in parameters.items():
-        if name in PARAMETERS:
-            continue
-        ours = body.get(name)
-        if isinstance(ours, dict) and isinstance(value, Mapping) and name == "output_config":
-            body[name] = {**cast("dict[str, Any]", ours), **cast("Mapping[str, Any]", value)}
-        else:
-            body[name] = value
-    return body
-
-
-# Anthropic's Messages API as the one model backend needs it: what it has, what it lacks, where each question goes.
-#
-# How orders are written is in `ask`, how answers are read in `read`, what errors mean in `failure`. Knows no model by
-# name: what differs between models is the operator's to choose here, or told by the endpoint.
-
 NAME: Final = "anthropic messages API"
 BASE_URL: Final = "https://api.anthropic.com"
 VERSION: Final = "2023-06-01"
-WITHOUT_SAMPLING: Final = "2026-10-21"
+VERSION_WITHOUT_SAMPLING: Final = "2026-10-21"
 """From this version on, the API has no temperature, no top_p and no top_k."""
 MAX_TOKENS: Final = 8192
+MIN_THINKING_TOKENS: Final = 1024
 
-SAMPLING: Final = (Capability.TEMPERATURE, Capability.TOP_P, Capability.TOP_K)
+SAMPLING: Final[Mapping[str, Capability]] = MappingProxyType(
+    {"temperature": Capability.TEMPERATURE, "top_p": Capability.TOP_P, "top_k": Capability.TOP_K}
+)
+"""The sampling parameters, whose names are the API's own."""
+DEFAULT_TEMPERATURE: Final = 1
+MIN_TOP_P_WITH_THINKING: Final = 0.95
 
 SUPPORTED: Final = (
     Capability.STREAMING,
@@ -332,33 +64,57 @@ SUPPORTED: Final = (
 
 UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        Capability.AUDIO: "the Messages API takes no sound",
+        Capability.AUDIO: "the Messages API takes no audio",
         FILE_INPUT: "the Messages API takes PDF documents and text, and no other files",
         Capability.JSON_MODE: "the Messages API has no JSON mode without a schema",
         Capability.FREQUENCY_PENALTY: "the Messages API has no frequency_penalty",
         Capability.PRESENCE_PENALTY: "the Messages API has no presence_penalty",
         Capability.SEED_DETERMINISM: "the Messages API has no seed",
-        Capability.LOGPROBS: "the Messages API tells no probabilities",
+        Capability.LOGPROBS: "the Messages API reports no log probabilities",
     }
 )
 
-TOLD: Final[Mapping[str, Capability]] = MappingProxyType(
+MODEL_CAPABILITIES: Final[Mapping[str, Capability]] = MappingProxyType(
     {
         "image_input": Capability.IMAGE_INPUT,
         "pdf_input": Capability.PDF_INPUT,
         "structured_outputs": Capability.STRUCTURED_OUTPUT_JSON_SCHEMA,
     }
 )
-"""What the endpoint calls what it tells of a model; thinking has forms and is looked at apart."""
+"""The endpoint's names for capabilities of a model. Thinking has several forms and is read separately."""
+
+SIDES: Final[Mapping[Role, str]] = {Role.USER: "user", Role.TOOL: "user", Role.ASSISTANT: "assistant"}
+FIRST_LINE: Final = "(The conversation begins without a message of the user.)"
+MAX_TITLE_CHARS: Final = 500
+MEDIA_TYPE: Final = "media type: "
+
+Block = dict[str, Any]
+
+
+class _MessagesMessage(TypedDict):
+    role: str
+    content: list[Block]
+
+
+class _ModelSupport(msgspec.Struct):
+    supported: bool | None = None
+    types: dict[str, "_ModelSupport"] = msgspec.field(default_factory=dict[str, "_ModelSupport"])
+
+
+class _ModelDescription(msgspec.Struct):
+    capabilities: dict[str, _ModelSupport | None] | None = None
+
+
+_decode_description: Final = msgspec.json.Decoder(_ModelDescription).decode
 
 
 class AnthropicMessages:
     """The Messages API.
 
-    `max_tokens` is how long an answer may be if the order does not say: the API insists on a number. `thinking_budget`
-    is how many tokens the model may think, for models that are told so; without one they decide (`adaptive`),
-    as all models since 4.7 must and none before 4.6 can. `structured_output` says whether schemas go to the API;
-    otherwise Accord's own emulation is planned. `version` is the API's, and `betas` are features to be asked for.
+    `max_tokens` limits an answer if the work order does not: the API requires a number. `thinking_budget` is how many
+    tokens the model may think, for models that take a number; without it the model decides (`adaptive`), which all
+    models since 4.7 require and none before 4.6 has. `structured_output`: whether schemas go to the API; otherwise
+    Accord's emulation is planned. `version` is the API's version, `betas` are beta features to enable.
     """
 
     def __init__(
@@ -371,78 +127,257 @@ class AnthropicMessages:
         betas: Sequence[str] = (),
     ) -> None:
         if max_tokens < 1:
-            raise ValueError("max_tokens is at least 1")
-        if thinking_budget is not None and thinking_budget < LEAST_THINKING:
-            raise ValueError(f"thinking_budget is at least {LEAST_THINKING}")
+            raise ValueError(f"max_tokens should be at least 1, not {max_tokens}")
+        if thinking_budget is not None and thinking_budget < MIN_THINKING_TOKENS:
+            raise ValueError(f"thinking_budget should be at least {MIN_THINKING_TOKENS}, not {thinking_budget}")
         self.name: Final = NAME
         self.base_url: Final = BASE_URL
-        lacks = dict(UNSUPPORTED)
+        unsupported = dict(UNSUPPORTED)
         if not structured_output:
-            lacks[Capability.STRUCTURED_OUTPUT_JSON_SCHEMA] = "the operator keeps schemas from the Messages API"
-        if version >= WITHOUT_SAMPLING:
-            lacks |= {name: f"version {version} of the Messages API has no {name}" for name in SAMPLING}
-        self.unsupported: Final[Mapping[str, str]] = MappingProxyType(lacks)
-        given = (name for name in (*SUPPORTED, *SAMPLING) if name not in lacks)
-        self.supported: Final[Mapping[str, str]] = MappingProxyType(dict.fromkeys(given, "native"))
-        self._manner: Final = Manner(max_tokens, thinking_budget, self.unsupported)
-        self._fixed: Final = {"anthropic-version": version} | ({"anthropic-beta": ",".join(betas)} if betas else {})
+            unsupported[Capability.STRUCTURED_OUTPUT_JSON_SCHEMA] = "structured_output is off for this backend"
+        if version >= VERSION_WITHOUT_SAMPLING:
+            unsupported |= {name: f"version {version} of the Messages API has no {name}" for name in SAMPLING}
+        self.unsupported: Final[Mapping[str, str]] = MappingProxyType(unsupported)
+        supported = (name for name in (*SUPPORTED, *SAMPLING.values()) if name not in unsupported)
+        self.supported: Final[Mapping[str, str]] = MappingProxyType(dict.fromkeys(supported, "native"))
+        self._max_tokens: Final = max_tokens
+        self._thinking_budget: Final = thinking_budget
+        self._fixed_headers: Final = {"anthropic-version": version} | (
+            {"anthropic-beta": ",".join(betas)} if betas else {}
+        )
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """The headers of every request."""
-        return {**({} if key is None else {"x-api-key": key}), **self._fixed}
+        """Return the headers of every request."""
+        return {**({} if key is None else {"x-api-key": key}), **self._fixed_headers}
 
     def request(self, order: WorkOrder, model: str) -> ApiRequest:
-        """The request that carries this work."""
-        return ApiRequest("/v1/messages", request_body(order, model, self._manner))
+        """Return the request for this work order."""
+        return ApiRequest("/v1/messages", self.request_body(order, model))
+
+    def request_body(self, order: WorkOrder, model: str) -> dict[str, Any]:
+        """Return the body for this work order, with the operator's own fields last."""
+        self._check_supported(order)
+        system, messages = _conversation(order.conversation.messages)
+        _mark_cached(order.parameters.get("cache_control"), system, messages)
+        # The limit includes thinking; unless the order sets it, thinking does not shorten the answer.
+        max_tokens = order.parameters.get("max_tokens")
+        if max_tokens is None:
+            max_tokens = self._max_tokens + ((self._thinking_budget or 0) if order.thinking else 0)
+        body: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
+        if system:
+            body["system"] = system
+        body["messages"] = messages
+        if order.tools:
+            body["tools"] = list(map(_tool, order.tools))
+        if order.stop_sequences:
+            body["stop_sequences"] = list(order.stop_sequences)
+        body |= _sampling(order)
+        if order.thinking:
+            body["thinking"] = self._thinking(max_tokens)
+        if order.response_schema is not None:
+            body["output_config"] = {"format": {"type": "json_schema", "schema": order.response_schema}}
+        if order.stream:
+            body["stream"] = True
+        return _with_own_fields(body, order.parameters)
 
     def answer_reader(self) -> MessagesReader:
-        """A reader for one streamed answer."""
+        """Return a new reader for one streamed answer."""
         return MessagesReader()
 
     def read_answer(self, body: bytes) -> Sequence[AnyPiece]:
-        """The pieces of an answer that came at once."""
+        """Return the pieces of an answer that was not streamed."""
         return read_answer(body)
 
     def read_error(self, status: int, body: bytes) -> FailureReport:
-        """What an answer that is not 200 says went wrong."""
+        """Return what a reply with another status than 200 says went wrong."""
         return read_error(status, body)
 
     def discovery_request(self, model: str) -> ApiRequest:
-        """Ask what the model is."""
+        """Return the request for the description of the model."""
         return ApiRequest(f"/v1/models/{quote(model, safe='')}", method="GET")
 
-    def read_discovery(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - the answer is about one model
-        """What the endpoint tells of the model: newer ones tell their capabilities, others nothing."""
+    def read_discovery(self, body: bytes, model: str) -> Layer:  # noqa: ARG002 - the reply is about one model
+        """Return what the description says of the model; only newer endpoints list capabilities."""
         try:
-            told = _decode(body).capabilities or {}
+            listed = _decode_description(body).capabilities or {}
         except (msgspec.DecodeError, UnicodeDecodeError):
-            raise MalformedAnswerError("what the endpoint tells of the model cannot be understood") from None
-        found = {
-            ours: is_there for theirs, ours in TOLD.items() if (is_there := _is_there(told.get(theirs))) is not None
-        }
-        thinks = _is_there(thinking := told.get("thinking"))
-        if thinks is not None and thinking is not None:
-            form = thinking.types.get("adaptive" if self._manner.thinking_budget is None else "enabled")
-            found[Capability.EXTENDED_THINKING] = thinks and _is_there(form) is not False
-        return {name: Evidence(LEVELS[is_there], self.name) for name, is_there in found.items()}
+            raise MalformedAnswerError("the description of the model cannot be understood") from None
+        found: dict[str, bool] = {}
+        for theirs, ours in MODEL_CAPABILITIES.items():
+            if (entry := listed.get(theirs)) is not None and entry.supported is not None:
+                found[ours] = entry.supported
+        thinking = listed.get("thinking")
+        if thinking is not None and thinking.supported is not None:
+            form = thinking.types.get("adaptive" if self._thinking_budget is None else "enabled")
+            found[Capability.EXTENDED_THINKING] = thinking.supported and (form is None or form.supported is not False)
+        levels = {True: SupportLevel.NATIVE, False: SupportLevel.UNSUPPORTED}
+        return {name: Evidence(levels[is_supported], self.name) for name, is_supported in found.items()}
+
+    def _check_supported(self, order: WorkOrder) -> None:
+        for capability in (*derived_capabilities(order), *parameter_capabilities(order)):
+            if capability in self.unsupported:
+                raise UnsupportedByApiError(capability, self.unsupported[capability])
+
+    def _thinking(self, max_tokens: Any) -> dict[str, Any]:
+        budget = self._thinking_budget
+        if budget is None:
+            # Some models return no text of their thinking unless it is requested.
+            return {"type": "adaptive", "display": "summarized"}
+        if isinstance(max_tokens, int) and max_tokens <= budget:
+            # The budget has to be less than the whole; half of it is left for the answer.
+            budget = max(MIN_THINKING_TOKENS, max_tokens // 2)
+            if max_tokens <= MIN_THINKING_TOKENS:
+                reason = f"max_tokens leaves nothing for thinking, which takes more than {MIN_THINKING_TOKENS}"
+                raise UnsupportedByApiError(Capability.EXTENDED_THINKING, reason, always=False)
+        return {"type": "enabled", "budget_tokens": budget}
 
 
-LEVELS: Final[Mapping[bool, SupportLevel]] = MappingProxyType(
-    {True: SupportLevel.model_validate("native"), False: SupportLevel.model_validate("unsupported")}
-)
+def _tool(tool: ToolSpec) -> dict[str, Any]:
+    description = {"description": tool.description} if tool.description else {}
+    return {"name": tool.name, **description, "input_schema": {"type": "object", **tool.input_schema}}
 
 
-class _Support(msgspec.Struct):
-    supported: bool | None = None
-    types: dict[str, "_Support"] = msgspec.field(default_factory=dict[str, "_Support"])
+def _sampling(order: WorkOrder) -> dict[str, Any]:
+    given = {name: value for name in SAMPLING if (value := order.parameters.get(name)) is not None}
+    for name, value in given.items() if order.thinking else ():
+        is_top_p = name == "top_p" and isinstance(value, int | float) and MIN_TOP_P_WITH_THINKING <= value <= 1
+        if not is_top_p and not (name == "temperature" and value == DEFAULT_TEMPERATURE):
+            reason = f"the Messages API does not take this {name} while the model thinks"
+            raise UnsupportedByApiError(SAMPLING[name], reason, always=False)
+    return given
 
 
-class _Model(msgspec.Struct):
-    capabilities: dict[str, _Support | None] | None = None
+def _with_own_fields(body: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Add the parameters that only this API knows; `output_config` is merged, because the schema is in it too."""
+    for name, value in parameters.items():
+        if name in PARAMETERS:
+            continue
+        ours = body.get(name)
+        if isinstance(ours, dict) and isinstance(value, Mapping) and name == "output_config":
+            body[name] = {**cast("dict[str, Any]", ours), **cast("Mapping[str, Any]", value)}
+        else:
+            body[name] = value
+    return body
 
 
-_decode: Final = msgspec.json.Decoder(_Model).decode
+def _conversation(messages: Sequence[ConversationMessage]) -> tuple[list[Block], list[_MessagesMessage]]:
+    """Return the system prompt and the messages of the two sides."""
+    system: list[Block] = []
+    written: list[_MessagesMessage] = []
+    for message in messages:
+        parts = cast("list[AnyPart]", message.content)
+        blocks = [block for part in parts if (block := _block(part, message.role)) is not None]
+        if message.role is Role.SYSTEM:
+            system += blocks
+        elif not blocks:
+            continue
+        elif written and written[-1]["role"] == SIDES[message.role]:
+            written[-1]["content"] += blocks
+        else:
+            written.append({"role": SIDES[message.role], "content": blocks})
+    for each in written:
+        if each["role"] == "user":
+            each["content"].sort(key=lambda block: block["type"] != "tool_result")
+    if not written or written[0]["role"] != "user":
+        written.insert(0, {"role": "user", "content": [{"type": "text", "text": FIRST_LINE}]})
+    return system, written
 
 
-def _is_there(told: _Support | None) -> bool | None:
-    return None if told is None else told.supported
+def _mark_cached(mark: Any, system: list[Block], messages: Sequence[_MessagesMessage]) -> None:
+    """Mark the ends of the system prompt and of the user's last message as points to cache up to."""
+    if not mark:
+        return
+    control = {"type": "ephemeral", **(cast("Mapping[str, Any]", mark) if isinstance(mark, Mapping) else {})}
+    last = next(message["content"] for message in reversed(messages) if message["role"] == "user")
+    for blocks in (system, last):
+        if blocks:
+            blocks[-1]["cache_control"] = control
+
+
+def _block(part: AnyPart, role: Role) -> Block | None:
+    """Return a part as a content block; None for empty text, which the API refuses."""
+    match part:
+        case TextPart():
+            return _text(part.text)
+        case ThinkingPart():
+            # Without a signature (from another backend, or an emulation) the API takes reasoning as text only.
+            if role is Role.ASSISTANT and part.signature is not None:
+                if part.redacted:
+                    return {"type": "redacted_thinking", "data": part.signature}
+                return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+            return _text(f"[thought: {part.text}]") if part.text else None
+        case ToolUsePart():
+            return _tool_use(part, role)
+        case ToolResultPart():
+            return _tool_result(part, role)
+        case ImagePart() | AudioPart() | ResourcePart() | ResourceLinkPart():
+            return _medium(part, role)
+        case _:
+            assert_never(part)
+
+
+def _text(text: str) -> Block | None:
+    return {"type": "text", "text": text} if text and not text.isspace() else None
+
+
+def _tool_use(part: ToolUsePart, role: Role) -> Block:
+    if role is not Role.ASSISTANT:
+        raise UnsupportedByApiError(Capability.TOOL_USE, "only the assistant calls tools")
+    arguments: Any = {} if part.input is None else part.input
+    if not isinstance(arguments, dict):
+        raise UnsupportedByApiError(Capability.TOOL_USE, "the arguments of a tool call are not an object")
+    # A signature on a call comes from another API and has no field here.
+    return {"type": "tool_use", "id": part.id, "name": part.name, "input": arguments}
+
+
+def _tool_result(part: ToolResultPart, role: Role) -> Block:
+    if role not in (Role.USER, Role.TOOL):
+        raise UnsupportedByApiError(Capability.TOOL_USE, f"a tool's result is in a message of the role {role}")
+    content: list[Block] = []
+    for inner in cast("list[AnyPart]", part.content):
+        if isinstance(inner, ToolUsePart | ToolResultPart):
+            raise UnsupportedByApiError(TOOL_RESULT_MEDIA, "a tool's result holds a call or another result")
+        if (block := _block(inner, Role.TOOL)) is not None:
+            content.append(block)
+    result: Block = {"type": "tool_result", "tool_use_id": part.tool_use_id}
+    if content:
+        result["content"] = content
+    if part.is_error:
+        result["is_error"] = True
+    return result
+
+
+def _medium(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart, role: Role) -> Block | None:
+    if isinstance(part, ResourceLinkPart):
+        return _text(link_text(part))
+    if role not in (Role.USER, Role.TOOL):
+        if isinstance(part, ResourcePart) and part.data is None:
+            return _text(document_text(part))
+        reason = f"the Messages API takes only text in messages of the {role}"
+        raise UnsupportedByApiError(capability_for_part(part) or FILE_INPUT, reason)
+    match part:
+        case ImagePart():
+            return {"type": "image", "source": _base64(part.media_type, part.data)}
+        case AudioPart():
+            raise UnsupportedByApiError(Capability.AUDIO, UNSUPPORTED[Capability.AUDIO])
+        case ResourcePart():
+            return _document(part)
+        case _:
+            assert_never(part)
+
+
+def _document(part: ResourcePart) -> Block | None:
+    if part.data is not None:
+        if part.media_type != PDF:
+            raise UnsupportedByApiError(FILE_INPUT, UNSUPPORTED[FILE_INPUT])
+        name = "title" if 0 < len(part.uri) <= MAX_TITLE_CHARS else "context"
+        return {"type": "document", "source": _base64(PDF, part.data), name: part.uri}
+    if not part.text or part.text.isspace() or not 0 < len(part.uri) <= MAX_TITLE_CHARS:
+        return _text(document_text(part))
+    source = {"type": "text", "media_type": "text/plain", "data": part.text}
+    context = {} if part.media_type is None else {"context": MEDIA_TYPE + part.media_type}
+    return {"type": "document", "source": source, "title": part.uri, **context}
+
+
+def _base64(media_type: str, data: str) -> Block:
+    return {"type": "base64", "media_type": media_type, "data": data}

@@ -74,7 +74,7 @@ BY_REASON: Final[Mapping[str, Failure]] = MappingProxyType(
 
 _REFUSED: Final = r"(?:is|are) (?:not|un)\s?(?:enabled|supported|allowed)"
 
-BY_SENTENCE: Final[Sequence[tuple[re.Pattern[str], Failure, str | None]]] = tuple(
+MESSAGE_RULES: Final[Sequence[tuple[re.Pattern[str], Failure, str | None]]] = tuple(
     (re.compile(pattern, re.IGNORECASE), failure, capability)
     for pattern, failure, capability in (
         (r"api key (?:not valid|expired|not found)", Failure.BAD_KEY, None),
@@ -183,7 +183,7 @@ def _meaning(problem: Problem, details: Sequence[Detail], code: int | None) -> t
     failure = BY_GOOGLE_STATUS.get(problem.status or "", by_code)
     if failure in SPOKEN_FOR:
         said = (problem.message or "")[:_MAX_READ_CHARS]
-        for pattern, meant, refused in BY_SENTENCE:
+        for pattern, meant, refused in MESSAGE_RULES:
             if pattern.search(said):
                 return meant, refused
     if failure is Failure.RATE_LIMITED and _is_spent_for_today(details):

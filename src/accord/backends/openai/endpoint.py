@@ -19,7 +19,7 @@ from accord.wire.manifest import SupportLevel
 # error bare, as a sentence, as `detail`, in a list, and a number for a code. Codes are believed first, then types,
 # then the sentences of servers that have neither, and last the status. Knows nothing of how the APIs carry an answer.
 
-CODES: Final[Mapping[str, Failure]] = MappingProxyType(
+BY_CODE: Final[Mapping[str, Failure]] = MappingProxyType(
     {
         "invalid_api_key": Failure.BAD_KEY,
         "incorrect_api_key": Failure.BAD_KEY,
@@ -56,7 +56,7 @@ CODES: Final[Mapping[str, Failure]] = MappingProxyType(
 )
 """Codes and types by their names in lower case."""
 
-SENTENCES: Final[tuple[tuple[re.Pattern[str], Failure, str | None], ...]] = tuple(
+MESSAGE_RULES: Final[tuple[tuple[re.Pattern[str], Failure, str | None], ...]] = tuple(
     (re.compile(pattern, re.IGNORECASE), failure, refused)
     for pattern, failure, refused in (
         ((r"maximum context length|exceeds? the (?:available )?context|context (?:window|size|length).{0,40}exceed"
@@ -129,11 +129,11 @@ def explained_by(told: Any, status: int | None = None) -> FailureReport:
 
 
 def _judged(names: list[str], message: str, status: int | None) -> tuple[Failure, str | None]:
-    known = next((CODES[name.lower()] for name in names if name.lower() in CODES), None)
+    known = next((BY_CODE[name.lower()] for name in names if name.lower() in BY_CODE), None)
     if known is not None and known is not Failure.FAILED:
         return known, None
     if status not in _NEVER_BY_SENTENCE:
-        for pattern, failure, refused in SENTENCES:
+        for pattern, failure, refused in MESSAGE_RULES:
             if pattern.search(message):
                 return failure, refused
     return Failure.FAILED if status is None else failure_by_status(status), None
