@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.backends.gemini import Gemini
-from accord.backends.gemini.answer import made_id
+from accord.backends.gemini.answer import generate_id
 from accord.backends.gemini.request import SUPPORTED, UNSUPPORTED
 from accord.backends.model_api import UnsupportedByApiError
 from accord.core.work.derive import PARAMETERS, PART_REASONS
@@ -194,7 +194,7 @@ def test_a_result_cannot_hold_a_call():
 
 
 def test_results_come_together_in_the_order_of_their_calls_and_ids_of_ours_are_left_out():
-    first, second = (made_id("r", count, "look", {"at": count}) for count in (1, 2))
+    first, second = (generate_id("r", count, "look", {"at": count}) for count in (1, 2))
     calls = [ToolUsePart(id=made, name="look", input={"at": at}) for at, made in enumerate((first, second), start=1)]
     results = [
         said("tool", ToolResultPart(tool_use_id=made, content=[TextPart(text=text)]))

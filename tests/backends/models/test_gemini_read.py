@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
 from accord.backends.gemini import Gemini
-from accord.backends.gemini.answer import FAILURES, REFUSALS, is_made
+from accord.backends.gemini.answer import FAILURES, REFUSALS, is_generated
 from accord.backends.model_api import MalformedAnswerError, ReportedError
 from accord.core.sse import EventDecoder
 from accord.wire.conversation import Conversation, ConversationMessage, MessagePart, TextPart, ThinkingPart, ToolUsePart
@@ -82,7 +82,7 @@ def test_an_exchange_is_read_as_what_it_says():
     ]
     (call,) = (piece for piece in SAID if isinstance(piece, ToolCallPiece))
     assert (call.name, call.input, call.signature) == ("look", {"wo": "Zürich"}, "c2VhbA==")
-    assert is_made(call.id)
+    assert is_generated(call.id)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

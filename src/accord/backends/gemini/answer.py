@@ -1,8 +1,20 @@
-"""The Gemini API: answers, streamed or whole, as pieces; errors as failures. Pure; knows no transport."""
+"""The Gemini API: the answer, streamed or whole, as pieces, and errors as failures. Pure; it does no I/O.
+
+- Every event of a stream is a small answer of the same shape. The end is given when the stream has ended and not
+  before: some endpoints name a finish reason in every event, and the last event has the usage that counts.
+- A tool call without an `id` gets a generated one; `request.py` leaves it out again.
+- A `thoughtSignature` stays with the call or the reasoning that it came on. On text it becomes a piece of redacted
+  reasoning, because text pieces have no field for it.
+- The API reports STOP for a stop sequence too: such an answer ends as `end_turn`.
+- `output_tokens` includes the tokens of reasoning, which the API counts separately.
+- Only the first candidate is read. Steps that the endpoint took by itself (searches, code that it ran) are left out. An
+  image, audio or a file is part of the answer but has no piece, so it is an error: nothing is lost silently.
+"""
 
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -15,29 +27,20 @@ from accord.core.sse import ServerEvent
 from accord.wire.capability import TOOL_RESULT_MEDIA, Capability
 from accord.wire.work import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
 
-# Ids for calls of tools that a Gemini endpoint made without one: the same for the same answer, and known as ours.
-
-MADE: Final = "made-"
-_DIGEST_CHARS: Final = 12
-_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+GENERATED: Final = "made-"
+_encode_sorted: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
-def made_id(response_id: str | None, count: int, name: str, arguments: Any) -> str:
-    """The id of an answer's call of this count: from the answer's own id, and from what is called."""
-    told = _encode([response_id, count, name, arguments])
-    return f"{MADE}{count}-{hashlib.sha256(told).hexdigest()[:_DIGEST_CHARS]}"
+def generate_id(response_id: str | None, count: int, name: str, arguments: Any) -> str:
+    """Return an id for a call that has none: the same for the same call of the same answer."""
+    digest = hashlib.sha256(_encode_sorted([response_id, count, name, arguments])).hexdigest()
+    return f"{GENERATED}{count}-{digest[:12]}"
 
 
-def is_made(call_id: str) -> bool:
-    """Whether this id is one of ours."""
-    return call_id.startswith(MADE)
+def is_generated(call_id: str) -> bool:
+    """Whether `generate_id` made this id."""
+    return call_id.startswith(GENERATED)
 
-
-# What a Gemini endpoint's error means: Google's status first, then the reasons in its details, then its sentence.
-#
-# The sentence decides only where nothing else tells the difference: a conversation that is too long, a request that
-# is too large, and a model that does not have what was asked for all come as INVALID_ARGUMENT. It is read, never
-# repeated.
 
 BY_GOOGLE_STATUS: Final[Mapping[str, Failure]] = MappingProxyType(
     {
@@ -70,7 +73,7 @@ BY_REASON: Final[Mapping[str, Failure]] = MappingProxyType(
         "BILLING_DISABLED": Failure.OUT_OF_QUOTA,
     }
 )
-"""What the `reason` of an ErrorInfo says better than the status."""
+"""Reasons of an ErrorInfo, which are more exact than the status."""
 
 _REFUSED: Final = r"(?:is|are) (?:not|un)\s?(?:enabled|supported|allowed)"
 
@@ -107,32 +110,32 @@ MESSAGE_RULES: Final[Sequence[tuple[re.Pattern[str], Failure, str | None]]] = tu
         ),
     )
 )
-"""What sentences are known to mean, the first that fits; the third column is the capability that is refused."""
+"""Patterns of error messages, the first match counts; the third column is the capability that is refused."""
 
-SPOKEN_FOR: Final = frozenset({Failure.BAD_REQUEST, Failure.FORBIDDEN, Failure.RATE_LIMITED})
-"""What a status says so broadly that the sentence is read too."""
+READ_MESSAGES_OF: Final = frozenset({Failure.BAD_REQUEST, Failure.FORBIDDEN, Failure.RATE_LIMITED})
+"""Failures whose message is matched against `MESSAGE_RULES`: INVALID_ARGUMENT alone has a dozen meanings."""
 
 _DAILY: Final = re.compile(r"PerDay", re.IGNORECASE)
 _SECONDS: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
 _MAX_READ_CHARS: Final = 4_000
 
 
-class Violation(msgspec.Struct, rename="camel"):
+class GeminiViolation(msgspec.Struct, rename="camel"):
     """A quota that is used up."""
 
     quota_id: str | None = None
 
 
-class Detail(msgspec.Struct, rename="camel"):
+class GeminiErrorDetail(msgspec.Struct, rename="camel"):
     """One detail of an error: an ErrorInfo has a reason, a RetryInfo a delay, a QuotaFailure violations."""
 
     reason: str | None = None
     retry_delay: str | None = None
-    violations: list[Violation] | None = None
+    violations: list[GeminiViolation] | None = None
 
 
-class Problem(msgspec.Struct):
-    """An error as Google's APIs tell it; `details` are read apart, so that a strange one costs nothing else."""
+class GeminiError(msgspec.Struct):
+    """An error of Google's APIs. `details` are decoded one by one, so that an unknown one does not hide the rest."""
 
     code: int | None = None
     status: str | None = None
@@ -140,129 +143,102 @@ class Problem(msgspec.Struct):
     details: list[msgspec.Raw] | None = None
 
 
-class _Envelope(msgspec.Struct):
-    error: Problem | None = None
+class GeminiErrorBody(msgspec.Struct):
+    """The body of an error."""
+
+    error: GeminiError | None = None
 
 
-_envelope: Final = msgspec.json.Decoder(_Envelope)
-_listed: Final = msgspec.json.Decoder(list[_Envelope])
-_detail: Final = msgspec.json.Decoder(Detail)
-_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_decode_error: Final = msgspec.json.Decoder(GeminiErrorBody).decode
+_decode_errors: Final = msgspec.json.Decoder(list[GeminiErrorBody]).decode
+_decode_detail: Final = msgspec.json.Decoder(GeminiErrorDetail).decode
+_UNDECODABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def read_error(status: int, body: bytes) -> FailureReport:
-    """What an answer of this status says went wrong; one that cannot be read says what its status says."""
+    """Return what a reply with this status says went wrong."""
     try:
-        envelopes = _listed.decode(body) if body.lstrip()[:1] == b"[" else [_envelope.decode(body)]
-    except _UNREADABLE:
+        bodies = _decode_errors(body) if body.lstrip()[:1] == b"[" else [_decode_error(body)]
+    except _UNDECODABLE:
         return FailureReport(failure_by_status(status))
-    problem = next((one.error for one in envelopes if one.error is not None), None)
-    return FailureReport(failure_by_status(status)) if problem is None else explain_problem(problem, status)
+    error = next((each.error for each in bodies if each.error is not None), None)
+    return FailureReport(failure_by_status(status)) if error is None else _failure_report(error, status)
 
 
-def explain_problem(problem: Problem, status: int | None = None) -> FailureReport:
-    """What an error says went wrong, be it an answer of its own or an event among others."""
-    code = status if status is not None else problem.code
-    details = [detail for raw in problem.details or () if (detail := _read(raw)) is not None]
-    failure, refused = _meaning(problem, details, code)
+def _failure_report(error: GeminiError, status: int | None = None) -> FailureReport:
+    """Return what an error means, in a reply of its own or in an event of a stream."""
+    code = status if status is not None else error.code
+    details: list[GeminiErrorDetail] = []
+    for raw in error.details or ():
+        with suppress(*_UNDECODABLE):
+            details.append(_decode_detail(raw))
+    failure, refused = _classify(error, details, code)
+    delays = (found for detail in details if (found := _SECONDS.fullmatch(detail.retry_delay or "")))
     return FailureReport(
         failure,
         refused=refused,
-        code=problem.status,
-        message=problem.message,
+        code=error.status,
+        message=error.message,
         status=code,
-        retry_after_s=_retry_after_s(details),
+        retry_after_s=next((float(found[1]) for found in delays), None),
     )
 
 
-def _meaning(problem: Problem, details: Sequence[Detail], code: int | None) -> tuple[Failure, str | None]:
+def _classify(error: GeminiError, details: Sequence[GeminiErrorDetail], code: int | None) -> tuple[Failure, str | None]:
+    """Return the failure and the refused capability: by a reason in the details, else the status, else the message."""
     for detail in details:
         if (known := BY_REASON.get(detail.reason or "")) is not None:
             return known, None
     by_code = Failure.FAILED if code is None else failure_by_status(code)
-    failure = BY_GOOGLE_STATUS.get(problem.status or "", by_code)
-    if failure in SPOKEN_FOR:
-        said = (problem.message or "")[:_MAX_READ_CHARS]
+    failure = BY_GOOGLE_STATUS.get(error.status or "", by_code)
+    if failure in READ_MESSAGES_OF:
+        message = (error.message or "")[:_MAX_READ_CHARS]
         for pattern, meant, refused in MESSAGE_RULES:
-            if pattern.search(said):
+            if pattern.search(message):
                 return meant, refused
-    if failure is Failure.RATE_LIMITED and _is_spent_for_today(details):
-        return Failure.OUT_OF_QUOTA, None
+    violations = [violation for detail in details for violation in detail.violations or ()]
+    if failure is Failure.RATE_LIMITED and any(_DAILY.search(each.quota_id or "") for each in violations):
+        return Failure.OUT_OF_QUOTA, None  # the day's quota: waiting as long as the endpoint says does not help
     return failure, None
 
-
-def _is_spent_for_today(details: Sequence[Detail]) -> bool:
-    """Whether a quota of the day is used up: waiting as long as the endpoint says would not help."""
-    return any(_DAILY.search(one.quota_id or "") for detail in details for one in detail.violations or ())
-
-
-def _retry_after_s(details: Sequence[Detail]) -> float | None:
-    for detail in details:
-        if found := _SECONDS.fullmatch(detail.retry_delay or ""):
-            return float(found[1])
-    return None
-
-
-def _read(raw: msgspec.Raw) -> Detail | None:
-    try:
-        return _detail.decode(raw)
-    except _UNREADABLE:
-        return None
-
-
-# Reads Gemini's answers: whole, or streamed, where every event is a small answer of the same shape.
-#
-# Hot: only the fields that matter are decoded. The end is told when the stream has ended and not before, since some
-# endpoints name a reason to finish in every event and the last event has the usage that counts.
-#
-# - A call of a tool that comes without an `id` gets one of ours (`ids.py`); `ask.py` leaves it out again.
-# - A seal (`thoughtSignature`) stays with the call or the reasoning that it came on. Text of ours has no place for
-# one,
-#   so there it follows as redacted reasoning.
-# - The API says STOP for a stop sequence too: such an answer ends as `end_turn`.
-# - The tokens of reasoning are counted beside those of the answer: `output_tokens` is both of them.
-# - Only the first candidate is read. Steps that the endpoint took by itself (searches, code that it ran) are not part
-# of
-#   the answer. An image, sound or file would be; answers have no place for one, so it breaks the answer instead of
-#   getting lost.
 
 NOT_FINISHED: Final = frozenset({"", "FINISH_REASON_UNSPECIFIED"})
 
 REFUSALS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "SAFETY": "for reasons of safety",
-        "RECITATION": "it would recite what it learned from",
-        "LANGUAGE": "it does not answer in this language",
-        "BLOCKLIST": "it holds forbidden words",
-        "PROHIBITED_CONTENT": "it holds what is prohibited",
-        "SPII": "it holds what identifies a person",
-        "MODEL_ARMOR": "a filter of the endpoint's account stopped it",
-        "ESCALATION": "for reasons of safety",
-        "IMAGE_SAFETY": "for reasons of safety",
-        "IMAGE_PROHIBITED_CONTENT": "it holds what is prohibited",
-        "IMAGE_RECITATION": "it would recite what it learned from",
-        "JAILBREAK": "it reads as an attempt to get around the rules",
+        "SAFETY": "it was stopped for safety",
+        "RECITATION": "it would repeat training data",
+        "LANGUAGE": "the language is not supported",
+        "BLOCKLIST": "it contains blocked words",
+        "PROHIBITED_CONTENT": "it contains prohibited content",
+        "SPII": "it contains personal data",
+        "MODEL_ARMOR": "a filter of the account stopped it",
+        "ESCALATION": "it was stopped for safety",
+        "IMAGE_SAFETY": "it was stopped for safety",
+        "IMAGE_PROHIBITED_CONTENT": "it contains prohibited content",
+        "IMAGE_RECITATION": "it would repeat training data",
+        "JAILBREAK": "it looks like an attempt to bypass the rules",
     }
 )
-"""Why a prompt is refused or an answer cut off: after words that is the end of the answer, before them a failure."""
+"""Why a prompt was refused or an answer cut off. After some text that ends the answer; before any it is a failure."""
 
 FAILURES: Final[Mapping[str, tuple[Failure, str]]] = MappingProxyType(
     {
-        "MALFORMED_FUNCTION_CALL": (Failure.FAILED, "the model called a tool in a way that cannot be read"),
+        "MALFORMED_FUNCTION_CALL": (Failure.FAILED, "the model called a tool with a malformed call"),
         "MALFORMED_RESPONSE": (Failure.FAILED, "the model's answer cannot be read"),
         "UNEXPECTED_TOOL_CALL": (Failure.FAILED, "the model called a tool that it was not given"),
         "TOO_MANY_TOOL_CALLS": (Failure.FAILED, "the model called too many tools in a row"),
-        "MISSING_THOUGHT_SIGNATURE": (Failure.BAD_REQUEST, "a seal of the model's is missing from the conversation"),
-        "OTHER": (Failure.FAILED, "the model stopped and does not say why"),
+        "MISSING_THOUGHT_SIGNATURE": (Failure.BAD_REQUEST, "a thought signature is missing from the conversation"),
+        "OTHER": (Failure.FAILED, "the model stopped without a reason"),
         "NO_IMAGE": (Failure.FAILED, "the model made no image"),
-        "IMAGE_OTHER": (Failure.FAILED, "the model's image failed and it does not say why"),
+        "IMAGE_OTHER": (Failure.FAILED, "the model's image failed without a reason"),
     }
 )
-"""Ends that leave an answer incomplete or unreadable, whatever came before them."""
+"""Finish reasons that leave an answer incomplete, whatever came before them."""
 
 
-class Call(msgspec.Struct, rename="camel"):
-    """A call of a tool."""
+class GeminiCall(msgspec.Struct, rename="camel"):
+    """A tool call."""
 
     name: str
     id: str | None = None
@@ -270,43 +246,43 @@ class Call(msgspec.Struct, rename="camel"):
     will_continue: bool | None = None
 
 
-class Blob(msgspec.Struct):
-    """That there is media; what it is does not matter."""
+class GeminiBlob(msgspec.Struct):
+    """Media; only its presence matters."""
 
 
-class Part(msgspec.Struct, rename="camel"):
+class GeminiPart(msgspec.Struct, rename="camel"):
     """A part of an answer."""
 
     text: str | None = None
     thought: bool | None = None
     thought_signature: str | None = None
-    function_call: Call | None = None
-    inline_data: Blob | None = None
-    file_data: Blob | None = None
+    function_call: GeminiCall | None = None
+    inline_data: GeminiBlob | None = None
+    file_data: GeminiBlob | None = None
 
 
-class Content(msgspec.Struct):
-    """What the model said."""
+class GeminiContent(msgspec.Struct):
+    """The content of a candidate."""
 
-    parts: list[Part] | None = None
+    parts: list[GeminiPart] | None = None
 
 
-class Candidate(msgspec.Struct, rename="camel"):
-    """One answer, or some of it."""
+class GeminiCandidate(msgspec.Struct, rename="camel"):
+    """One of several alternative answers, or a part of one."""
 
-    content: Content | None = None
+    content: GeminiContent | None = None
     finish_reason: str | None = None
     index: int | None = None
 
 
-class PromptFeedback(msgspec.Struct, rename="camel"):
-    """What the endpoint thinks of the prompt."""
+class GeminiPromptFeedback(msgspec.Struct, rename="camel"):
+    """Whether the endpoint blocked the prompt."""
 
     block_reason: str | None = None
 
 
-class Usage(msgspec.Struct, rename="camel"):
-    """How many tokens it took so far."""
+class GeminiUsage(msgspec.Struct, rename="camel"):
+    """The tokens used so far."""
 
     prompt_token_count: int | None = None
     candidates_token_count: int | None = None
@@ -315,94 +291,92 @@ class Usage(msgspec.Struct, rename="camel"):
     tool_use_prompt_token_count: int | None = None
 
 
-class Chunk(msgspec.Struct, rename="camel"):
-    """An answer, or some of it."""
+class GeminiChunk(msgspec.Struct, rename="camel"):
+    """An answer, or a part of one."""
 
-    candidates: list[Candidate] | None = None
-    prompt_feedback: PromptFeedback | None = None
-    usage_metadata: Usage | None = None
+    candidates: list[GeminiCandidate] | None = None
+    prompt_feedback: GeminiPromptFeedback | None = None
+    usage_metadata: GeminiUsage | None = None
     response_id: str | None = None
-    error: Problem | None = None
+    error: GeminiError | None = None
 
 
-_chunk: Final = msgspec.json.Decoder(Chunk).decode
-_chunks: Final = msgspec.json.Decoder(list[Chunk]).decode
-_NOT_READ: Final = "it is not JSON of the API's shape"
+_decode_chunk: Final = msgspec.json.Decoder(GeminiChunk).decode
+_decode_chunks: Final = msgspec.json.Decoder(list[GeminiChunk]).decode
+_NOT_JSON: Final = "it is not JSON of the API's shape"
 
 
 def read_answer(body: bytes) -> Sequence[AnyPiece]:
-    """The pieces of an answer that came at once, or of a stream that came as a list."""
+    """Return the pieces of an answer that was not streamed, or of a stream that came as one list."""
     try:
-        chunks = _chunks(body) if body.lstrip()[:1] == b"[" else [_chunk(body)]
-    except _UNREADABLE:
-        raise MalformedAnswerError(_NOT_READ) from None
-    reading = GeminiReader()
+        chunks = _decode_chunks(body) if body.lstrip()[:1] == b"[" else [_decode_chunk(body)]
+    except _UNDECODABLE:
+        raise MalformedAnswerError(_NOT_JSON) from None
+    reader = GeminiReader()
     pieces: list[AnyPiece] = []
     for chunk in chunks:
-        pieces.extend(reading.take(chunk))
-    return [*pieces, *reading.finish()]
+        pieces.extend(reader.feed_chunk(chunk))
+    return [*pieces, *reader.finish()]
 
 
 class GeminiReader:
-    """One answer while it is read."""
+    """The state of one answer while its chunks arrive."""
 
-    __slots__ = ("_blocked", "_calls", "_finished", "_has_spoken", "_response_id", "_usage")
+    __slots__ = ("_block_reason", "_calls", "_finish_reason", "_has_content", "_response_id", "_usage")
 
     def __init__(self) -> None:
-        self._has_spoken = False
+        self._has_content = False
         self._calls = 0
-        self._finished: str | None = None
-        self._blocked: str | None = None
-        self._usage: Usage | None = None
+        self._finish_reason = ""
+        self._block_reason: str | None = None
+        self._usage: GeminiUsage | None = None
         self._response_id: str | None = None
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
-        """The pieces of this event."""
+        """Return the pieces of this event."""
         try:
-            chunk = _chunk(event.data)
-        except _UNREADABLE:
-            raise MalformedAnswerError(_NOT_READ) from None
-        return self.take(chunk)
+            chunk = _decode_chunk(event.data)
+        except _UNDECODABLE:
+            raise MalformedAnswerError(_NOT_JSON) from None
+        return self.feed_chunk(chunk)
 
-    def take(self, chunk: Chunk) -> Sequence[AnyPiece]:
-        """The pieces of this part of an answer."""
+    def feed_chunk(self, chunk: GeminiChunk) -> Sequence[AnyPiece]:
+        """Return the pieces of this part of an answer."""
         if chunk.error is not None:
-            raise ReportedError(explain_problem(chunk.error))
+            raise ReportedError(_failure_report(chunk.error))
         if chunk.usage_metadata is not None:
             self._usage = chunk.usage_metadata
         if chunk.response_id is not None:
             self._response_id = chunk.response_id
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
-            self._blocked = chunk.prompt_feedback.block_reason
+            self._block_reason = chunk.prompt_feedback.block_reason
         pieces: list[AnyPiece] = []
         for candidate in chunk.candidates or ():
             if not candidate.index:
-                self._take_candidate(candidate, pieces)
+                self._feed_candidate(candidate, pieces)
         return pieces
 
     def finish(self) -> Sequence[AnyPiece]:
-        """The end, if the endpoint said that it is the end."""
-        finished = self._finished or ""
-        if not finished and self._blocked is None:
-            raise MalformedAnswerError("it ends without a reason to finish")
+        """Return the end, if the endpoint gave a finish reason."""
+        finished, blocked = self._finish_reason, self._block_reason
+        if not finished and blocked is None:
+            raise MalformedAnswerError("it ends without a finish reason")
         if finished in FAILURES:
             failure, reason = FAILURES[finished]
             raise ReportedError(FailureReport(failure, code=finished, reason=reason))
-        is_refused = self._blocked is not None or finished in REFUSALS
-        if is_refused and not self._has_spoken:
-            # Another filter may be added any day; that a prompt was blocked is known even if the reason is not.
-            code = self._blocked or finished
+        is_refused = blocked is not None or finished in REFUSALS
+        if is_refused and not self._has_content:
+            # A block reason need not be in the table: the endpoint may add filters.
+            code = blocked or finished
             raise ReportedError(FailureReport(Failure.CONTENT_REFUSED, code=code, reason=REFUSALS.get(code)))
-        return [EndPiece(reason="refusal" if is_refused else self._reason(), usage=_usage(self._usage))]
+        end: EndReason = "tool_use" if self._calls else "end_turn"
+        if finished == "MAX_TOKENS":
+            end = "max_tokens"
+        return [EndPiece(reason="refusal" if is_refused else end, usage=_usage_counts(self._usage))]
 
-    def _reason(self) -> EndReason:
-        if self._finished == "MAX_TOKENS":
-            return "max_tokens"
-        return "tool_use" if self._calls else "end_turn"
-
-    def _take_candidate(self, candidate: Candidate, pieces: list[AnyPiece]) -> None:
+    def _feed_candidate(self, candidate: GeminiCandidate, pieces: list[AnyPiece]) -> None:
         if candidate.finish_reason is not None and candidate.finish_reason not in NOT_FINISHED:
-            self._finished = candidate.finish_reason
+            self._finish_reason = candidate.finish_reason
         if candidate.content is None or candidate.content.parts is None:
             return
         for part in candidate.content.parts:
@@ -410,44 +384,44 @@ class GeminiReader:
                 if part.text or part.thought_signature:
                     pieces.append(ThinkingPiece(text=part.text or "", signature=part.thought_signature))
             elif part.function_call is not None:
-                pieces.append(self._call(part.function_call, part.thought_signature))
+                pieces.append(self._tool_call(part.function_call, part.thought_signature))
             else:
-                self._take_text(part, pieces)
+                self._feed_text(part, pieces)
 
-    def _take_text(self, part: Part, pieces: list[AnyPiece]) -> None:
+    def _feed_text(self, part: GeminiPart, pieces: list[AnyPiece]) -> None:
         if part.inline_data is not None or part.file_data is not None:
-            raise MalformedAnswerError("it holds an image, sound or file, and answers have no place for one")
+            raise MalformedAnswerError("it holds an image, audio or a file, and answers have no piece for one")
         if part.text:
-            self._has_spoken = True
+            self._has_content = True
             pieces.append(TextPiece(text=part.text))
         if part.thought_signature is not None:
             pieces.append(ThinkingPiece(text="", signature=part.thought_signature, redacted=True))
 
-    def _call(self, call: Call, signature: str | None) -> ToolCallPiece:
+    def _tool_call(self, call: GeminiCall, signature: str | None) -> ToolCallPiece:
         if call.will_continue:
-            raise MalformedAnswerError("a call of a tool comes in pieces")
-        self._has_spoken = True
+            raise MalformedAnswerError("a tool call comes in pieces")
+        self._has_content = True
         self._calls += 1
-        given = call.args or {}
-        made = call.id or made_id(self._response_id, self._calls, call.name, given)
+        arguments = call.args or {}
+        call_id = call.id or generate_id(self._response_id, self._calls, call.name, arguments)
         try:
-            return ToolCallPiece(id=made, name=call.name, input=given, signature=signature)
+            return ToolCallPiece(id=call_id, name=call.name, input=arguments, signature=signature)
         except ValidationError:
-            raise MalformedAnswerError("the arguments of a call of a tool cannot be read") from None
+            raise MalformedAnswerError("the arguments of a tool call cannot be read") from None
 
 
-def _usage(told: Usage | None) -> dict[str, Any] | None:
-    if told is None:
+def _usage_counts(usage: GeminiUsage | None) -> dict[str, Any] | None:
+    if usage is None:
         return None
-    counted = {
-        "input_tokens": _sum(told.prompt_token_count, told.tool_use_prompt_token_count),
-        "output_tokens": _sum(told.candidates_token_count, told.thoughts_token_count),
-        "cached_input_tokens": told.cached_content_token_count,
-        "reasoning_tokens": told.thoughts_token_count,
+    counts = {
+        "input_tokens": _sum(usage.prompt_token_count, usage.tool_use_prompt_token_count),
+        "output_tokens": _sum(usage.candidates_token_count, usage.thoughts_token_count),
+        "cached_input_tokens": usage.cached_content_token_count,
+        "reasoning_tokens": usage.thoughts_token_count,
     }
-    return {name: count for name, count in counted.items() if count is not None} or None
+    return {name: count for name, count in counts.items() if count is not None} or None
 
 
 def _sum(*counts: int | None) -> int | None:
-    told = [count for count in counts if count is not None]
-    return sum(told) if told else None
+    given = [count for count in counts if count is not None]
+    return sum(given) if given else None
