@@ -10,7 +10,7 @@ from typing import Any, cast
 from hypothesis import strategies as st
 
 from accord.backends.model_api import document_text, link_text
-from accord.backends.openai.parts import FAILED, SOUNDS
+from accord.backends.openai.parts import AUDIO_FORMATS, FAILED
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,
@@ -95,7 +95,7 @@ def _of_part(part: AnyPart, role: str) -> Iterator[Statement]:
         case ImagePart():
             yield role, "image", part.media_type, part.data
         case AudioPart():
-            yield role, "audio", SOUNDS[part.media_type], part.data
+            yield role, "audio", AUDIO_FORMATS[part.media_type], part.data
         case ToolUsePart():
             yield role, "call", part.id, part.name, part.input
         case ThinkingPart():

@@ -136,7 +136,7 @@ def test_each_table_has_exactly_these_rows():
     assert [line.split()[0] for line in MEANT.strip().splitlines()] == [str(failure) for failure in FAILURE_RULES]
     assert set(FAILURE_RULES) == set(Failure)
     assert dict(pairs(OPENAI_CODES)).keys() == openai.BY_CODE.keys()
-    assert dict(pairs(OPENAI_FIELDS)).keys() == openai.REFUSED.keys()
+    assert dict(pairs(OPENAI_FIELDS)).keys() == openai.BY_FIELD.keys()
     assert dict(pairs(ANTHROPIC_KINDS)).keys() == anthropic.BY_KIND.keys()
     assert dict(pairs(GOOGLE_STATUSES)).keys() == gemini.BY_GOOGLE_STATUS.keys()
     assert dict(pairs(GOOGLE_REASONS)).keys() == gemini.BY_REASON.keys()

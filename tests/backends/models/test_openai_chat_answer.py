@@ -223,7 +223,7 @@ def test_a_call_without_arguments_has_none_and_a_seal_on_it_is_kept():
     ("calls", "finish", "why"),
     [
         ([call(0, "1", "look", '{"at": ')], "tool_calls", "not JSON"),
-        ([call(0, "1", "look", '{"at": ')], "length", "limited in the middle"),
+        ([call(0, "1", "look", '{"at": ')], "length", "cut off a tool call"),
         ([call(0, "1", None, "{}")], "tool_calls", "names no tool"),
         ([call(0, "1", "look", "[" * 5000 + "]" * 5000)], "tool_calls", "not JSON"),
     ],

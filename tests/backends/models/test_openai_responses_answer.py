@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from accord.backends.failure import Failure
 from accord.backends.model_api import MalformedAnswerError, ReportedError
-from accord.backends.openai.responses import ResponsesReader, read_answer
+from accord.backends.openai.responses_answer import ResponsesReader, read_answer
 from accord.core.sse import EventDecoder
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 
@@ -186,11 +186,11 @@ def test_an_error_in_a_stream_is_told(data: bytes, failure: Failure):
     [
         (HELLO, "ended before"),
         ((*HELLO, b"data: [DONE]\n\n"), "ended before"),
-        ((b"data: secret\n\n",), "not what the API says"),
+        ((b"data: secret\n\n",), "does not have the API's shape"),
         ((event("response.completed", response=response(status="in_progress")),), "not complete"),
         ((event("response.completed"),), "not complete"),
         ((event("response.output_item.done", item=call("1", '{"a')),), "not JSON"),
-        ((event("response.output_item.done", item=call("1", '{"a', "incomplete")),), "limited in the middle"),
+        ((event("response.output_item.done", item=call("1", '{"a', "incomplete")),), "cut off a tool call"),
         ((event("response.output_item.done", item={"type": "function_call", "arguments": "{}"}),), "no name"),
     ],
 )

@@ -69,7 +69,7 @@ def _said(data: bytes) -> _Said:
     try:
         return _read(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise MalformedAnswerError("it is not what the API says") from None
+        raise MalformedAnswerError("it does not have the API's shape") from None
 
 
 def event(**said: Any) -> bytes:

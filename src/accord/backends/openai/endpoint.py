@@ -1,4 +1,11 @@
-"""What OpenAI-compatible endpoints report: errors as failures, and the capabilities of their models."""
+"""What OpenAI-compatible endpoints report beside answers: errors, and the capabilities of their models. Pure.
+
+Errors are `{"error": {"message", "type", "param", "code"}}`, but servers also send the error bare, as a string, as
+`detail`, in a list, or with a number as code. A code counts first, then the type, the message, and last the status.
+
+OpenAI's list of models shows only that a model exists. OpenRouter's entries show what a model takes, and Ollama has a
+path of its own for that, at the root of its server. What an endpoint does not mention stays unknown.
+"""
 
 import re
 from collections.abc import Mapping
@@ -12,12 +19,6 @@ from accord.backends.evidence import Evidence, Layer
 from accord.backends.failure import Failure, FailureReport, failure_by_status
 from accord.backends.model_api import ApiRequest, MalformedAnswerError
 from accord.wire.manifest import SupportLevel
-
-# What OpenAI-compatible endpoints say when they fail, as words of the one table.
-#
-# They agree on `{"error": {"message", "type", "param", "code"}}` and differ in everything else: servers send the
-# error bare, as a sentence, as `detail`, in a list, and a number for a code. Codes are believed first, then types,
-# then the sentences of servers that have neither, and last the status. Knows nothing of how the APIs carry an answer.
 
 BY_CODE: Final[Mapping[str, Failure]] = MappingProxyType(
     {
@@ -71,9 +72,9 @@ MESSAGE_RULES: Final[tuple[tuple[re.Pattern[str], Failure, str | None], ...]] = 
          Failure.UNSUPPORTED, "audio"),
     )
 )  # fmt: skip
-"""What servers without codes say: llama.cpp, Ollama, vLLM, LiteLLM, OpenRouter."""
+"""Messages of servers without codes: llama.cpp, Ollama, vLLM, LiteLLM, OpenRouter."""
 
-REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+BY_FIELD: Final[Mapping[str, str]] = MappingProxyType(
     {
         "tools": "tool_use",
         "tool_choice": "tool_use",
@@ -98,88 +99,81 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "top_logprobs": "logprobs",
     }
 )
-"""Which capability an endpoint does not have that refuses a field of the request."""
+"""The capability that is missing where an endpoint refuses this field of the request."""
 
 _JSON_MODE: Final = re.compile(r"json_object|json mode", re.IGNORECASE)
 _ROLE: Final = re.compile(r"(?:messages|input)\[\d+\]\.role")
 _FIELD: Final = re.compile(r"[a-z_]+")
-_NEVER_BY_SENTENCE: Final = frozenset({401, 403, 429})
-"""What these mean does not depend on the sentence."""
+_CLEAR_STATUSES: Final = frozenset({401, 403, 429})
+"""The meaning of these does not depend on the message."""
 
 
 def read_error(status: int, body: bytes) -> FailureReport:
-    """What this answer, which is not 200, says went wrong."""
+    """Return what a reply with another status than 200 says went wrong."""
     try:
-        told = msgspec.json.decode(body)
+        error = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return FailureReport(failure_by_status(status), status=status)
-    return explained_by(told, status)
+    return failure_report(error, status)
 
 
-def explained_by(told: Any, status: int | None = None) -> FailureReport:
-    """What an error says, as it stands in a body or in the middle of a stream."""
-    error = _error(told)
-    message, param = _text(error.get("message")), _text(error.get("param"))
-    names = [name for name in map(_text, (error.get("code"), error.get("type"), error.get("status"))) if name]
-    short = next((name for name in names if not name.isdecimal()), None)
-    failure, refused = _judged(names, message or "", status or _number(error.get("code")))
+def failure_report(value: Any, status: int | None = None) -> FailureReport:
+    """Return what an error means, as the body of a reply or as an event of a stream."""
+    error = _error_object(value)
+    message, param = _string(error.get("message")) or "", _string(error.get("param")) or ""
+    names = [name for name in map(_string, (error.get("code"), error.get("type"), error.get("status"))) if name]
+    number = _string(error.get("code")) or ""
+    code = status or (int(number) if re.fullmatch(r"[45]\d\d", number) else None)
+    failure, refused = _classify(names, message, code)
     if failure is Failure.UNSUPPORTED and refused is None:
-        refused = _refused(param or "", message or "")
-    return FailureReport(failure, refused, short, message, status=status)
+        refused = _refused_capability(param, message)
+    word = next((name for name in names if not name.isdecimal()), None)
+    return FailureReport(failure, refused, word, message or None, status=status)
 
 
-def _judged(names: list[str], message: str, status: int | None) -> tuple[Failure, str | None]:
+def _classify(names: list[str], message: str, status: int | None) -> tuple[Failure, str | None]:
+    """Return the failure, and the refused capability if a message names one."""
     known = next((BY_CODE[name.lower()] for name in names if name.lower() in BY_CODE), None)
     if known is not None and known is not Failure.FAILED:
         return known, None
-    if status not in _NEVER_BY_SENTENCE:
+    if status not in _CLEAR_STATUSES:
         for pattern, failure, refused in MESSAGE_RULES:
             if pattern.search(message):
                 return failure, refused
     return Failure.FAILED if status is None else failure_by_status(status), None
 
 
-def _refused(param: str, message: str) -> str | None:
+def _refused_capability(param: str, message: str) -> str | None:
     if _ROLE.fullmatch(param):
         return "system_message"
     field = _FIELD.match(param)
-    refused = REFUSED.get(field[0]) if field else None
+    refused = BY_FIELD.get(field[0]) if field else None
     if refused == "structured_output_json_schema" and _JSON_MODE.search(message):
         return "json_mode"
     return refused
 
 
-def _error(told: Any) -> Mapping[str, Any]:
-    """The object that says what is wrong, wherever the server put it."""
-    if isinstance(told, str):
-        return {"message": told}
-    if isinstance(told, list):
-        return _error(cast("list[Any]", told)[0]) if told else {}
-    if not isinstance(told, dict):
+def _error_object(value: Any) -> Mapping[str, Any]:
+    """Return the object with the message, wherever the server put it."""
+    if isinstance(value, str):
+        return {"message": value}
+    if isinstance(value, list):
+        return _error_object(cast("list[Any]", value)[0]) if value else {}
+    if not isinstance(value, dict):
         return {}
-    fields = cast("dict[str, Any]", told)
+    fields = cast("dict[str, Any]", value)
     for name in ("error", "detail"):
         if fields.get(name):
-            return _error(fields[name])
+            return _error_object(fields[name])
     return fields if "message" in fields or "msg" not in fields else {"message": fields["msg"]}
 
 
-def _text(value: Any) -> str | None:
-    """A value as text, if it is one or a number."""
+def _string(value: Any) -> str | None:
+    """Return a string or a number as a string; None for anything else, and for the empty string."""
     if isinstance(value, str):
         return value or None
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else None
 
-
-def _number(code: Any) -> int | None:
-    text = _text(code) or ""
-    return int(text) if re.fullmatch(r"[45]\d\d", text) else None
-
-
-# What an endpoint tells of its models before one is asked: the list of models, and Ollama's own account of one.
-#
-# OpenAI's list tells that a model exists, nothing else. OpenRouter's entries tell what a model takes, and Ollama has
-# a path of its own for that, at the root of its server. What an endpoint does not speak of stays unknown.
 
 MODALITIES: Final[Mapping[str, str]] = MappingProxyType({"image": "image_input", "audio": "audio", "file": "pdf_input"})
 PARAMETERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -197,61 +191,62 @@ PARAMETERS: Final[Mapping[str, str]] = MappingProxyType(
         "presence_penalty": "presence_penalty",
     }
 )
-"""OpenRouter's names. It overlooks what is not on a model's list, so what is not there is missing."""
-NOT_BY_ABSENCE: Final = frozenset({"pdf_input"})
-"""OpenRouter reads PDFs out to models that do not take files."""
+"""OpenRouter's names. It ignores parameters that are not in a model's list, so those are unsupported."""
+UNKNOWN_IF_ABSENT: Final = frozenset({"pdf_input"})
+"""OpenRouter converts PDFs to text for models that do not take files."""
 OLLAMA: Final[Mapping[str, str]] = MappingProxyType(
     {"vision": "image_input", "tools": "tool_use", "thinking": "extended_thinking"}
 )
-"""Ollama's names for what a model has; it lists all that it knows to ask about."""
+"""Ollama's names; its list is complete, so what is absent is unsupported."""
 
 
-class _Architecture(Struct):
+class _ModelArchitecture(Struct):
     input_modalities: list[str] | None = None
 
 
-class _Entry(Struct):
+class _ModelEntry(Struct):
     id: str = ""
-    architecture: _Architecture | None = None
+    architecture: _ModelArchitecture | None = None
     supported_parameters: list[str] | None = None
 
 
-class _Told(Struct):
-    data: list[_Entry] | None = None
+class _ModelList(Struct):
+    data: list[_ModelEntry] | None = None
     capabilities: list[str] | None = None
 
 
-_decode: Final = msgspec.json.Decoder(_Told).decode
+_decode: Final = msgspec.json.Decoder(_ModelList).decode
 
 
 def discovery_request(model: str, *, ollama: bool = False) -> ApiRequest:
-    """The question that costs nothing."""
+    """Return the request for the list of models, or for Ollama's description of this one."""
     if ollama:
         return ApiRequest("/api/show", {"model": model}, at_root=True)
     return ApiRequest("/models", method="GET")
 
 
 def read_discovery(body: bytes, model: str) -> Layer:
-    """What the answer tells of the model."""
+    """Return what the reply says of the model."""
     try:
-        told = _decode(body)
+        listed = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise MalformedAnswerError("the list of models cannot be read") from None
-    if told.capabilities is not None:
-        return _layer(told.capabilities, OLLAMA, "Ollama's account of the model")
-    entry = next((entry for entry in told.data or () if entry.id == model), None)
+    if listed.capabilities is not None:
+        return _layer(listed.capabilities, OLLAMA, "Ollama's account of the model")
+    entry = next((entry for entry in listed.data or () if entry.id == model), None)
     if entry is None:
         return {}
     source = "the endpoint's list of models"
-    takes = entry.architecture.input_modalities if entry.architecture else None
-    return {**_layer(takes, MODALITIES, source), **_layer(entry.supported_parameters, PARAMETERS, source)}
+    modalities = entry.architecture.input_modalities if entry.architecture else None
+    return {**_layer(modalities, MODALITIES, source), **_layer(entry.supported_parameters, PARAMETERS, source)}
 
 
 def _layer(listed: list[str] | None, names: Mapping[str, str], source: str) -> dict[str, Any]:
+    """Return evidence for each capability in the table, by whether the list has its name."""
     if not listed:
         return {}
     return {
-        capability: Evidence(SupportLevel.model_validate("native" if name in listed else "unsupported"), source)
+        capability: Evidence(SupportLevel.NATIVE if name in listed else SupportLevel.UNSUPPORTED, source)
         for name, capability in names.items()
-        if name in listed or capability not in NOT_BY_ABSENCE
+        if name in listed or capability not in UNKNOWN_IF_ABSENT
     }

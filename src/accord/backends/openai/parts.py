@@ -1,6 +1,6 @@
-"""What both OpenAI APIs write alike: media as data URLs, arguments as text, schemas, the operator's own words.
+"""What both OpenAI APIs write alike: media as data URLs, arguments as text, schemas, parameters. Pure.
 
-Pure. Which field of a request they go to is each API's own to know.
+Which field of a request they go to is decided by each API's own module.
 """
 
 import re
@@ -18,9 +18,9 @@ from accord.wire.message import MAX_DEPTH
 from accord.wire.work import ToolSpec, WorkOrder
 
 FAILED: Final = "The tool failed:\n"
-"""Neither API has a place for a tool's failure: it is told in front of what the tool said."""
+"""Neither API has a field for a tool's failure: this line comes before the tool's output."""
 
-SOUNDS: Final[Mapping[str, str]] = MappingProxyType(
+AUDIO_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "audio/wav": "wav",
         "audio/x-wav": "wav",
@@ -30,86 +30,87 @@ SOUNDS: Final[Mapping[str, str]] = MappingProxyType(
         "audio/mp3": "mp3",
     }
 )
-"""The kinds of sound that there is a word for."""
+"""The API's names of audio formats, by media type."""
 
 NOT_STRICT: Final = frozenset(
     "allOf not oneOf if then else dependentRequired dependentSchemas patternProperties propertyNames "
     "unevaluatedProperties unevaluatedItems contains minContains maxContains prefixItems additionalItems "
     "minProperties maxProperties uniqueItems".split()
 )
-"""Keywords that a schema with `strict` may not have."""
+"""Keywords that `strict` does not allow in a schema."""
 
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_-]+")
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _NAMED_SCHEMAS: Final = ("properties", "$defs", "definitions")
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
 
 
 def data_url(media_type: str, data: str) -> str:
-    """Contents in base64 as an address."""
+    """Return base64 data as a data URL."""
     return f"data:{media_type};base64,{data}"
 
 
 def file_name(part: ResourcePart) -> str:
-    """What a document is called: the last word of its address."""
+    """Return the last segment of a document's address."""
     path = part.uri.partition("?")[0].partition("#")[0].rstrip("/")
     return unquote(path.rpartition("/")[2]) or "document.pdf"
 
 
 def pdf_url(part: ResourcePart) -> str:
-    """The contents of a PDF; files of other kinds have no place."""
+    """Return a PDF as a data URL; the APIs take no other files."""
     if part.media_type != PDF:
-        raise UnsupportedByApiError("file_input", "it takes no files other than PDF")
+        raise UnsupportedByApiError("file_input", "the API takes no files other than PDF")
     return data_url(PDF, part.data or "")
 
 
 def arguments_text(value: Any) -> str:
-    """What a tool is called with, as JSON text."""
+    """Return the arguments of a call as JSON text."""
     return _encode(value).decode()
 
 
-def arguments_of(text: str, *, is_cut: bool = False) -> Any:
-    """What a tool is called with; no text at all is no arguments."""
+def parse_arguments(text: str, *, is_cut: bool = False) -> Any:
+    """Parse the arguments of a call; empty text means none."""
     if not text.strip():
         return {}
     try:
-        return _checked(_decode(text.encode()))
+        return _check_depth(_decode(text.encode()))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         pass
-    told = "its length was limited in the middle of a call" if is_cut else "the arguments of a call are not JSON"
-    raise MalformedAnswerError(told)
+    raise MalformedAnswerError(
+        "the token limit cut off a tool call" if is_cut else "the arguments of a call are not JSON"
+    )
 
 
-def _checked(value: Any, depth: int = 0) -> Any:
-    """The value, if it is not nested so deeply that our own messages would refuse it."""
+def _check_depth(value: Any, depth: int = 0) -> Any:
+    """Return the value; raise `RecursionError` if it is nested more deeply than our messages allow."""
     inner: Any = cast("dict[str, Any]", value).values() if isinstance(value, dict) else value
     if isinstance(value, dict | list):
         if depth > MAX_DEPTH:
             raise RecursionError
         for item in inner:
-            _checked(item, depth + 1)
+            _check_depth(item, depth + 1)
     return cast("Any", value)
 
 
 def parameters_of(tool: ToolSpec) -> Mapping[str, Any]:
-    """The schema of a tool's input; a tool without one takes nothing."""
+    """Return the schema of a tool's input; a tool without one takes no arguments."""
     return tool.input_schema or {"type": "object", "properties": {}}
 
 
 def result_text(part: ToolResultPart, texts: list[str]) -> str:
-    """What a tool gave, as one text."""
+    """Return the output of a tool as one text."""
     return (FAILED if part.is_error else "") + "\n".join(texts)
 
 
 def schema_name(schema: Mapping[str, Any]) -> str:
-    """A name for a schema, from its title if that gives one: letters, digits, `_` and `-`, 64 at most."""
+    """Return a name for a schema, from its title: at most 64 letters, digits, `_` and `-`."""
     title = schema.get("title")
-    letters = _NO_NAME.sub("_", title) if isinstance(title, str) else ""
+    letters = _NOT_IN_NAMES.sub("_", title) if isinstance(title, str) else ""
     return letters[:64].strip("_") or "answer"
 
 
 def allows_strict(schema: Mapping[str, Any]) -> bool:
-    """Whether an endpoint that is strict would take this schema as it is: every object closed, every field required."""
+    """Whether an endpoint takes this schema with `strict`: every object closed, every field required."""
     return schema.get("type") == "object" and "anyOf" not in schema and _is_strict(schema)
 
 
@@ -141,27 +142,24 @@ def _values(schemas: Any) -> list[Any]:
 
 
 def with_parameters(
-    body: dict[str, Any], order: WorkOrder, fields: Mapping[str, str], lacks: Mapping[str, str]
+    body: dict[str, Any], order: WorkOrder, fields: Mapping[str, str], unsupported: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The body with the order's parameters: those with one meaning under the API's own name, all others as they are.
+    """Add the order's parameters to the body: common ones under the API's name, all others as they are.
 
-    What the work itself says is no parameter, so a parameter never takes its place.
+    A parameter never replaces a field that the work order itself sets.
     """
     for name, value in order.parameters.items():
         capability = PARAMETERS.get(name)
-        if capability is not None and capability in lacks:
-            raise UnsupportedByApiError(capability, lacks[capability])
+        if capability is not None and capability in unsupported:
+            raise UnsupportedByApiError(capability, unsupported[capability])
         field = name if capability is None else fields[name]
         if field in body:
-            raise UnsupportedByApiError(capability or name, f"the work itself sets {_shown(field)}", always=False)
+            shown = field if field.isidentifier() else "this field"  # only a plain name may be in a message
+            raise UnsupportedByApiError(capability or name, f"the work order itself sets {shown}", always=False)
         body[field] = value
     return body
 
 
-def _shown(field: str) -> str:
-    return field if field.isidentifier() else "this field"
-
-
 def misplaced(part: MessagePart, capability: str, role: str) -> UnsupportedByApiError:
-    """What is to be said of a part that this role has no place for."""
-    return UnsupportedByApiError(capability, f"it takes no {part.type} from {role}", always=False)
+    """Return the error for a part that messages of this role cannot hold."""
+    return UnsupportedByApiError(capability, f"the API takes no {part.type} from {role}", always=False)
