@@ -152,9 +152,8 @@ class ModelBackend:
                 too_long = (retry_after_s or 0.0) > policy.max_wait_s
                 if not error.may_resend or attempts > policy.times or too_long:
                     raise
-                await policy.wait(
-                    min(delay_s(attempts, retry_after_s=retry_after_s, jitter=policy.jitter), policy.max_wait_s)
-                )
+                wait_s = delay_s(attempts, retry_after_s=retry_after_s, jitter=policy.jitter)
+                await policy.wait(min(wait_s, policy.max_wait_s))
 
     async def _batches(self, request: UpstreamRequest, *, streams: bool) -> AsyncGenerator[Sequence[AnyPiece], None]:
         """Yield the pieces of one attempt, all that have arrived at a time: one step for each piece would cost more."""
