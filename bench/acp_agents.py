@@ -46,7 +46,7 @@ async def ours() -> None:
         return {"stopReason": "end_turn"}
 
     reader, sink = await open_stdio()
-    connection = RpcConnection(reader, sink, on_call=answer)
+    connection = RpcConnection(reader, sink, on_request=answer)
     await connection.run()
     await sink.finish()
 

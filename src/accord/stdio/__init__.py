@@ -1,4 +1,4 @@
-"""How programs talk over pipes: a JSON-RPC connection, and peers that are started. Knows no protocol above JSON-RPC."""
+"""Talk JSON-RPC over pipes: a connection, this process's standard streams, and child processes. It is not ACP-aware."""
 
 from accord.stdio.connection import PeerGoneError, RpcConnection, RpcError, Sink
 from accord.stdio.pipes import open_stdio

@@ -1,6 +1,6 @@
-"""Starts a program to talk to over its standard input and output, keeps the end of what it says on stderr, and ends it.
+"""Start a program to talk to over its standard streams, keep the end of its standard error, and stop it.
 
-The whole process group is ended, first politely, so that nothing is left behind. What is said is not known here.
+The whole process group is stopped, so that no child process is left behind.
 """
 
 import asyncio
@@ -10,55 +10,52 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, cast
 
-STDERR_KEPT: Final = 16 * 1024
-POLITE_S: Final = 2.0
-LAST_WORDS_S: Final = 0.5
+STDERR_BYTES: Final = 16 * 1024
+GRACE_S: Final = 2.0
+"""How long the program may take to exit after its input is closed, and again after SIGTERM."""
+LAST_STDERR_S: Final = 0.5
 LIMIT: Final = 1024 * 1024
 
 
 class PeerStartError(Exception):
-    """The program could not be started."""
+    """A program could not be started."""
 
 
 class Peer:
     """One running program."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None  # noqa: S101 - asked for below
+        assert process.stdin is not None  # noqa: S101 - `start_peer` requests both pipes
         assert process.stdout is not None  # noqa: S101
         self.process: Final = process
         self.stdin: Final = process.stdin
         self.stdout: Final = process.stdout
         self._stderr = bytearray()
-        self._listening: Final = asyncio.create_task(self._listen())
+        self._reading_stderr: Final = asyncio.create_task(self._read_stderr())
 
     @property
     def stderr(self) -> str:
-        """The end of what it said on standard error."""
+        """The end of its standard error."""
         return self._stderr.decode(errors="replace")
 
-    async def end(self, polite_s: float = POLITE_S) -> int:
-        """Close its input, wait a little, then end it and everything it started; gives its exit status."""
+    async def end(self, grace_s: float = GRACE_S) -> int:
+        """Close its input, then stop it and every process it started; return its exit status."""
         self.stdin.close()
-        if not await self._ended_within(polite_s):
+        if not await self._exits_within(grace_s):
             self._signal(signal.SIGTERM)
-            if not await self._ended_within(polite_s):
+            if not await self._exits_within(grace_s):
                 self._signal(signal.SIGKILL)
         status = await self.process.wait()
-        self._signal(signal.SIGKILL)  # what it started and left behind
-        # Its last words may still be in the pipe; only what left the process group can hold it open.
-        await asyncio.wait({self._listening}, timeout=LAST_WORDS_S)
-        self._listening.cancel()
-        await asyncio.gather(self._listening, return_exceptions=True)
-        self._let_go()
+        self._signal(signal.SIGKILL)  # the processes that it started
+        # The end of its standard error may still be in the pipe. Only a process outside the group can keep it open.
+        await asyncio.wait({self._reading_stderr}, timeout=LAST_STDERR_S)
+        self._reading_stderr.cancel()
+        await asyncio.gather(self._reading_stderr, return_exceptions=True)
+        # asyncio keeps the pipes open while output that is not wanted any more is unread.
+        cast("asyncio.SubprocessTransport", vars(self.process)["_transport"]).close()
         return status
 
-    def _let_go(self) -> None:
-        """Close the pipes: asyncio keeps them while output that nobody wants is unread."""
-        transport = cast("asyncio.SubprocessTransport", vars(self.process)["_transport"])
-        transport.close()
-
-    async def _ended_within(self, seconds: float) -> bool:
+    async def _exits_within(self, seconds: float) -> bool:
         try:
             await asyncio.wait_for(asyncio.shield(self.process.wait()), seconds)
         except TimeoutError:
@@ -69,12 +66,12 @@ class Peer:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, which)
 
-    async def _listen(self) -> None:
+    async def _read_stderr(self) -> None:
         if self.process.stderr is None:
             return
         while data := await self.process.stderr.read(4096):
             self._stderr += data
-            del self._stderr[:-STDERR_KEPT]
+            del self._stderr[:-STDERR_BYTES]
 
 
 async def start_peer(
@@ -84,7 +81,7 @@ async def start_peer(
     cwd: str | None = None,
     keep_stderr: bool = True,
 ) -> Peer:
-    """The program, started; raises `PeerStartError` with one sentence if it cannot be."""
+    """Start the program; raise `PeerStartError` with one sentence if that fails."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,

@@ -269,7 +269,9 @@ class AgentProcess:
         launch = self._launch
         self._peer = peer = await start_peer(launch.command, environ=launch.environ, cwd=launch.cwd)
         try:
-            connection = RpcConnection(peer.stdout, peer.stdin, on_call=launch.permissions.answer, on_notice=self._hear)
+            connection = RpcConnection(
+                peer.stdout, peer.stdin, on_request=launch.permissions.answer, on_notification=self._hear
+            )
             self._connected.set_result(connection)
             await connection.run()
         finally:

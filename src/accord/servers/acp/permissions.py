@@ -54,7 +54,7 @@ class TurnPermissions:
             if message.before:
                 await self._connection.send(message.before)
             answer = await self._connection.call(
-                Method.SESSION_REQUEST_PERMISSION, message.request, given_up=_cancel_line
+                Method.SESSION_REQUEST_PERMISSION, message.request, cancel_line=_cancel_line
             )
             permission = read_permission(question, answer)
         except RpcError as error:

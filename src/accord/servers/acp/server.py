@@ -342,7 +342,7 @@ class AcpServer:
 
     def _cancel_request(self, raw: bytes) -> None:
         with suppress(InvalidMessageError):
-            self._connection.cancel_call(CancelRequestNotification.parse(raw).request_id)
+            self._connection.cancel_request(CancelRequestNotification.parse(raw).request_id)
 
 
 def _stop_reason(updates: TurnUpdates) -> StopReason:
@@ -381,7 +381,9 @@ async def serve_acp(sessions: Sessions, *, owner: str, version: str) -> None:
     """Serve ACP on standard input and output until the input ends or SIGTERM arrives, then end every turn."""
     reader, sink = await open_stdio()
     server = AcpServer(sessions, owner=owner, version=version, cwd=str(Path.cwd()))
-    connection = RpcConnection(reader, sink, on_call=server.on_call, on_notice=server.on_notice, grace_s=GRACE_S)
+    connection = RpcConnection(
+        reader, sink, on_request=server.on_call, on_notification=server.on_notice, grace_s=GRACE_S
+    )
     server.attach(connection)
     tune_garbage_collector()
     running = asyncio.create_task(connection.run())
