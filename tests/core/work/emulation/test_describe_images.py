@@ -11,13 +11,13 @@ from accord.core.work.emulation.choose import PRESET, EmulationSettings, choose_
 from accord.core.work.emulation.describe_images import (
     BROKE_OFF,
     DECLINED,
+    EMPTY_DESCRIPTION,
     MAX_DESCRIPTION_CHARS,
     MAX_IMAGES,
     MAX_QUESTION_CHARS,
     MAX_TOKENS,
     NOT_CONFIGURED,
     PROMPT,
-    SAID_NOTHING,
     TOO_MANY,
     ImageDescriber,
     description_order,
@@ -161,8 +161,8 @@ def test_a_backend_that_does_not_see_is_not_asked_and_the_record_says_why(candid
 
 
 USELESS: list[tuple[list[AnyPiece], str]] = [
-    (text_answer(" \n"), SAID_NOTHING),
-    ([ThinkingPiece(text="a cat?"), EndPiece()], SAID_NOTHING),
+    (text_answer(" \n"), EMPTY_DESCRIPTION),
+    ([ThinkingPiece(text="a cat?"), EndPiece()], EMPTY_DESCRIPTION),
     (pieces("a c"), BROKE_OFF),
     ([TextPiece(text="I will not"), EndPiece(reason="refusal")], DECLINED),
 ]
