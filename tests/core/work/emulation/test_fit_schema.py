@@ -1,4 +1,4 @@
-"""Values are held against schemas; findings have a place and an expectation, and never the value."""
+"""Values are held against schemas; problems have a place and an expectation, and never the value."""
 
 import json
 import subprocess
@@ -19,7 +19,7 @@ PERSON = {
 
 
 def messages(schema: dict[str, Any], value: Any) -> list[str]:
-    return [finding.message for finding in SchemaChecker(schema, name="s").findings(value)]
+    return [problem.message for problem in SchemaChecker(schema, name="s").problems(value)]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_of_several_alternatives_each_says_what_it_wanted():
     assert '"k" is a required property' in problem
 
 
-def test_findings_are_few_short_and_never_repeat_the_value():
+def test_problems_are_few_short_and_never_repeat_the_value():
     schema = {"items": {"enum": ["x" * 500]}}
     problems = messages(schema, ["hunter2"] * 100)
     assert len(problems) == MAX_PROBLEMS
@@ -81,9 +81,9 @@ def test_the_validator_is_loaded_with_the_first_schema():
 
 
 def test_what_is_recorded_holds_no_word_of_the_value():
-    findings = SchemaChecker(PERSON, name="s").findings({"hunter2": 1, "age": -1})
-    assert "hunter2" in " ".join(finding.message for finding in findings)
-    assert [finding.record for finding in findings] == [
+    problems = SchemaChecker(PERSON, name="s").problems({"hunter2": 1, "age": -1})
+    assert "hunter2" in " ".join(problem.message for problem in problems)
+    assert [problem.record for problem in problems] == [
         "does not meet /properties/age/minimum of the schema (minimum)",
         "does not meet /additionalProperties of the schema (additionalProperties)",
         "does not meet /required of the schema (required)",
@@ -97,15 +97,15 @@ def fan_out(levels: int) -> dict[str, Any]:
 
 
 def test_a_schema_whose_references_fan_out_is_refused():
-    assert SchemaChecker(fan_out(5), name="s").fits(None)
+    assert SchemaChecker(fan_out(5), name="s").is_valid(None)
     with pytest.raises(InvalidMessageError, match="at most 50000 parts"):
         SchemaChecker(fan_out(40), name="s")
 
 
 def test_a_value_too_large_for_a_complex_schema_is_not_judged():
     schema = {"items": {"enum": [*range(20_000)]}}
-    assert SchemaChecker(schema, name="s").findings([1] * 900) == []
-    assert SchemaChecker(schema, name="s").findings([1] * 1_100) == [TOO_LARGE]
+    assert SchemaChecker(schema, name="s").problems([1] * 900) == []
+    assert SchemaChecker(schema, name="s").problems([1] * 1_100) == [TOO_LARGE]
 
 
 def nested(levels: int) -> Any:
@@ -130,11 +130,11 @@ JUDGE = """
 import json, resource, sys, time
 from accord.core.work.emulation.schema import SchemaChecker
 schema, value = json.load(sys.stdin)
-SchemaChecker({}, name="s").fits(1)
+SchemaChecker({}, name="s").is_valid(1)
 memory, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
-findings = SchemaChecker(schema, name="s").findings(value)
+problems = SchemaChecker(schema, name="s").problems(value)
 used = time.process_time() - began, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory) / 1024
-print(json.dumps([[finding.message for finding in findings], *used]))
+print(json.dumps([[problem.message for problem in problems], *used]))
 """
 
 

@@ -20,7 +20,7 @@ WEATHER = ToolSpec(
 USE = ToolUse()
 ORDER = WorkOrder(conversation=HELLO, tools=[WEATHER, ToolSpec(name="now")])
 ROME = '<tool_call>{"name": "weather", "arguments": {"city": "Rome"}}</tool_call>'
-INCOMPLETE = NOT_A_CALL.finding.message
+INCOMPLETE = NOT_A_CALL.problem.message
 NOW = '<tool_call>{"name": "now", "arguments": {}}</tool_call>'
 
 

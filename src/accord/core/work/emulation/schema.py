@@ -1,4 +1,17 @@
-"""Validate a value against a JSON Schema within bounds. The only user of the JSON Schema validator."""
+"""Validate a value against a JSON Schema within a bounded time. The only user of the JSON Schema validator.
+
+The validator (jsonschema-rs) holds the interpreter's lock while it works, so neither a thread nor a time limit can
+interrupt it: what would take too long must not be started. `SchemaCost` estimates that from above, before the validator
+runs. Two costs can explode:
+
+- References that fan out (`d0` refers to `d1` twice, `d1` to `d2` twice, …) make every validation exponential in the
+  size of the schema.
+- Collecting the errors of `anyOf` and `oneOf` visits every branch at every level, which is exponential in the depth of
+  the value if the schema is recursive.
+
+Draft 2020-12 unless the schema names another. Nothing is fetched: a reference leads inside the schema, or the schema is
+refused.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,25 +19,15 @@ from typing import Any, Final, NoReturn, Protocol, cast
 
 from accord.errors import InvalidMessageError, Problem
 
-# Bounds the work of holding a value against a JSON Schema, before the validator does any of it.
-#
-# The validator holds the interpreter's lock while it works, so neither a thread nor a time limit could interrupt it:
-# what would take too long must not be started. Two costs can explode. References that fan out (`d0` refers to `d1`
-# twice, `d1` to `d2` twice, …) make every judgement exponential in the size of the schema. Collecting the errors of
-# `anyOf` and `oneOf` visits every branch at every level, which is exponential in the depth of the value if the schema
-# is recursive.
-#
-# It estimates from above and judges nothing.
-
 MAX_SCHEMA_DEPTH: Final = 150
 MAX_EXPANDED: Final = 50_000
 """How many subschemas there may be once every reference that does not lead back to itself is written out."""
 MAX_CHECKS: Final = 20_000_000
-"""How many subschemas times values a judgement may take; about 0.2 s."""
+"""How many subschemas times values one validation may take; about 0.2 s."""
 MAX_DETAIL_COST: Final = 20_000
-"""How expensive the errors of one value may be to collect; measured at 1 to 5 µs a unit, so at most about 0.1 s."""
+"""The highest cost of collecting the errors of one value; 1 to 5 µs a unit by measurement, so about 0.1 s at most."""
 BRANCH_FACTOR: Final = 10
-"""An error inside a branch is kept in every error around it, and costs about this much more than one outside."""
+"""An error inside a branch is copied into every error around it, and costs about this much more than one outside."""
 
 _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems", "items"})
 _MAPS: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
@@ -35,7 +38,7 @@ _SINGLE: Final = frozenset(
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
 _BRANCHES: Final = frozenset({"anyOf", "oneOf"})
 _SAME_VALUE: Final = frozenset({"allOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
-"""Keywords whose subschemas judge the value itself, as references and branches do; the others judge what is in it."""
+"""Keywords whose subschemas apply to the value itself, as references and branches do; others apply to its parts."""
 
 Node = Mapping[str, Any]
 
@@ -45,7 +48,7 @@ class _TooExpensiveError(Exception):
 
 
 class SchemaCost:
-    """What judging by one schema costs; raises `ValueError` with the reason if that has no bound."""
+    """The cost of validating by one schema; raises `ValueError` with the reason if it has no bound."""
 
     def __init__(self, schema: Node) -> None:
         self.root: Final = schema
@@ -53,24 +56,32 @@ class SchemaCost:
         self._index(schema, 0)
         self._expanded: Final = self._expand(schema, {}, set())
 
-    def can_judge(self, value: Any) -> bool:
-        """Whether the value is small enough to be held against the schema."""
+    def can_validate(self, value: Any) -> bool:
+        """Whether the value is small enough to be validated."""
         return _size(value, MAX_CHECKS // self._expanded) is not None
 
     def can_explain(self, value: Any) -> bool:
-        """Whether all errors of the value may be collected."""
+        """Whether collecting all errors of the value is affordable."""
         try:
-            return _Explaining(self).cost(self.root, value, 1, ()) <= MAX_DETAIL_COST
+            return _DetailCost(self).of(self.root, value, 1, ()) <= MAX_DETAIL_COST
         except _TooExpensiveError:
             return False
 
     def subschemas(self, schema: Node) -> Iterator[tuple[str, Any, Node]]:
-        """Every subschema with its keyword and its name or place there; references are followed."""
+        """Every subschema with its keyword and its name or index there; references are followed."""
         for keyword, inner in schema.items():
             if keyword in _REFERENCES:
                 yield keyword, None, self._follow(inner)
             else:
-                yield from ((keyword, place, each) for place, each in _inside(keyword, inner))
+                found: Iterable[tuple[Any, Any]] = ()
+                if keyword in _LISTS and isinstance(inner, list):
+                    found = enumerate(cast("list[Any]", inner))
+                elif keyword in _MAPS and isinstance(inner, Mapping):
+                    found = cast("Node", inner).items()
+                elif keyword in _SINGLE:
+                    found = ((None, inner),)
+                # True and false are subschemas that cost nothing.
+                yield from ((keyword, place, cast("Node", each)) for place, each in found if isinstance(each, Mapping))
 
     def _follow(self, reference: Any) -> Node:
         found: Any = self._anchors.get(reference)
@@ -91,13 +102,13 @@ class SchemaCost:
         return cast("Node", found)
 
     def _index(self, schema: Any, depth: int) -> None:
-        """Find the anchors, anywhere, also where no keyword is known."""
+        """Collect the anchors, also below unknown keywords."""
         if depth > MAX_SCHEMA_DEPTH:
             raise ValueError(f"should be nested at most {MAX_SCHEMA_DEPTH} deep")
         if isinstance(schema, Mapping):
             node = cast("Node", schema)
             if depth and isinstance(node.get("$id"), str) and "$ref" in str(node):
-                # Inside a part with an address of its own, "#" means that part.
+                # Inside a part that has an "$id", "#" refers to that part.
                 raise ValueError('should have an "$id" at its top only')
             for keyword in ("$anchor", "$dynamicAnchor"):
                 if isinstance(name := node.get(keyword), str):
@@ -107,7 +118,7 @@ class SchemaCost:
 
     def _expand(self, schema: Node, known: dict[int, int], above: set[int]) -> int:
         if id(schema) in above:
-            return 1  # the validator remembers its verdicts on what leads back to itself
+            return 1  # the validator caches its results for recursive references
         if id(schema) not in known:
             above.add(id(schema))
             listed = schema.get("enum")
@@ -124,7 +135,7 @@ class SchemaCost:
         return known[id(schema)]
 
 
-class _Explaining:
+class _DetailCost:
     """Counts what collecting errors visits: every subschema that applies, weighted by the size of its value."""
 
     def __init__(self, schema: SchemaCost) -> None:
@@ -132,7 +143,7 @@ class _Explaining:
         self._known: Final[dict[tuple[int, int, int], int]] = {}
         self._sizes: Final[dict[int, int]] = {}
 
-    def cost(self, schema: Node, value: Any, factor: int, above: tuple[tuple[int, int], ...]) -> int:
+    def of(self, schema: Node, value: Any, factor: int, above: tuple[tuple[int, int], ...]) -> int:
         key, here = (id(schema), id(value), factor), (id(schema), id(value))
         if key in self._known:
             return self._known[key]
@@ -142,11 +153,11 @@ class _Explaining:
         total = factor * self._weight(value)
         for keyword, place, inner in self._schema.subschemas(schema):
             if keyword in _BRANCHES:
-                total += self.cost(inner, value, BRANCH_FACTOR, above)
+                total += self.of(inner, value, BRANCH_FACTOR, above)
             elif keyword in _SAME_VALUE or keyword in _REFERENCES:
-                total += self.cost(inner, value, factor, above)
+                total += self.of(inner, value, factor, above)
             else:
-                total += sum(self.cost(inner, each, factor, above) for each in _judged(keyword, place, value))
+                total += sum(self.of(inner, each, factor, above) for each in _values_for(keyword, place, value))
             if total > MAX_DETAIL_COST:
                 raise _TooExpensiveError
         self._known[key] = total
@@ -161,20 +172,8 @@ class _Explaining:
         return size
 
 
-def _inside(keyword: str, inner: Any) -> Iterable[tuple[Any, Node]]:
-    """The subschemas that a keyword holds. True and false are subschemas that cost nothing."""
-    found: Iterable[tuple[Any, Any]] = ()
-    if keyword in _LISTS and isinstance(inner, list):
-        found = enumerate(cast("list[Any]", inner))
-    elif keyword in _MAPS and isinstance(inner, Mapping):
-        found = cast("Node", inner).items()
-    elif keyword in _SINGLE:
-        found = ((None, inner),)
-    return ((place, cast("Node", each)) for place, each in found if isinstance(each, Mapping))
-
-
-def _judged(keyword: str, place: Any, value: Any) -> Iterable[Any]:
-    """What of the value such a subschema may be held against."""
+def _values_for(keyword: str, place: Any, value: Any) -> Iterable[Any]:
+    """The parts of the value that a subschema of this keyword can apply to."""
     if keyword == "properties":
         inside = cast("Node", value) if isinstance(value, dict) else dict[str, Any]()
         return (inside[place],) if place in inside else ()
@@ -188,7 +187,7 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def _size(value: Any, most: int) -> int | None:
-    """How many values there are in this one; nothing if they are more than `most`."""
+    """The number of values in this one; None if it is more than `most`."""
     count, left = 1, [iter(_children(value))]
     while left:
         for inner in left[-1]:
@@ -203,12 +202,6 @@ def _size(value: Any, most: int) -> int | None:
     return count
 
 
-# Tells whether a value fits a JSON Schema, and where it does not: the only place that uses the validator.
-#
-# Draft 2020-12 unless the schema names another. Nothing is ever fetched: a reference leads inside the schema or the
-# schema is refused. The cheap question (does it fit?) is asked first; details are collected only where
-# `schema_cost.py` finds that affordable. The validator (jsonschema-rs) is imported with the first schema.
-
 WHOLE: Final = "(the whole value)"
 MAX_PROBLEMS: Final = 8
 MAX_PROBLEM_CHARS: Final = 240
@@ -220,9 +213,9 @@ _MASK: Final = "this value"
 
 @dataclass(frozen=True, slots=True)
 class AnswerProblem:
-    """What is wrong with a value: `message` for whoever wrote it, `record` for receipts.
+    """What is wrong with an answer: `message` for the model that wrote it, `record` for receipts.
 
-    The message may repeat member names that the value has. The record is made of the schema and of our own words.
+    The message may repeat member names of the value. The record repeats nothing of the answer.
     """
 
     message: str
@@ -239,7 +232,7 @@ NO_DETAILS: Final = AnswerProblem(
 )
 
 
-class _Error(Protocol):
+class _ValidationError(Protocol):
     @property
     def message(self) -> str: ...
     @property
@@ -251,7 +244,7 @@ class _Error(Protocol):
 
 
 class SchemaChecker:
-    """A schema, ready to be held against values; raises `InvalidMessageError` if it is broken or too complex."""
+    """Validates values by one schema; raises `InvalidMessageError` if that is invalid or too complex."""
 
     def __init__(self, schema: Mapping[str, Any], *, name: str) -> None:
         import jsonschema_rs  # noqa: PLC0415 - importing Accord stays light
@@ -263,45 +256,43 @@ class SchemaChecker:
         patterns = jsonschema_rs.FancyRegexOptions(backtrack_limit=BACKTRACK_LIMIT)
         try:
             self._validator = jsonschema_rs.validator_for(
-                dict(schema), mask=_MASK, retriever=_never_fetched, pattern_options=patterns
+                dict(schema), mask=_MASK, retriever=_refuse_fetch, pattern_options=patterns
             )
         except jsonschema_rs.ValidationError as error:
             raise InvalidMessageError(name, [Problem(_pointer(error.instance_path), _short(error.message))]) from None
         except ValueError:
             raise InvalidMessageError(name, [Problem(WHOLE, "should be text that UTF-8 can carry")]) from None
 
-    def fits(self, value: Any) -> bool:
-        """Whether the value is valid; one that is too large to be checked is not."""
-        return self._cost.can_judge(value) and self._validator.is_valid(value)
+    def is_valid(self, value: Any) -> bool:
+        """Whether the value is valid; one that is too large to be validated is not."""
+        return self._cost.can_validate(value) and self._validator.is_valid(value)
 
-    def findings(self, value: Any) -> list[AnswerProblem]:
-        """What is wrong with the value; empty if it fits."""
-        if not self._cost.can_judge(value):
+    def problems(self, value: Any) -> list[AnswerProblem]:
+        """What is wrong with the value; empty if it is valid."""
+        if not self._cost.can_validate(value):
             return [TOO_LARGE]
         if self._validator.is_valid(value):
             return []
         if not self._cost.can_explain(value):
             return [NO_DETAILS]
-        errors: Sequence[_Error] = [*self._validator.iter_errors(value)]
-        return [_finding(error) for error in errors[:MAX_PROBLEMS]] or [NO_DETAILS]
+        problems: list[AnswerProblem] = []
+        errors: Sequence[_ValidationError] = [*self._validator.iter_errors(value)]
+        for error in errors[:MAX_PROBLEMS]:
+            keyword = error.schema_path[-1] if error.schema_path else "schema"
+            record = f"does not meet {_pointer(error.schema_path)} of the schema ({keyword})"
+            problems.append(AnswerProblem(_message(error), _short(record)))
+        return problems or [NO_DETAILS]
 
 
-def _never_fetched(uri: str) -> NoReturn:  # noqa: ARG001 - the validator names what it would have fetched
+def _refuse_fetch(uri: str) -> NoReturn:  # noqa: ARG001 - the validator passes the address
     raise ValueError("schemas are not fetched")
 
 
-def _finding(error: _Error) -> AnswerProblem:
-    keyword = error.schema_path[-1] if error.schema_path else "schema"
-    return AnswerProblem(
-        _message(error), _short(f"does not meet {_pointer(error.schema_path)} of the schema ({keyword})")
-    )
-
-
-def _message(error: _Error) -> str:
-    # Of "none of these", a model learns something only from what each of them would have wanted.
-    branches: Sequence[Sequence[_Error]] = getattr(error.kind, "context", ())
-    wanted = "; or ".join(_message(branch[0]) for branch in branches if branch)
-    return _short(f"{_pointer(error.instance_path)}: {error.message}" + (f" ({wanted})" if wanted else ""))
+def _message(error: _ValidationError) -> str:
+    # "Valid under none of these" helps a model only with what each alternative expects.
+    branches: Sequence[Sequence[_ValidationError]] = getattr(error.kind, "context", ())
+    expected = "; or ".join(_message(branch[0]) for branch in branches if branch)
+    return _short(f"{_pointer(error.instance_path)}: {error.message}" + (f" ({expected})" if expected else ""))
 
 
 def _pointer(path: Sequence[str | int]) -> str:

@@ -1,4 +1,16 @@
-"""Structured output: find JSON in a model's text, validate it, ask again; also for backends that declare it."""
+"""Emulate structured output and JSON mode, and check the answers of backends that declare them.
+
+`StructuredOutput` and `JsonMode` put the schema into the prompt, hold the answer until it is complete (thoughts pass at
+once), find JSON in it and validate that. An answer without valid JSON is requested again with the problems. The model's
+JSON text goes on, and nothing around it. An answer that calls tools or refuses goes on without validation, as with APIs
+that have native support.
+
+Which JSON is the answer: the last valid value, if nothing follows it, it does not stand inside a sentence, and no other
+value of its kind (object, array, …) in the text differs from it. A model may quote a document that contains JSON of the
+same schema; in doubt the answer is requested again.
+
+`CheckedOutput` validates the answer of a backend that declares the capability. Nothing is emulated.
+"""
 
 import json
 import re
@@ -25,17 +37,10 @@ from accord.wire.emulation import Effect, EffectKind, EmulationStrategy, PostPro
 from accord.wire.message import only_json
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkOrder, WorkPiece
 
-# Finds JSON in what a model wrote: alone, in fences, or with other text around it.
-#
-# Candidates come in the order of the text. One of them may stand as the answer (`is_final`): the whole text, or a
-# value that begins a line or fills a fence and has nothing after it. Everything else may be a quotation, for instance
-# of a document that was to be judged, and is found only so that a contradiction is noticed. A fragment of a broken
-# value is never a candidate: `{"a": {"b": 1},` is a broken answer, not `{"b": 1}`. Linear in the length of the text.
-
 
 @dataclass(frozen=True, slots=True)
 class JsonCandidate:
-    """A JSON value, the text it was written as, and whether it stands where an answer stands."""
+    """A JSON value, its text, and whether it stands where an answer stands."""
 
     text: str
     value: Any
@@ -44,7 +49,7 @@ class JsonCandidate:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """A part of the text, in a fence or between two; `stop` ends its content, and `after` is where the next begins."""
+    """A part of the text, in a code fence or between two; its content ends at `stop`, the next begins at `after`."""
 
     is_fenced: bool
     start: int
@@ -66,7 +71,12 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 
 
 def find_json(text: str) -> Iterator[JsonCandidate]:
-    """Every candidate, in the order of the text."""
+    """Find JSON in a model's text: alone, in code fences, or with other text around it. Linear in the text's length.
+
+    A candidate is final, and may be the answer, if it is the whole text, or begins a line or fills a fence and has
+    nothing after it. Any other may be a quotation, and is found only to notice contradictions. A fragment of a broken
+    value is no candidate: `{"a": {"b": 1},` is a broken answer, not `{"b": 1}`.
+    """
     if whole := read_json(text):
         yield whole
         return
@@ -81,7 +91,7 @@ def find_json(text: str) -> Iterator[JsonCandidate]:
 
 
 def read_json(text: str) -> JsonCandidate | None:
-    """The text as one JSON value with nothing around it, if it is that. Only what can be sent on counts as JSON."""
+    """The text as one JSON value with nothing around it, if it is one that JSON can encode again."""
     text = text.strip()
     try:
         text.encode()
@@ -94,7 +104,7 @@ def read_json(text: str) -> JsonCandidate | None:
 
 
 def structure_end(text: str, start: int) -> int | None:
-    """The place after the bracket that closes the one here, broken as the inside may be."""
+    """The index after the bracket that closes the one at `start`, even if the content is not valid JSON."""
     depth = 0
     for token in _STRUCTURE.finditer(text, start):
         if token[0] in "{[":
@@ -107,7 +117,7 @@ def structure_end(text: str, start: int) -> int | None:
 
 
 def _sections(text: str) -> Iterator[_Section]:
-    """The text between the fences and in them; a fence that is never closed reaches to the end."""
+    """The parts between code fences and in them; a fence that is never closed reaches to the end."""
     mark, start, place = "", 0, 0
     for line in text.splitlines(keepends=True):
         stop, place = place, place + len(line)
@@ -122,7 +132,7 @@ def _sections(text: str) -> Iterator[_Section]:
 
 
 def _values_in(text: str, section: _Section, end: int) -> Iterator[JsonCandidate]:
-    # The end is looked for first, so that a broken value costs its own length and is skipped as a whole.
+    # The end is found first, so that a broken value is skipped as a whole and costs only its length.
     stop: int | None = section.start
     while (opener := _START.search(text, stop, section.stop)) and (stop := structure_end(text, opener.start())):
         if candidate := read_json(text[opener.start() : stop]):
@@ -138,17 +148,6 @@ def _scalars_in(text: str, section: _Section, end: int) -> Iterator[JsonCandidat
         if candidate := read_json(line):
             yield JsonCandidate(candidate.text, candidate.value, is_final=place >= end)
 
-
-# Gets JSON that fits a schema out of a model that only talks; and JSON of any shape, for `json_mode`.
-#
-# The schema goes into the prompt; the answer is held until it is complete (thoughts pass at once), JSON is found in
-# it and held against the schema, and what does not fit is asked for again with the findings. What goes on is the
-# model's own JSON text and nothing around it. An answer that calls tools or refuses is given on unjudged, as APIs do
-# that can do this.
-#
-# Which JSON is the answer: the last value that fits, if nothing follows it, it does not stand inside a sentence, and
-# no other value of its kind (object, array, …) in the text differs from it. A model may quote a document that holds
-# JSON of the very same schema; whatever leaves a doubt is asked for again.
 
 SCHEMA_PROMPT: Final = (
     "Answer with one JSON value that is valid against the JSON Schema below, and with nothing else: "
@@ -168,7 +167,7 @@ NOT_ALONE: Final = "the JSON stands inside a sentence or has text after it: writ
 MAX_CANDIDATES: Final = 100
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}
-"""What `json_mode` promises where it is native."""
+"""What native `json_mode` promises."""
 
 _SCHEMA_LABEL = default_strategy(Capability.STRUCTURED_OUTPUT_JSON_SCHEMA)
 _OBJECT_LABEL = PostProcessing(detail="Find a JSON object in the text response")
@@ -176,7 +175,7 @@ _OBJECT_LABEL = PostProcessing(detail="Find a JSON object in the text response")
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutput:
-    """Holds the answer to the order's schema."""
+    """Emulates answers that are valid against the order's schema."""
 
     max_retries: int = DEFAULT_RETRIES
     capability: str = Capability.STRUCTURED_OUTPUT_JSON_SCHEMA
@@ -189,36 +188,36 @@ class StructuredOutput:
             return PreparedOrder(order)
         SchemaChecker(schema, name="response_schema")
         written = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
-        asking = inject_prompt(
+        prompted = inject_prompt(
             withhold(order, Capability.STRUCTURED_OUTPUT_JSON_SCHEMA), SCHEMA_PROMPT.format(schema=written)
         )
-        return PreparedOrder(asking, (_effect(self.capability, EffectKind.PROMPT_INJECTED),))
+        return PreparedOrder(prompted, (_effect(self.capability, EffectKind.PROMPT_INJECTED),))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
-        """Judges by the order's schema, if it has one."""
+        """Validate by the order's schema, if it has one."""
         schema = order.response_schema
         return PassthroughReader() if schema is None else _JsonReader(self.capability, schema)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonMode:
-    """Holds the answer to being a JSON object. An order with a schema has asked for more, and gets it elsewhere."""
+    """Emulates answers that are a JSON object. An order that also has a schema is left to `StructuredOutput`."""
 
     max_retries: int = DEFAULT_RETRIES
     capability: str = Capability.JSON_MODE
     strategy: EmulationStrategy = _OBJECT_LABEL
 
     def prepare(self, order: WorkOrder) -> PreparedOrder:
-        """The order with the wish in its prompt."""
-        asking = withhold(order, Capability.JSON_MODE)
+        """The order with the request in its prompt."""
+        withheld = withhold(order, Capability.JSON_MODE)
         if not _wants_object(order):
-            return PreparedOrder(asking)
+            return PreparedOrder(withheld)
         return PreparedOrder(
-            inject_prompt(asking, OBJECT_PROMPT), (_effect(self.capability, EffectKind.PROMPT_INJECTED),)
+            inject_prompt(withheld, OBJECT_PROMPT), (_effect(self.capability, EffectKind.PROMPT_INJECTED),)
         )
 
     def reader(self, order: WorkOrder) -> AnswerReader:
-        """Judges whether the answer is an object, if the order asked for one."""
+        """Check that the answer is an object, if the order requests one."""
         return _JsonReader(self.capability, ANY_OBJECT) if _wants_object(order) else PassthroughReader()
 
 
@@ -229,88 +228,89 @@ def _wants_object(order: WorkOrder) -> bool:
 class _JsonReader:
     def __init__(self, capability: str, schema: Mapping[str, Any]) -> None:
         self._capability = capability
-        self._fit = SchemaChecker(schema, name="response_schema")
+        self._checker = SchemaChecker(schema, name="response_schema")
         self._held: list[AnyPiece] = []
-        self._calls = False
+        self._has_calls = False
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
         if isinstance(piece, ThinkingPiece | WorkPiece):
             return [piece]
-        self._calls = self._calls or isinstance(piece, ToolCallPiece)
+        self._has_calls = self._has_calls or isinstance(piece, ToolCallPiece)
         self._held.append(piece)
         return []
 
     def finish(self, end: EndPiece) -> AnswerResult:
-        if self._calls or end.reason == "refusal":
+        if self._has_calls or end.reason == "refusal":
             return Accepted(end, tuple(self._held), (_effect(self._capability, EffectKind.JSON_NOT_JUDGED),))
         answer = "".join(piece.text for piece in self._held if isinstance(piece, TextPiece))
         candidates = [*islice(find_json(answer), MAX_CANDIDATES + 1)]
+        if not candidates:
+            return _retry(answer, [_problem(CUT_SHORT if end.reason == "max_tokens" else NO_JSON)])
         chosen = self._choose(candidates)
-        if isinstance(chosen, JsonCandidate):
-            return self._done(end, chosen.text, around=len(answer.strip()) - len(chosen.text))
-        if not candidates and end.reason == "max_tokens":
-            chosen = [AnswerProblem(CUT_SHORT, CUT_SHORT)]
-        listed = "\n".join(f"- {finding.message}" for finding in chosen)
-        return Retry(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in chosen))
+        if not isinstance(chosen, JsonCandidate):
+            return _retry(answer, chosen)
+        around = len(answer.strip()) - len(chosen.text)
+        effects = (_effect(self._capability, EffectKind.TEXT_AROUND_JSON, around),) if around else ()
+        return Accepted(end, (TextPiece(text=chosen.text),), effects)
 
     def _choose(self, candidates: Sequence[JsonCandidate]) -> JsonCandidate | list[AnswerProblem]:
         """The answer among the candidates, or why there is none."""
-        if not candidates:
-            return [AnswerProblem(NO_JSON, NO_JSON)]
         if len(candidates) > MAX_CANDIDATES:
-            return [AnswerProblem(SEVERAL, SEVERAL)]
-        fitting = [candidate for candidate in candidates if self._fit.fits(candidate.value)]
-        if not fitting:
-            # Details of one candidate are enough to ask again, and collecting them is the expensive part.
-            return self._fit.findings(max(candidates, key=lambda candidate: len(candidate.text)).value)
-        answer = fitting[-1]
-        rivals = {_written(each.value) for each in candidates if type(each.value) is type(answer.value)}
+            return [_problem(SEVERAL)]
+        valid = [candidate for candidate in candidates if self._checker.is_valid(candidate.value)]
+        if not valid:
+            # The problems of one candidate are enough for a retry, and collecting them is the expensive part.
+            return self._checker.problems(max(candidates, key=lambda candidate: len(candidate.text)).value)
+        answer = valid[-1]
+        # Compared as JSON text, because in Python 1 equals true.
+        rivals = {
+            json.dumps(each.value, sort_keys=True) for each in candidates if type(each.value) is type(answer.value)
+        }
         if len(rivals) > 1:
-            return [AnswerProblem(SEVERAL, SEVERAL)]
-        return answer if answer.is_final else [AnswerProblem(NOT_ALONE, NOT_ALONE)]
+            return [_problem(SEVERAL)]
+        return answer if answer.is_final else [_problem(NOT_ALONE)]
 
-    def _done(self, end: EndPiece, text: str, *, around: int) -> AnswerResult:
-        effects = (_effect(self._capability, EffectKind.TEXT_AROUND_JSON, around),) if around else ()
-        return Accepted(end, (TextPiece(text=text),), effects)
+
+def _problem(sentence: str) -> AnswerProblem:
+    return AnswerProblem(sentence, sentence)
+
+
+def _retry(answer: str, problems: Sequence[AnswerProblem]) -> Retry:
+    listed = "\n".join(f"- {problem.message}" for problem in problems)
+    return Retry(answer, CORRECTION.format(problems=listed), tuple(problem.record for problem in problems))
 
 
 def _effect(capability: str, kind: EffectKind, count: int = 1) -> Effect:
     return Effect(capability=capability, kind=kind, count=count)
 
 
-def _written(value: Any) -> str:
-    """The value as text that tells 1 from true, which Python's comparison does not."""
-    return json.dumps(value, sort_keys=True)
-
-
-# Holds a backend to the JSON that it declares: its answer is judged, though nothing is emulated.
-#
-# While retries are left the answer is held until it was judged, as an emulated one is, and asked for again if it does
-# not fit. With `max_retries = 0` text goes on as it comes, and an answer that does not fit fails the turn after it.
-
 NOT_ONE_VALUE: Final = "the answer is not one JSON value and nothing else"
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedOutput:
-    """Judges the answer by the order's schema, or as an object for `json_mode`. It has no strategy: it is a check."""
+    """Validates the answer by the order's schema, or as an object for `json_mode`. A check has no strategy.
+
+    While retries are left the answer is held until it is validated, and requested again if it is not valid. With
+    `max_retries = 0` text goes on as it comes, and an answer that is not valid fails the turn afterwards.
+    """
 
     capability: str
     max_retries: int = DEFAULT_RETRIES
     strategy: None = None
 
     def prepare(self, order: WorkOrder) -> PreparedOrder:
-        """The order as it is; raises `InvalidMessageError` if its schema is broken."""
+        """The order unchanged; raises `InvalidMessageError` if its schema is invalid."""
         SchemaChecker(_schema(order), name="response_schema")
         return PreparedOrder(order)
 
     def reader(self, order: WorkOrder) -> AnswerReader:
-        """Judges one answer."""
+        """Validate one answer."""
         return _CheckingReader(self, SchemaChecker(_schema(order), name="response_schema"))
 
 
 def output_check(order: WorkOrder, max_retries: int) -> CheckedOutput | None:
-    """The check of this order's answer, if it asks the backend for JSON."""
+    """The check of this order's answer, if it requests JSON from the backend."""
     if order.response_schema is not None:
         return CheckedOutput(Capability.STRUCTURED_OUTPUT_JSON_SCHEMA, max_retries)
     return CheckedOutput(Capability.JSON_MODE, max_retries) if order.json_mode else None
@@ -321,33 +321,28 @@ def _schema(order: WorkOrder) -> Mapping[str, Any]:
 
 
 class _CheckingReader:
-    def __init__(self, check: CheckedOutput, fit: SchemaChecker) -> None:
-        self._check, self._fit = check, fit
+    def __init__(self, check: CheckedOutput, checker: SchemaChecker) -> None:
+        self._check, self._checker = check, checker
         self._texts: list[str] = []
         self._held: list[AnyPiece] = []
-        self._calls = False
+        self._has_calls = False
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
         if isinstance(piece, TextPiece):
             self._texts.append(piece.text)
-        self._calls = self._calls or isinstance(piece, ToolCallPiece)
+        self._has_calls = self._has_calls or isinstance(piece, ToolCallPiece)
         if self._check.max_retries == 0 or isinstance(piece, ThinkingPiece | WorkPiece):
             return [piece]
         self._held.append(piece)
         return []
 
     def finish(self, end: EndPiece) -> AnswerResult:
-        if self._calls or end.reason == "refusal":
-            effect = Effect(capability=self._check.capability, kind=EffectKind.JSON_NOT_JUDGED)
-            return Accepted(end, tuple(self._held), (effect,))
+        if self._has_calls or end.reason == "refusal":
+            return Accepted(end, tuple(self._held), (_effect(self._check.capability, EffectKind.JSON_NOT_JUDGED),))
         answer = "".join(self._texts)
         candidate = read_json(answer)
         if candidate is None:
-            sentence = CUT_SHORT if end.reason == "max_tokens" else NOT_ONE_VALUE
-            findings = [AnswerProblem(sentence, sentence)]
+            problems = [_problem(CUT_SHORT if end.reason == "max_tokens" else NOT_ONE_VALUE)]
         else:
-            findings = self._fit.findings(candidate.value)
-        if not findings:
-            return Accepted(end, tuple(self._held))
-        listed = "\n".join(f"- {finding.message}" for finding in findings)
-        return Retry(answer, CORRECTION.format(problems=listed), tuple(finding.record for finding in findings))
+            problems = self._checker.problems(candidate.value)
+        return _retry(answer, problems) if problems else Accepted(end, tuple(self._held))

@@ -1,4 +1,14 @@
-"""Emulate tool use: describe tools in the prompt, and read calls out of the model's text."""
+"""Emulate tool use: describe tools in the prompt, and parse calls from the model's text.
+
+A call is `<tool_call_k>{"name": …, "arguments": {…}}</tool_call_k>`, close to a form that many open models were trained
+on. The marker `k` is new for every question, so that no earlier text, whoever wrote it, can be a call or the end of a
+result. What looks like such an element in the conversation is escaped, and a call that the model quotes (in code, in a
+block quote, in quotation marks) is text.
+
+Text up to the first call goes on as it comes. From there on everything is held until the answer is complete, so that no
+call is made from an answer that is then requested again: because a call cannot be parsed, names an unknown tool, or has
+arguments that are not valid against the tool's schema. Ids are `call_1`, `call_2` and so on, through the conversation.
+"""
 
 import json
 import re
@@ -25,7 +35,6 @@ from accord.core.work.emulation.schema import MAX_PROBLEMS, AnswerProblem, Schem
 from accord.core.work.emulation.structured_output import read_json, structure_end
 from accord.wire.capability import Capability
 from accord.wire.conversation import (
-    Conversation,
     ConversationMessage,
     MessagePart,
     ResourcePart,
@@ -38,19 +47,11 @@ from accord.wire.conversation import (
 from accord.wire.emulation import Effect, EffectKind, EmulationStrategy, PostProcessing
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkOrder, WorkPiece
 
-# Writes tools, calls and results as text, and reads calls back, for a model that knows no tools.
-#
-# A call is `<tool_call_k>{"name": …, "arguments": {…}}</tool_call_k>`, close to a form that many open models have
-# been trained on. `k` is a marker that is new for every question, so that nothing written before, by whomever, can be
-# a call or the end of a result. What looks like such an element in the conversation is escaped, and a call that the
-# model quotes (in code, in a block quote, in quotation marks) is text. What becomes of a wrong call is decided in
-# `tool_use.py`.
-
 _INCOMPLETE: Final = "is not one complete JSON object followed by its closing tag"
 _SPACE: Final = re.compile(r"\s*")
 _BEGIN: Final = re.compile(r"\s*[{\[]")
 _ELEMENT: Final = re.compile(r"<(?=\s*/?\s*tool_(?:call|result))", re.IGNORECASE)
-"""The beginning of anything that looks like an element of this format."""
+"""The start of anything that looks like an element of this format."""
 
 PROMPT: Final = (
     "You can call tools. To call one, write its name and its arguments as JSON, exactly in this form:\n"
@@ -65,16 +66,16 @@ PROMPT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The elements of one question. Without a marker they can be forged by any text that the model repeats."""
+    """The tags of one question. Without a marker, any text that the model repeats can forge them."""
 
     marker: str = ""
 
     def opening(self, element: str = "tool_call", attributes: str = "") -> str:
-        """How an element begins."""
+        """The opening tag."""
         return f"<{self._name(element)}{attributes}>"
 
     def closing(self, element: str = "tool_call") -> str:
-        """How an element ends."""
+        """The closing tag."""
         return f"</{self._name(element)}>"
 
     def _name(self, element: str) -> str:
@@ -83,7 +84,7 @@ class Tags:
 
 @dataclass(frozen=True, slots=True)
 class WrittenCall:
-    """A call as the model wrote it: a name and arguments, not checked yet."""
+    """A call as the model wrote it, not validated yet."""
 
     name: str
     arguments: Any
@@ -91,9 +92,9 @@ class WrittenCall:
 
 @dataclass(frozen=True, slots=True)
 class BrokenCall:
-    """What should have been a call."""
+    """An element that is not a call, and why."""
 
-    finding: AnswerProblem
+    problem: AnswerProblem
 
 
 NOT_A_CALL: Final = BrokenCall(AnswerProblem(_INCOMPLETE, _INCOMPLETE))
@@ -103,12 +104,16 @@ NO_NAME: Final = BrokenCall(AnswerProblem('has no "name"', 'has no "name"'))
 
 def tools_prompt(tools: Sequence[ToolSpec], tags: Tags) -> str:
     """The prompt that describes these tools."""
-    listed = "\n".join(_described(tool) for tool in tools)
+    listed = "\n".join(
+        f"- {tool.name}{f': {tool.description}' if tool.description else ''}\n"
+        f"  arguments: {_compact(tool.input_schema or {'type': 'object'})}"
+        for tool in tools
+    )
     return PROMPT.format(opening=tags.opening(), closing=tags.closing(), tools=listed)
 
 
 def read_calls(text: str, tags: Tags, quotation: Quotation) -> Iterator[str | WrittenCall | BrokenCall]:
-    """The text and the calls in it, in order. `quotation` has seen what came before the text."""
+    """The text and the calls in it, in order. `quotation` was fed what comes before the text."""
     start = searched = 0
     while (opening := text.find(tags.opening(), searched)) >= 0:
         quotation.feed(text[searched:opening])
@@ -124,23 +129,18 @@ def read_calls(text: str, tags: Tags, quotation: Quotation) -> Iterator[str | Wr
 
 
 def escape_elements(text: str) -> tuple[str, int]:
-    """The text with nothing in it that looks like an element of this format, and how many there were."""
+    """The text with everything escaped that looks like an element of this format, and how often that was."""
     return _ELEMENT.subn("&lt;", text)
 
 
 def write_out_tools(messages: Sequence[ConversationMessage], tags: Tags) -> tuple[list[ConversationMessage], int]:
-    """The messages with calls and results as text, and how much was escaped in them.
+    """The messages with calls and results as text, and how many elements were escaped in them.
 
-    A tool's message becomes the user's. System messages are the operator's and stay as they are.
+    A tool message becomes a user message. System messages are the operator's and are not escaped.
     """
     names = {part.id: part.name for message in messages for part in message.content if isinstance(part, ToolUsePart)}
-    writing = _Writing(names, tags)
-    return [writing.message(message) for message in messages], writing.escaped
-
-
-def _described(tool: ToolSpec) -> str:
-    told = f"- {tool.name}: {tool.description}" if tool.description else f"- {tool.name}"
-    return f"{told}\n  arguments: {_compact(tool.input_schema or {'type': 'object'})}"
+    writer = _HistoryWriter(names, tags)
+    return [writer.message(message) for message in messages], writer.escaped
 
 
 def _read_call(text: str, start: int, tags: Tags) -> tuple[WrittenCall | BrokenCall, int]:
@@ -151,7 +151,7 @@ def _read_call(text: str, start: int, tags: Tags) -> tuple[WrittenCall | BrokenC
     if stop is None:
         return NOT_A_CALL, len(text)
     candidate = read_json(text[begin.end() - 1 : stop])
-    # Only the last call may lack its closing tag: its value is whole, and nothing follows.
+    # Only the last call may lack its closing tag: its value is complete, and nothing follows.
     rest = _SPACE.match(text, stop)
     closed = stop if rest is None else rest.end()
     is_closed = text.startswith(tags.closing(), closed)
@@ -178,8 +178,8 @@ def _call(value: Any) -> WrittenCall | BrokenCall:
     return WrittenCall(name, fields.get("arguments", {}))
 
 
-class _Writing:
-    """Writes messages out, and counts what it had to escape."""
+class _HistoryWriter:
+    """Writes calls and results as text, and counts what it escapes."""
 
     def __init__(self, names: Mapping[str, str], tags: Tags) -> None:
         self._names: Final = names
@@ -187,25 +187,25 @@ class _Writing:
         self.escaped = 0
 
     def message(self, message: ConversationMessage) -> ConversationMessage:
-        is_foreign = message.role is not Role.SYSTEM
-        content = [written for part in message.content for written in self._part(part, is_foreign)]
+        is_untrusted = message.role is not Role.SYSTEM
+        content = [written for part in message.content for written in self._part(part, is_untrusted)]
         role = Role.USER if message.role is Role.TOOL else message.role
         return message.model_copy(update={"role": role, "content": content})
 
-    def _part(self, part: MessagePart, is_foreign: bool) -> Iterator[MessagePart]:
+    def _part(self, part: MessagePart, is_untrusted: bool) -> Iterator[MessagePart]:
         if isinstance(part, ToolUsePart):
             call = _compact({"name": part.name, "arguments": part.input})
-            # In JSON the same text can be written so that it looks like no element, and nothing is changed.
-            harmless = _ELEMENT.sub(r"\\u003c", call)
-            yield TextPart(text=f"{self._tags.opening()}{harmless}{self._tags.closing()}")
+            # JSON can spell the same text so that it does not look like an element.
+            escaped = _ELEMENT.sub(r"\\u003c", call)
+            yield TextPart(text=f"{self._tags.opening()}{escaped}{self._tags.closing()}")
         elif isinstance(part, ToolResultPart):
-            name, own = escape(self._names.get(part.tool_use_id, "")), escape(part.tool_use_id)
+            name, call_id = escape(self._names.get(part.tool_use_id, "")), escape(part.tool_use_id)
             status = ' status="error"' if part.is_error else ""
-            yield TextPart(text=self._tags.opening("tool_result", f' tool="{name}" call="{own}"{status}'))
+            yield TextPart(text=self._tags.opening("tool_result", f' tool="{name}" call="{call_id}"{status}'))
             for inner in part.content:
-                yield from self._part(inner, is_foreign=True)
+                yield from self._part(inner, is_untrusted=True)
             yield TextPart(text=self._tags.closing("tool_result"))
-        elif isinstance(part, TextPart | ThinkingPart | ResourcePart) and part.text and is_foreign:
+        elif isinstance(part, TextPart | ThinkingPart | ResourcePart) and part.text and is_untrusted:
             text, count = escape_elements(part.text)
             self.escaped += count
             yield part if text == part.text else part.model_copy(update={"text": text})
@@ -216,13 +216,6 @@ class _Writing:
 def _compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
-
-# Lets a model without tools call tools: they are described in the prompt, and its calls are read out of its text.
-#
-# Text up to the first call goes on as it comes; from there on all is held until the answer is complete, so that no
-# call is made of an answer that is then asked for again. A call that cannot be read, names no known tool or has
-# arguments that do not fit the tool's schema is asked for again with what is wrong. Ids are `call_1`, `call_2` and so
-# on, through the whole conversation. The format itself is `tool_format.py`'s.
 
 CORRECTION: Final = (
     "Nothing has been called yet, because of this:\n{problems}\n"
@@ -239,7 +232,7 @@ _LABEL = PostProcessing(detail="Describe tools in the prompt and parse calls fro
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Describes tools, and reads calls. `marker` is new for every question; see `tool_format.py`."""
+    """Describes tools in the prompt, and parses calls. `marker` is new for every question."""
 
     max_retries: int = DEFAULT_RETRIES
     marker: str = ""
@@ -247,9 +240,11 @@ class ToolUse:
     strategy: EmulationStrategy = _LABEL
 
     def prepare(self, order: WorkOrder) -> PreparedOrder:
-        """The order with its tools, and all that was called and answered before, as text."""
-        _fits(order.tools)
-        tags, history = Tags(self.marker), _history(order.conversation)
+        """The order with its tools, and with all earlier calls and results, as text."""
+        _checkers(order.tools)  # raises if a schema is invalid
+        tags = Tags(self.marker)
+        parts = [part for message in order.conversation.messages for part in message.content]
+        history = sum(isinstance(part, ToolUsePart | ToolResultPart) for part in parts)
         effects: list[Effect] = []
         if history or order.tools:
             messages, escaped = write_out_tools(order.conversation.messages, tags)
@@ -262,16 +257,19 @@ class ToolUse:
         return PreparedOrder(withhold(order, Capability.TOOL_USE), tuple(effects))
 
     def reader(self, order: WorkOrder) -> AnswerReader:
-        """Reads calls of the order's tools, if it has any."""
+        """Parse calls of the order's tools, if it has any."""
         if not order.tools:
             return PassthroughReader()
-        return _CallReader(_fits(order.tools), _next_number(order.conversation), Tags(self.marker))
+        parts = (part for message in order.conversation.messages for part in message.content)
+        ids = (_ID.fullmatch(part.id) for part in parts if isinstance(part, ToolUsePart))
+        next_number = max((int(found[1]) for found in ids if found), default=0) + 1
+        return _CallReader(_checkers(order.tools), next_number, Tags(self.marker))
 
 
 class _CallReader:
-    def __init__(self, fits: Mapping[str, SchemaChecker], number: int, tags: Tags) -> None:
-        self._fits, self._number, self._tags = fits, number, tags
-        # Models that were trained on the bare form may write it; such a call is held, and asked for again.
+    def __init__(self, checkers: Mapping[str, SchemaChecker], number: int, tags: Tags) -> None:
+        self._checkers, self._number, self._tags = checkers, number, tags
+        # Models that were trained on the form without a marker may write it; such a call is requested again.
         self._watch = MarkWatch([*{tags.opening(), UNMARKED.opening()}])
         self._quotation = Quotation()
         self._before: list[str] = []
@@ -309,44 +307,46 @@ class _CallReader:
             return Accepted(end, tuple(self._passed(self._watch.flush())))
         held = "".join(self._held)
         pieces: list[AnyPiece] = []
-        findings = self._unmarked(held) if self._tags != UNMARKED else []
+        problems = self._unmarked(held) if self._tags != UNMARKED else []
         calls = 0
         for item in read_calls(held, self._tags, self._quotation):
             if isinstance(item, str):
                 pieces += [TextPiece(text=item)] if item.strip() else []
                 continue
             calls += 1
-            findings += [
-                AnswerProblem(f"call {calls} {found.message}", f"call {calls} {found.record}")
-                for found in self._findings(item)
+            problems += [
+                AnswerProblem(f"call {calls} {problem.message}", f"call {calls} {problem.record}")
+                for problem in self._problems(item)
             ]
             if isinstance(item, WrittenCall):
                 name, arguments = item.name, item.arguments
                 pieces.append(ToolCallPiece(id=f"call_{self._number + calls - 1}", name=name, input=arguments))
-        if findings := findings[:MAX_PROBLEMS]:
-            correction = CORRECTION.format(problems="\n".join(f"- {found.message}" for found in findings))
-            return Retry("".join(self._before) + held, correction, tuple(found.record for found in findings))
+        if problems := problems[:MAX_PROBLEMS]:
+            correction = CORRECTION.format(problems="\n".join(f"- {problem.message}" for problem in problems))
+            return Retry("".join(self._before) + held, correction, tuple(problem.record for problem in problems))
         if not calls:
             return Accepted(end, (TextPiece(text=held), *self._native))
         ended = end.model_copy(update={"reason": "tool_use"})
         return Accepted(ended, (*pieces, *self._native), (_effect(EffectKind.CALLS_FOUND, calls),))
 
     def _unmarked(self, held: str) -> list[AnswerProblem]:
-        """Calls of known tools that lack the marker: a mistake or a quotation, and in no case a call."""
+        """Problems for calls of known tools that lack the marker: a mistake or a quotation, never a call."""
         before = Quotation()
         before.feed("".join(self._before))
         found = [item for item in read_calls(held, UNMARKED, before) if isinstance(item, WrittenCall)]
         sentence = f"should begin with {self._tags.opening()} and end with {self._tags.closing()}"
         return [
-            AnswerProblem(f"the call of {call.name} {sentence}", NO_MARKER) for call in found if call.name in self._fits
+            AnswerProblem(f"the call of {call.name} {sentence}", NO_MARKER)
+            for call in found
+            if call.name in self._checkers
         ]
 
-    def _findings(self, call: WrittenCall | BrokenCall) -> list[AnswerProblem]:
+    def _problems(self, call: WrittenCall | BrokenCall) -> list[AnswerProblem]:
         if isinstance(call, BrokenCall):
-            return [call.finding]
-        fit = self._fits.get(call.name)
-        if fit is None:
-            known = f"not one of: {', '.join(self._fits)}"
+            return [call.problem]
+        checker = self._checkers.get(call.name)
+        if checker is None:
+            known = f"not one of: {', '.join(self._checkers)}"
             return [
                 AnswerProblem(f'names the tool "{call.name[:60]}", which is {known}', f"names a tool that is {known}")
             ]
@@ -354,8 +354,11 @@ class _CallReader:
         if not isinstance(arguments, dict):
             sentence = 'should have a JSON object as its "arguments"'
             return [AnswerProblem(sentence, sentence)]
-        of = f"of {call.name}, arguments"
-        return [AnswerProblem(f"{of} {each.message}", f"{of} {each.record}") for each in fit.findings(call.arguments)]
+        place = f"of {call.name}, arguments"
+        return [
+            AnswerProblem(f"{place} {each.message}", f"{place} {each.record}")
+            for each in checker.problems(call.arguments)
+        ]
 
     def _passed(self, text: str) -> list[AnyPiece]:
         if not text:
@@ -365,20 +368,8 @@ class _CallReader:
         return [TextPiece(text=text)]
 
 
-def _fits(tools: Sequence[ToolSpec]) -> dict[str, SchemaChecker]:
+def _checkers(tools: Sequence[ToolSpec]) -> dict[str, SchemaChecker]:
     return {tool.name: SchemaChecker(tool.input_schema, name=f"input_schema of the tool {tool.name}") for tool in tools}
-
-
-def _history(conversation: Conversation) -> int:
-    parts = (part for message in conversation.messages for part in message.content)
-    return sum(isinstance(part, ToolUsePart | ToolResultPart) for part in parts)
-
-
-def _next_number(conversation: Conversation) -> int:
-    """One more than the highest number that a call of this conversation has."""
-    parts = (part for message in conversation.messages for part in message.content)
-    ids = (_ID.fullmatch(part.id) for part in parts if isinstance(part, ToolUsePart))
-    return max((int(found[1]) for found in ids if found), default=0) + 1
 
 
 def _effect(kind: EffectKind, count: int) -> Effect:
