@@ -1,1 +1,1 @@
-"""Tools for ACP agents: inspect one, stand between it and an editor, view what was recorded."""
+"""Tools for ACP agents: inspect one, put a proxy between it and an editor, show what the proxy recorded."""

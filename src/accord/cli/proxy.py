@@ -82,8 +82,7 @@ async def _run(command: list[str], mode: Mode, trace: Path | None, *, full: bool
             folder = stack.enter_context(TemporaryDirectory(prefix="accord-", ignore_cleanup_errors=True))
         reader, sink = await open_stdio()
         guard = Guard(mode, folder=folder)
-        place = None if folder is None else Path(folder)
-        ended = await Proxy(reader, sink, peer, guard, trace=recorder, folder=place, report=FindingPrinter()).run()
+        ended = await Proxy(reader, sink, peer, guard, trace=recorder, report=FindingPrinter()).run()
         if ended.message:
             print(f"accord: {ended.message}", file=sys.stderr)
         return ended.status

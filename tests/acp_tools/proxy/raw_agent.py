@@ -1,4 +1,4 @@
-"""A raw agent for the tests of the proxy: keeps every byte that it is sent, and answers in bytes of its own choosing."""
+"""A raw agent for the tests of the proxy: it records every byte that it receives, and answers with unusual bytes."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import threading
 import time
 from typing import Any
 
-manner, path = sys.argv[1:3]
+behaviour, path = sys.argv[1:3]
 GARBAGE = b'\xff\xfe\x00 {"jsonrpc"\r\n\n  \n[]\n{]\n{"jsonrpc":"2.0","id":99,"result":1}\r\n'
 RESULTS = {1: '{"protocolVersion":1,"agentCapabilities":{}}', 2: '{"protocolVersion":2,"capabilities":{"session":{}}}'}
 UPDATE = (
@@ -23,7 +23,7 @@ def write(data: bytes) -> None:
 
 
 def flood() -> None:
-    """Small numbered lines for as long as they are taken."""
+    """Write small numbered lines without end."""
     number = 0
     while True:
         number += 1
@@ -31,19 +31,19 @@ def flood() -> None:
         os.pwrite(sent, b"%20d" % number, 0)
 
 
-def hear(line: bytes) -> None:
+def handle(line: bytes) -> None:
     try:
-        told: Any = json.loads(line)
-        if isinstance(told, list):
-            own = int(told[-1]["id"])  # pyright: ignore[reportUnknownArgumentType]
-            write(b'[ {"jsonrpc":"2.0","id":%d,"result":{}} ]\n' % own)
-        elif told["method"] != "session/cancel":
-            answer(told["method"], told["id"], told["params"])
+        message: Any = json.loads(line)
+        if isinstance(message, list):
+            call_id = int(message[-1]["id"])  # pyright: ignore[reportUnknownArgumentType]
+            write(b'[ {"jsonrpc":"2.0","id":%d,"result":{}} ]\n' % call_id)
+        elif message["method"] != "session/cancel":
+            answer(message["method"], message["id"], message["params"])
     except (ValueError, LookupError, TypeError):
         write(b'{"jsonrpc": "2.0",   "id": null, "error": {"code": -32700, "message": "what?"}}\n')
 
 
-def answer(method: str, own: object, params: dict[str, int]) -> None:
+def answer(method: str, call_id: object, params: dict[str, int]) -> None:
     result = ' {"stopReason":"end_turn"}'
     match method:
         case "test/flood":
@@ -59,19 +59,19 @@ def answer(method: str, own: object, params: dict[str, int]) -> None:
             write(UPDATE.encode())
         case _:
             result = RESULTS[params["protocolVersion"]]
-    write(f'{{"jsonrpc":"2.0", "id":{json.dumps(own)}, "result": {result}}}\n'.encode())
+    write(f'{{"jsonrpc":"2.0", "id":{json.dumps(call_id)}, "result": {result}}}\n'.encode())
 
 
-if manner == "crash":
+if behaviour == "crash":
     sys.exit(3)
-if manner == "stubborn":
+if behaviour == "stubborn":
     for which in (signal.SIGINT, signal.SIGTERM):
         signal.signal(which, signal.SIG_IGN)
 sent = os.open(f"{path}.sent", os.O_RDWR | os.O_CREAT, 0o600)
-with open(path, "wb", buffering=0) as kept:  # noqa: PTH123 - started without the standard site, to be quick
-    kept.write(b"")
-    for said in sys.stdin.buffer:
-        kept.write(said)
-        hear(said)
-while manner == "stubborn":
+with open(path, "wb", buffering=0) as record:  # noqa: PTH123 - started without the standard site, to be quick
+    record.write(b"")
+    for received in sys.stdin.buffer:
+        record.write(received)
+        handle(received)
+while behaviour == "stubborn":
     time.sleep(1)

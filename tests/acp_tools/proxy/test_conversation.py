@@ -1,4 +1,4 @@
-"""What a guard remembers of a conversation: the handshake, calls without an answer, numbers; and what it notices."""
+"""The state of a guard (the handshake, unanswered calls, message numbers) and its findings."""
 
 import json
 from typing import Any
@@ -9,25 +9,25 @@ from accord.acp_tools.proxy.guard import (
     IDS,
     LADDER,
     MAX_FINDINGS,
-    MAX_WAITING,
+    MAX_PENDING,
     REFUSED,
     RPC,
     SHAPE,
-    Asked,
     Guard,
     Mode,
-    Waiting,
+    PendingCall,
+    PendingCalls,
 )
-from accord.acp_tools.proxy.shape import BEFORE, read_handshake
+from accord.acp_tools.proxy.shape import BEFORE_HANDSHAKE, read_handshake
 from accord.acp_tools.trace.writer import ProxyFinding, Severity, Side
 from accord.core.prompt import ContentValidator
-from tests.acp_tools.proxy.test_guard import IMAGE, TEXT, line, met, prompt
+from tests.acp_tools.proxy.test_guard import IMAGE, TEXT, guard_after_handshake, line, prompt
 
 NOTICE = b'{"jsonrpc":"2.0","method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"image"}]}}\n'
 
 
-def answer(own: Any, result: Any = None, **more: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": own, "result": result or {}, **more}).encode()
+def answer(call_id: Any, result: Any = None, **more: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": call_id, "result": result or {}, **more}).encode()
 
 
 def found(findings: Any) -> list[tuple[Severity, str, str]]:
@@ -53,68 +53,69 @@ PROMPTS: list[tuple[Mode, list[Any], list[tuple[Severity, str, str]], bool]] = [
 
 
 @pytest.mark.parametrize(("mode", "blocks", "expected", "passes"), PROMPTS)
-def test_what_is_noticed_about_a_prompt(mode: Mode, blocks: list[Any], expected: Any, passes: bool):
-    step = met(mode, {}).from_editor(prompt(*blocks))
-    assert found(step.findings) == expected
-    assert {(finding.number, finding.side) for finding in step.findings} == {(3, Side.EDITOR)}
-    assert bool(step.forward) is passes
+def test_the_findings_about_a_prompt(mode: Mode, blocks: list[Any], expected: Any, passes: bool):
+    decision = guard_after_handshake(mode, {}).decide(prompt(*blocks))
+    assert found(decision.findings) == expected
+    assert {(finding.number, finding.side) for finding in decision.findings} == {(3, Side.EDITOR)}
+    assert bool(decision.forward) is passes
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_malformed_content_is_noticed_by_its_shape(mode: Mode):
-    step = met(mode, {}).from_editor(prompt({"type": "image", "mimeType": "image/png"}))
-    assert {finding.clause for finding in step.findings} <= {SHAPE, REFUSED}
-    assert SHAPE in {finding.clause for finding in step.findings} or mode is Mode.GUARD
-    assert bool(step.forward) is (mode is Mode.OBSERVE)
+def test_malformed_content_is_a_finding_about_its_shape(mode: Mode):
+    decision = guard_after_handshake(mode, {}).decide(prompt({"type": "image", "mimeType": "image/png"}))
+    assert {finding.clause for finding in decision.findings} <= {SHAPE, REFUSED}
+    assert SHAPE in {finding.clause for finding in decision.findings} or mode is Mode.GUARD
+    assert bool(decision.forward) is (mode is Mode.OBSERVE)
 
 
 @pytest.mark.parametrize("params", [b"7", b"{}", b'{"prompt":7}', b'{"prompt":null}'])
 @pytest.mark.parametrize("mode", [Mode.GUARD, Mode.ADAPT])
 def test_a_prompt_without_content_is_refused(mode: Mode, params: bytes):
-    asked = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":' + params + b"}\n"
-    step = met(mode, {"image": True}).from_editor(asked)
-    assert step.forward == b""
-    assert json.loads(step.back)["error"]["code"] == -32602
+    line = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":' + params + b"}\n"
+    decision = guard_after_handshake(mode, {"image": True}).decide(line)
+    assert decision.forward == b""
+    assert json.loads(decision.reply)["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize(("mode", "passes"), [(Mode.GUARD, False), (Mode.ADAPT, False), (Mode.OBSERVE, True)])
-def test_a_notice_is_checked_as_a_call_is_and_gets_no_answer(mode: Mode, passes: bool):
-    step = met(mode, {}).from_editor(NOTICE)
-    assert step.back == b""
-    assert step.findings
-    assert bool(step.forward) is passes
+def test_a_prompt_sent_as_a_notification_is_checked_and_gets_no_reply(mode: Mode, passes: bool):
+    decision = guard_after_handshake(mode, {}).decide(NOTICE)
+    assert decision.reply == b""
+    assert decision.findings
+    assert bool(decision.forward) is passes
 
 
 def test_before_the_handshake_nothing_is_declared():
-    step = Guard().from_editor(prompt(IMAGE))
-    assert found(step.findings)[0] == (
+    decision = Guard().decide(prompt(IMAGE))
+    assert found(decision.findings)[0] == (
         Severity.WARNING,
         REFUSED,
         "The prompt came before the agent declared anything",
     )
-    assert step.forward == b""
+    assert decision.forward == b""
 
 
-def test_after_the_handshake_nobody_is_told_that_it_is_missing():
+def test_after_the_handshake_there_is_no_warning_about_it():
     assert all(
-        finding.severity is not Severity.WARNING for finding in met(Mode.GUARD, {}).from_editor(prompt(IMAGE)).findings
+        finding.severity is not Severity.WARNING
+        for finding in guard_after_handshake(Mode.GUARD, {}).decide(prompt(IMAGE)).findings
     )
 
 
 def test_a_later_handshake_replaces_an_earlier_one():
-    guard = met(Mode.GUARD, {"image": True})
-    guard.from_editor(line("initialize", {}, 9))
-    guard.from_agent([answer(9, {"protocolVersion": 1, "agentCapabilities": {}})])
-    assert guard.from_editor(prompt(IMAGE)).forward == b""
+    guard = guard_after_handshake(Mode.GUARD, {"image": True})
+    guard.decide(line("initialize", {}, 9))
+    guard.check_agent([answer(9, {"protocolVersion": 1, "agentCapabilities": {}})])
+    assert guard.decide(prompt(IMAGE)).forward == b""
 
 
-def test_a_failed_or_foreign_answer_is_no_handshake():
-    guard = met(Mode.GUARD, {"image": True})
-    guard.from_editor(line("initialize", {}, 9))
-    guard.from_agent([b'{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"x"}}'])
-    guard.from_editor(line("session/new", {}, 10))
-    guard.from_agent([answer(10, {"protocolVersion": 1, "agentCapabilities": {}})])
-    assert guard.from_editor(prompt(IMAGE)).forward != b""
+def test_an_error_or_the_answer_to_another_call_is_no_handshake():
+    guard = guard_after_handshake(Mode.GUARD, {"image": True})
+    guard.decide(line("initialize", {}, 9))
+    guard.check_agent([b'{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":"x"}}'])
+    guard.decide(line("session/new", {}, 10))
+    guard.check_agent([answer(10, {"protocolVersion": 1, "agentCapabilities": {}})])
+    assert guard.decide(prompt(IMAGE)).forward != b""
 
 
 DECLARED = {"image": True}
@@ -134,61 +135,61 @@ HANDSHAKES: list[tuple[Any, int, bool]] = [
 
 
 @pytest.mark.parametrize(("result", "version", "images"), HANDSHAKES)
-def test_a_handshake_is_read_however_odd_it_is(result: Any, version: int, images: bool):
+def test_a_handshake_of_any_shape_can_be_read(result: Any, version: int, images: bool):
     handshake = read_handshake(result)
     assert (handshake.version, handshake.is_done) == (version, True)
     assert handshake.validator.validate([IMAGE]).valid is images
 
 
-def test_before_any_handshake_version_1_is_spoken():
-    assert (BEFORE.version, BEFORE.is_done) == (1, False)
-    assert BEFORE.validator.validate([IMAGE]).error == ContentValidator(None).validate([IMAGE]).error
+def test_before_any_handshake_the_version_is_1():
+    assert (BEFORE_HANDSHAKE.version, BEFORE_HANDSHAKE.is_done) == (1, False)
+    assert BEFORE_HANDSHAKE.validator.validate([IMAGE]).error == ContentValidator(None).validate([IMAGE]).error
 
 
 @pytest.mark.parametrize(("blocks", "expected"), [([IMAGE], 1), ([TEXT], 0)])
-def test_an_agent_that_takes_what_it_should_refuse_is_noticed(blocks: list[Any], expected: int):
-    guard = met(Mode.OBSERVE, {})
-    guard.from_editor(prompt(*blocks, own=5))
-    findings = guard.from_agent([answer(5)])
-    sentence = "The agent took a prompt that it should have refused with -32602"
+def test_an_agent_that_accepts_what_it_should_refuse_is_a_finding(blocks: list[Any], expected: int):
+    guard = guard_after_handshake(Mode.OBSERVE, {})
+    guard.decide(prompt(*blocks, call_id=5))
+    findings = guard.check_agent([answer(5)])
+    sentence = "The agent accepted a prompt that it should have refused with -32602"
     assert found(findings) == [(Severity.ERROR, REFUSED, sentence)] * expected
 
 
-def test_an_agent_that_refuses_what_it_should_is_not():
-    guard = met(Mode.OBSERVE, {})
-    guard.from_editor(prompt(IMAGE, own=5))
-    assert guard.from_agent([b'{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"x"}}']) == []
+def test_an_agent_that_refuses_what_it_should_is_no_finding():
+    guard = guard_after_handshake(Mode.OBSERVE, {})
+    guard.decide(prompt(IMAGE, call_id=5))
+    assert guard.check_agent([b'{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"x"}}']) == []
 
 
-def test_ids_that_nobody_waits_for_and_ids_used_twice_are_noticed_on_both_sides():
-    nobody = (Severity.WARNING, IDS, "Nobody waits for an answer with this id")
-    twice = (Severity.WARNING, IDS, "Another call with this id still waits for its answer")
-    guard = met(Mode.GUARD, {})
-    assert found(guard.from_agent([answer(77)])) == [nobody]
-    assert found(guard.from_editor(answer(77) + b"\n").findings) == [nobody]
-    assert guard.from_editor(line("session/new", {}, 5)).findings == ()
-    assert found(guard.from_editor(line("session/new", {}, 5)).findings) == [twice]
-    assert guard.from_agent([answer(5)]) == []
-    assert found(guard.from_agent([answer(5)])) == [nobody]
-    asked = line("fs/read_text_file", {}, 5).strip()
-    assert guard.from_agent([asked]) == []
-    assert found(guard.from_agent([asked])) == [twice]
-    assert guard.from_editor(answer(5) + b"\n").findings == ()
+def test_unexpected_and_duplicate_ids_are_findings_on_both_sides():
+    unexpected = (Severity.WARNING, IDS, "No call with this id waits for an answer")
+    duplicate = (Severity.WARNING, IDS, "Another call with this id has no answer yet")
+    guard = guard_after_handshake(Mode.GUARD, {})
+    assert found(guard.check_agent([answer(77)])) == [unexpected]
+    assert found(guard.decide(answer(77) + b"\n").findings) == [unexpected]
+    assert guard.decide(line("session/new", {}, 5)).findings == ()
+    assert found(guard.decide(line("session/new", {}, 5)).findings) == [duplicate]
+    assert guard.check_agent([answer(5)]) == []
+    assert found(guard.check_agent([answer(5)])) == [unexpected]
+    request = line("fs/read_text_file", {}, 5).strip()
+    assert guard.check_agent([request]) == []
+    assert found(guard.check_agent([request])) == [duplicate]
+    assert guard.decide(answer(5) + b"\n").findings == ()
 
 
-def test_a_prompt_that_was_refused_waits_for_nothing():
-    guard = met(Mode.GUARD, {})
-    guard.from_editor(prompt(IMAGE, own=5))
-    assert guard.from_editor(prompt(TEXT, own=5)).findings == ()
+def test_a_refused_prompt_is_not_pending():
+    guard = guard_after_handshake(Mode.GUARD, {})
+    guard.decide(prompt(IMAGE, call_id=5))
+    assert guard.decide(prompt(TEXT, call_id=5)).findings == ()
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_every_message_has_its_number_and_a_blank_line_has_none(mode: Mode):
+def test_messages_are_numbered_and_blank_lines_are_not(mode: Mode):
     guard = Guard(mode)
     lines = [line("x", {}), b"\n", b"  \r\n", line("y", {}), b"broken\n"]
-    numbers = [(guard.from_editor(each), guard.number)[1] for each in lines]
+    numbers = [(guard.decide(each), guard.number)[1] for each in lines]
     assert numbers == [1, 1, 1, 2, 3]
-    assert guard.from_agent([b"", b" ", b"broken", b"broken"])[-1].number == 5
+    assert guard.check_agent([b"", b" ", b"broken", b"broken"])[-1].number == 5
 
 
 def batch(*messages: bytes) -> bytes:
@@ -196,41 +197,45 @@ def batch(*messages: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_batch_is_judged_message_by_message(version: int):
+def test_a_batch_is_checked_message_by_message(version: int):
     guard = Guard()
-    guard.from_editor(line("initialize", {"protocolVersion": version}, 0))
+    guard.decide(line("initialize", {"protocolVersion": version}, 0))
     result: dict[str, Any] = {"protocolVersion": version, "agentCapabilities": {}, "capabilities": {}}
-    guard.from_agent([answer(0, result)])
-    whole = batch(prompt(TEXT, own=1), line("x", {}, 2))
-    step = guard.from_editor(whole)
-    assert step.forward == whole, "a batch that passes is not written anew"
-    warning = (Severity.WARNING, RPC, "A batch, which version 1 of the protocol does not know")
-    assert found(step.findings) == ([warning] if version == 1 else [])
-    step = guard.from_editor(batch(prompt(IMAGE, own=3), line("x", {}, 4), b"7", prompt(IMAGE, own=5)))
-    assert json.loads(step.forward) == [json.loads(line("x", {}, 4))]
-    assert step.forward.endswith(b"]\r\n")
-    assert [(reply["id"], reply["error"]["code"]) for reply in json.loads(step.back)] == [
+    guard.check_agent([answer(0, result)])
+    whole = batch(prompt(TEXT, call_id=1), line("x", {}, 2))
+    decision = guard.decide(whole)
+    assert decision.forward == whole, "a batch that passes is not rewritten"
+    warning = (Severity.WARNING, RPC, "A batch, which protocol version 1 does not support")
+    assert found(decision.findings) == ([warning] if version == 1 else [])
+    decision = guard.decide(batch(prompt(IMAGE, call_id=3), line("x", {}, 4), b"7", prompt(IMAGE, call_id=5)))
+    assert json.loads(decision.forward) == [json.loads(line("x", {}, 4))]
+    assert decision.forward.endswith(b"]\r\n")
+    assert [(reply["id"], reply["error"]["code"]) for reply in json.loads(decision.reply)] == [
         (3, -32602),
         (None, -32600),
         (5, -32602),
     ]
-    assert step.back.endswith(b"]\n")
+    assert decision.reply.endswith(b"]\n")
 
 
-def test_a_batch_of_which_nothing_is_left_is_not_sent():
-    assert met(Mode.GUARD, {}).from_editor(batch(prompt(IMAGE))).forward == b""
+def test_a_batch_whose_messages_are_all_refused_is_not_sent():
+    assert guard_after_handshake(Mode.GUARD, {}).decide(batch(prompt(IMAGE))).forward == b""
 
 
-def test_a_batch_whose_files_cannot_be_saved_goes_on_with_what_needs_none():
-    guard = met(Mode.ADAPT, {}, folder="/f")
-    step = guard.from_editor(batch(prompt(IMAGE, own=3), line("x", {}, 4), prompt({**IMAGE, "alt": "a cat"}, own=5)))
-    assert [save.name for save in step.saves] == ["prompt-3-0-image.png", "prompt-3-0-image.png"]
-    assert step.otherwise is not None
-    assert [message["id"] for message in json.loads(step.otherwise.forward)] == [4, 5]
-    assert json.loads(step.otherwise.forward)[1]["params"]["prompt"] == [{"type": "text", "text": "[image: a cat]"}]
-    rungs = [finding.sentence for finding in step.otherwise.findings if finding.severity is Severity.INFO]
+def test_a_batch_whose_files_cannot_be_saved_is_sent_without_them():
+    guard = guard_after_handshake(Mode.ADAPT, {}, folder="/f")
+    decision = guard.decide(
+        batch(prompt(IMAGE, call_id=3), line("x", {}, 4), prompt({**IMAGE, "alt": "a cat"}, call_id=5))
+    )
+    assert [file.path for file in decision.files] == ["/f/prompt-3-0-image.png"] * 2
+    assert decision.if_not_saved is not None
+    assert [message["id"] for message in json.loads(decision.if_not_saved.forward)] == [4, 5]
+    assert json.loads(decision.if_not_saved.forward)[1]["params"]["prompt"] == [
+        {"type": "text", "text": "[image: a cat]"}
+    ]
+    rungs = [finding.sentence for finding in decision.if_not_saved.findings if finding.severity is Severity.INFO]
     assert rungs == ["described: an image was sent as its description"]
-    assert b'"code":-32602' in step.otherwise.back
+    assert b'"code":-32602' in decision.if_not_saved.reply
 
 
 @pytest.mark.parametrize(
@@ -242,37 +247,37 @@ def test_a_batch_whose_files_cannot_be_saved_goes_on_with_what_needs_none():
         *((mode, Side.AGENT, False) for mode in Mode),
     ],
 )
-def test_a_line_too_long_is_refused_only_where_it_might_be_a_prompt(mode: Mode, side: Side, refuses: bool):
+def test_an_oversized_line_is_refused_only_if_it_might_be_a_prompt(mode: Mode, side: Side, refuses: bool):
     guard = Guard(mode)
-    step = guard.too_long(side)
-    assert (guard.number, step.forward) == (1, b"")
-    [finding] = step.findings
+    decision = guard.decide_oversized(side)
+    assert (guard.number, decision.forward) == (1, b"")
+    [finding] = decision.findings
     assert (finding.number, finding.side, finding.clause) == (1, side, RPC)
     assert finding.severity is (Severity.ERROR if refuses else Severity.WARNING)
-    assert (json.loads(step.back) if refuses else step.back) == (
-        {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "The line is too long to be looked at"}}
+    assert (json.loads(decision.reply) if refuses else decision.reply) == (
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "The line is longer than 100663296 bytes"}}
         if refuses
         else b""
     )
 
 
-def test_findings_about_one_line_are_bounded():
-    assert len(met(Mode.GUARD, {}).from_editor(prompt(*[IMAGE] * 200)).findings) == MAX_FINDINGS
+def test_the_number_of_findings_about_one_line_is_limited():
+    assert len(guard_after_handshake(Mode.GUARD, {}).decide(prompt(*[IMAGE] * 200)).findings) == MAX_FINDINGS
     described = [{**IMAGE, "alt": "a"}] * 200
-    assert len(met(Mode.ADAPT, {}).from_editor(prompt(*described)).findings) == MAX_FINDINGS
+    assert len(guard_after_handshake(Mode.ADAPT, {}).decide(prompt(*described)).findings) == MAX_FINDINGS
 
 
-def test_the_oldest_calls_are_forgotten_and_then_any_id_may_be_right():
-    waiting = Waiting()
-    for own in range(MAX_WAITING):
-        assert waiting.ask(own, Asked("m"))
-    assert waiting.settle("stranger") is None
-    assert waiting.ask("new", Asked("m"))
-    assert waiting.settle("new") == Asked("m")
-    assert waiting.settle(1) == Asked("m")
-    assert waiting.settle(0) == Asked("")
+def test_the_oldest_pending_calls_are_dropped_and_then_any_id_is_accepted():
+    pending = PendingCalls()
+    for call_id in range(MAX_PENDING):
+        assert pending.add(call_id, PendingCall("m"))
+    assert pending.pop("unknown") is None
+    assert pending.add("new", PendingCall("m"))
+    assert pending.pop("new") == PendingCall("m")
+    assert pending.pop(1) == PendingCall("m")
+    assert pending.pop(0) == PendingCall("")
 
 
-def test_a_finding_says_what_and_why_and_repeats_nothing_else():
+def test_a_finding_is_dumped_without_the_message_it_belongs_to():
     finding = ProxyFinding(1, Side.AGENT, Severity.ERROR, "clause", "sentence")
     assert finding.dump() == {"severity": "error", "clause": "clause", "sentence": "sentence"}

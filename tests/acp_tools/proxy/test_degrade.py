@@ -1,16 +1,23 @@
-"""What an agent gets instead of each kind of content that it did not declare: one row for each rung and each detail."""
+"""The replacement of each kind of content that an agent did not declare: one row for each rung and each detail."""
 
 import json
 from typing import Any
 
 import pytest
 
-from accord.acp_tools.proxy.degrade import MAX_ADDRESS_CHARS, MAX_TEXT_CHARS, Degraded, Save, degrade_prompt, tell_user
+from accord.acp_tools.proxy.degrade import (
+    MAX_ADDRESS_CHARS,
+    MAX_TEXT_CHARS,
+    Degraded,
+    FileToSave,
+    degrade_prompt,
+    user_notice,
+)
 from accord.core.prompt import ContentValidator
 
-STORED = ", where the agent reads what is stored and not what the editor had (unsaved changes are lost)"
+STORED = ", where the agent reads the stored version (unsaved changes are lost)"
 NOTHING = ContentValidator(None).declaration
-WORDS = "w" * (MAX_TEXT_CHARS + 1)
+LONG_TEXT = "w" * (MAX_TEXT_CHARS + 1)
 
 
 def image(**more: Any) -> dict[str, Any]:
@@ -44,14 +51,14 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
         Degraded(text("[file:///d/b.txt]\nwords"), "substituted", "the embedded resource b.txt was sent as text"),
     ),
     "the longest text that is sent whole": (
-        resource(uri="untitled:1", text=WORDS[1:]),
+        resource(uri="untitled:1", text=LONG_TEXT[1:]),
         None,
         Degraded(
-            text(f"[untitled:1]\n{WORDS[1:]}"), "substituted", "the embedded resource untitled:1 was sent as text"
+            text(f"[untitled:1]\n{LONG_TEXT[1:]}"), "substituted", "the embedded resource untitled:1 was sent as text"
         ),
     ),
     "a longer text with an address is a link": (
-        resource(uri="https://a.example/x/b.txt?q=1#f", text=WORDS, mimeType="text/plain"),
+        resource(uri="https://a.example/x/b.txt?q=1#f", text=LONG_TEXT, mimeType="text/plain"),
         None,
         Degraded(
             link("https://a.example/x/b.txt?q=1#f", "b.txt", mimeType="text/plain"),
@@ -60,10 +67,10 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
         ),
     ),
     "a longer text without an address is cut": (
-        resource(uri="untitled:1", text=WORDS),
+        resource(uri="untitled:1", text=LONG_TEXT),
         "/a b",
         Degraded(
-            text(f"[untitled:1, the first 65536 of 65537 characters]\n{WORDS[1:]}"),
+            text(f"[untitled:1, the first 65536 of 65537 characters]\n{LONG_TEXT[1:]}"),
             "substituted",
             "the embedded resource untitled:1 was sent as text, cut after 65536 characters",
         ),
@@ -82,7 +89,7 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
             file_link("p-0-resource.mp3", mimeType="audio/mpeg", size=2),
             "substituted",
             "an embedded resource was saved and sent as a link to the file p-0-resource.mp3",
-            Save("p-0-resource.mp3", b"hi"),
+            FileToSave("/a b/p-0-resource.mp3", b"hi"),
         ),
     ),
     "an image with an address is a link": (
@@ -101,17 +108,17 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
             file_link("p-0-image.png", mimeType="image/png", description="a cat", size=2),
             "substituted",
             "an image was saved and sent as a link to the file p-0-image.png",
-            Save("p-0-image.png", b"hi"),
+            FileToSave("/a b/p-0-image.png", b"hi"),
         ),
     ),
-    "a sound is saved": (
+    "audio is saved": (
         audio(uri="cid:1"),
         "/a b",
         Degraded(
             file_link("p-0-audio.wav", mimeType="audio/wav", size=2),
             "substituted",
-            "a sound was saved and sent as a link to the file p-0-audio.wav",
-            Save("p-0-audio.wav", b"hi"),
+            "audio was saved and sent as a link to the file p-0-audio.wav",
+            FileToSave("/a b/p-0-audio.wav", b"hi"),
         ),
     ),
     "an image that cannot be saved is described": (
@@ -119,10 +126,10 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
         None,
         Degraded(text("[image: a cat]"), "described", "an image was sent as its description"),
     ),
-    "a sound that cannot be saved is described": (
+    "audio that cannot be saved is described": (
         audio(_meta={"title": "a bell"}),
         None,
-        Degraded(text("[audio: a bell]"), "described", "a sound was sent as its description"),
+        Degraded(text("[audio: a bell]"), "described", "audio was sent as its description"),
     ),
     "a binary resource that cannot be saved is described": (
         {**resource(uri="memory:c", blob="aGk="), "annotations": {"name": "a key"}},
@@ -134,35 +141,35 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
         ),
     ),
     "nothing is invented": (image(), None, None),
-    "blank words describe nothing": (image(alt="  "), None, None),
-    "what is no text describes nothing": (image(alt=7, annotations=[]), None, None),
-    "an address that cannot be read is none": (image(uri="http://["), None, None),
+    "a blank text describes nothing": (image(alt="  "), None, None),
+    "a value that is not text describes nothing": (image(alt=7, annotations=[]), None, None),
+    "an address that cannot be parsed is ignored": (image(uri="http://["), None, None),
 }
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_each_rung(name: str):
+def test_each_replacement(name: str):
     block, folder, expected = ROWS[name]
-    account = degrade_prompt([block], NOTHING, folder=folder, prefix="p")
-    assert account == (None if expected is None else {0: expected})
+    replacements = degrade_prompt([block], NOTHING, folder=folder, prefix="p")
+    assert replacements == (None if expected is None else {0: expected})
 
 
 @pytest.mark.parametrize("place", ["block", "annotations", "_meta"])
 @pytest.mark.parametrize("key", ["alt", "description", "title", "name"])
-def test_every_place_of_a_description_is_read(place: str, key: str):
+def test_a_description_is_found_in_every_place(place: str, key: str):
     block = image(**{key: "a cat"}) if place == "block" else image(**{place: {key: "a cat"}})
-    account = degrade_prompt([block], NOTHING, folder=None, prefix="p")
-    assert account is not None
-    assert account[0].block["text"] == "[image: a cat]"
+    replacements = degrade_prompt([block], NOTHING, folder=None, prefix="p")
+    assert replacements is not None
+    assert replacements[0].block["text"] == "[image: a cat]"
 
 
 def test_the_nearest_description_wins():
     block = image(name="4", title="3", annotations={"alt": "5"}, _meta={"alt": "6"})
     for key, value in (("title", "3"), ("description", "2"), ("alt", "1")):
         block[key] = value
-        account = degrade_prompt([block], NOTHING, folder=None, prefix="p")
-        assert account is not None
-        assert account[0].block["text"] == f"[image: {value}]"
+        replacements = degrade_prompt([block], NOTHING, folder=None, prefix="p")
+        assert replacements is not None
+        assert replacements[0].block["text"] == f"[image: {value}]"
 
 
 @pytest.mark.parametrize(
@@ -178,36 +185,36 @@ def test_the_nearest_description_wins():
         ("audio/flac", ".flac"),
         ("audio/ogg", ".ogg"),
         ("IMAGE/PNG; q=1", ".png"),
-        ("image/unheard-of", ".bin"),
+        ("image/unknown", ".bin"),
         (None, ".bin"),
     ],
 )
-def test_a_saved_file_ends_as_its_type_says(media_type: str | None, suffix: str):
-    account = degrade_prompt([image(mimeType=media_type)], NOTHING, folder="/f", prefix="p")
-    assert account is not None
-    assert account[0].save == Save(f"p-0-image{suffix}", b"hi")
+def test_a_saved_file_has_the_suffix_of_its_media_type(media_type: str | None, suffix: str):
+    replacements = degrade_prompt([image(mimeType=media_type)], NOTHING, folder="/f", prefix="p")
+    assert replacements is not None
+    assert replacements[0].file == FileToSave(f"/f/p-0-image{suffix}", b"hi")
 
 
-def test_only_what_was_not_declared_is_changed_and_each_keeps_its_place():
+def test_only_undeclared_content_is_replaced_and_each_block_keeps_its_place():
     blocks = [text("a"), image(), audio(), resource(uri="untitled:1", text="x"), link("file:///l", "l")]
-    account = degrade_prompt(blocks, ContentValidator({"image": True}).declaration, folder="/f", prefix="p")
-    assert account is not None
-    assert [(index, degraded.save) for index, degraded in account.items()] == [
-        (2, Save("p-2-audio.wav", b"hi")),
+    replacements = degrade_prompt(blocks, ContentValidator({"image": True}).declaration, folder="/f", prefix="p")
+    assert replacements is not None
+    assert [(index, degraded.file) for index, degraded in replacements.items()] == [
+        (2, FileToSave("/f/p-2-audio.wav", b"hi")),
         (3, None),
     ]
 
 
-def test_one_block_without_a_way_down_is_no_way_for_all():
+def test_one_block_without_a_replacement_refuses_the_whole_prompt():
     assert degrade_prompt([image(alt="a"), image()], NOTHING, folder=None, prefix="p") is None
 
 
-def test_annotations_go_along():
+def test_annotations_are_kept():
     annotations = {"audience": ["user"]}
     for block, folder in ((image(), "/f"), (image(alt="a"), None), (resource(uri="x:1", text="x"), None)):
-        account = degrade_prompt([{**block, "annotations": annotations}], NOTHING, folder=folder, prefix="p")
-        assert account is not None
-        assert account[0].block["annotations"] == annotations
+        replacements = degrade_prompt([{**block, "annotations": annotations}], NOTHING, folder=folder, prefix="p")
+        assert replacements is not None
+        assert replacements[0].block["annotations"] == annotations
 
 
 @pytest.mark.parametrize(
@@ -221,21 +228,21 @@ def test_annotations_go_along():
         ("x:/p/q.txt#a/1#b/2?c", "x:/p/q.txt#a/1#b/2?c", "q.txt"),
     ],
 )
-def test_an_address_fits_into_its_line(uri: str, label: str, name: str):
-    account = degrade_prompt([resource(uri=uri, text="words")], NOTHING, folder=None, prefix="p")
-    assert account is not None
-    assert account[0].block["text"] == f"[{label}]\nwords"
-    assert account[0].sentence == f"the embedded resource {name} was sent as text"
+def test_an_address_is_escaped_and_shortened(uri: str, label: str, name: str):
+    replacements = degrade_prompt([resource(uri=uri, text="words")], NOTHING, folder=None, prefix="p")
+    assert replacements is not None
+    assert replacements[0].block["text"] == f"[{label}]\nwords"
+    assert replacements[0].sentence == f"the embedded resource {name} was sent as text"
 
 
 @pytest.mark.parametrize(("version", "more"), [(1, {}), (2, {"messageId": "accord-7"})])
-def test_the_user_is_told_in_one_line_and_each_thing_once(version: int, more: dict[str, str]):
-    account = [Degraded({}, "described", words) for words in ("a was b", "c was d", "a was b")]
-    told = json.loads(tell_user(account, b'"s"', version, 7))
+def test_the_notice_to_the_user_names_each_replacement_once(version: int, more: dict[str, str]):
+    replacements = [Degraded({}, "described", sentence) for sentence in ("a was b", "c was d", "a was b")]
+    notice = json.loads(user_notice(replacements, b'"s"', version, 7))
     content = text("[Accord: the agent did not declare this content, so a was b; c was d.]\n\n")
     update = {"sessionUpdate": "agent_message_chunk", "content": content, **more}
-    assert (told["method"], told["params"]) == ("session/update", {"sessionId": "s", "update": update})
+    assert (notice["method"], notice["params"]) == ("session/update", {"sessionId": "s", "update": update})
 
 
-def test_without_a_session_nobody_can_be_told():
-    assert tell_user([Degraded({}, "described", "a")], None, 1, 7) == b""
+def test_without_a_session_there_is_no_notice():
+    assert user_notice([Degraded({}, "described", "a")], None, 1, 7) == b""

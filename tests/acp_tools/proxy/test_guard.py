@@ -1,4 +1,4 @@
-"""Every line between an editor and an agent passes as it is, is answered instead, or is rewritten; and it is told."""
+"""Every line between an editor and an agent passes unchanged, is answered, or is rewritten, with findings."""
 
 import itertools
 import json
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.acp_tools.proxy.guard import RPC, Guard, Mode
-from accord.acp_tools.proxy.pump import BlockCutter
+from accord.acp_tools.proxy.pump import BlockSplitter
 from accord.acp_tools.trace.writer import Severity, Side
 from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_question
 from accord.core.prompt import ContentValidator
@@ -24,66 +24,66 @@ BINARY = {"type": "resource", "resource": {"uri": "file:///c.bin", "blob": "aGk=
 NOTE = {"type": "resource", "resource": {"uri": "untitled:1", "text": "words", "mimeType": "text/plain"}}
 
 
-def line(method: str, params: Any, own: Any = 1) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": own, "method": method, "params": params}).encode() + b"\n"
+def line(method: str, params: Any, call_id: Any = 1) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params}).encode() + b"\n"
 
 
-def met(mode: Mode, declared: dict[str, Any], **parts: Any) -> Guard:
-    """A guard that has seen the handshake of an agent that declares this."""
+def guard_after_handshake(mode: Mode, declared: dict[str, Any], **parts: Any) -> Guard:
+    """A guard after the handshake of an agent that declares this."""
     guard = Guard(mode, **parts)
-    guard.from_editor(line("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, 0))
-    told = {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": declared}}
-    guard.from_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": told}).encode()])
+    guard.decide(line("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, 0))
+    result = {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": declared}}
+    guard.check_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": result}).encode()])
     return guard
 
 
-def prompt(*blocks: Any, own: Any = 1) -> bytes:
-    return line("session/prompt", {"sessionId": "s", "prompt": list(blocks)}, own)
+def prompt(*blocks: Any, call_id: Any = 1) -> bytes:
+    return line("session/prompt", {"sessionId": "s", "prompt": list(blocks)}, call_id)
 
 
-@pytest.mark.parametrize("own", [1, "x", None, 2**70])
-def test_guard_refuses_what_was_not_declared_with_the_exact_error_and_the_agent_never_sees_it(own: Any):
-    step = met(Mode.GUARD, {}).from_editor(prompt(TEXT, IMAGE, own=own))
-    assert step.forward == b""
-    told = json.loads(step.back)
-    assert told["id"] == own
-    assert told["error"] == ContentValidator({}).validate([TEXT, IMAGE]).error
-    assert step.findings
+@pytest.mark.parametrize("call_id", [1, "x", None, 2**70])
+def test_guard_refuses_undeclared_content_with_the_exact_error_and_does_not_forward_it(call_id: Any):
+    decision = guard_after_handshake(Mode.GUARD, {}).decide(prompt(TEXT, IMAGE, call_id=call_id))
+    assert decision.forward == b""
+    reply = json.loads(decision.reply)
+    assert reply["id"] == call_id
+    assert reply["error"] == ContentValidator({}).validate([TEXT, IMAGE]).error
+    assert decision.findings
 
 
 @pytest.mark.parametrize(
     ("declared", "blocks"),
     [({}, [TEXT, LINK]), ({"image": True}, [TEXT, IMAGE]), ({"embeddedContext": True}, [FILE])],
 )
-def test_what_was_declared_passes_byte_for_byte(declared: dict[str, Any], blocks: list[Any]):
-    asked = prompt(*blocks)
-    step = met(Mode.GUARD, declared).from_editor(asked)
-    assert (step.forward, step.back, step.findings) == (asked, b"", ())
+def test_declared_content_passes_byte_for_byte(declared: dict[str, Any], blocks: list[Any]):
+    message_line = prompt(*blocks)
+    decision = guard_after_handshake(Mode.GUARD, declared).decide(message_line)
+    assert (decision.forward, decision.reply, decision.findings) == (message_line, b"", ())
 
 
 @pytest.mark.parametrize("is_draft", [False, True])
 @pytest.mark.parametrize("mode", Mode)
-def test_what_an_agent_of_ours_asks_leave_for_and_what_it_is_answered_pass_as_they_are(mode: Mode, is_draft: bool):
+def test_permission_requests_of_an_accord_agent_and_their_answers_pass_unchanged(mode: Mode, is_draft: bool):
     guard = Guard(mode)
     version = 2 if is_draft else 1
-    guard.from_editor(line("initialize", {"protocolVersion": version}, 0))
-    told: dict[str, Any] = {
+    guard.decide(line("initialize", {"protocolVersion": version}, 0))
+    result: dict[str, Any] = {
         "protocolVersion": version,
         "agentCapabilities": {},
         "capabilities": {"session": {"prompt": {}}},
     }
-    guard.from_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": told}).encode()])
+    guard.check_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": result}).encode()])
     question = build_permission_question("Go?", "1", ["why"], {"kind": "edit"}, ALLOW_OR_REJECT)
-    asking = TurnUpdates("s", "own", is_draft=is_draft).request_permission(question)
-    asked = request_line(7, "session/request_permission", asking.request)
-    assert guard.from_agent([asked.rstrip(b"\n")]) == []
+    message = TurnUpdates("s", "turn", is_draft=is_draft).request_permission(question)
+    message_line = request_line(7, "session/request_permission", message.request)
+    assert guard.check_agent([message_line.rstrip(b"\n")]) == []
     answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"outcome": {"outcome": "cancelled"}}}).encode() + b"\n"
-    step = guard.from_editor(answer)
-    assert (step.forward, step.back, step.findings) == (answer, b"", ())
+    decision = guard.decide(answer)
+    assert (decision.forward, decision.reply, decision.findings) == (answer, b"", ())
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "message_line",
     [
         line("session/new", {"cwd": "/"}),
         b'{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}\n',
@@ -91,8 +91,8 @@ def test_what_an_agent_of_ours_asks_leave_for_and_what_it_is_answered_pass_as_th
         b'{ "jsonrpc" : "2.0",  "id":7, "result":{} }\r\n',
     ],
 )
-def test_whatever_is_no_prompt_passes_untouched(asked: bytes):
-    assert met(Mode.GUARD, {}).from_editor(asked).forward == asked
+def test_any_message_other_than_a_prompt_passes_unchanged(message_line: bytes):
+    assert guard_after_handshake(Mode.GUARD, {}).decide(message_line).forward == message_line
 
 
 BROKEN = [
@@ -110,24 +110,26 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("mode", [Mode.GUARD, Mode.ADAPT])
-@pytest.mark.parametrize(("asked", "code", "own"), BROKEN)
-def test_a_line_that_is_no_message_is_refused_and_the_agent_never_sees_it(
-    mode: Mode, asked: bytes, code: int, own: Any
+@pytest.mark.parametrize(("message_line", "code", "call_id"), BROKEN)
+def test_a_line_that_is_not_a_message_is_refused_and_not_forwarded(
+    mode: Mode, message_line: bytes, code: int, call_id: Any
 ):
-    step = met(mode, {"image": True}).from_editor(asked)
-    assert (step.forward, step.saves, step.otherwise) == (b"", (), None)
-    told = json.loads(step.back)
-    assert (told["id"], told["error"]["code"]) == (own, code)
-    [finding] = step.findings
+    decision = guard_after_handshake(mode, {"image": True}).decide(message_line)
+    assert (decision.forward, decision.files, decision.if_not_saved) == (b"", (), None)
+    reply = json.loads(decision.reply)
+    assert (reply["id"], reply["error"]["code"]) == (call_id, code)
+    [finding] = decision.findings
     assert (finding.severity, finding.side, finding.clause) == (Severity.ERROR, Side.EDITOR, RPC)
-    assert finding.sentence == f"This is no message: {told['error']['message']}"
+    assert finding.sentence == f"Not a JSON-RPC message: {reply['error']['message']}"
 
 
 def test_malformed_content_is_refused_in_guard_and_in_adapt():
     for mode in (Mode.GUARD, Mode.ADAPT):
-        step = met(mode, {"image": True}).from_editor(prompt({"type": "image", "mimeType": "image/png"}))
-        assert step.forward == b""
-        assert json.loads(step.back)["error"]["code"] == -32602
+        decision = guard_after_handshake(mode, {"image": True}).decide(
+            prompt({"type": "image", "mimeType": "image/png"})
+        )
+        assert decision.forward == b""
+        assert json.loads(decision.reply)["error"]["code"] == -32602
 
 
 @pytest.mark.parametrize(
@@ -138,65 +140,65 @@ def test_malformed_content_is_refused_in_guard_and_in_adapt():
         (BINARY, {"type": "resource_link", "uri": "file:///c.bin"}),
     ],
 )
-def test_adapt_sends_down_the_ladder_and_says_so_to_the_user(block: dict[str, Any], becomes: dict[str, Any]):
-    step = met(Mode.ADAPT, {}).from_editor(prompt(TEXT, block))
-    sent = json.loads(step.forward)["params"]["prompt"]
+def test_adapt_replaces_undeclared_content_and_tells_the_user(block: dict[str, Any], becomes: dict[str, Any]):
+    decision = guard_after_handshake(Mode.ADAPT, {}).decide(prompt(TEXT, block))
+    sent = json.loads(decision.forward)["params"]["prompt"]
     assert sent[0] == TEXT
     assert becomes.items() <= sent[1].items()
-    notice = json.loads(step.back)
+    notice = json.loads(decision.reply)
     assert notice["method"] == "session/update"
-    assert step.findings
+    assert decision.findings
 
 
 @pytest.mark.parametrize(
-    ("uri", "becomes", "told"),
+    ("uri", "becomes", "phrase"),
     [("file:///b.txt", "resource_link", "unsaved changes are lost"), ("untitled:1", "text", "cut after")],
 )
-def test_what_is_lost_of_a_text_too_long_is_told_to_the_user_and_in_the_record(uri: str, becomes: str, told: str):
+def test_the_loss_of_a_long_text_is_in_the_notice_and_in_the_findings(uri: str, becomes: str, phrase: str):
     long = {"type": "resource", "resource": {"uri": uri, "text": "w" * 100_000, "mimeType": "text/plain"}}
-    step = met(Mode.ADAPT, {}).from_editor(prompt(long))
-    assert json.loads(step.forward)["params"]["prompt"][0]["type"] == becomes
-    assert told in json.loads(step.back)["params"]["update"]["content"]["text"]
-    assert any(told in finding.sentence for finding in step.findings)
+    decision = guard_after_handshake(Mode.ADAPT, {}).decide(prompt(long))
+    assert json.loads(decision.forward)["params"]["prompt"][0]["type"] == becomes
+    assert phrase in json.loads(decision.reply)["params"]["update"]["content"]["text"]
+    assert any(phrase in finding.sentence for finding in decision.findings)
 
 
-def test_adapt_saves_a_picture_and_refuses_if_that_fails():
-    step = met(Mode.ADAPT, {}, folder="/private").from_editor(prompt(TEXT, IMAGE))
-    assert [save.data for save in step.saves] == [b"hi"]
-    sent = json.loads(step.forward)["params"]["prompt"][1]
+def test_adapt_saves_an_image_and_refuses_the_prompt_if_that_fails():
+    decision = guard_after_handshake(Mode.ADAPT, {}, folder="/private").decide(prompt(TEXT, IMAGE))
+    assert [file.data for file in decision.files] == [b"hi"]
+    sent = json.loads(decision.forward)["params"]["prompt"][1]
     assert sent["type"] == "resource_link"
-    assert step.saves[0].name in sent["uri"]
-    assert step.otherwise is not None
-    assert json.loads(step.otherwise.back)["error"]["code"] == -32602
+    assert decision.files[0].path in sent["uri"]
+    assert decision.if_not_saved is not None
+    assert json.loads(decision.if_not_saved.reply)["error"]["code"] == -32602
 
 
 @given(st.binary(max_size=200))
-def test_observing_touches_no_byte_whatever_is_said(data: bytes):
-    guard = met(Mode.OBSERVE, {})
-    assert guard.from_editor(data).forward == data
-    guard.from_agent([data])
+def test_observe_changes_no_byte(data: bytes):
+    guard = guard_after_handshake(Mode.OBSERVE, {})
+    assert guard.decide(data).forward == data
+    guard.check_agent([data])
 
 
 @given(st.binary(max_size=200), st.sampled_from(list(Mode)))
 def test_no_bytes_make_the_guard_fail(data: bytes, mode: Mode):
-    guard = met(mode, {})
-    guard.from_editor(data)
-    guard.from_agent(data.split(b"\n"))
+    guard = guard_after_handshake(mode, {})
+    guard.decide(data)
+    guard.check_agent(data.split(b"\n"))
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 200), max_size=6), st.integers(1, 50))
-def test_blocks_put_together_are_what_went_in(data: bytes, cuts: list[int], max_bytes: int):
+def test_the_blocks_joined_are_the_input(data: bytes, cuts: list[int], max_bytes: int):
     places = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
-    cutter = BlockCutter(max_bytes)
-    found = [block for place, end in itertools.pairwise(places) for block in cutter.feed(data[place:end])]
-    assert b"".join(block.data for block in [*found, *cutter.close()]) == data
+    splitter = BlockSplitter(max_bytes)
+    found = [block for place, end in itertools.pairwise(places) for block in splitter.feed(data[place:end])]
+    assert b"".join(block.data for block in [*found, *splitter.close()]) == data
 
 
-def test_what_the_agent_says_wrongly_is_found():
-    guard = met(Mode.GUARD, {})
+def test_a_malformed_update_of_the_agent_is_a_finding():
+    guard = guard_after_handshake(Mode.GUARD, {})
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image"}}
-    told = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
-    findings = guard.from_agent([json.dumps(told).encode()])
+    result = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
+    findings = guard.check_agent([json.dumps(result).encode()])
     assert findings
     assert findings[0].side is Side.AGENT
 
@@ -204,5 +206,5 @@ def test_what_the_agent_says_wrongly_is_found():
 @pytest.mark.parametrize("more", ["image", "audio", "embeddedContext"])
 def test_declaring_more_never_refuses_more(more: str):
     for block in (TEXT, LINK, IMAGE, FILE):
-        passed = met(Mode.GUARD, {}).from_editor(prompt(block)).forward != b""
-        assert not passed or met(Mode.GUARD, {more: True}).from_editor(prompt(block)).forward != b""
+        passed = guard_after_handshake(Mode.GUARD, {}).decide(prompt(block)).forward != b""
+        assert not passed or guard_after_handshake(Mode.GUARD, {more: True}).decide(prompt(block)).forward != b""

@@ -1,4 +1,4 @@
-"""A trace's entries are the same whether a line was looked into or went in as it came."""
+"""Trace entries are the same whether a line was parsed or recorded as it came."""
 
 import json
 
@@ -10,8 +10,8 @@ from accord.acp_tools.trace.writer import Side, plain_entries, trace_entry
 
 def update(text: str, **more: object) -> bytes:
     content = {"type": "text", "text": text, **more}
-    told = {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": content}}
-    return json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": told}).encode()
+    params = {"sessionId": "s", "update": {"sessionUpdate": "agent_message_chunk", "content": content}}
+    return json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": params}).encode()
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -27,21 +27,21 @@ def update(text: str, **more: object) -> bytes:
         update("ends") + b"\r",
     ],
 )
-def test_a_plain_update_is_recorded_as_any_line_is(line: bytes, full: bool):
+def test_a_plain_update_is_recorded_like_any_other_line(line: bytes, full: bool):
     written = plain_entries(7, 1.5, [line, line], full=full)
     assert b"\r" not in written
     entries = [json.loads(entry) for entry in written.splitlines()]
     assert entries == [trace_entry(number, 1.5, Side.AGENT, line.strip(), full=full) for number in (7, 8)]
 
 
-def test_looking_for_the_record_finds_and_counts_what_looking_at_once_does():
+def test_checking_by_line_gives_the_same_findings_and_numbers():
     lines = [update("a"), b"", b"garbage", update("b"), update("c"), b'{"id":1,"result":{}}', b"  ", update("d")]
     at_once, apart = Guard(), Guard()
-    findings = at_once.from_agent(lines)
-    looks = list(apart.looks_at_agent(lines))
-    assert [finding for look in looks for finding in look.findings] == findings
+    findings = at_once.check_agent(lines)
+    groups = list(apart.check_agent_by_line(lines))
+    assert [finding for group in groups for finding in group.findings] == findings
     assert at_once.number == apart.number == 6
-    assert [(look.number, len(look.lines), look.is_plain) for look in looks] == [
+    assert [(group.number, len(group.lines), group.is_plain) for group in groups] == [
         (1, 1, True),
         (2, 1, False),
         (3, 2, True),

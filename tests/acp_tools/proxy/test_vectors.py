@@ -1,6 +1,6 @@
-"""The conformance vectors through `accord proxy`: prompts on their way in, and what a foreign agent sends on its way out.
+"""The conformance vectors through `accord proxy`: prompts to the agent, and updates from a foreign agent.
 
-One proxy for all of them: an agent that introduces itself again has declared anew.
+One proxy for all of them: a second `initialize` replaces the declaration.
 """
 
 import json
@@ -16,7 +16,7 @@ import pytest
 from tests.servers.acp.editor import Editor
 from tests.vectors import read_vectors
 
-AGENT = Path(__file__).with_name("told_agent.py")
+AGENT = Path(__file__).with_name("scripted_agent.py")
 ROWS = read_vectors("content.jsonl")
 PROMPTS = [row for row in ROWS if row["context"] == "prompt"]
 SENT = [row for row in ROWS if row["context"] != "prompt"]
@@ -42,7 +42,7 @@ def editor(trace: Path) -> Iterator[Editor]:
     made.close()
 
 
-def introduce(editor: Editor, row: dict[str, Any]) -> None:
+def initialize(editor: Editor, row: dict[str, Any]) -> None:
     """Let the agent declare exactly what the vector says, malformed or not."""
     declared = row["capabilities"]
     answer: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": declared}}
@@ -52,14 +52,14 @@ def introduce(editor: Editor, row: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("row", PROMPTS, ids=lambda row: row["id"])
-def test_every_prompt_gets_its_verdict_whatever_a_foreign_agent_declares(editor: Editor, row: dict[str, Any]):
-    introduce(editor, row)
-    answer, told = editor.call("session/prompt", sessionId="s", prompt=row["content"])
+def test_every_prompt_gets_its_verdict_for_any_declaration_of_a_foreign_agent(editor: Editor, row: dict[str, Any]):
+    initialize(editor, row)
+    answer, messages = editor.call("session/prompt", sessionId="s", prompt=row["content"])
     expected = row["response"]
     if row["valid"]:
         assert answer["result"] == {"stopReason": "end_turn"}
         return
-    assert told == []
+    assert messages == []
     if row["exact"]:
         assert answer["error"] == expected
     assert (answer["error"]["code"], answer["error"]["message"]) == (expected["code"], expected["message"])
@@ -75,18 +75,18 @@ def updates_of(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("row", SENT, ids=lambda row: row["id"])
-def test_decision_18_what_a_foreign_agent_sends_passes_and_only_its_shape_is_noticed(
+def test_decision_18_updates_of_a_foreign_agent_pass_and_only_their_shape_is_a_finding(
     editor: Editor, trace: Path, row: dict[str, Any]
 ):
-    """What it declared speaks of prompts: its own audio is no fault, a picture without data is."""
-    introduce(editor, row)
+    """The declaration is about prompts: audio from the agent is no fault, an image without data is."""
+    initialize(editor, row)
     updates = updates_of(row)
     seen = len(trace.read_text().splitlines())
-    _, told = editor.call("session/prompt", sessionId="s", prompt=[TEXT], _meta={"updates": updates})
-    assert [frame["params"]["update"] for frame in told] == updates
-    introduce(editor, row)  # what came before is in the trace by now
+    _, messages = editor.call("session/prompt", sessionId="s", prompt=[TEXT], _meta={"updates": updates})
+    assert [frame["params"]["update"] for frame in messages] == updates
+    initialize(editor, row)  # after its answer, everything before it is in the trace
     entries = [json.loads(line) for line in trace.read_text().splitlines()[seen:]]
-    noticed = [entry["findings"] for entry in entries if entry.get("method") == "session/update"]
+    found = [entry["findings"] for entry in entries if entry.get("method") == "session/update"]
     is_malformed = row["response"] is not None and "error" in row["response"]["data"]
-    assert len(noticed) == len(updates)
-    assert all(bool(findings) is is_malformed for findings in noticed)
+    assert len(found) == len(updates)
+    assert all(bool(findings) is is_malformed for findings in found)

@@ -1,4 +1,8 @@
-"""The proxy between an editor and an agent: a shell that pumps bytes and does what `acp_tools/proxy` decides."""
+"""The proxy between an editor and an agent.
+
+Pure: `guard` (decides about every line), `degrade` (replacements for undeclared content), `shape` (checks what the
+agent sends). With I/O: `pump` (moves the bytes, saves files, writes the trace).
+"""
 
 from accord.acp_tools.proxy.pump import Proxy
 from accord.acp_tools.trace.writer import NoTrace, Trace, TraceFile

@@ -1,10 +1,9 @@
-"""What an agent gets instead of content that it did not declare: down the ladder, and never without a record.
+"""Replacements for content that the agent did not declare, each with a record of what was done. Pure.
 
-An embedded text becomes text: every agent takes text, and what the editor had, unsaved changes too, still arrives. One
-too long for that becomes a link to where it came from, and then the user is told that the agent reads what is stored
-there; else it is cut. Anything else becomes a link to where it came from, else to a file that the shell is asked to
-save, else its description. What has none of these is refused.
-Nothing is written here: a `Save` says what should be in which file before the rewritten prompt is sent.
+Embedded text becomes text: every agent accepts it, and unsaved changes still arrive. Text too long for that becomes a
+link to its address, and the user is told that the agent reads the stored version; without an address it is cut. Other
+content becomes a link to its address, else to a saved file, else its description. Content with none of these has no
+replacement, and the prompt is refused. Nothing is written here: a `FileToSave` must be saved before the prompt is sent.
 """
 
 from binascii import a2b_base64
@@ -22,7 +21,7 @@ from accord.terminal import escape_line
 MAX_TEXT_CHARS: Final = 64 * 1024
 MAX_NAME_CHARS: Final = 80
 MAX_ADDRESS_CHARS: Final = 1_000
-STORED: Final = ", where the agent reads what is stored and not what the editor had (unsaved changes are lost)"
+STORED: Final = ", where the agent reads the stored version (unsaved changes are lost)"
 REACHABLE: Final = frozenset({"file", "http", "https"})
 SUFFIXES: Final[Mapping[str, str]] = {
     "image/png": ".png",
@@ -35,87 +34,86 @@ SUFFIXES: Final[Mapping[str, str]] = {
     "audio/flac": ".flac",
     "audio/ogg": ".ogg",
 }
-WORDS: Final[Mapping[str, str]] = {"image": "an image", "audio": "a sound", "resource": "an embedded resource"}
+NAMES: Final[Mapping[str, str]] = {"image": "an image", "audio": "audio", "resource": "an embedded resource"}
 
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Save:
-    """A file that has to be there before the prompt is sent."""
+class FileToSave:
+    """A file that must be saved before the prompt is sent."""
 
-    name: str
+    path: str
     data: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Degraded:
-    """What stands for a block now, on which rung, in words for the user; and the file that it needs."""
+    """The replacement of a block, its rung, a sentence for the user, and the file that it needs."""
 
     block: dict[str, Any]
     rung: str
     sentence: str
-    save: Save | None = None
+    file: FileToSave | None = None
 
 
 def degrade_prompt(
     blocks: list[Any], declaration: Declaration, *, folder: str | None, prefix: str
 ) -> dict[int, Degraded] | None:
-    """What stands for each block that this agent did not declare; None if there is no way down for one of them.
+    """The replacement of each undeclared block by its index; None if one of them has none.
 
-    The blocks are known to be well formed.
+    The blocks must be well formed.
     """
-    account: dict[int, Degraded] = {}
+    replacements: dict[int, Degraded] = {}
     for index, block in enumerate(cast("list[Fields]", blocks)):
         if declaration.accepts(block["type"]):
             continue
-        degraded = _degrade(block, folder, f"{prefix}-{index}")
+        source = cast("Fields", block["resource"]) if block["type"] == "resource" else block
+        degraded = (
+            _whole_text(block, source)
+            or _link_to_address(block, source)
+            or _cut_text(block, source)
+            or _save_to_file(block, source, folder, f"{prefix}-{index}-{block['type']}")
+            or _describe_block(block)
+        )
         if degraded is None:
             return None
-        account[index] = degraded
-    return account
+        replacements[index] = degraded
+    return replacements
 
 
-def tell_user(account: Iterable[Degraded], session_id: bytes | None, version: int, number: int) -> bytes:
-    """One line in the session that says what was done; nothing where the prompt names no session."""
+def user_notice(degraded: Iterable[Degraded], session_id: bytes | None, version: int, number: int) -> bytes:
+    """An update that tells the user what was replaced; empty if the prompt names no session."""
     if session_id is None:
         return b""
-    told = "; ".join(dict.fromkeys(degraded.sentence for degraded in account))
-    text = f"[Accord: the agent did not declare this content, so {told}.]\n\n"
+    sentences = "; ".join(dict.fromkeys(block.sentence for block in degraded))
+    text = f"[Accord: the agent did not declare this content, so {sentences}.]\n\n"
     update: dict[str, Any] = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
     if version >= 2:
         update["messageId"] = f"accord-{number}"
     return notification_line("session/update", {"sessionId": msgspec.Raw(session_id), "update": update})
 
 
-def _degrade(block: Fields, folder: str | None, stem: str) -> Degraded | None:
-    kind = block["type"]
-    source = cast("Fields", block["resource"]) if kind == "resource" else block
-    return (
-        _whole_text(block, source)
-        or _linked(block, source)
-        or _cut_text(block, source)
-        or _saved(block, source, folder, f"{stem}-{kind}")
-        or _described(block)
-    )
-
-
-def _linked(block: Fields, source: Fields) -> Degraded | None:
+def _link_to_address(block: Fields, source: Fields) -> Degraded | None:
     uri = source.get("uri")
-    if not isinstance(uri, str) or _scheme(uri) not in REACHABLE:
+    try:
+        is_reachable = isinstance(uri, str) and urlsplit(uri).scheme in REACHABLE
+    except ValueError:
+        is_reachable = False
+    if not isinstance(uri, str) or not is_reachable:
         return None
     name = _name(uri)
-    link = _link(block, source, uri, name)
-    lost = STORED if block["type"] == "resource" else ""
-    return Degraded(link, "substituted", f"{WORDS[block['type']]} was sent as a link to {name}{lost}")
+    loss = STORED if block["type"] == "resource" else ""
+    sentence = f"{NAMES[block['type']]} was sent as a link to {name}{loss}"
+    return Degraded(_link(block, source, uri, name), "substituted", sentence)
 
 
 def _whole_text(block: Fields, source: Fields) -> Degraded | None:
     text = _text_of(block, source)
     if text is None or len(text) > MAX_TEXT_CHARS:
         return None
-    kept = {"type": "text", "text": f"[{_address(source['uri'])}]\n{text}", **_annotations(block)}
-    return Degraded(kept, "substituted", f"the embedded resource {_name(source['uri'])} was sent as text")
+    replacement = {"type": "text", "text": f"[{_address(source['uri'])}]\n{text}", **_annotations(block)}
+    return Degraded(replacement, "substituted", f"the embedded resource {_name(source['uri'])} was sent as text")
 
 
 def _cut_text(block: Fields, source: Fields) -> Degraded | None:
@@ -123,9 +121,9 @@ def _cut_text(block: Fields, source: Fields) -> Degraded | None:
     if text is None:
         return None
     label = f"[{_address(source['uri'])}, the first {MAX_TEXT_CHARS} of {len(text)} characters]"
-    kept = {"type": "text", "text": f"{label}\n{text[:MAX_TEXT_CHARS]}", **_annotations(block)}
-    told = f"the embedded resource {_name(source['uri'])} was sent as text, cut after {MAX_TEXT_CHARS} characters"
-    return Degraded(kept, "substituted", told)
+    replacement = {"type": "text", "text": f"{label}\n{text[:MAX_TEXT_CHARS]}", **_annotations(block)}
+    sentence = f"the embedded resource {_name(source['uri'])} was sent as text, cut after {MAX_TEXT_CHARS} characters"
+    return Degraded(replacement, "substituted", sentence)
 
 
 def _text_of(block: Fields, source: Fields) -> str | None:
@@ -133,27 +131,25 @@ def _text_of(block: Fields, source: Fields) -> str | None:
     return text if block["type"] == "resource" and isinstance(text, str) else None
 
 
-def _saved(block: Fields, source: Fields, folder: str | None, stem: str) -> Degraded | None:
+def _save_to_file(block: Fields, source: Fields, folder: str | None, stem: str) -> Degraded | None:
     data = source.get("blob") if block["type"] == "resource" else source.get("data")
     if folder is None or not isinstance(data, str):
         return None
-    name = stem + _suffix(source)
+    media_type = source.get("mimeType")
+    essence = media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else ""
+    name = stem + SUFFIXES.get(essence, ".bin")
     link = _link(block, source, f"file://{quote(folder)}/{name}", name)
     link["size"] = len(decoded := a2b_base64(data))
-    told = f"{WORDS[block['type']]} was saved and sent as a link to the file {name}"
-    return Degraded(link, "substituted", told, Save(name, decoded))
+    sentence = f"{NAMES[block['type']]} was saved and sent as a link to the file {name}"
+    return Degraded(link, "substituted", sentence, FileToSave(f"{folder}/{name}", decoded))
 
 
-def _described(block: Fields) -> Degraded | None:
+def _describe_block(block: Fields) -> Degraded | None:
     description = _description(block)
     if description is None:
         return None
-    what = block["type"]
-    return Degraded(
-        {"type": "text", "text": f"[{what}: {description}]", **_annotations(block)},
-        "described",
-        f"{WORDS[what]} was sent as its description",
-    )
+    replacement = {"type": "text", "text": f"[{block['type']}: {description}]", **_annotations(block)}
+    return Degraded(replacement, "described", f"{NAMES[block['type']]} was sent as its description")
 
 
 def _link(block: Fields, source: Fields, uri: str, name: str) -> dict[str, Any]:
@@ -170,34 +166,21 @@ def _annotations(block: Fields) -> dict[str, Any]:
 
 
 def _description(block: Fields) -> str | None:
-    """What the sender itself says that this is; nothing is invented."""
+    """The description that the sender gave; nothing is invented."""
     annotations, meta = block.get("annotations"), block.get("_meta")
     for place in (block, annotations, meta):
         for key in ("alt", "description", "title", "name"):
-            said: Any = cast("Fields", place).get(key) if isinstance(place, Mapping) else None
-            if isinstance(said, str) and said.strip():
-                return said.strip()[:MAX_TEXT_CHARS]
+            text: Any = cast("Fields", place).get(key) if isinstance(place, Mapping) else None
+            if isinstance(text, str) and text.strip():
+                return text.strip()[:MAX_TEXT_CHARS]
     return None
 
 
-def _scheme(uri: str) -> str:
-    try:
-        return urlsplit(uri).scheme
-    except ValueError:
-        return ""
-
-
 def _name(uri: str) -> str:
-    """The last part of an address, fit to be shown in a line."""
+    """The last part of an address, escaped and shortened for one line."""
     last = uri.split("?", maxsplit=1)[0].split("#", maxsplit=1)[0].rstrip("/").rpartition("/")[2] or uri
     return escape_line(last)[:MAX_NAME_CHARS] or "resource"
 
 
 def _address(uri: str) -> str:
     return escape_line(uri)[:MAX_ADDRESS_CHARS]
-
-
-def _suffix(source: Fields) -> str:
-    said = source.get("mimeType")
-    essence = said.partition(";")[0].strip().lower() if isinstance(said, str) else ""
-    return SUFFIXES.get(essence, ".bin")

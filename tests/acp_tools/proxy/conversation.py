@@ -1,4 +1,4 @@
-"""A conversation with the raw agent, direct or through the proxy; every wait is bounded."""
+"""A conversation with the raw agent, direct or through the proxy; every wait has a time limit."""
 
 import json
 import os
@@ -14,12 +14,12 @@ AGENT = Path(__file__).with_name("raw_agent.py")
 WAIT_S = 30
 
 
-def line(own: Any, method: str, params: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": own, "method": method, "params": params}).encode() + b"\n"
+def line(call_id: Any, method: str, params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params}).encode() + b"\n"
 
 
-def prompt(own: Any, *blocks: Any) -> bytes:
-    return line(own, "session/prompt", {"sessionId": "s", "prompt": list(blocks)})
+def prompt(call_id: Any, *blocks: Any) -> bytes:
+    return line(call_id, "session/prompt", {"sessionId": "s", "prompt": list(blocks)})
 
 
 def proxy(mode: str, *more: str) -> tuple[str, ...]:
@@ -31,27 +31,27 @@ def hello(version: int = 1) -> bytes:
 
 
 def until(is_true: Callable[[], bool]) -> None:
-    """Wait for it."""
+    """Wait until this is true."""
     end = time.monotonic() + WAIT_S
     while not is_true():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.02)
 
 
-class Talk:
+class Conversation:
     """A conversation with the agent."""
 
-    def __init__(self, tmp_path: Path, *front: str, manner: str = "echo") -> None:
-        self.seen = tmp_path / f"seen-{len(list(tmp_path.iterdir()))}"
-        self.seen.touch()
-        command = [*front, sys.executable, "-S", str(AGENT), manner, str(self.seen)]
+    def __init__(self, tmp_path: Path, *front: str, behaviour: str = "echo") -> None:
+        self.received = tmp_path / f"received-{len(list(tmp_path.iterdir()))}"
+        self.received.touch()
+        command = [*front, sys.executable, "-S", str(AGENT), behaviour, str(self.received)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, env=os.environ
         )
         self._alarm = threading.Timer(2 * WAIT_S, self.process.kill)
         self._alarm.start()
 
-    def __enter__(self) -> "Talk":
+    def __enter__(self) -> "Conversation":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -62,31 +62,31 @@ class Talk:
             if pipe is not None:
                 pipe.close()
 
-    def say(self, *lines: bytes) -> None:
+    def send(self, *lines: bytes) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(b"".join(lines))
         self.process.stdin.flush()
 
-    def hear(self) -> bytes:
+    def receive(self) -> bytes:
         assert self.process.stdout is not None
-        heard = self.process.stdout.readline()
-        assert heard, "it said no more"
-        return heard
+        line = self.process.stdout.readline()
+        assert line, "the output has ended"
+        return line
 
-    def ask(self, asked: bytes) -> list[bytes]:
-        """Every line up to the one that answers."""
-        self.say(asked)
-        heard = [self.hear()]
-        while heard[-1] and b'"id"' not in heard[-1]:
-            heard.append(self.hear())
-        return heard
+    def call(self, request: bytes) -> list[bytes]:
+        """Send a request and return every line up to its response."""
+        self.send(request)
+        lines = [self.receive()]
+        while lines[-1] and b'"id"' not in lines[-1]:
+            lines.append(self.receive())
+        return lines
 
     def end(self) -> int:
         assert self.process.stdin is not None
         self.process.stdin.close()
         return self.process.wait(WAIT_S)
 
-    def told(self) -> str:
-        """What was said on stderr, when all is over."""
+    def stderr(self) -> str:
+        """What was written to stderr, once the process has ended."""
         assert self.process.stderr is not None
         return self.process.stderr.read().decode()

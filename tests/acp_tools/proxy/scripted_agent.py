@@ -1,4 +1,4 @@
-"""An agent that says what it is told to: `_meta.answer` is its answer, and before it `_meta.updates`, one line each."""
+"""An agent that sends `_meta.updates` of each request, one line each, and then `_meta.answer` as its result."""
 
 import json
 import sys
