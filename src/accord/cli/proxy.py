@@ -12,7 +12,7 @@ import typer
 
 from accord.acp_tools.proxy import NoTrace, Proxy, TraceFile
 from accord.acp_tools.proxy.guard import Guard, Mode
-from accord.acp_tools.trace.writer import ProxyFinding
+from accord.acp_tools.trace.entries import ProxyFinding
 from accord.assembly.loop import run_async
 from accord.errors import UsageError
 from accord.stdio import PeerStartError, open_stdio, start_peer

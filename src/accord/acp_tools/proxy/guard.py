@@ -28,7 +28,7 @@ from accord.acp_tools.proxy.shape import (
     read_handshake,
     shape_faults,
 )
-from accord.acp_tools.trace.writer import ProxyFinding, Severity, Side
+from accord.acp_tools.trace.entries import ProxyFinding, Severity, Side
 from accord.core.prompt import Verdict
 from accord.core.rpc import (
     MAX_LINE_BYTES,

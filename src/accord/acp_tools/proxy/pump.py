@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from accord.acp_tools.proxy.guard import Guard, LineDecision
-from accord.acp_tools.trace.writer import NoTrace, ProxyFinding, Side, Trace
+from accord.acp_tools.trace.entries import ProxyFinding, Side
+from accord.acp_tools.trace.writer import NoTrace, Trace
 from accord.core.rpc import MAX_LINE_BYTES
 from accord.stdio import Peer, Sink
 

@@ -1,4 +1,9 @@
-"""A recorded conversation as one HTML page."""
+"""Write a recorded conversation as one HTML page: a sequence diagram with findings and folded payloads. Pure.
+
+The page is self-contained: no scripts, nothing fetched, everything escaped. It is written row by row, so that a long
+trace needs little memory: the totals and the list of findings are written last, and the style puts them on top.
+Consecutive chunks of one text are one row, which unfolds into them.
+"""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -6,8 +11,7 @@ from html import escape
 from typing import Final, TextIO
 
 from accord.acp_tools.trace.summary import TraceRow, TraceRowFinding
-
-# How the page of a trace looks: light and dark, wide and narrow. Knows no content.
+from accord.terminal import format_count
 
 STYLE: Final = """
 :root { color-scheme: light dark; --line: light-dark(#c3cad5, #3c4655); --ink: light-dark(#1b2430, #e4e9f0);
@@ -74,22 +78,16 @@ ol > li.begins { margin: 1.5rem 0 .5rem; padding: .2rem; text-align: center; col
 """
 
 
-# A recorded conversation as one page: three lifelines, an arrow for each message, findings beside, payloads to
-# unfold.
-#
-# The page stands alone: no script, nothing fetched, everything escaped. It is written as it is made, so that a long
-# trace needs no memory: what stands on top, the totals and where the findings are, is written last and put there by
-# the style. Pieces of one text that follow each other are one row, which unfolds into them.
-
 MAX_PAYLOAD_CHARS: Final = 20_000
-MAX_TOGETHER: Final = 200
+MAX_GROUP: Final = 200
+MAX_GROUP_CHARS: Final = 300
 MAX_LISTED: Final = 100
 SEVERITIES: Final[tuple[str, ...]] = ("error", "warning", "info")
 
 
 def write_page(page: TextIO, name: str, entries: Iterable[TraceRow]) -> None:
     """Write the whole page."""
-    title = escape(_safe(f"Conversation {name}"))
+    title = escape(_encodable(f"Conversation {name}"))
     page.write(
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -98,87 +96,85 @@ def write_page(page: TextIO, name: str, entries: Iterable[TraceRow]) -> None:
         '<div class="ends"><span>editor</span><span>accord</span><span>agent</span></div><ol>\n'
     )
     totals = _Totals()
-    for row, group in enumerate(_together(entries), start=1):
+    for row, group in enumerate(_group_chunks(entries), start=1):
         totals.add(row, group)
         page.write(_row(row, group))
     page.write(f"</ol>\n{totals.page()}</body></html>\n")
 
 
 class _Totals:
-    """How much there was, and where the first findings are."""
+    """The number of messages and findings, and links to the first findings."""
 
     def __init__(self) -> None:
         self._messages = 0
-        self._found: Final[dict[str, int]] = dict.fromkeys(SEVERITIES, 0)
+        self._counts: Final[dict[str, int]] = dict.fromkeys(SEVERITIES, 0)
         self._listed: Final[list[str]] = []
 
     def add(self, row: int, group: list[TraceRow]) -> None:
         self._messages += len(group)
-        for shown in group:
-            for finding in shown.findings:
+        for entry in group:
+            for finding in entry.findings:
                 severity = _severity(finding)
-                self._found[severity] += 1
+                self._counts[severity] += 1
                 if len(self._listed) < MAX_LISTED:
-                    told = f'<a href="#m{row}">{shown.number}</a> {escape(_safe(finding.sentence))}'
-                    self._listed.append(f'<li class="{severity}">{told}</li>')
+                    link = f'<a href="#m{row}">{entry.number}</a> {escape(_encodable(finding.sentence))}'
+                    self._listed.append(f'<li class="{severity}">{link}</li>')
 
     def page(self) -> str:
-        counts = "".join(f' · <b class="{name}">{count} {name}</b>' for name, count in self._found.items() if count)
-        more = sum(self._found.values()) - len(self._listed)
+        counts = "".join(f' · <b class="{name}">{count} {name}</b>' for name, count in self._counts.items() if count)
+        more = sum(self._counts.values()) - len(self._listed)
         rest = f"<li>and {more} more</li>" if more else ""
         listed = f"<ul>{''.join(self._listed)}{rest}</ul>" if self._listed else ""
-        return f'<header id="totals"><p>{self._messages} messages{counts or " · no findings"}</p>{listed}</header>'
+        messages = format_count(self._messages, "message")
+        return f'<header id="totals"><p>{messages}{counts or " · no findings"}</p>{listed}</header>'
 
 
-def _together(entries: Iterable[TraceRow]) -> Iterator[list[TraceRow]]:
-    """Each message by itself; pieces of one text that follow each other, and about which nothing was found, at once."""
+def _group_chunks(entries: Iterable[TraceRow]) -> Iterator[list[TraceRow]]:
+    """Consecutive chunks of one text as one group; every other message alone."""
     group: list[TraceRow] = []
-    for shown in entries:
-        if group and not (group[0].piece and group[0].piece == shown.piece and len(group) < MAX_TOGETHER):
+    for entry in entries:
+        if group and not (group[0].chunk and group[0].chunk == entry.chunk and len(group) < MAX_GROUP):
             yield group
             group = []
-        group.append(shown)
+        group.append(entry)
     if group:
         yield group
 
 
 def _row(row: int, group: list[TraceRow]) -> str:
-    shown = group[0]
-    begins = '<li class="begins">another conversation</li>\n' if shown.begins else ""
-    text = _joined(group) if len(group) > 1 else shown.summary
-    count = f'<span class="count">× {len(group)}</span>' if len(group) > 1 else ""
-    fate = f'<b class="fate {shown.fate}">{shown.fate}</b>' if shown.fate in {"refused", "adapted"} else ""
+    entry = group[0]
+    begins = '<li class="begins">another conversation</li>\n' if entry.begins else ""
+    summary, count = entry.summary, ""
+    if len(group) > 1:
+        text = "".join(each.text for each in group)
+        summary = f"{entry.chunk} {text[:MAX_GROUP_CHARS]}{'…' if len(text) > MAX_GROUP_CHARS else ''}"
+        count = f'<span class="count">× {len(group)}</span>'
+    fate = f'<b class="fate {entry.fate}">{entry.fate}</b>' if entry.fate in {"refused", "adapted"} else ""
     return (
-        f'{begins}<li id="m{row}" class="{" ".join(_classes(shown))}">'
-        f"<small>{shown.number} · {shown.at_ms:,.1f} ms</small>"
-        f'<div class="lane"><details><summary><span class="label"><b>{escape(_safe(shown.title))}</b>{count}'
-        f'<span class="what">{escape(_safe(text))}</span>{fate}</span><i class="arrow"></i></summary>'
-        f"{''.join(map(_payload, group))}</details>{''.join(map(_finding, shown.findings))}</div></li>\n"
+        f'{begins}<li id="m{row}" class="{" ".join(_classes(entry))}">'
+        f"<small>{entry.number} · {entry.at_ms:,.1f} ms</small>"
+        f'<div class="lane"><details><summary><span class="label"><b>{escape(_encodable(entry.title))}</b>{count}'
+        f'<span class="what">{escape(_encodable(summary))}</span>{fate}</span><i class="arrow"></i></summary>'
+        f"{''.join(map(_payload, group))}</details>{''.join(map(_finding, entry.findings))}</div></li>\n"
     )
 
 
-def _classes(shown: TraceRow) -> Iterator[str]:
-    yield shown.side if shown.side in {"editor", "agent", "accord"} else "unknown"
-    yield "right" if shown.goes_right else "left"
-    if shown.side == "accord" or shown.fate in {"refused", "adapted"}:
+def _classes(entry: TraceRow) -> Iterator[str]:
+    yield entry.side if entry.side in {"editor", "agent", "accord"} else "unknown"
+    yield "right" if entry.goes_right else "left"
+    if entry.side == "accord" or entry.fate in {"refused", "adapted"}:
         yield "half"
-    if shown.fate == "refused":
+    if entry.fate == "refused":
         yield "stopped"
-    if shown.kind in {"answer", "failure"}:
+    if entry.kind in {"answer", "failure"}:
         yield "reply"
-
-
-def _joined(group: list[TraceRow]) -> str:
-    kind = group[0].piece
-    text = "".join(shown.text for shown in group)
-    return f"{kind} {text[:300]}{'…' if len(text) > 300 else ''}"
 
 
 def _finding(finding: TraceRowFinding) -> str:
     severity = _severity(finding)
     return (
-        f'<div class="finding {severity}"><b>{severity}</b> {escape(_safe(finding.sentence))}'
-        f"<small>{escape(_safe(finding.clause))}</small></div>"
+        f'<div class="finding {severity}"><b>{severity}</b> {escape(_encodable(finding.sentence))}'
+        f"<small>{escape(_encodable(finding.clause))}</small></div>"
     )
 
 
@@ -186,20 +182,19 @@ def _severity(finding: TraceRowFinding) -> str:
     return finding.severity if finding.severity in SEVERITIES else "info"
 
 
-def _payload(shown: TraceRow) -> str:
-    text = shown.message if isinstance(shown.message, str) else _written(shown.message)
+def _payload(entry: TraceRow) -> str:
+    text = entry.message
+    if not isinstance(text, str):
+        try:
+            text = json.dumps(text, indent=2, ensure_ascii=False)
+        except RecursionError:
+            text = "… (too deeply nested to be entry)"
     more = len(text) - MAX_PAYLOAD_CHARS
-    cut = f"{text[:MAX_PAYLOAD_CHARS]}\n… and {more} more characters" if more > 0 else text
-    return f"<pre>{escape(_safe(cut))}</pre>"
+    if more > 0:
+        text = f"{text[:MAX_PAYLOAD_CHARS]}\n… and {more} more characters"
+    return f"<pre>{escape(_encodable(text))}</pre>"
 
 
-def _written(message: object) -> str:
-    try:
-        return json.dumps(message, indent=2, ensure_ascii=False)
-    except RecursionError:
-        return "… (too deep to be shown)"
-
-
-def _safe(text: str) -> str:
-    """A lone surrogate can be in JSON, but not in a file."""
+def _encodable(text: str) -> str:
+    """The text without lone surrogates, which JSON may contain but UTF-8 cannot encode."""
     return text.encode(errors="replace").decode()

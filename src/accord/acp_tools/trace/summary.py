@@ -1,4 +1,4 @@
-"""What a trace's entries say in a few words. Anybody may have written the file: nothing in it is trusted."""
+"""Summarize the entries of a trace in a few words. Pure. Nothing in a trace file is trusted: any value may be wrong."""
 
 import json
 from collections.abc import Mapping
@@ -8,14 +8,15 @@ from typing import Any, Final, cast
 from accord.terminal import escape_line, format_count
 
 ARROWS: Final = {"editor": "editor ──▶ agent", "agent": "editor ◀── agent"}
-OWN_ARROWS: Final = {"to editor": "editor ◀·· accord", "to agent": "accord ··▶ agent"}
+ACCORD_ARROWS: Final = {"to editor": "editor ◀·· accord", "to agent": "accord ··▶ agent"}
 MAX_SUMMARY: Final = 100
-MAX_WAITING: Final = 10_000
+MAX_MS: Final = 1e15
+MAX_PENDING: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class TraceRowFinding:
-    """A finding in words."""
+    """A finding, with every value made text."""
 
     severity: str
     clause: str
@@ -24,7 +25,7 @@ class TraceRowFinding:
 
 @dataclass(frozen=True, slots=True)
 class TraceRow:
-    """One entry in words."""
+    """One entry of a trace, ready to be printed."""
 
     number: int
     at_ms: float
@@ -36,25 +37,25 @@ class TraceRow:
     message: Any
     findings: tuple[TraceRowFinding, ...]
     begins: bool = False
-    """Whether another conversation begins here: a file may hold several."""
-    piece: str = ""
-    """Of what it is one piece among many, such as `agent_message_chunk`, if nothing was found about it."""
+    """Whether another conversation begins here; a file may contain several."""
+    chunk: str = ""
+    """The kind of chunk, such as `agent_message_chunk`, if it is one and has no findings."""
     text: str = ""
-    """The text of the piece."""
+    """The text of the chunk."""
 
     @property
     def arrow(self) -> str:
-        """From whom to whom."""
-        return (OWN_ARROWS.get(self.fate) or ARROWS.get(self.side, "?")).ljust(17)
+        """The sender and the receiver, as an arrow."""
+        return (ACCORD_ARROWS.get(self.fate) or ARROWS.get(self.side, "?")).ljust(17)
 
     @property
     def goes_right(self) -> bool:
-        """Whether it is on its way to the agent."""
-        return self.fate == "to agent" or (self.side == "editor")
+        """Whether it goes to the agent."""
+        return self.fate == "to agent" or self.side == "editor"
 
 
 class TraceSummarizer:
-    """Remembers which call an answer belongs to, and counts."""
+    """Summarize the entries of one file in order: matches answers to their calls, and counts messages and findings."""
 
     def __init__(self) -> None:
         self._methods: Final[dict[tuple[str, str], str]] = {}
@@ -63,17 +64,18 @@ class TraceSummarizer:
         self._findings: Final[dict[str, int]] = {}
 
     def summarize(self, entry: Mapping[str, Any]) -> TraceRow:
-        """This entry in words."""
+        """The row for this entry."""
         self._messages += 1
         side, kind = _word(entry.get("from")), _word(entry.get("kind"))
-        findings = tuple(_finding(found) for found in _list(entry.get("findings")))
+        findings = tuple(_read_finding(found) for found in _list(entry.get("findings")))
         for finding in findings:
             self._findings[finding.severity] = self._findings.get(finding.severity, 0) + 1
-        message, at_ms = entry.get("message"), _figure(entry.get("at_ms"))
+        message, at = entry.get("message"), entry.get("at_ms")
+        at_ms = float(at) if isinstance(at, int | float) and abs(at) < MAX_MS else 0.0
         begins, self._last_ms = at_ms < self._last_ms, at_ms
         if begins:
             self._methods.clear()
-        piece, text = ("", "") if findings else _piece(message)
+        chunk, text = ("", "") if findings else _read_chunk(message)
         return TraceRow(
             number=_whole(entry.get("number")),
             at_ms=at_ms,
@@ -81,49 +83,49 @@ class TraceSummarizer:
             fate=_word(entry.get("fate")),
             kind=kind,
             title=self._title(entry, side, kind),
-            summary=_summary(kind, message, _whole(entry.get("bytes"))),
+            summary=_summarize(kind, message, _whole(entry.get("bytes"))),
             message=message,
             findings=findings,
             begins=begins,
-            piece=piece if side == "agent" else "",
+            chunk=chunk if side == "agent" else "",
             text=text,
         )
 
     def totals(self) -> str:
-        """How much there was; empty if nothing was."""
+        """The number of messages and findings; empty if there was no entry."""
         if not self._messages:
             return ""
         found = ", ".join(f"{count} {severity}" for severity, count in sorted(self._findings.items()))
         return f"{format_count(self._messages, 'message')}; findings: {found or 'none'}"
 
     def _title(self, entry: Mapping[str, Any], side: str, kind: str) -> str:
-        method, own = _word(entry.get("method")), json.dumps(entry.get("id"))[:80]
+        method, call_id = _word(entry.get("method")), json.dumps(entry.get("id"))[:80]
         if kind == "call":
-            if len(self._methods) < MAX_WAITING:
-                self._methods[side, own] = method
-            return f"{method} #{own}"
+            if len(self._methods) < MAX_PENDING:
+                self._methods[side, call_id] = method
+            return f"{method} #{call_id}"
         if kind in {"answer", "failure"}:
-            asker = "agent" if side == "editor" else "editor"
-            asked = self._methods.pop((asker, own), "?")
-            return f"{kind} to {asked} #{own}"
+            caller = "agent" if side == "editor" else "editor"
+            called = self._methods.pop((caller, call_id), "?")
+            return f"{kind} to {called} #{call_id}"
         return method or kind or "?"
 
 
-def _summary(kind: str, message: Any, size: int) -> str:
-    told = format_count(size, "byte")
+def _summarize(kind: str, message: Any, size: int) -> str:
+    text = format_count(size, "byte")
     if isinstance(message, Mapping):
         fields = cast("Mapping[str, Any]", message)
-        told = _content(fields.get("params") or fields.get("result") or fields.get("error")) or told
+        text = _content(fields.get("params") or fields.get("result") or fields.get("error")) or text
     elif isinstance(message, str):
-        told = message
+        text = message
     elif kind == "batch":
-        told = f"{format_count(len(_list(message)), 'message')}, {told}"
-    clean = escape_line(told)
-    return clean if len(clean) <= MAX_SUMMARY else clean[:MAX_SUMMARY] + "…"
+        text = f"{format_count(len(_list(message)), 'message')}, {text}"
+    line = escape_line(text)
+    return line if len(line) <= MAX_SUMMARY else line[:MAX_SUMMARY] + "…"
 
 
 def _content(value: Any) -> str:
-    """What parameters, a result or an error are about, as far as it is one of the things that people look for."""
+    """The interesting part of parameters, a result or an error; empty if none is known."""
     if not isinstance(value, Mapping):
         return ""
     fields = cast("Mapping[str, Any]", value)
@@ -135,15 +137,15 @@ def _content(value: Any) -> str:
         return _blocks(fields["prompt"])
     for key in ("toolCall", "outcome"):
         if isinstance(inner := fields.get(key), Mapping):
-            return " ".join(_word(said) for said in cast("Mapping[str, Any]", inner).values() if isinstance(said, str))
+            return " ".join(_word(text) for text in cast("Mapping[str, Any]", inner).values() if isinstance(text, str))
     for key in ("stopReason", "message", "protocolVersion", "path", "command", "cwd", "modeId", "sessionId"):
         if key in fields:
             return f"{key} {fields[key]}" if key != "message" else f"{fields.get('code')} {fields[key]}"
     return ""
 
 
-def _piece(message: Any) -> tuple[str, str]:
-    """Which text this is a piece of, and the piece."""
+def _read_chunk(message: Any) -> tuple[str, str]:
+    """The kind of chunk and its text; both empty if the message is not a chunk of text."""
     update = _at(_at(message, "params"), "update")
     kind, text = _word(_at(update, "sessionUpdate")), _at(_at(update, "content"), "text")
     return (kind, escape_line(text)) if kind.endswith("_chunk") and isinstance(text, str) else ("", "")
@@ -168,9 +170,8 @@ def _at(value: Any, key: str) -> Any:
     return cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
 
 
-def _finding(found: Any) -> TraceRowFinding:
-    fields: Mapping[str, Any] = cast("Mapping[str, Any]", found) if isinstance(found, Mapping) else {}
-    severity, clause, sentence = (_word(fields.get(key), 500) for key in ("severity", "clause", "sentence"))
+def _read_finding(finding: Any) -> TraceRowFinding:
+    severity, clause, sentence = (_word(_at(finding, key), 500) for key in ("severity", "clause", "sentence"))
     return TraceRowFinding(severity or "info", clause, sentence)
 
 
@@ -180,10 +181,6 @@ def _word(value: Any, most: int = 200) -> str:
 
 def _whole(value: Any) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _figure(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) and abs(value) < 1e15 else 0.0
 
 
 def _list(value: Any) -> list[Any]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from accord.acp_tools.proxy.guard import Guard
-from accord.acp_tools.trace.writer import Side, plain_entries, trace_entry
+from accord.acp_tools.trace.entries import Side, plain_entries, trace_entry
 
 
 def update(text: str, **more: object) -> bytes:

@@ -1,0 +1,1 @@
+"""Tests of traces: what is recorded, and how it is shown."""
