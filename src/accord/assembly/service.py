@@ -19,7 +19,7 @@ from accord.ports import Store, SystemClock
 from accord.servers.http.app import Application, RequireAuthentication
 from accord.servers.http.authentication import TokenAuthenticator
 from accord.servers.http.information import information_routes
-from accord.servers.http.serve import Deadline, serve
+from accord.servers.http.serve import ExitDeadline, serve
 from accord.servers.observability import Log, Metrics, Observers, Traces, Watchdog
 from accord.servers.service import Authenticator, Service
 from accord.version import package_version
@@ -43,12 +43,12 @@ FOR_CALLERS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 def run_service(loaded: LoadedConfig, settings: ServerConfig, agent: str | None, *, insecure: bool) -> None:
     """Serve until a signal comes."""
     engine = build_engine(loaded, agent=agent)
-    with Deadline() as deadline:
+    with ExitDeadline() as deadline:
         run_async(_serve(loaded, settings, engine, deadline, insecure=insecure))
 
 
 async def _serve(
-    loaded: LoadedConfig, settings: ServerConfig, engine: Engine, deadline: Deadline, *, insecure: bool
+    loaded: LoadedConfig, settings: ServerConfig, engine: Engine, deadline: ExitDeadline, *, insecure: bool
 ) -> None:
     async with open_store_and_backends(loaded, engine) as store:
         is_open = insecure or not (settings.oidc is not None or await store.requires_tokens())

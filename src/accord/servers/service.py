@@ -60,7 +60,7 @@ class Observer(Protocol):
     """Metrics, logs or traces. An observer must not raise: it would fail what it observes."""
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
-        """A turn has ended and its receipt is stored; `receipt` are its members as plain JSON values."""
+        """A turn has ended and its receipt is stored; `receipt` has its members as plain JSON values."""
         ...
 
     def request_done(self, method: str, route: str, status: int, seconds: float) -> None:

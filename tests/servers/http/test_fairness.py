@@ -7,7 +7,7 @@ import aiohttp
 
 from accord.agents import demo
 from accord.servers.http.app import Application
-from accord.servers.http.connection import FED_BYTES, MAX_PIECES, MIN_PIECE_BYTES, LimitedWebSocket
+from accord.servers.http.connection import MAX_PIECES, MIN_PIECE_BYTES, PARSED_BYTES, LimitedWebSocket
 from accord.servers.http.serve import address_of, make_server
 from tests.servers.raw import REQUEST, wired
 from tests.servers.transports import make_service, within
@@ -34,7 +34,7 @@ def test_a_body_of_tiny_chunks_is_cut_off_and_small_ones_are_fine():
             ]:
                 answered = await port.ask(CHUNKED + in_chunks(content, size))
                 assert answered.status == status
-                assert status == 200 or "too many tiny pieces" in answered.json()["detail"]
+                assert status == 200 or "too many tiny chunks" in answered.json()["detail"]
 
     within(run)
 
@@ -53,7 +53,7 @@ def test_frames_that_come_in_one_read_are_parsed_a_few_at_a_time():
                 most = max(most, connection.queue.qsize())
                 assert (await socket.receive_json())["op"] == "error"
                 answered += 1
-            assert 0 < most <= FED_BYTES // len(FRAME)
+            assert 0 < most <= PARSED_BYTES // len(FRAME)
         server.should_exit = True
         await serving
 

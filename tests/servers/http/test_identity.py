@@ -192,7 +192,7 @@ def test_what_cannot_be_a_token_never_reaches_the_store():
 
 
 def test_as_many_tokens_are_remembered_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(identity, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(identity, "MAX_CACHED", 2)
 
     async def ask() -> None:
         three = ["accord_" + letter * 43 for letter in "abc"]

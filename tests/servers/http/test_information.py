@@ -4,7 +4,7 @@ import asyncio
 import gc
 import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -126,7 +126,7 @@ class House:
     metrics: Metrics
     clock: HandClock
     store: MemoryStore
-    routes: dict[str, ASGIApp] = field(init=False)
+    routes: Mapping[str, ASGIApp] = field(init=False)
 
     def __post_init__(self) -> None:
         strategies = {
@@ -278,7 +278,7 @@ def test_one_that_leaves_while_asking_does_not_stop_the_others():
 def test_a_probe_that_cannot_be_stopped_is_not_begun_again():
     backend = ProbeRecord("a", [], does=cling)
     house = a_house(backend)
-    health = health_endpoint(Health(house.service, probe_s=0.01, backends_remembered_s=0))
+    health = health_endpoint(Health(house.service, probe_s=0.01, backends_cached_s=0))
     CLINGING.append(True)
 
     async def twice() -> list[Given]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord.errors import ErrorCode
-from accord.servers.http.oidc import MAX_DOCUMENT_BYTES, NO_KEY, NOT_REACHED, BadDocumentError, address_in
+from accord.servers.http.oidc import MAX_DOCUMENT_BYTES, NO_KEY, NOT_REACHED, BadDocumentError, jwks_address
 from tests.servers.clock import START, ManualClock, run
 from tests.servers.provider import a_provider, oidc, public_jwk, refused
 
@@ -41,13 +41,13 @@ def test_a_key_that_is_not_for_this_is_not_used_and_spoils_no_other(told: dict[s
     run(ask())
 
 
-def test_a_key_that_is_too_short_is_not_believed():
+def test_a_key_that_is_too_short_is_not_accepted():
     async def ask() -> None:
         async with a_provider() as provider:
             provider.keys = [public_jwk("short-1")]
             with pytest.warns(UserWarning, match="bits"):
                 token = provider.token(key="short-1")
-            assert await refused(oidc(provider), token) == "The token is not believed"
+            assert await refused(oidc(provider), token) == "The token is not accepted"
 
     run(ask())
 
@@ -84,12 +84,12 @@ HTTPS = "https://id.example"
 )
 def test_a_discovery_document_that_cannot_be_trusted_is_not_used(issuer: str, told: dict[str, Any]):
     with pytest.raises(BadDocumentError):
-        address_in(told, issuer)
+        jwks_address(told, issuer)
 
 
 def test_the_keys_of_an_issuer_may_be_on_another_host():
     elsewhere = "https://keys.example/jwks"
-    assert address_in({"issuer": HTTPS, "jwks_uri": elsewhere}, HTTPS) == elsewhere
+    assert jwks_address({"issuer": HTTPS, "jwks_uri": elsewhere}, HTTPS) == elsewhere
 
 
 def test_an_address_of_the_keys_spares_the_discovery():

@@ -62,9 +62,9 @@ def test_a_doorkeeper_lets_its_bearer_in():
     run(ask())
 
 
-OTHER_ISSUER = "The token is of another issuer"
-OTHER_AUDIENCE = "The token is meant for another audience"
-NOBODY = "The token's claim sub does not name a user"
+OTHER_ISSUER = "The token is from another issuer"
+OTHER_AUDIENCE = "The token is for another audience"
+NO_USER = "The token's claim sub does not name a user"
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ NOBODY = "The token's claim sub does not name a user"
         ({"exp": 10**400}, NOT_READABLE),
         ({"nbf": NOW + 31}, NOT_YET),
         ({"nbf": "later"}, NOT_READABLE),
-        ({"sub": None}, NOBODY),
-        ({"sub": ""}, NOBODY),
-        ({"sub": 7}, NOBODY),
-        ({"sub": ["ada"]}, NOBODY),
-        ({"sub": "a\0b"}, NOBODY),
-        ({"sub": "a" * 513}, NOBODY),
+        ({"sub": None}, NO_USER),
+        ({"sub": ""}, NO_USER),
+        ({"sub": 7}, NO_USER),
+        ({"sub": ["ada"]}, NO_USER),
+        ({"sub": "a\0b"}, NO_USER),
+        ({"sub": "a" * 513}, NO_USER),
     ],
 )
 def test_a_token_with_wrong_claims_is_refused_with_the_reason(claims: dict[str, Any], sentence: str):
@@ -227,7 +227,4 @@ def test_another_claim_can_name_the_user():
 def test_without_the_library_the_operator_is_told_what_to_install():
     script = "import sys; sys.modules['jwt'] = None; import accord.servers.http.oidc"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
-    assert (
-        "UsageError: Identities of an OpenID Connect provider are configured: install accord-agents[oidc]"
-        in done.stderr
-    )
+    assert "UsageError: [server.oidc] is configured, which needs an extra: install accord-agents[oidc]" in done.stderr

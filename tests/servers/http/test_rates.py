@@ -7,21 +7,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from accord.errors import ErrorCode, RefusedError, UsageError
-from accord.servers.http.rates import MAX_MARKS, Rates
+from accord.servers.http.rates import MAX_MARKS, RateLimits
 from tests.servers.clock import ManualClock, run
 
 
-async def taken(rates: Rates, user: str | None = "ada", address: str = "192.0.2.1") -> bool:
+async def taken(rates: RateLimits, user: str | None = "ada", address: str = "192.0.2.1") -> bool:
     try:
-        await rates.take(user, address)
+        await rates.count_request(user, address)
     except RefusedError:
         return False
     return True
 
 
-async def refusal(rates: Rates) -> dict[str, object]:
+async def refusal(rates: RateLimits) -> dict[str, object]:
     with pytest.raises(RefusedError) as caught:
-        await rates.take("ada", "192.0.2.1")
+        await rates.count_request("ada", "192.0.2.1")
     assert caught.value.code is ErrorCode.RATE_LIMIT_EXCEEDED
     details = dict(caught.value.details)
     expected = f"Too many requests: the limit is {details['limit']}; try again in {details['retry_after']} s"
@@ -29,7 +29,7 @@ async def refusal(rates: Rates) -> dict[str, object]:
     return details
 
 
-async def passed(rates: Rates, clock: ManualClock, moments: Sequence[float]) -> list[bool]:
+async def passed(rates: RateLimits, clock: ManualClock, moments: Sequence[float]) -> list[bool]:
     told: list[bool] = []
     for moment in moments:
         clock.elapsed_s = moment
@@ -53,7 +53,7 @@ async def passed(rates: Rates, clock: ManualClock, moments: Sequence[float]) -> 
 )
 def test_a_request_passes_if_every_rate_has_room_for_it(listed: list[str], moments: list[float], expected: list[bool]):
     clock = ManualClock()
-    assert run(passed(Rates(listed, clock), clock, moments)) == expected
+    assert run(passed(RateLimits(listed, clock), clock, moments)) == expected
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_refusal_tells_the_rate_that_takes_longest_in_whole_seconds(
 ):
     async def ask() -> dict[str, object]:
         clock = ManualClock()
-        rates = Rates(listed, clock)
+        rates = RateLimits(listed, clock)
         assert await taken(rates)
         clock.elapsed_s = at_s
         return await refusal(rates)
@@ -83,7 +83,7 @@ def test_a_refusal_tells_the_rate_that_takes_longest_in_whole_seconds(
 def test_whoever_waits_as_long_as_told_passes():
     async def ask() -> None:
         clock = ManualClock()
-        rates = Rates(["3/10seconds", "1000/minute"], clock)
+        rates = RateLimits(["3/10seconds", "1000/minute"], clock)
         for moment in (0.3, 4.7, 9.9):
             clock.elapsed_s = moment
             assert await taken(rates)
@@ -96,7 +96,7 @@ def test_whoever_waits_as_long_as_told_passes():
 def test_what_was_refused_is_not_counted_by_any_rate():
     async def ask() -> None:
         clock = ManualClock()
-        rates = Rates(["3/minute", "1/second"], clock)
+        rates = RateLimits(["3/minute", "1/second"], clock)
         assert await taken(rates)
         for _ in range(9):
             assert not await taken(rates)
@@ -129,7 +129,7 @@ def test_callers_are_told_apart_by_who_they_are_or_else_where(
     first: tuple[str | None, str], second: tuple[str | None, str], shared: bool
 ):
     async def ask() -> bool:
-        rates = Rates(["1/minute"], ManualClock())
+        rates = RateLimits(["1/minute"], ManualClock())
         assert await taken(rates, *first)
         return not await taken(rates, *second)
 
@@ -138,7 +138,7 @@ def test_callers_are_told_apart_by_who_they_are_or_else_where(
 
 def test_strangers_without_number_take_bounded_memory():
     async def ask() -> None:
-        rates = Rates(["5/minute"], ManualClock(), max_keys=10)
+        rates = RateLimits(["5/minute"], ManualClock(), max_keys=10)
         for number in range(1000):
             assert await taken(rates, None, f"10.0.{number // 250}.{number % 250}")
         assert rates.storage.size == 10
@@ -148,7 +148,7 @@ def test_strangers_without_number_take_bounded_memory():
 
 def test_who_asks_often_is_not_forgotten_for_strangers():
     async def ask() -> None:
-        rates = Rates(["50/minute"], ManualClock(), max_keys=10)
+        rates = RateLimits(["50/minute"], ManualClock(), max_keys=10)
         told = [(await taken(rates), await taken(rates, None, f"10.0.0.{number}"))[0] for number in range(100)]
         assert told == [True] * 50 + [False] * 50
 
@@ -158,7 +158,7 @@ def test_who_asks_often_is_not_forgotten_for_strangers():
 def test_a_large_rate_is_counted_in_bounded_memory_and_to_the_request():
     async def ask() -> None:
         clock = ManualClock()
-        rates = Rates(["5000/minute"], clock)
+        rates = RateLimits(["5000/minute"], clock)
         told = 0
         for number in range(6000):
             clock.elapsed_s = number / 200
@@ -178,7 +178,7 @@ def test_without_rates_of_the_operator_all_but_the_programs_of_this_machine_are_
     user: str | None, address: str, is_limited: bool
 ):
     async def ask() -> list[bool]:
-        rates = Rates(None, ManualClock())
+        rates = RateLimits(None, ManualClock())
         return [await taken(rates, user, address) for _ in range(51)]
 
     assert run(ask()) == [True] * 50 + [not is_limited]
@@ -186,7 +186,7 @@ def test_without_rates_of_the_operator_all_but_the_programs_of_this_machine_are_
 
 def test_no_rates_are_no_limit():
     async def ask() -> list[bool]:
-        rates = Rates([], ManualClock())
+        rates = RateLimits([], ManualClock())
         return [await taken(rates) for _ in range(2_000)]
 
     assert all(run(ask()))
@@ -198,7 +198,7 @@ def test_no_rates_are_no_limit():
 def test_no_window_ever_has_more_than_its_rate(gaps: list[float], amount: int):
     async def ask() -> list[float]:
         clock, kept = ManualClock(), list[float]()
-        rates = Rates([f"{amount}/10seconds"], clock)
+        rates = RateLimits([f"{amount}/10seconds"], clock)
         for gap in gaps:
             clock.elapsed_s += gap
             if await taken(rates):
@@ -213,4 +213,4 @@ def test_no_window_ever_has_more_than_its_rate(gaps: list[float], amount: int):
 @pytest.mark.parametrize("rate", ["", "often", "10", "10/fortnight"])
 def test_what_is_no_rate_is_a_usage_error(rate: str):
     with pytest.raises(UsageError, match="expected a rate such as 60/minute"):
-        Rates([rate], ManualClock())
+        RateLimits([rate], ManualClock())

@@ -58,8 +58,9 @@ class RequireAuthentication:
 class Application:
     """A service as an ASGI application.
 
-    `more` are further GET endpoints by path. With `loopback_only`, requests under another host name than localhost are
-    refused. The store is opened and closed with the application, unless the caller does that (`opens_store=False`).
+    `more` are further ASGI endpoints by path: objects, since Starlette takes a function for a request handler. With
+    `loopback_only`, requests under another host name than localhost are refused. The store is opened and closed with
+    the application, unless the caller does that (`opens_store=False`).
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Application:
         self._loopback_only: Final = loopback_only
         self._opens_store: Final = opens_store
         assist = assist_endpoint(service)
-        routes: list[BaseRoute] = [Route(path, _AsgiEndpoint(app)) for path, app in (more or {}).items()]
+        routes: list[BaseRoute] = [Route(path, app) for path, app in (more or {}).items()]
         routes += [Route(each.route, each) for each in (*RequestEndpoints(service).endpoints(), assist)]
         routes.append(WebSocketRoute(WEBSOCKET_PATH, WebSocketEndpoint(service)))
         starlette = Starlette(routes=routes, lifespan=self._lifespan)
@@ -151,16 +152,6 @@ class Application:
             except Exception:  # noqa: BLE001 - without this task the turns of dead processes would never be ended
                 LOGGER.exception("The maintenance of the store failed")
             await asyncio.sleep(MAINTENANCE_EVERY_S)
-
-
-class _AsgiEndpoint:
-    """An ASGI callable as an object: Starlette would take a plain function for a request handler."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app(scope, receive, send)
 
 
 async def not_found(scope: Scope, receive: Receive, send: Send) -> None:

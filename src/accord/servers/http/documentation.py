@@ -1,6 +1,6 @@
-"""An OpenAPI document as one page to read: no script, nothing fetched, light or dark as the reader's system is.
+"""An OpenAPI document as one HTML page: no script, nothing to load, light or dark as the reader's system is set.
 
-Pure: a document comes in, HTML goes out. It trusts no word of the document; every one of them is escaped.
+Pure: a document comes in, HTML goes out. All text of the document is escaped.
 """
 
 import json
@@ -40,7 +40,7 @@ th, td { padding: .35rem .6rem; border: 1px solid var(--line); text-align: left;
 
 
 def documentation_page(document: Json) -> str:
-    """The page."""
+    """The HTML page of this document."""
     info, schemas = document["info"], document.get("components", {}).get("schemas", {})
     title = escape(info["title"])
     return "\n".join(
@@ -50,7 +50,12 @@ def documentation_page(document: Json) -> str:
             f"</head>\n<body>\n<header>\n<h1>{title}</h1>",
             f'<p class="soft">Version {escape(info["version"])}, <a href="openapi.json">as OpenAPI</a></p>',
             f"<p>{escape(info.get('description', ''))}</p>\n</header>\n<main>\n<h2>Operations</h2>",
-            *_operations(document["paths"]),
+            *(
+                _operation(path, method, item[method], item.get("parameters", []))
+                for path, item in document["paths"].items()
+                for method in METHODS
+                if method in item
+            ),
             "<h2>Schemas</h2>",
             *(_schema(name, schema) for name, schema in schemas.items()),
             "</main>\n</body>\n</html>\n",
@@ -58,40 +63,31 @@ def documentation_page(document: Json) -> str:
     )
 
 
-def _operations(paths: Json) -> Iterator[str]:
-    for path, item in paths.items():
-        for method in METHODS:
-            if method in item:
-                yield _operation(path, method, item[method], item.get("parameters", []))
-
-
 def _operation(path: str, method: str, operation: Json, shared: Iterable[Json]) -> str:
-    parts = [_paragraph(operation.get("description")), _access(operation)]
+    parts = [_paragraph(operation.get("description"))]
+    if operation.get("security") == []:
+        parts.append(_paragraph("Needs no authentication."))
     if parameters := [*shared, *operation.get("parameters", [])]:
         parts += ["<h3>Parameters</h3>", _table(("name", "in", "type", "meaning"), map(_parameter, parameters))]
     if body := operation.get("requestBody"):
         parts += ["<h3>Body</h3>", _table(("format", "type"), _contents(body.get("content", {})))]
-    answers = [row for status, answer in operation["responses"].items() for row in _answer(status, answer)]
-    parts += ["<h3>Answers</h3>", _table(("status", "meaning", "format", "type"), answers)]
+    responses = [row for status, response in operation["responses"].items() for row in _response(status, response)]
+    parts += ["<h3>Responses</h3>", _table(("status", "meaning", "format", "type"), responses)]
     head = f'<code class="method">{method.upper()}</code> <code>{escape(path)}</code> '
     summary = f'<span class="soft">{escape(operation.get("summary", ""))}</span>'
     return _fold(f"operation-{operation.get('operationId', path)}", head + summary, "".join(parts))
 
 
-def _access(operation: Json) -> str:
-    return _paragraph("Open to everybody.") if operation.get("security") == [] else ""
-
-
 def _parameter(parameter: Json) -> tuple[str, ...]:
     need = "" if parameter.get("required") else ' <span class="soft">optional</span>'
     name = f"<code>{escape(parameter['name'])}</code>{need}"
-    return name, escape(parameter["in"]), _type(parameter["schema"]), _words(parameter.get("description", ""))
+    return name, escape(parameter["in"]), _type(parameter["schema"]), _text(parameter.get("description", ""))
 
 
-def _answer(status: str, answer: Json) -> Iterator[tuple[str, ...]]:
-    headers = "".join(f"<br>with <code>{escape(name)}</code>" for name in answer.get("headers", {}))
-    meaning = _words(answer.get("description", "")) + headers
-    for kind, schema in _contents(answer.get("content", {})) or [("", "")]:
+def _response(status: str, response: Json) -> Iterator[tuple[str, ...]]:
+    headers = "".join(f"<br>with <code>{escape(name)}</code>" for name in response.get("headers", {}))
+    meaning = _text(response.get("description", "")) + headers
+    for kind, schema in _contents(response.get("content", {})) or [("", "")]:
         yield f"<code>{escape(status)}</code>", meaning, kind, schema
 
 
@@ -104,24 +100,23 @@ def _contents(content: Json) -> list[tuple[str, str]]:
 
 def _schema(name: str, schema: Json) -> str:
     required = schema.get("required", ())
-    rows = [_field(field, described, field in required) for field, described in schema.get("properties", {}).items()]
-    shown = _table(("field", "type", "meaning"), rows) if rows else f"<p>{_type(schema)}</p>"
-    return _fold(f"schema-{name}", f"<code>{escape(name)}</code>", _paragraph(schema.get("description")) + shown)
-
-
-def _field(name: str, schema: Json | bool, is_required: bool) -> tuple[str, ...]:
-    need = "" if is_required else ' <span class="soft">optional</span>'
-    meaning = schema.get("description", "") if isinstance(schema, Mapping) else ""
-    return f"<code>{escape(name)}</code>{need}", _type(schema), _words(meaning)
+    rows: list[tuple[str, ...]] = []
+    for field, described in schema.get("properties", {}).items():
+        need = "" if field in required else ' <span class="soft">optional</span>'
+        meaning = cast("Json", described).get("description", "") if isinstance(described, Mapping) else ""
+        rows.append((f"<code>{escape(field)}</code>{need}", _type(described), _text(meaning)))
+    content = _table(("field", "type", "meaning"), rows) if rows else f"<p>{_type(schema)}</p>"
+    return _fold(f"schema-{name}", f"<code>{escape(name)}</code>", _paragraph(schema.get("description")) + content)
 
 
 def _type(schema: Any) -> str:
-    """What a value looks like, in a few words."""
+    """A short description of a schema."""
     if not isinstance(schema, Mapping):  # JSON Schema has `true` for everything
         return "any value"
     node = cast("Json", schema)
     if "$ref" in node:
-        return _link(str(node["$ref"]).rpartition("/")[2])
+        name = str(node["$ref"]).rpartition("/")[2]
+        return f'<a href="#{quote(f"schema-{name}")}">{escape(name)}</a>'
     for several, word in (("anyOf", " or "), ("oneOf", " or "), ("allOf", " and ")):
         if several in node:
             return word.join(_type(one) for one in node[several])
@@ -138,18 +133,14 @@ def _plain_type(node: Json) -> str:
         return f"list of {_type(node.get('items', True))}"
     if kind == "object":
         held = [*node.get("patternProperties", {}).values(), node.get("additionalProperties")]
-        if told := " or ".join(_type(one) for one in held if isinstance(one, Mapping)):
-            return f"object of {told}"
-    told = " or ".join(map(str, cast("list[Any]", kind))) if isinstance(kind, list) else str(kind)
-    return escape(f"{told} ({node['format']})" if "format" in node else told)
+        if types := " or ".join(_type(one) for one in held if isinstance(one, Mapping)):
+            return f"object of {types}"
+    names = " or ".join(map(str, cast("list[Any]", kind))) if isinstance(kind, list) else str(kind)
+    return escape(f"{names} ({node['format']})" if "format" in node else names)
 
 
 def _literals(values: Iterable[Any]) -> str:
     return " or ".join(f"<code>{escape(json.dumps(value, ensure_ascii=False))}</code>" for value in values)
-
-
-def _link(name: str) -> str:
-    return f'<a href="#{quote(f"schema-{name}")}">{escape(name)}</a>'
 
 
 def _fold(name: str, summary: str, inside: str) -> str:
@@ -159,11 +150,11 @@ def _fold(name: str, summary: str, inside: str) -> str:
 
 
 def _paragraph(text: str | None) -> str:
-    return f"<p>{_words(text)}</p>" if text else ""
+    return f"<p>{_text(text)}</p>" if text else ""
 
 
-def _words(text: str) -> str:
-    """Words of the document; of its markdown only code is shown as such."""
+def _text(text: str) -> str:
+    """Escaped text; of its markdown only code is rendered."""
     return _CODE.sub(r"<code>\1</code>", escape(text))
 
 

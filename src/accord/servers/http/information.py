@@ -1,7 +1,7 @@
-"""What a service says of itself: health, capabilities, its contract as JSON and as a page, its numbers.
+"""What a service reports about itself: health, capabilities, metrics, and its contract as JSON and as a page.
 
-Plain ASGI callables that only read. Who may call them is decided before them; none of them asks the gate, begins a turn
-or says which part of the service is not well.
+These endpoints only read. They do not authenticate (`app.RequireAuthentication` does), start no turn, and do not say
+which part of the service fails.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,11 +11,11 @@ from hashlib import sha256
 from typing import Final
 
 from pydantic_core import to_json
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from accord.core.output.profile import STANDARD_EVENTS
 from accord.core.work.emulation.choose import choose_emulations
-from accord.errors import AccordError, ErrorCode, RefusedError
+from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.documentation import documentation_page
 from accord.servers.http.health import Health
 from accord.servers.observability.logs import REQUEST_ID
@@ -45,12 +45,12 @@ PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
-_NOT_KEPT: Final = {"cache-control": "no-store"}
+_NO_STORE: Final = {"cache-control": "no-store"}
 
 
 @dataclass(frozen=True, slots=True)
 class InformationResponse:
-    """What is sent back."""
+    """A whole HTTP response."""
 
     body: bytes
     media_type: str
@@ -58,13 +58,39 @@ class InformationResponse:
     headers: Mapping[str, str] | None = None
 
 
-Reader = Callable[[Scope], Awaitable[InformationResponse]]
+class ReadOnlyEndpoint:
+    """The ASGI application of a path that supports GET and HEAD only."""
+
+    def __init__(self, read: Callable[[Scope], Awaitable[InformationResponse]]) -> None:
+        self._read: Final = read
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one HTTP request; its body is not read."""
+        del receive
+        if scope["method"] in ALLOWED:
+            response = await self._read(scope)
+        else:
+            message = f"This method is not supported here; use {' or '.join(ALLOWED)}"
+            error = RefusedError(message, ErrorCode.METHOD_NOT_FOUND, {"allowed": list(ALLOWED)})
+            body = problem_body(error, request_id=REQUEST_ID.get()).to_json().encode()
+            response = InformationResponse(body, PROBLEM_MEDIA_TYPE, error.facts.http, {"allow": ", ".join(ALLOWED)})
+        headers = {
+            "content-type": response.media_type,
+            "content-length": str(len(response.body)),
+            "x-content-type-options": "nosniff",
+            **(response.headers or {}),
+        }
+        if response.status == 304:
+            del headers["content-length"], headers["content-type"]
+        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": response.status, "headers": raw})
+        await send({"type": "http.response.body", "body": response.body if scope["method"] != "HEAD" else b""})
 
 
 def information_routes(
     service: Service, metrics: Metrics, *, emulation: EmulationConfig | None = None
-) -> dict[str, ASGIApp]:
-    """Every path of this file with who answers it. `emulation` is what the operator chose."""
+) -> dict[str, ReadOnlyEndpoint]:
+    """Every path of this file with its endpoint. `emulation` is the configured emulation."""
     health = Health(service)
     return {
         HEALTH_PATH: health_endpoint(health),
@@ -77,84 +103,85 @@ def information_routes(
     }
 
 
-def health_endpoint(health: Health) -> ASGIApp:
-    """Whether the service is well, backends included; 503 if it is not ready."""
+def health_endpoint(health: Health) -> ReadOnlyEndpoint:
+    """Health including the backends; 503 if the service is not ready."""
 
     async def read(_: Scope) -> InformationResponse:
         report = await health.check()
         return _health(report, is_ready=report.status is HealthCheckStatus.OK or await health.is_ready())
 
-    return _reading(read)
+    return ReadOnlyEndpoint(read)
 
 
-def live_endpoint(health: Health) -> ASGIApp:
-    """That the process answers at all: nothing is probed."""
+def live_endpoint(health: Health) -> ReadOnlyEndpoint:
+    """200 as long as the process answers. Nothing is probed."""
 
     async def read(_: Scope) -> InformationResponse:
         return _health(health.report(HealthCheckStatus.OK), is_ready=True)
 
-    return _reading(read)
+    return ReadOnlyEndpoint(read)
 
 
-def ready_endpoint(health: Health) -> ASGIApp:
-    """Whether this process can take turns: 200 or 503. No backend is probed."""
+def ready_endpoint(health: Health) -> ReadOnlyEndpoint:
+    """200 if this process can run turns, otherwise 503. No backend is probed."""
 
     async def read(_: Scope) -> InformationResponse:
         is_ready = await health.is_ready()
         return _health(health.report(health.status_of(is_well=is_ready)), is_ready=is_ready)
 
-    return _reading(read)
+    return ReadOnlyEndpoint(read)
 
 
 def _health(report: HealthCheckResponse, *, is_ready: bool) -> InformationResponse:
     body = report.to_json().encode()
     if is_ready:
-        return InformationResponse(body, JSON, headers=_NOT_KEPT)
-    return InformationResponse(body, JSON, 503, {**_NOT_KEPT, "retry-after": str(RETRY_AFTER_S)})
+        return InformationResponse(body, JSON, headers=_NO_STORE)
+    return InformationResponse(body, JSON, 503, {**_NO_STORE, "retry-after": str(RETRY_AFTER_S)})
 
 
-def capabilities_endpoint(service: Service, emulation: EmulationConfig | None = None) -> ASGIApp:
-    """What the agent takes, which backends can do what, and how it can be shown."""
+def capabilities_endpoint(service: Service, emulation: EmulationConfig | None = None) -> ReadOnlyEndpoint:
+    """What the agent accepts, what each backend supports, and how answers can be displayed."""
     config = emulation or EmulationConfig()
 
     async def read(_: Scope) -> InformationResponse:
-        return InformationResponse(service_capabilities(service, config).to_json().encode(), JSON, headers=_NOT_KEPT)
+        return InformationResponse(service_capabilities(service, config).to_json().encode(), JSON, headers=_NO_STORE)
 
-    return _reading(read)
-
-
-def openapi_endpoint(service: Service) -> ASGIApp:
-    """The contract."""
-
-    async def read(scope: Scope) -> InformationResponse:
-        return _unless_known(scope, _contract(*_named(service)), JSON)
-
-    return _reading(read)
+    return ReadOnlyEndpoint(read)
 
 
-def docs_endpoint(service: Service) -> ASGIApp:
-    """The contract as a page that needs nothing from anywhere."""
+def openapi_endpoint(service: Service) -> ReadOnlyEndpoint:
+    """The contract as an OpenAPI document."""
 
     async def read(scope: Scope) -> InformationResponse:
-        return _unless_known(scope, _page(*_named(service)), HTML, {"content-security-policy": PAGE_POLICY})
+        return _with_etag(scope, _openapi_json(service.sessions.engine.agent.name, service.version), JSON)
 
-    return _reading(read)
+    return ReadOnlyEndpoint(read)
 
 
-def metrics_endpoint(metrics: Metrics) -> ASGIApp:
-    """The numbers, as Prometheus reads them."""
+def docs_endpoint(service: Service) -> ReadOnlyEndpoint:
+    """The contract as a page that loads nothing else."""
+
+    async def read(scope: Scope) -> InformationResponse:
+        page = _docs_page(service.sessions.engine.agent.name, service.version)
+        return _with_etag(scope, page, HTML, {"content-security-policy": PAGE_POLICY})
+
+    return ReadOnlyEndpoint(read)
+
+
+def metrics_endpoint(metrics: Metrics) -> ReadOnlyEndpoint:
+    """The metrics in the text format of Prometheus."""
 
     async def read(_: Scope) -> InformationResponse:
         media_type, body = metrics.render()
-        return InformationResponse(body, media_type, headers=_NOT_KEPT)
+        return InformationResponse(body, media_type, headers=_NO_STORE)
 
-    return _reading(read)
+    return ReadOnlyEndpoint(read)
 
 
 def service_capabilities(service: Service, emulation: EmulationConfig) -> ServiceCapabilities:
-    """What this service can do, as of now."""
+    """The current capabilities of this service."""
     engine = service.sessions.engine
-    # Only what somebody really performs: a label alone stands in for nothing.
+    # Only emulations that are performed: a strategy that is only a label is not one.
     performed = choose_emulations(
         emulation, dict.fromkeys((*map(str, Capability), *emulation.strategies))
     ).report.applied
@@ -177,62 +204,24 @@ def service_capabilities(service: Service, emulation: EmulationConfig) -> Servic
     )
 
 
-def _reading(read: Reader) -> ASGIApp:
-    """The ASGI callable of something that can only be read."""
-
-    async def endpoint(scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG001 - a body is not read
-        answer = await read(scope) if scope["method"] in ALLOWED else _not_allowed()
-        await _send(answer, send, with_body=scope["method"] != "HEAD")
-
-    return endpoint
-
-
-def _not_allowed() -> InformationResponse:
-    error: AccordError = RefusedError("This can only be read", ErrorCode.METHOD_NOT_FOUND, {"allowed": list(ALLOWED)})
-    body = problem_body(error, request_id=REQUEST_ID.get()).to_json().encode()
-    return InformationResponse(body, PROBLEM_MEDIA_TYPE, error.facts.http, {"allow": ", ".join(ALLOWED)})
-
-
-async def _send(answer: InformationResponse, send: Send, *, with_body: bool) -> None:
-    headers = {
-        "content-type": answer.media_type,
-        "content-length": str(len(answer.body)),
-        "x-content-type-options": "nosniff",
-        **(answer.headers or {}),
-    }
-    if answer.status == 304:
-        del headers["content-length"], headers["content-type"]
-    raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": answer.status, "headers": raw})
-    await send({"type": "http.response.body", "body": answer.body if with_body else b""})
-
-
-def _unless_known(
+def _with_etag(
     scope: Scope, body: bytes, media_type: str, headers: Mapping[str, str] | None = None
 ) -> InformationResponse:
-    """The body, or that it has not changed, to whoever has it already."""
+    """The body with its entity tag; 304 for a client that already has it."""
     tag = f'"{sha256(body).hexdigest()[:32]}"'
-    told = {"etag": tag, "cache-control": "no-cache", **(headers or {})}
-    if _knows(scope, tag):
-        return InformationResponse(b"", media_type, 304, told)
-    return InformationResponse(body, media_type, headers=told)
+    headers = {"etag": tag, "cache-control": "no-cache", **(headers or {})}
+    known = b",".join(value for name, value in scope["headers"] if name == b"if-none-match").decode("latin-1")
+    if any(each.strip().removeprefix("W/") in (tag, "*") for each in known.split(",")):
+        return InformationResponse(b"", media_type, 304, headers)
+    return InformationResponse(body, media_type, headers=headers)
 
 
-def _knows(scope: Scope, tag: str) -> bool:
-    given = b",".join(value for name, value in scope["headers"] if name == b"if-none-match").decode("latin-1")
-    return any(known.strip().removeprefix("W/") in (tag, "*") for known in given.split(","))
-
-
-def _named(service: Service) -> tuple[str, str]:
-    return f"Accord: {service.sessions.engine.agent.name}", service.version
-
-
-# The document takes a tenth of a second, and follows from these two words alone.
+# Cached: the document takes a tenth of a second, and depends on these two texts alone.
 @cache
-def _contract(title: str, version: str) -> bytes:
-    return to_json(ServiceContract.document(title=title, version=version), indent=2)
+def _openapi_json(agent: str, version: str) -> bytes:
+    return to_json(ServiceContract.document(title=f"Accord: {agent}", version=version), indent=2)
 
 
 @cache
-def _page(title: str, version: str) -> bytes:
-    return documentation_page(ServiceContract.document(title=title, version=version)).encode()
+def _docs_page(agent: str, version: str) -> bytes:
+    return documentation_page(ServiceContract.document(title=f"Accord: {agent}", version=version)).encode()

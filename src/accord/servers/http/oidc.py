@@ -1,11 +1,16 @@
-"""Identities from an OpenID Connect provider: its keys, and the JWTs they sign. Needs `accord-agents[oidc]`."""
+"""Verifies JWTs of an OpenID Connect provider with the provider's public keys. Needs `accord-agents[oidc]`.
+
+A token is accepted if a key of the issuer has signed it with an algorithm that this key is for, if it was issued for
+us, and if it is valid at this moment (RFC 7519, RFC 8725). Keys are fetched when they are needed, by one task at a
+time, and kept for minutes. Symmetric algorithms and `none` are in no table here, so that a public key can never be
+used as a shared secret.
+"""
 
 import asyncio
 import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, ClassVar, Final, cast
 from urllib.parse import urlsplit
 
@@ -18,13 +23,7 @@ from accord.ports import Clock
 from accord.servers.http.authentication import EXPIRED, unauthenticated
 from accord.wire.session import Id
 
-# The public keys of an OpenID Connect provider: fetched when needed, by one at a time, and kept for minutes.
-#
-# It decides which keys are used and for which algorithms, and how often the provider is asked. It knows no token. A
-# secret shared with the provider is no public key: symmetric algorithms and `none` are in no table here, so that a
-# public key can never pass for one.
-
-NEEDED: Final = "Identities of an OpenID Connect provider are configured: install accord-agents[oidc]"
+NEEDED: Final = "[server.oidc] is configured, which needs an extra: install accord-agents[oidc]"
 
 try:
     import jwt
@@ -35,19 +34,40 @@ if not has_crypto:
     raise UsageError(NEEDED)
 
 FETCH_TIMEOUT_S: Final = 5.0
-KEPT_S: Final = 600.0
-"""How old keys may be."""
-UNKNOWN_KEPT_S: Final = 60.0
-"""How old they may be if the one that is looked for is not among them: the provider may have new ones."""
+MAX_AGE_S: Final = 600.0
+"""How long keys are used before they are fetched again."""
+UNKNOWN_MAX_AGE_S: Final = 60.0
+"""The same if the wanted key is not among them: the provider may have new ones."""
 RETRY_S: Final = 5.0
-"""How long nobody asks again after the provider did not answer."""
+"""How long after a failed fetch the next one is made."""
 MAX_DOCUMENT_BYTES: Final = 256 * 1024
 DISCOVERY: Final = "/.well-known/openid-configuration"
-NOT_REACHED: Final = "The identity provider cannot be asked now"
+LEEWAY_S: Final = 30
+MAX_SECONDS: Final = 1e12
+REQUIRED: Final = ("iss", "aud", "exp")
+
+NOT_REACHED: Final = "The token cannot be verified now: the identity provider does not answer; try again later"
+NOT_READABLE: Final = "The token is not a valid JWT"
+NOT_SIGNED: Final = "The token's signature does not match the identity provider's key"
+NO_ALGORITHM: Final = "The token is signed with an algorithm that is not accepted"
+NO_KEY: Final = "The token is signed with a key that the identity provider does not list"
+NOT_COMPLETE: Final = f"The token lacks one of the claims {', '.join(REQUIRED)}"
+NOT_YET: Final = "The token is not valid yet"
+NOT_ACCEPTED: Final = "The token is not accepted"
+
+# The first matching entry applies.
+MESSAGES: Final[Mapping[type[Exception], str]] = {
+    jwt.InvalidSignatureError: NOT_SIGNED,
+    jwt.InvalidAlgorithmError: NO_ALGORITHM,
+    jwt.InvalidIssuerError: "The token is from another issuer",
+    jwt.InvalidAudienceError: "The token is for another audience",
+    jwt.MissingRequiredClaimError: NOT_COMPLETE,
+    jwt.DecodeError: NOT_READABLE,
+}
 
 _RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-# By the key's type and curve.
-USES: Final[Mapping[tuple[str, str | None], Sequence[str]]] = {
+# Accepted algorithms by the key's type and curve.
+ALGORITHMS: Final[Mapping[tuple[str, str | None], Sequence[str]]] = {
     ("RSA", None): _RSA,
     ("EC", "P-256"): ("ES256",),
     ("EC", "P-384"): ("ES384",),
@@ -55,51 +75,125 @@ USES: Final[Mapping[tuple[str, str | None], Sequence[str]]] = {
     ("OKP", "Ed448"): ("EdDSA",),
 }
 
-log: Final = logging.getLogger(__name__)
+_USER: Final[TypeAdapter[str]] = TypeAdapter(Id)
+
+LOGGER: Final = logging.getLogger(__name__)
+
+
+class BadDocumentError(Exception):
+    """The provider sent a document that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """A public key, and what it may be used for."""
+class PublicKey:
+    """A public key and the algorithms that it may be used with."""
 
     kid: str | None
     algorithms: frozenset[str]
     material: Any
 
 
-class BadDocumentError(Exception):
-    """What the provider sent is not what it should be."""
+class OidcVerifier:
+    """Verifies the JWTs of one issuer."""
+
+    def __init__(self, config: OidcConfig, clock: Clock, *, timeout_s: float = FETCH_TIMEOUT_S) -> None:
+        self._config: Final = config
+        self._clock: Final = clock
+        self._keys: Final = ProviderKeys(config, clock, timeout_s=timeout_s)
+
+    async def user_of(self, token: str) -> str:
+        """The user of this token.
+
+        Raises `RefusedError`: `UNAUTHENTICATED`, or `UNAVAILABLE` if there are no keys to verify it with.
+        """
+        # Nothing of the header is trusted yet; it only selects the key.
+        try:
+            header = jwt.get_unverified_header(token)
+        except (jwt.PyJWTError, ValueError, RecursionError):
+            raise unauthenticated(NOT_READABLE) from None
+        kid, algorithm = header.get("kid"), header.get("alg")
+        if not isinstance(algorithm, str) or algorithm not in ProviderKeys.ALGORITHMS:
+            raise unauthenticated(NO_ALGORITHM)
+        key = await self._keys.find(kid if isinstance(kid, str) else None, algorithm)
+        if key is None:
+            raise unauthenticated(NO_KEY)
+        claims = self._verified_claims(token, key, algorithm)
+        name = self._config.user_claim
+        try:
+            return _USER.validate_python(claims.get(name), strict=True)
+        except ValidationError:
+            raise unauthenticated(f"The token's claim {name} does not name a user") from None
+
+    def _verified_claims(self, token: str, key: PublicKey, algorithm: str) -> dict[str, Any]:
+        """The claims, after signature, issuer, audience and times were verified."""
+        try:
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key.material,
+                algorithms=[algorithm],
+                issuer=self._config.issuer,
+                audience=self._config.audience,
+                # Times are checked below, by our clock. `sub` and `jti` need not be what this library expects.
+                options={
+                    "require": [*REQUIRED],
+                    "verify_exp": False,
+                    "verify_nbf": False,
+                    "verify_iat": False,
+                    "verify_sub": False,
+                    "verify_jti": False,
+                    "enforce_minimum_key_length": True,
+                },
+            )
+        except (jwt.PyJWTError, ValueError, RecursionError) as error:
+            messages = (message for kind, message in MESSAGES.items() if isinstance(error, kind))
+            raise unauthenticated(next(messages, NOT_ACCEPTED)) from None
+        now = self._clock.now().timestamp()
+        if now >= _seconds(claims["exp"]) + LEEWAY_S:
+            raise unauthenticated(EXPIRED)
+        if "nbf" in claims and now < _seconds(claims["nbf"]) - LEEWAY_S:
+            raise unauthenticated(NOT_YET)
+        return claims
+
+
+def _seconds(value: Any) -> float:
+    """A NumericDate. Infinity and NaN are refused: such a token would never expire."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_SECONDS:
+        raise unauthenticated(NOT_READABLE)
+    return value
 
 
 class ProviderKeys:
-    """One provider's keys."""
+    """The public keys of one provider. Knows nothing of tokens."""
 
-    ALGORITHMS: ClassVar = frozenset(name for names in USES.values() for name in names)
+    ALGORITHMS: ClassVar = frozenset(name for names in ALGORITHMS.values() for name in names)
 
     def __init__(self, config: OidcConfig, clock: Clock, *, timeout_s: float) -> None:
         self._config: Final = config
         self._clock: Final = clock
         self._timeout_s: Final = timeout_s
-        self._keys: Sequence[Key] = ()
+        self._keys: Sequence[PublicKey] = ()
         self._fetched_at: float | None = None
         self._failed_at: float | None = None
         self._fetching: asyncio.Task[None] | None = None
 
-    async def find(self, kid: str | None, algorithm: str) -> Key | None:
-        """The key of that name, after a second look if the provider was not asked lately."""
-        for max_age_s, retry_s in ((KEPT_S, RETRY_S), (UNKNOWN_KEPT_S, UNKNOWN_KEPT_S)):
-            if key := _fitting(await self._not_older(max_age_s, retry_s), kid, algorithm):
-                return key
+    async def find(self, kid: str | None, algorithm: str) -> PublicKey | None:
+        """The key of this id; an unknown one makes the keys be fetched again, unless that was done lately."""
+        for max_age_s, retry_s in ((MAX_AGE_S, RETRY_S), (UNKNOWN_MAX_AGE_S, UNKNOWN_MAX_AGE_S)):
+            keys = await self._current_keys(max_age_s, retry_s)
+            matching = [key for key in keys if algorithm in key.algorithms and kid in (None, key.kid)]
+            # A token that names no key can only mean the single one that matches.
+            if matching and (kid is not None or len(matching) == 1):
+                return matching[0]
         return None
 
-    async def _not_older(self, max_age_s: float, retry_s: float) -> Sequence[Key]:
+    async def _current_keys(self, max_age_s: float, retry_s: float) -> Sequence[PublicKey]:
         if self._is_within(self._fetched_at, max_age_s):
             return self._keys
         if self._is_within(self._failed_at, retry_s):
             raise _unavailable()
         if self._fetching is None:
             self._fetching = asyncio.create_task(self._fetch())
-        # Shielded: whoever goes away does not take the answer from the others who wait for it.
+        # Shielded: a client that disconnects must not cancel the fetch for the others that wait for it.
         await asyncio.shield(self._fetching)
         if self._failed_at is not None:
             raise _unavailable()
@@ -109,42 +203,50 @@ class ProviderKeys:
         return moment is not None and self._clock.monotonic() - moment < seconds
 
     async def _fetch(self) -> None:
-        """Ask the provider; whatever comes of it is noted, so that nobody has to be there to be told."""
+        """Fetch the keys. A failure is recorded and logged, not raised: the waiting requests may be gone."""
+        config, total = self._config, ClientTimeout(total=self._timeout_s)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                self._keys = await self._fetched()
+            async with (
+                asyncio.timeout(self._timeout_s),
+                ClientSession(timeout=total, auto_decompress=False) as session,
+            ):
+                address = config.jwks_url
+                if not address:
+                    discovery = await _fetch_document(session, config.issuer.rstrip("/") + DISCOVERY)
+                    address = jwks_address(discovery, config.issuer)
+                keys = (await _fetch_document(session, address)).get("keys")
+            if not isinstance(keys, list):
+                raise BadDocumentError("a document without keys")
+            # Keys that cannot be used, such as those for encryption, may be listed, too.
+            parsed = [_parse_key(key) for key in cast("list[Any]", keys)]
+            self._keys = [key for key in parsed if key is not None]
             self._fetched_at, self._failed_at = self._clock.monotonic(), None
         except (ClientError, OSError, ValueError, RecursionError, BadDocumentError) as error:  # OSError: timeouts too
             self._failed_at = self._clock.monotonic()
-            log.warning("The keys of %s cannot be had: %s", self._config.issuer, str(error) or type(error).__name__)
+            reason = str(error) or type(error).__name__
+            LOGGER.warning("The keys of %s cannot be fetched: %s", config.issuer, reason)
         finally:
             self._fetching = None
 
-    async def _fetched(self) -> Sequence[Key]:
-        config, total = self._config, ClientTimeout(total=self._timeout_s)
-        async with ClientSession(timeout=total, auto_decompress=False) as session:
-            address = config.jwks_url or await self._discovered(session)
-            return _keys(await _document(session, address))
 
-    async def _discovered(self, session: ClientSession) -> str:
-        issuer = self._config.issuer
-        return address_in(await _document(session, issuer.rstrip("/") + DISCOVERY), issuer)
+def _unavailable() -> RefusedError:
+    return RefusedError(NOT_REACHED, ErrorCode.UNAVAILABLE, {"retry_after": int(RETRY_S)})
 
 
-def address_in(discovery: Mapping[str, Any], issuer: str) -> str:
-    """Where this issuer's keys are, if the document is the issuer's."""
+def jwks_address(discovery: Mapping[str, Any], issuer: str) -> str:
+    """The address of this issuer's keys, from its discovery document."""
     if discovery.get("issuer") != issuer:
         raise BadDocumentError("the discovery document is of another issuer")
     address = discovery.get("jwks_uri")
-    # The keys of an https issuer are not fetched by a way on which anybody can change them.
+    # Keys of an https issuer are not fetched over plain http, where anyone on the path could replace them.
     safe = ("https",) if urlsplit(issuer).scheme == "https" else ("https", "http")
     if not isinstance(address, str) or urlsplit(address).scheme not in safe:
         raise BadDocumentError("the discovery document has no usable jwks_uri")
     return address
 
 
-async def _document(session: ClientSession, address: str) -> dict[str, Any]:
-    """The JSON object at this address, if it is not too large. Redirects are not followed: nobody vouches for them."""
+async def _fetch_document(session: ClientSession, address: str) -> dict[str, Any]:
+    """The JSON object at this address. Redirects are not followed: their target is not what the operator configured."""
     headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
     async with session.get(address, headers=headers, allow_redirects=False) as response:
         if response.status != 200:
@@ -160,151 +262,19 @@ async def _document(session: ClientSession, address: str) -> dict[str, Any]:
     return cast("dict[str, Any]", document)
 
 
-def _keys(document: Mapping[str, Any]) -> Sequence[Key]:
-    """The keys that can be used; others, such as those for encryption, may be there too."""
-    listed = document.get("keys")
-    if not isinstance(listed, list):
-        raise BadDocumentError("a document without keys")
-    return [key for one in cast("list[Any]", listed) if (key := _key(one)) is not None]
-
-
-def _key(told: Any) -> Key | None:
-    if not isinstance(told, dict):
+def _parse_key(value: Any) -> PublicKey | None:
+    """One key of the provider's list; None if it cannot be used."""
+    if not isinstance(value, dict):
         return None
-    one = cast("dict[str, Any]", told)
-    algorithms = _algorithms(one)
-    if not algorithms or one.get("use", "sig") != "sig":
+    jwk = cast("dict[str, Any]", value)
+    kind, curve, named = jwk.get("kty"), jwk.get("crv"), jwk.get("alg")
+    possible = next((names for (kty, crv), names in ALGORITHMS.items() if kty == kind and crv in (None, curve)), ())
+    algorithms = frozenset(name for name in possible if named in (None, name))
+    if not algorithms or jwk.get("use", "sig") != "sig":
         return None
     try:
-        material: Any = jwt.PyJWK(one, algorithm=min(algorithms)).key
-    except Exception:  # noqa: BLE001 - whatever the libraries say of one key, the others are as good as before
+        material: Any = jwt.PyJWK(jwk, algorithm=min(algorithms)).key
+    except Exception:  # noqa: BLE001 - a key that the libraries reject does not affect the others
         return None
-    kid = one.get("kid")
-    return Key(kid if isinstance(kid, str) else None, algorithms, material)
-
-
-def _algorithms(one: Mapping[str, Any]) -> frozenset[str]:
-    kind, curve, named = one.get("kty"), one.get("crv"), one.get("alg")
-    possible = next((names for (kty, crv), names in USES.items() if kty == kind and crv in (None, curve)), ())
-    return frozenset(name for name in possible if named in (None, name))
-
-
-def _fitting(keys: Sequence[Key], kid: str | None, algorithm: str) -> Key | None:
-    """The key of that name; a token that names none can only mean the one that fits."""
-    fitting = [key for key in keys if algorithm in key.algorithms and kid in (None, key.kid)]
-    return fitting[0] if fitting and (kid is not None or len(fitting) == 1) else None
-
-
-def _unavailable() -> RefusedError:
-    return RefusedError(NOT_REACHED, ErrorCode.UNAVAILABLE, {"retry_after": int(RETRY_S)})
-
-
-# Identities from an OpenID Connect provider: whose a JWT is, by the provider's own keys. Needs `accord-agents[oidc]`.
-#
-# It decides whether a token is believed: signed by a key of the issuer with an algorithm that this key is for, meant
-# for us, and good at this moment (RFC 7519, 8725). Which keys there are is told by `keys.py`. It fetches nothing
-# itself.
-
-LEEWAY_S: Final = 30
-MAX_SECONDS: Final = 1e12
-REQUIRED: Final = ("iss", "aud", "exp")
-NOT_READABLE: Final = "The token is not a JWT that can be read"
-NOT_SIGNED: Final = "The token's signature is not one of the identity provider's"
-NO_ALGORITHM: Final = "The token is not signed in a way that is accepted here"
-NO_KEY: Final = "The token is signed with a key that the identity provider does not have"
-NOT_COMPLETE: Final = f"The token lacks one of the claims {', '.join(REQUIRED)}"
-NOT_YET: Final = "The token is not valid yet"
-NOT_BELIEVED: Final = "The token is not believed"
-
-# The first that fits is told.
-SENTENCES: Final[Mapping[type[Exception], str]] = {
-    jwt.InvalidSignatureError: NOT_SIGNED,
-    jwt.InvalidAlgorithmError: NO_ALGORITHM,
-    jwt.InvalidIssuerError: "The token is of another issuer",
-    jwt.InvalidAudienceError: "The token is meant for another audience",
-    jwt.MissingRequiredClaimError: NOT_COMPLETE,
-    jwt.DecodeError: NOT_READABLE,
-}
-
-_USER: Final[TypeAdapter[str]] = TypeAdapter(Id)
-
-
-class OidcVerifier:
-    """Knows whose JWTs are, by the keys of one issuer."""
-
-    def __init__(self, config: OidcConfig, clock: Clock, *, timeout_s: float = FETCH_TIMEOUT_S) -> None:
-        self._config: Final = config
-        self._clock: Final = clock
-        self._ring: Final = ProviderKeys(config, clock, timeout_s=timeout_s)
-
-    async def user_of(self, token: str) -> str:
-        """Whose it is; raises `RefusedError`: `UNAUTHENTICATED`, or `UNAVAILABLE` if there are no keys to check it."""
-        kid, algorithm = _header(token)
-        key = await self._ring.find(kid, algorithm)
-        if key is None:
-            raise unauthenticated(NO_KEY)
-        claims = self._claims(token, key, algorithm)
-        _check_times(claims, self._clock.now())
-        return self._user(claims)
-
-    def _claims(self, token: str, key: Key, algorithm: str) -> dict[str, Any]:
-        """What the token says, after the library found that our issuer says so to us."""
-        try:
-            return jwt.decode(
-                token,
-                key.material,
-                algorithms=[algorithm],
-                issuer=self._config.issuer,
-                audience=self._config.audience,
-                # Time is checked by our clock. `sub` and `jti` need not be what this library expects of them.
-                options={
-                    "require": [*REQUIRED],
-                    "verify_exp": False,
-                    "verify_nbf": False,
-                    "verify_iat": False,
-                    "verify_sub": False,
-                    "verify_jti": False,
-                    "enforce_minimum_key_length": True,
-                },
-            )
-        except (jwt.PyJWTError, ValueError, RecursionError) as error:
-            raise _refused(error) from None
-
-    def _user(self, claims: Mapping[str, Any]) -> str:
-        name = self._config.user_claim
-        try:
-            return _USER.validate_python(claims.get(name), strict=True)
-        except ValidationError:
-            raise unauthenticated(f"The token's claim {name} does not name a user") from None
-
-
-def _header(token: str) -> tuple[str | None, str]:
-    """Which key the token names, if any, and its algorithm. Nothing of it is believed yet."""
-    try:
-        header = jwt.get_unverified_header(token)
-    except (jwt.PyJWTError, ValueError, RecursionError):
-        raise unauthenticated(NOT_READABLE) from None
-    kid, algorithm = header.get("kid"), header.get("alg")
-    if not isinstance(algorithm, str) or algorithm not in ProviderKeys.ALGORITHMS:
-        raise unauthenticated(NO_ALGORITHM)
-    return kid if isinstance(kid, str) else None, algorithm
-
-
-def _refused(error: Exception) -> RefusedError:
-    fitting = (sentence for kind, sentence in SENTENCES.items() if isinstance(error, kind))
-    return unauthenticated(next(fitting, NOT_BELIEVED))
-
-
-def _check_times(claims: Mapping[str, Any], now: datetime) -> None:
-    at = now.timestamp()
-    if at >= _seconds(claims["exp"]) + LEEWAY_S:
-        raise unauthenticated(EXPIRED)
-    if "nbf" in claims and at < _seconds(claims["nbf"]) - LEEWAY_S:
-        raise unauthenticated(NOT_YET)
-
-
-def _seconds(value: Any) -> float:
-    """A NumericDate. Infinity and NaN are none: they would never be over."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < MAX_SECONDS:
-        raise unauthenticated(NOT_READABLE)
-    return value
+    kid = jwk.get("kid")
+    return PublicKey(kid if isinstance(kid, str) else None, algorithms, material)

@@ -1,7 +1,7 @@
-"""How often one caller may ask: several rates at once, each a window that moves with the clock. In this process only.
+"""Rate limits: how many requests a caller may send, by several rates at once, each a moving window, in this process.
 
-The rules are those of `limits`; the counts are kept here. The library's own memory storage has no bound, and it walks
-over all callers in a thread as long as anyone asks. Knows neither tokens nor HTTP.
+The arithmetic is that of the `limits` library; the counts are kept here, because the library's memory storage has no
+bound and walks over all callers in a thread while requests come in. It knows neither tokens nor HTTP.
 """
 
 import math
@@ -22,14 +22,14 @@ from accord.servers.service import caller_key
 DEFAULT_RATES: Final = ("50/second", "1500/minute")
 """Far above what the page, the voice client and the editor of one person send together."""
 MAX_KEYS: Final = 10_000
-"""As many windows are remembered; then the one that was asked for the longest ago is forgotten."""
+"""How many windows are kept; beyond that the least recently used one is dropped."""
 MAX_MARKS: Final = 100
-"""So many moments are kept of a window. A rate of more requests than that is counted in steps of 1 % of its window."""
+"""How many moments of a window are kept. A rate of more requests than that is counted in steps of 1 % of its window."""
 
 
 @dataclass(slots=True)
 class _Mark:
-    """Requests that came at about the same time, counted as if all came with the last of them."""
+    """Requests at about the same time, counted as if all came with the last of them."""
 
     first: float
     last: float
@@ -44,17 +44,17 @@ class _Window:
     count: int = 0
 
     def move(self, now: float, expiry_s: float) -> None:
-        """Forget what has left the window.
+        """Drop requests that have left the window.
 
-        The sum is the one that `limits` makes for the end of a window. `last > now - expiry_s` can round differently:
-        then a window was full and yet over, and requests passed without being counted.
+        The sum is the one that `limits` computes for the end of a window. `last > now - expiry_s` can round
+        differently: then a window was full and yet over, and requests passed without being counted.
         """
         gone = next((place for place, mark in enumerate(self.marks) if mark.last + expiry_s > now), len(self.marks))
         self.count -= sum(mark.count for mark in self.marks[:gone])
         del self.marks[:gone]
 
     def add(self, at: float, step_s: float) -> None:
-        """One more request."""
+        """Count one more request."""
         self.count += 1
         newest = self.marks[-1] if self.marks else None
         if newest is not None and at - newest.first < step_s:
@@ -64,7 +64,7 @@ class _Window:
 
 
 class BoundedStorage(MemoryStorage):
-    """Moving windows in bounded memory, on the clock that is handed in. No call of it ever waits."""
+    """Moving windows in bounded memory, on the given clock. None of its methods ever waits."""
 
     def __init__(self, clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
         super().__init__()
@@ -74,13 +74,13 @@ class BoundedStorage(MemoryStorage):
 
     @property
     def size(self) -> int:
-        """How many windows are remembered."""
+        """The number of windows that are kept."""
         return len(self._windows)
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        """Count a request, if the window has room for it."""
+        """Count a request if the window has room for it; returns whether it had."""
         now = self._clock.monotonic()
-        window = self._moved(key, now, expiry)
+        window = self._moved_window(key, now, expiry)
         if window.count + amount > limit:
             return False
         self._windows[key] = window
@@ -91,39 +91,44 @@ class BoundedStorage(MemoryStorage):
         return True
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:  # noqa: ARG002
-        """When the oldest requests of the window came, and how many it has."""
+        """The time of the oldest requests in the window, and the number of all."""
         now = self._clock.monotonic()
-        window = self._moved(key, now, expiry)
+        window = self._moved_window(key, now, expiry)
         return (window.marks[0].last, window.count) if window.marks else (now, 0)
 
-    def _moved(self, key: str, now: float, expiry_s: float) -> _Window:
+    def _moved_window(self, key: str, now: float, expiry_s: float) -> _Window:
         window = self._windows.get(key)
         if window is None:
             return _Window()
-        # Whoever is refused asks too: else strangers could have their window forgotten.
+        # Refused requests count as use, too: otherwise others could have the window of a refused caller dropped.
         self._windows.move_to_end(key)
         window.move(now, expiry_s)
         return window
 
 
-class Rates:
-    """Counts requests, and refuses those above any of the rates. What was refused is not counted.
+class RateLimits:
+    """Counts requests and refuses those above any of the rates. Refused requests are not counted.
 
-    Without rates of the operator's (None) the defaults hold, except for unnamed callers on this machine: those are one
-    person's own programs.
+    With `rates=None` the default rates apply, except to anonymous callers on this machine, which are programs of the
+    user who runs the service.
     """
 
     def __init__(self, rates: Sequence[str] | None, clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
         self._clock: Final = clock
-        self._spares_loopback: Final = rates is None
+        self._exempts_loopback: Final = rates is None
         # A rate that is listed twice has one window, in which a request must not be counted twice.
-        self._rates: Final = {_parsed(rate): rate for rate in (DEFAULT_RATES if rates is None else rates)}
+        self._rates: Final[dict[RateLimitItem, str]] = {}
+        for rate in DEFAULT_RATES if rates is None else rates:
+            try:
+                self._rates[parse(rate)] = rate
+            except ValueError:
+                raise UsageError(f"{rate}: expected a rate such as 60/minute") from None
         self.storage: Final = BoundedStorage(clock, max_keys=max_keys)
         self._limiter: Final = MovingWindowRateLimiter(self.storage)
 
-    async def take(self, user: str | None, address: str) -> None:
-        """Count one request of this user, or of this address if the caller is not known."""
-        if user is None and self._spares_loopback and _is_loopback(address):
+    async def count_request(self, user: str | None, address: str) -> None:
+        """Count a request of this user, or of this address if the caller is anonymous."""
+        if user is None and self._exempts_loopback and _is_loopback(address):
             return
         key = caller_key(user, address)
         waits = [(await self._wait_s(item, key), rate) for item, rate in self._rates.items()]
@@ -138,13 +143,6 @@ class Rates:
         """How long until this rate has room again."""
         stats = await self._limiter.get_window_stats(item, key)
         return 0.0 if stats.remaining > 0 else stats.reset_time - self._clock.monotonic()
-
-
-def _parsed(rate: str) -> RateLimitItem:
-    try:
-        return parse(rate)
-    except ValueError:
-        raise UsageError(f"{rate}: expected a rate such as 60/minute") from None
 
 
 def _is_loopback(address: str) -> bool:

@@ -1,4 +1,8 @@
-"""Run the application on uvicorn until a signal stops it."""
+"""Run the application on uvicorn until a signal stops it.
+
+SIGTERM or SIGINT: accept no new requests, wait for running turns, then stop. A second one: stop now. SIGHUP is ignored.
+A process that was told to stop ends at a deadline, even if an agent blocks it.
+"""
 
 import asyncio
 import errno
@@ -20,55 +24,121 @@ import uvicorn
 
 from accord.errors import UsageError
 from accord.servers.http.app import Application
-from accord.servers.http.connection import limited
+from accord.servers.http.connection import with_limits
 from accord.servers.service import Service
-
-# Has Python look for circles of garbage less often, in a process that only serves. Knows nothing of what is served.
-
-NEW_OBJECTS: Final = 50_000
-"""How many objects may come to be, and stay, before circles among them are looked for."""
-
-
-def tune_garbage_collector() -> None:
-    """Look for garbage in circles less often: a turn leaves none, and what was loaded so far stays anyway.
-
-    With Python's own threshold a third of a turn's time goes into looking.
-    """
-    gc.freeze()
-    gc.set_threshold(NEW_OBJECTS)
-
-
-# What signals do to a running service, and the latest moment at which a process that was told to stop is gone.
-#
-# SIGTERM or SIGINT: take no new work, wait for running turns, then stop. The same again: stop now. SIGHUP is ignored.
-# Handlers are Python's own (`signal.signal`), not the event loop's: they also run while an agent blocks the loop.
-# What they do is limited to calls that are safe there; everything else is handed to the loop or to a thread.
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 CLOSE_S: Final = 5
 """How long connections may take to close after the last turn has ended."""
 EXIT_STATUS: Final = 128
-"""With the signal's number added: the status of a process that a signal has ended."""
+"""The exit status of a process that a signal has ended is this plus the signal's number."""
+GC_THRESHOLD: Final = 50_000
+"""How many new objects may accumulate before Python searches them for reference cycles."""
+LISTEN_REMEDIES: Final[Mapping[int | None, str]] = {
+    errno.EADDRINUSE: "stop the program that listens there, or give another --port (0 takes any free one)",
+    errno.EACCES: "give a --port above 1023",
+    errno.EADDRNOTAVAIL: "give a --host that is an address of this machine",
+    socket.EAI_NONAME: "give a --host that is an address of this machine",
+    socket.EAI_AGAIN: "give a --host that is an address of this machine",
+}
+"""What to do if the service cannot listen at its address, by the number of the error."""
 
 LOGGER: Final = logging.getLogger("accord.servers")
 
 
-class Stoppable(Protocol):
-    """A server that looks at these flags, as uvicorn does."""
+async def serve(
+    application: Application, *, started: Callable[[str], None] = lambda _: None, deadline: "ExitDeadline | None" = None
+) -> None:
+    """Serve until a signal comes; `started` is called with the address when the service listens.
 
-    should_exit: bool
-    force_exit: bool
+    A given `deadline` also applies to what the caller closes after the service, and to tasks that do not end.
+    """
+    server = make_server(application)
+    announcing = asyncio.create_task(_announce(server, started))
+    tune_garbage_collector()
+    with (
+        ExitDeadline() if deadline is None else nullcontext(deadline) as used_deadline,
+        SignalHandler(application.service, server, used_deadline).installed(),
+    ):
+        try:
+            await server.serve(sockets=[listen_at(server.config.host, server.config.port)])
+        finally:
+            announcing.cancel()
 
 
-class Deadline:
+def make_server(application: Application) -> uvicorn.Server:
+    """A uvicorn server with the limits of the application's settings."""
+    settings = application.service.settings
+    http, websocket = with_limits(settings)
+    config = uvicorn.Config(
+        application,
+        host=settings.host,
+        port=settings.port,
+        http=http,
+        ws=websocket,
+        ws_max_size=settings.max_frame_bytes,
+        ws_per_message_deflate=False,  # 261 KB of a compressed message can unpack to 411 MB
+        proxy_headers=bool(settings.trusted_proxies),  # uvicorn's default trusts every process on loopback
+        forwarded_allow_ips=settings.trusted_proxies,
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=CLOSE_S,
+    )
+    return _UvicornServer(config)
+
+
+class _UvicornServer(uvicorn.Server):
+    """uvicorn without its signal handlers; `SignalHandler` replaces them."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield
+
+
+def listen_at(host: str, port: int) -> socket.socket:
+    """A listening socket; raises `UsageError` with the reason and what to do about it."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        # `create_server` adds the address to the system's message, as a Python tuple.
+        reason = str(error.strerror or error).partition(" (while attempting")[0]
+        remedy = LISTEN_REMEDIES.get(error.errno, "give another --host or --port")
+        raise UsageError(f"Cannot listen at {host} port {port}: {reason}; {remedy}") from error
+
+
+async def address_of(server: uvicorn.Server) -> str:
+    """Wait until the server listens and return its address."""
+    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for this
+        await asyncio.sleep(0.01)
+    host, port = server.servers[0].sockets[0].getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+async def _announce(server: uvicorn.Server, started: Callable[[str], None]) -> None:
+    started(await address_of(server))
+
+
+def tune_garbage_collector() -> None:
+    """Search for reference cycles less often: a turn leaves none, and what was loaded so far stays in memory anyway.
+
+    With Python's default threshold a third of a turn's time goes into that search.
+    """
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+
+
+class ExitDeadline:
     """Ends the process at a given moment, whatever the event loop, an agent or a library is doing then."""
 
     def __init__(self) -> None:
-        # Its `put` may be interrupted by a signal handler that calls it again; that of `Queue` may not.
+        # Unlike that of `Queue`, its `put` may be interrupted by a signal handler that calls it again.
         self._limits: Final[SimpleQueue[tuple[float, int] | None]] = SimpleQueue()
         self._thread: Final = Thread(target=self._enforce, name="accord-deadline", daemon=True)
 
-    def __enter__(self) -> "Deadline":
+    def __enter__(self) -> "ExitDeadline":
         self._thread.start()
         return self
 
@@ -95,10 +165,21 @@ class Deadline:
         os._exit(limit[1] if limit else 1)
 
 
-class Stopping:
-    """Handles signals for one served application."""
+class StoppableServer(Protocol):
+    """A server that stops when these flags are set, as uvicorn does."""
 
-    def __init__(self, service: Service, server: Stoppable, deadline: Deadline) -> None:
+    should_exit: bool
+    force_exit: bool
+
+
+class SignalHandler:
+    """Stops one served application when signals come.
+
+    Handlers are installed with `signal.signal`, not with the event loop, so that they also run while an agent blocks
+    the loop. They only make calls that are safe there; the rest is passed to the loop or to a thread.
+    """
+
+    def __init__(self, service: Service, server: StoppableServer, deadline: ExitDeadline) -> None:
         self._service: Final = service
         self._server: Final = server
         self._deadline: Final = deadline
@@ -107,14 +188,14 @@ class Stopping:
         self._signals = 0
 
     @contextmanager
-    def handling_signals(self) -> Generator[None]:
-        """Handle signals until the block ends; then they do what they did before."""
+    def installed(self) -> Generator[None]:
+        """Handle signals until the block ends; then restore the previous handlers."""
         handlers = dict.fromkeys(STOP_SIGNALS, self._stop)
         # `nohup` has SIGHUP ignored already; Windows has no SIGHUP.
         if (hangup := getattr(signal, "SIGHUP", None)) is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-            handlers[hangup] = self._hang_up
+            handlers[hangup] = self._ignore_hangup
         for each in handlers:
-            # Handlers that were given to the loop would be called as well. Windows' loop takes none.
+            # Handlers that were given to the loop would be called as well. Windows' loop has none.
             with suppress(NotImplementedError):
                 self._loop.remove_signal_handler(each)
         before = {each: signal.signal(each, handler) for each, handler in handlers.items()}
@@ -124,7 +205,7 @@ class Stopping:
             for each, handler in before.items():
                 signal.signal(each, handler)
 
-    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+    def _ignore_hangup(self, number: int, frame: FrameType | None) -> None:
         del number, frame
         self._loop.call_soon_threadsafe(LOGGER.info, "Ignored SIGHUP; restart to read the configuration again")
 
@@ -152,90 +233,3 @@ class Stopping:
     def _stop_now(self) -> None:
         LOGGER.warning("Stopping now: a second signal came")
         self._server.should_exit = self._server.force_exit = True
-
-
-# Runs the application on uvicorn until a signal stops it. What signals do is decided in `stopping.py`.
-
-CURES: Final[Mapping[int | None, str]] = {
-    errno.EADDRINUSE: "stop the program that listens there, or give another --port (0 takes any free one)",
-    errno.EACCES: "give a --port above 1023",
-    errno.EADDRNOTAVAIL: "give a --host that is an address of this machine",
-    socket.EAI_NONAME: "give a --host that is an address of this machine",
-    socket.EAI_AGAIN: "give a --host that is an address of this machine",
-}
-"""What to do about an address that cannot be listened at, by the error's number."""
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, with signals left to us."""
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None]:
-        yield
-
-
-async def serve(
-    application: Application, *, started: Callable[[str], None] = lambda _: None, deadline: Deadline | None = None
-) -> None:
-    """Serve until a signal comes; `started` is called with the address once it is listened at.
-
-    A `deadline` that is handed in also holds for what is closed after the service, and for tasks that do not end.
-    """
-    server = make_server(application)
-    announcing = asyncio.create_task(_announce(server, started))
-    tune_garbage_collector()
-    with (
-        Deadline() if deadline is None else nullcontext(deadline) as latest,
-        Stopping(application.service, server, latest).handling_signals(),
-    ):
-        try:
-            await server.serve(sockets=[listen_at(server.config.host, server.config.port)])
-        finally:
-            announcing.cancel()
-
-
-def make_server(application: Application) -> uvicorn.Server:
-    """The server that serves this application as its settings say."""
-    settings = application.service.settings
-    http, websocket = limited(settings)
-    config = uvicorn.Config(
-        application,
-        host=settings.host,
-        port=settings.port,
-        http=http,
-        ws=websocket,
-        ws_max_size=settings.max_frame_bytes,
-        ws_per_message_deflate=False,  # 261 KB of a compressed message can unpack to 411 MB
-        proxy_headers=bool(settings.trusted_proxies),  # uvicorn's own default believes every process on loopback
-        forwarded_allow_ips=settings.trusted_proxies,
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=CLOSE_S,
-    )
-    return _Server(config)
-
-
-def listen_at(host: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises `UsageError` with the reason and what to do about it."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, port), family=family, backlog=2048)
-    except OSError as error:
-        # `create_server` adds the address to the system's sentence, as a Python tuple.
-        reason = str(error.strerror or error).partition(" (while attempting")[0]
-        cure = CURES.get(error.errno, "give another --host or --port")
-        raise UsageError(f"Cannot listen at {host} port {port}: {reason}; {cure}") from error
-
-
-async def address_of(server: uvicorn.Server) -> str:
-    """Where the server listens, once it does."""
-    while not server.started:  # noqa: ASYNC110 - uvicorn tells nobody
-        await asyncio.sleep(0.01)
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-async def _announce(server: uvicorn.Server, started: Callable[[str], None]) -> None:
-    started(await address_of(server))
