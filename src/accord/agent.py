@@ -128,12 +128,12 @@ class Asks(Protocol):
 Permissions = Callable[[PermissionRequest], Awaitable[Permission]]
 """Whoever asks the user for permission, and says what came of it."""
 
-NOBODY: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="This client cannot be asked")
+CANNOT_ASK: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="This client cannot be asked")
 
 
-async def nobody(_: PermissionRequest) -> Permission:
-    """Nobody can be asked, and so nothing is allowed."""
-    return NOBODY
+async def deny_permission(_: PermissionRequest) -> Permission:
+    """Deny: a permission that cannot be requested is not granted."""
+    return CANNOT_ASK
 
 
 class Answer:
@@ -191,7 +191,7 @@ class Turn:
         *,
         asks: Asks,
         clock: Clock,
-        permissions: Permissions = nobody,
+        permissions: Permissions = deny_permission,
     ) -> None:
         self.request: Final = request
         self.history: Final = history

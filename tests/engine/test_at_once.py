@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accord.engine.limits import Now, Patience, Rest, begin
+from accord.engine.limits import Pending, Ready, TurnTimer, poll
 from accord.errors import TimedOutError, TurnCancelledError
 from accord.servers.http.exchange import within
 
@@ -47,9 +47,9 @@ async def stubborn() -> str:
 
 def test_what_is_there_at_once_is_given_at_once():
     async def task() -> None:
-        begun = begin(at_once(7))
-        assert isinstance(begun, Now)
-        assert begun.result == 7
+        polled = poll(at_once(7))
+        assert isinstance(polled, Ready)
+        assert polled.result == 7
 
     run(task)
 
@@ -57,9 +57,9 @@ def test_what_is_there_at_once_is_given_at_once():
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_what_is_not_there_comes_with_the_rest(steps: int):
     async def task() -> None:
-        begun = begin(after(steps))
-        assert isinstance(begun, Rest)
-        assert await begun == list(range(steps))
+        polled = poll(after(steps))
+        assert isinstance(polled, Pending)
+        assert await polled == list(range(steps))
 
     run(task)
 
@@ -104,20 +104,20 @@ def test_a_timer_of_its_own_inside_works_as_ever():
     assert run(lambda: within(60, timed())) == "in time"
 
 
-def test_a_turns_patience_ends_by_its_limit_by_what_is_left_and_by_being_cancelled():
+def test_a_wait_ends_by_its_limit_by_the_time_left_and_by_cancellation():
     async def task() -> None:
-        patience = Patience()
+        timer = TurnTimer()
         with pytest.raises(TimedOutError, match=r"Nothing came from the agent for 0\.01 seconds"):
-            await patience.wait("the agent").upto(0.01, asyncio.sleep(60))
+            await timer.wait("the agent").upto(0.01, asyncio.sleep(60))
         with pytest.raises(TimedOutError):
-            await patience.wait("the agent", lambda: 0.01).upto(60, asyncio.sleep(60))
-        waiting = asyncio.create_task(patience.wait("the agent").upto(60, asyncio.sleep(60)))
+            await timer.wait("the agent", lambda: 0.01).upto(60, asyncio.sleep(60))
+        waiting = asyncio.create_task(timer.wait("the agent").upto(60, asyncio.sleep(60)))
         await asyncio.sleep(0)
-        patience.cancel()
+        timer.cancel()
         with pytest.raises(TurnCancelledError):
             await waiting
         with pytest.raises(TurnCancelledError):
-            await patience.wait("the agent").upto(60, asyncio.get_running_loop().create_future())
-        patience.close()
+            await timer.wait("the agent").upto(60, asyncio.get_running_loop().create_future())
+        timer.close()
 
     run(task)

@@ -14,7 +14,7 @@ from accord.core.work.emulation.choose import EmulationSettings
 from accord.core.work.plan import CONTRADICTED, PlanConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.engine.dispatch import CONTRADICTIONS, WorkRecord
-from accord.engine.limits import Patience
+from accord.engine.limits import TurnTimer
 from accord.servers.http.information import service_capabilities
 from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore
@@ -100,7 +100,7 @@ def test_native_json_mode_is_held_to_an_object(answer: Sequence[Step]):
     order = WorkOrder.model_validate({"conversation": conversation, "json_mode": True})
 
     async def answered() -> list[str]:
-        pieces = dispatcher.answer(order, WorkRecord(), Patience())
+        pieces = dispatcher.answer(order, WorkRecord(), TurnTimer())
         return [piece.text async for piece in pieces if isinstance(piece, TextPiece)]
 
     assert within(answered) == ['{"a": 1}']

@@ -6,7 +6,7 @@ import pytest
 
 from accord.backends.scripted import Pause
 from accord.core.receipt import canonical_object, seal
-from accord.engine.live import NOT_KEPT
+from accord.engine.live import NOT_STORED
 from accord.errors import AccordError, StoreError
 from accord.ports import PacketBatch
 from accord.stores.memory import MemoryStore
@@ -38,12 +38,12 @@ def test_a_turn_whose_packets_could_not_be_kept_says_so_to_everyone_and_in_its_r
         kept = await read(made, request())
         told, closed = (StreamPacket.parse(packet.body) for packet in kept)
         assert isinstance(told, ErrorPacket)
-        assert (told.p.code, told.p.message) == ("unavailable", NOT_KEPT)
+        assert (told.p.code, told.p.message) == ("unavailable", NOT_STORED)
         assert isinstance(closed, ClosePacket)
         assert [packet.seq for packet in kept] == [1, 2]
         receipt = await made.receipt(str(UUID(int=1)))
         assert (receipt.outcome.status, receipt.outcome.code) == ("failed", "unavailable")
-        with pytest.raises(AccordError, match=NOT_KEPT):
+        with pytest.raises(AccordError, match=NOT_STORED):
             await respond(made, request())
 
     within(failing, task)

@@ -1,4 +1,4 @@
-"""What is run: the one async heart. Plan, emulate, dispatch, order, adapt, account; it knows only Protocols."""
+"""Turns: run an agent, send its questions to backends, adapt and store its packets, write the receipt."""
 
 from accord.engine.dispatch import Dispatcher
 from accord.engine.engine import Engine, RunningTurn

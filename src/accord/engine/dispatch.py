@@ -1,4 +1,8 @@
-"""Send work to backends: plan, emulate, send, and fall back while nothing has been sent to the client."""
+"""Send work to backends: plan, emulate, send, and fall back while nothing has been sent to the client.
+
+After a failure before the first piece, the next backend of the plan gets the work. After the first piece the answer
+cannot be taken back, and the failure is raised. What an endpoint refuses is remembered: it is not planned with again.
+"""
 
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -12,36 +16,29 @@ from accord.core.sizes import AnswerSize, SizeLimits
 from accord.core.work.conversation import build_order
 from accord.core.work.emulation.choose import EmulationSettings, choose_emulations
 from accord.core.work.emulation.describe_images import ImageDescriber
-from accord.core.work.emulation.run import EmulationFailure, EmulationRun, EmulationStage
+from accord.core.work.emulation.run import EmulationRun, EmulationStage
 from accord.core.work.emulation.structured_output import output_check
 from accord.core.work.plan import Candidate, PlanConfig, plan, remove_unsupported
-from accord.engine.limits import NOTHING_MORE, Patience, TimeLimits
+from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, DescribedBackend, SystemClock
-from accord.wire.acp.content import ContentBlock
 from accord.wire.capability import canonical_name
 from accord.wire.emulation import EmulationRecord
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import AnyPiece, WorkOrder
 
-# Puts work to backends: plan, emulate, send, and fall back while nothing has gone out yet.
-#
-# A failure before the first piece goes to the next backend that the plan accepts; after it, the answer cannot be
-# taken back and the failure is the caller's. What an endpoint refuses is remembered, so that it is not planned with
-# again.
-
 CONTRADICTIONS: Final = 3
-"""After so many answers in a row that contradict its manifest, a backend is not asked for the capability again."""
+"""After so many answers in a row that contradict its manifest, a backend no longer gets work for the capability."""
 
 
 def new_marker() -> str:
-    """A marker for one question that nobody can have known before."""
+    """A random marker for one question, which prompts cannot contain by accident or intent."""
     return token_hex(6)
 
 
 @dataclass(slots=True)
 class WorkRecord:
-    """What happened to one question: the plan or refusal, who failed before it succeeded, what was stood in for."""
+    """What happened to one question: the plan or refusal, the backends that failed, what was emulated."""
 
     outcome: Plan | Refusal | None = None
     backend: str | None = None
@@ -78,7 +75,7 @@ class Dispatcher:
         self._contradictions: Final[Counter[tuple[str, str]]] = Counter()
 
     def candidates(self) -> list[Candidate]:
-        """Every backend with what it declares and what it was seen to refuse."""
+        """Every backend with its manifest and what it has refused or contradicted."""
         return [
             Candidate(
                 name, backend.manifest, frozenset(self._refused.get(name, ())), frozenset(self.contradicted_by(name))
@@ -87,52 +84,52 @@ class Dispatcher:
         ]
 
     def refused_by(self, name: str) -> list[str]:
-        """What this backend was seen to refuse."""
+        """The capabilities that this backend has refused."""
         return sorted(self._refused.get(name, ()))
 
     def contradicted_by(self, name: str) -> list[str]:
-        """What this backend declares and was seen not to do, often enough not to be planned with again."""
+        """The declared capabilities that this backend has contradicted too often to be planned with again."""
         return sorted(
             capability
             for (backend, capability), count in self._contradictions.items()
             if backend == name and count >= CONTRADICTIONS
         )
 
-    async def answer(self, order: WorkOrder, record: WorkRecord, patience: Patience) -> AsyncGenerator[AnyPiece, None]:
+    async def answer(self, order: WorkOrder, record: WorkRecord, timer: TurnTimer) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
         record.outcome = plan(order, self.candidates(), self._config)
         record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         if isinstance(record.outcome, Refusal):
             raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())
-        *fallbacks, last = record.outcome.offer, *record.outcome.fallbacks
-        for offer in (*fallbacks, last):
+        offers = (record.outcome.offer, *record.outcome.fallbacks)
+        for offer in offers:
             has_begun = False
             try:
-                async with aclosing(self._from(offer, order, record, patience)) as pieces:
+                async with aclosing(self._answer_from(offer, order, record, timer)) as pieces:
                     async for piece in pieces:
                         has_begun = True
                         yield piece
                 return
             except (BackendError, TimedOutError) as error:
-                self._remember(offer.backend, error)
+                self._remember_refusal(offer.backend, error)
                 record.failures.append((offer.backend, error))
-                if has_begun or offer is last:
+                if has_begun or offer is offers[-1]:
                     raise
 
-    async def _from(
-        self, offer: Offer, order: WorkOrder, record: WorkRecord, patience: Patience
+    async def _answer_from(
+        self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
     ) -> AsyncGenerator[AnyPiece, None]:
-        settings = replace(await self._described(offer, order, record, patience), marker=self._markers())
+        settings = replace(await self._described(offer, order, record, timer), marker=self._markers())
         turn = self._prepare(offer, order, settings)
         record.backend, backend = offer.backend, self.backends[offer.backend]
-        waited = patience.wait(backend.name)
+        wait = timer.wait(backend.name)
         try:
             while to_send := turn.next_order():
                 seconds, size = self._limits.backend_first_s, AnswerSize(backend.name, self._size_limits)
                 async with aclosing(cast("Any", backend.answer(to_send))) as pieces:
                     while True:
-                        piece = await waited.upto(seconds, anext(pieces, NOTHING_MORE))
+                        piece = await wait.upto(seconds, anext(pieces, NOTHING_MORE))
                         if piece is NOTHING_MORE:
                             break
                         seconds = self._limits.backend_gap_s
@@ -143,9 +140,12 @@ class Dispatcher:
                     yield passed
         finally:
             record.emulation, record.usage = turn.record, turn.usage
-            self._judge(offer.backend, turn)
-        if turn.failure is not None:
-            raise _raised(turn, turn.failure)
+            self._count_contradictions(offer.backend, turn)
+        if (failure := turn.failure) is not None:
+            details = {"attempts": failure.attempts}
+            if failure.code is ErrorCode.BACKEND_FAILED:
+                raise BackendError(failure.message, retryable=not turn.contradicted, details=details)
+            raise EmulationError(failure.message, details=details)
 
     def _prepare(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> EmulationRun:
         rescued = [rescue.capability for rescue in offer.rescues]
@@ -154,86 +154,78 @@ class Dispatcher:
             order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
         )
         check = output_check(order, settings.max_retries)
-        # Whoever stands in for a capability judges the answer itself.
+        # An emulation of the capability judges the answer itself.
         checks = () if check is None or check.capability in map(canonical_name, rescued) else (check,)
         return EmulationRun(order, (*chosen.emulations, *checks))
 
     async def _described(
-        self, offer: Offer, order: WorkOrder, record: WorkRecord, patience: Patience
+        self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
     ) -> EmulationSettings:
-        """The settings, with words for images if the operator lets a backend see them; images are shown once only."""
+        """The settings, with descriptions of images if a backend is configured to describe them; it sees them once."""
         if self._settings.describe_images_with is None or not offer.rescues:
             return self._settings
         if record.described is None:
-            showing = ImageDescriber(order, offer.rescues, self._settings, self.candidates())
+            describer = ImageDescriber(order, offer.rescues, self._settings, self.candidates())
             try:
-                await self._show(showing, patience)
-            finally:  # a turn that is cancelled meanwhile has shown images all the same
-                record.emulation = EmulationRecord(effects=list(showing.settings().image_effects))
-            record.described = showing.settings() if showing.settings().image_effects else None
+                await self._describe(describer, timer)
+            finally:  # a turn that is cancelled meanwhile has sent images all the same
+                record.emulation = EmulationRecord(effects=list(describer.settings().image_effects))
+            record.described = describer.settings() if describer.settings().image_effects else None
         return record.described or self._settings
 
-    async def _show(self, showing: ImageDescriber, patience: Patience) -> None:
-        waited = patience.wait(showing.by)
-        while to_send := showing.next_order():
-            size = AnswerSize(showing.by, self._size_limits)
+    async def _describe(self, describer: ImageDescriber, timer: TurnTimer) -> None:
+        wait = timer.wait(describer.by)
+        while to_send := describer.next_order():
+            size = AnswerSize(describer.by, self._size_limits)
             try:
-                async with aclosing(cast("Any", self.backends[showing.by].answer(to_send))) as pieces:
+                async with aclosing(cast("Any", self.backends[describer.by].answer(to_send))) as pieces:
                     while True:
-                        piece = await waited.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))
+                        piece = await wait.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))
                         if piece is NOTHING_MORE:
                             break
                         size.add(cast("AnyPiece", piece))
-                        showing.feed(cast("AnyPiece", piece))
+                        describer.feed(cast("AnyPiece", piece))
             except (BackendError, TimedOutError) as error:
-                self._remember(showing.by, error)
-                showing.give_up(error.message)
+                self._remember_refusal(describer.by, error)
+                describer.give_up(error.message)
 
-    def _judge(self, backend: str, turn: EmulationRun) -> None:
-        """Count answers that contradict the manifest; one that fits clears the count, until it was reached."""
+    def _count_contradictions(self, backend: str, turn: EmulationRun) -> None:
+        """Count answers that contradict the manifest; one that agrees resets a count that is below the limit."""
         for check in turn.checks:
             self._contradictions[backend, check] += turn.contradicted[check]
             if turn.stage is EmulationStage.DONE and check not in self.contradicted_by(backend):
                 self._contradictions[backend, check] = 0
 
-    def _remember(self, backend: str, error: AccordError) -> None:
+    def _remember_refusal(self, backend: str, error: AccordError) -> None:
         if isinstance(error, BackendError) and error.refused is not None:
             self._refused.setdefault(backend, set()).add(error.refused)
 
 
-def _raised(turn: EmulationRun, failure: EmulationFailure) -> AccordError:
-    """The error for a turn that did not succeed."""
-    details = {"attempts": failure.attempts}
-    if failure.code is ErrorCode.BACKEND_FAILED:
-        return BackendError(failure.message, retryable=not turn.contradicted, details=details)
-    return EmulationError(failure.message, details=details)
+class TurnQuestions:
+    """The questions of one turn to backends, each with a record.
 
+    The turn of the agent refers to this object, but not the reverse: a turn that is over is freed at once.
+    """
 
-# What one turn asks of backends: each question is put with what the user sent, counted, and closed with the turn.
-#
-# An agent's turn holds this object and this object holds no turn: a turn that is over is forgotten at once, without
-# anybody having to look for circles.
+    __slots__ = ("_answers", "_dispatcher", "_system", "_timer", "records")
 
-
-class Questions:
-    """The questions of one turn, and what became of them."""
-
-    __slots__ = ("_answers", "_dispatcher", "_patience", "_system", "records")
-
-    def __init__(self, dispatcher: Dispatcher, system: str | None, patience: Patience) -> None:
+    def __init__(self, dispatcher: Dispatcher, system: str | None, timer: TurnTimer) -> None:
         self.records: Final[list[WorkRecord]] = []
         self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []
         self._dispatcher: Final = dispatcher
         self._system: Final = system
-        self._patience: Final = patience
+        self._timer: Final = timer
 
     def __call__(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
-        """The answer to this question of this turn, piece by piece."""
+        """Send a question of this turn to the backends; gives the answer piece by piece."""
         record = WorkRecord()
         self.records.append(record)
+        content = question.content
+        if content is None:  # what the user sent goes only with the user's own text
+            content = turn.content if question.prompt is None else ()
         order = build_order(
             prompt=question.prompt if question.prompt is not None else turn.text,
-            content=_content(turn, question),
+            content=content,
             history=turn.history,
             system=question.system or self._system,
             tools=question.tools,
@@ -245,18 +237,11 @@ class Questions:
             follow=question.follow,
             requirements=question.requirements or turn.request.payload.requirements,
         )
-        answer = self._dispatcher.answer(order, record, self._patience)
+        answer = self._dispatcher.answer(order, record, self._timer)
         self._answers.append(answer)
         return answer
 
     async def close(self) -> None:
-        """Close every question that the agent left open, and with it the backend's work."""
+        """Close the answers that the agent left open, which stops their backends."""
         for answer in self._answers:
             await answer.aclose()
-
-
-def _content(turn: Turn, question: Question) -> Sequence[ContentBlock]:
-    """What goes with the question: what the agent gave, else what the user sent if the words are the user's own."""
-    if question.content is not None:
-        return question.content
-    return turn.content if question.prompt is None else ()

@@ -1,7 +1,8 @@
-"""One turn, from a request to adapted packets: content check, agent, order, adaptation, account.
+"""Run one turn: check the content, run the agent, check the order of its packets, adapt them for the client.
 
-One path for streaming and one-shot: a one-shot answer is the stream, collected. Everything is pulled: a slow client
-slows its own agent and backend, nothing is queued, and other turns do not notice. It knows only Protocols.
+One path for streaming and for whole answers: a whole answer is the collected stream. Everything is pulled: a slow
+client slows down its own agent and backend, nothing is queued, and other turns are not affected. Backends and images
+are known as Protocols only; storing is in `live.py`.
 """
 
 import asyncio
@@ -15,9 +16,9 @@ from accord.core.output.packets import OutputCollector, PacketOrder, StreamStage
 from accord.core.prompt import ContentLimits, ContentValidator
 from accord.core.prompt.verdict import read_declaration
 from accord.core.sizes import SizeLimits, TurnSize, split_deltas
-from accord.engine.agent_errors import Contained, log_agent_error
-from accord.engine.dispatch import Dispatcher, Questions, WorkRecord
-from accord.engine.limits import NOTHING_MORE, AgentRaisedError, Patience, TimeLimits, agent_failed
+from accord.engine.agent_errors import AgentRaisedError, ContainBaseException, agent_failed, log_agent_error
+from accord.engine.dispatch import Dispatcher, TurnQuestions, WorkRecord
+from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.engine.permissions import Permissions
 from accord.errors import (
     AccordError,
@@ -40,15 +41,15 @@ from accord.wire.request import ServiceRequest, ServiceResponse
 
 CLOSE: Final = ClosePacket()
 PART_BYTES: Final = 32 * 1024
-"""A longer text is adapted in parts, so that other turns go on between them: 24 MB of short lines take a minute."""
+"""A longer text is adapted in parts, so that other turns run in between: 24 MB of short lines take a minute."""
 
 TURN_ERRORS: Final = (AgentError, BackendError, EmulationError, RefusedError, TimedOutError, TurnCancelledError)
-"""Errors that end a turn under their own code. Any other one that comes out of an agent is a defect of the agent, also
-one of ours: a malformed tool that it passed to `ask` is not the client's invalid message."""
+"""Errors that end a turn with their own code. Any other error that an agent raises is a defect of the agent, even one
+of Accord's: a malformed tool that it passed to `ask` is not an invalid message of the client."""
 
 
 class Engine:
-    """An agent, the backends it may ask, and the clock."""
+    """An agent with its backends, limits and clock; begins turns."""
 
     def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
@@ -68,10 +69,10 @@ class Engine:
         self.limits: Final = limits or TimeLimits()
         self.size_limits: Final = size_limits or SizeLimits()
         self.images: Final = images
-        # Threads of their own, and few: a decoded picture takes much memory, and other work must not wait behind it.
+        # Separate and few threads: a decoded image takes much memory, and other work must not queue behind it.
         self.image_threads: Final = ThreadPoolExecutor(concurrent_images, thread_name_prefix="accord-images")
         self.protocol_version: Final = 1
-        self.party: Final = _party(agent, self.protocol_version)
+        self.party: Final = _agent_party(agent, self.protocol_version)
         self.validator: Final = ContentValidator(
             agent.accepts, protocol_version=self.protocol_version, limits=content_limits or ContentLimits()
         )
@@ -79,11 +80,11 @@ class Engine:
     def begin(
         self, request: ServiceRequest, history: Sequence[ChatMessage] = (), *, permits: PermissionChannel | None = None
     ) -> "RunningTurn":
-        """A turn, ready to be run by iterating over its packets; without `permits` its agent has nobody to ask."""
+        """A turn that runs while its packets are iterated over; without `permits` it cannot ask for permission."""
         return RunningTurn(self, request, history, permits)
 
     async def respond(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> ServiceResponse:
-        """The whole answer at once; raises our error if the stream would have ended in one."""
+        """Run a turn and return its whole answer; raises the error that would have ended the stream."""
         turn, collected = self.begin(request, history), OutputCollector()
         async for packet in turn.packets():
             collected.feed(packet)
@@ -97,7 +98,7 @@ class Engine:
         )
 
     def check_content(self, request: ServiceRequest) -> None:
-        """Refuse what the agent did not declare, before anything of it is processed."""
+        """Raise `RefusedError` for content that the agent does not accept, before any of it is processed."""
         if not request.payload.content:
             return
         verdict = self.validator.validate(request.payload.content)
@@ -118,9 +119,9 @@ class RunningTurn:
         self.request: Final = request
         self.request_id: Final = str(request.request_id)
         self._began_at: Final = engine.clock.monotonic()
-        self._patience: Final = Patience()
-        self._deadline: Final = _Deadline(engine, self._patience, self._began_at)
-        images = None if engine.images is None else _ImagesInTime(engine.images, self._deadline)
+        self._timer: Final = TurnTimer()
+        self._deadline: Final = _TurnDeadline(engine, self._timer, self._began_at)
+        images = None if engine.images is None else _TimedImages(engine.images, self._deadline)
         self.adapter: Final = ClientAdapter(request.payload.capabilities, images=images)
         self.failure: AccordError | None = None
         self.first_packet_ms: float | None = None
@@ -129,20 +130,20 @@ class RunningTurn:
         self._engine: Final = engine
         self._order: Final = PacketOrder()
         self._size: Final = TurnSize(engine.size_limits)
-        self._questions: Final = Questions(engine.dispatcher, engine.agent.system, self._patience)
-        self._permissions: Final = Permissions(permits, self._patience, engine.clock)
+        self._questions: Final = TurnQuestions(engine.dispatcher, engine.agent.system, self._timer)
+        self._permissions: Final = Permissions(permits, self._timer, engine.clock)
         self._turn: Final = Turn(
             request, history, asks=self._questions, clock=engine.clock, permissions=self._permissions
         )
 
     @property
     def work(self) -> Sequence[WorkRecord]:
-        """What became of each question to a backend."""
+        """A record of each question to a backend."""
         return self._questions.records
 
     @property
     def permissions(self) -> Sequence[PermissionRecord]:
-        """What became of each permission that the agent asked for."""
+        """A record of each permission that the agent requested."""
         return self._permissions.records()
 
     @property
@@ -152,8 +153,8 @@ class RunningTurn:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether it was told to stop."""
-        return self._patience.is_cancelled
+        """Whether it was cancelled."""
+        return self._timer.is_cancelled
 
     @property
     def answer_text(self) -> str:
@@ -162,39 +163,44 @@ class RunningTurn:
 
     def cancel(self) -> None:
         """Stop the agent and its backend at once; the stream is then closed properly."""
-        self._patience.cancel()
+        self._timer.cancel()
 
     async def packets(self) -> AsyncGenerator[StreamPacket, None]:
-        """What the client gets, ending with exactly one close; a failure becomes an error packet before it."""
-        waited, limits = self._patience.wait("the agent", self._deadline.left_s), self._engine.limits
-        adapt, seconds, last = self._adapted, limits.first_packet_s, list[StreamPacket]()
+        """The client's packets, ending with exactly one close; a failure becomes an error packet before it."""
+        engine, last = self._engine, list[StreamPacket]()
+        wait, limits = self._timer.wait("the agent", self._deadline.left_s), engine.limits
+        adapt, seconds = self._adapt, limits.first_packet_s
         try:
-            self._engine.check_content(self.request)
-            async with self._agent() as items:
+            engine.check_content(self.request)
+            async with _AgentRun(engine.agent, self._turn, self._log) as items:
                 while True:
-                    item = await waited.upto(seconds, anext(items, NOTHING_MORE))
-                    if item is NOTHING_MORE or (packet := self._taken(item)).op is StreamOpCode.CLOSE:
+                    item = await wait.upto(seconds, anext(items, NOTHING_MORE))
+                    if item is NOTHING_MORE or (packet := self._accept(item)).op is StreamOpCode.CLOSE:
                         break
                     seconds = limits.gap_s
                     parts = split_deltas((packet,), PART_BYTES)
-                    is_slow = len(parts) > 1 or self._is_heavy(packet)
+                    is_slow = len(parts) > 1 or (
+                        type(packet) is not DeltaPacket and self.adapter.may_reencode_images(packet)
+                    )
                     for part in parts:
                         for adapted in await self._adapt_slowly(part) if is_slow else adapt(part):
                             yield adapted
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
-            last = self._ended_by(error)
+            last = self._last_packets(error)
         finally:
-            await self._stop_asking()
+            await self._permissions.close()
+            await self._questions.close()
+            self._timer.close()
         for packet in (*last, CLOSE):
             for adapted in adapt(packet):
                 yield adapted
         self.is_complete = True
 
-    def _ended_by(self, error: Exception) -> list[StreamPacket]:
+    def _last_packets(self, error: Exception) -> list[StreamPacket]:
         """The packets for an error that ends the turn; none if the agent has sent an error packet itself."""
         if isinstance(error, UserFacingError):
-            told = self._turn.user_error(str(error), retryable=error.retryable, domain="tool")
-            return [EventPacket(p=told.dump())]
+            event = self._turn.user_error(str(error), retryable=error.retryable, domain="tool")
+            return [EventPacket(p=event.dump())]
         self.failure = failure = error if isinstance(error, TURN_ERRORS) else agent_failed(error)
         if isinstance(failure, AgentError):
             self._log("The agent failed", failure)
@@ -204,100 +210,94 @@ class RunningTurn:
         raised = error.__cause__ or error if isinstance(error, AgentRaisedError) else error
         log_agent_error(message, raised, request_id=self.request_id, fields={"agent": self._engine.agent.name})
 
-    def _is_heavy(self, packet: StreamPacket) -> bool:
-        return type(packet) is not DeltaPacket and self.adapter.may_reencode_images(packet)
-
     async def _adapt_slowly(self, packet: StreamPacket) -> Sequence[StreamPacket]:
-        """What goes out for this packet, while other turns go on: pictures are re-encoded in a thread."""
+        """Adapt a packet while other turns run: images are re-encoded in a thread."""
         if type(packet) is not DeltaPacket:
-            return await self._in_image_thread(packet)
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._engine.image_threads, self._adapt, packet)
         await asyncio.sleep(0)
-        return self._adapted(packet)
+        return self._adapt(packet)
 
-    def _adapted(self, packet: StreamPacket) -> Sequence[StreamPacket]:
-        """What goes out for this packet."""
+    def _adapt(self, packet: StreamPacket) -> Sequence[StreamPacket]:
+        """The packets that are sent to the client for this one."""
         adapted = split_deltas(self.adapter.feed(packet), self._engine.size_limits.packet_bytes)
-        self._permissions.made += len(adapted)
+        self._permissions.packets_made += len(adapted)
         if self.first_packet_ms is None and adapted:
             self.first_packet_ms = self.duration_ms
         return adapted
 
-    def _taken(self, item: Any) -> StreamPacket:
-        """What the agent yielded, as a packet that may come now."""
-        packet = _packet(item)
+    def _accept(self, item: Any) -> StreamPacket:
+        """The packet for an item that the agent yielded; raises `AgentError` if it may not come now."""
+        packet: Any
+        if isinstance(item, str):
+            packet = DeltaPacket(p=item)
+        elif isinstance(item, PresentationEvent):
+            packet = EventPacket(p=item.dump())
+        elif isinstance(item, StreamPacket):
+            packet = item
+        else:
+            raise AgentError(f"The agent yielded a {type(item).__name__}; expected text, an event or a packet")
         op = packet.op
-        if op is StreamOpCode.CLOSE:
-            return packet
-        if problem := self._order.take(op):
-            raise AgentError(f"The agent sent {problem}")
-        self._size.add(packet)
-        if op is StreamOpCode.DELTA:
-            self._answer_parts.append(packet.p)
-        elif isinstance(packet, ErrorPacket):
-            self.failure = error_from_stream(packet.p)
+        if op is not StreamOpCode.CLOSE:
+            if problem := self._order.take(op):
+                raise AgentError(f"The agent sent {problem}")
+            self._size.add(packet)
+            if op is StreamOpCode.DELTA:
+                self._answer_parts.append(packet.p)
+            elif isinstance(packet, ErrorPacket):
+                self.failure = error_from_stream(packet.p)
         return packet
 
-    def _agent(self) -> "_Closing":
-        with Contained(agent_failed):
-            return _Closing(self._engine.agent.run(self._turn), self._log)
 
-    async def _in_image_thread(self, packet: StreamPacket) -> Sequence[StreamPacket]:
-        return await asyncio.get_running_loop().run_in_executor(self._engine.image_threads, self._adapted, packet)
+class _TurnDeadline:
+    """How long a turn may still run. It does not refer to the turn, so that a turn that is over is freed at once."""
 
-    async def _stop_asking(self) -> None:
-        await self._permissions.close()
-        await self._questions.close()
-        self._patience.close()
-
-
-class _Deadline:
-    """How long a turn may still go on. It holds no turn, so that one that is over is freed at once."""
-
-    def __init__(self, engine: Engine, patience: Patience, began_at: float) -> None:
+    def __init__(self, engine: Engine, timer: TurnTimer, began_at: float) -> None:
         self._engine: Final = engine
-        self._patience: Final = patience
+        self._timer: Final = timer
         self._began_at: Final = began_at
 
     def left_s(self) -> float:
         """The seconds that are left."""
         took_s = self._engine.clock.monotonic() - self._began_at
-        return self._engine.limits.turn_s - took_s + self._patience.stood_still_s
+        return self._engine.limits.turn_s - took_s + self._timer.paused_s
 
     def is_over(self) -> bool:
-        """Whether the time is up, or the turn was cancelled."""
-        return self._patience.is_cancelled or self.left_s() <= 0
+        """Whether the time is up or the turn was cancelled."""
+        return self._timer.is_cancelled or self.left_s() <= 0
 
 
-class _ImagesInTime:
-    """Makes pictures smaller as long as the turn may go on; those that are left then stay as they are.
+class _TimedImages:
+    """Shrink images until the turn's time is up; the images that are left then stay as they are.
 
-    An event may hold many pictures, and no time limit can interrupt the thread that decodes them.
+    An event may hold many images, and no time limit can interrupt the thread that decodes them.
     """
 
-    def __init__(self, images: ImageShrinker, deadline: _Deadline) -> None:
+    def __init__(self, images: ImageShrinker, deadline: _TurnDeadline) -> None:
         self._images: Final = images
         self._deadline: Final = deadline
 
     def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
-        """The picture within the limits, or why it stays as it is."""
+        """The image within the limits, or why it stays as it is."""
         if self._deadline.is_over():
             return ShrinkRefusal("the turn's time was up")
         return self._images.shrink(data, mime_type, limits)
 
 
-class _Closing:
-    """An agent's items; what closing them raises ends the turn, or is logged if another error has ended it before."""
+class _AgentRun:
+    """An agent's items. An error on closing them ends the turn, or is logged if another error ended it before."""
 
-    def __init__(self, items: Any, log: Callable[[str, BaseException], None]) -> None:
-        self._items: Final = items
+    def __init__(self, agent: Agent, turn: Turn, log: Callable[[str, BaseException], None]) -> None:
         self._log: Final = log
+        with ContainBaseException(agent_failed):
+            self._items: Final[Any] = agent.run(turn)
 
     async def __aenter__(self) -> Any:
         return self._items
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            with Contained(agent_failed):
+            with ContainBaseException(agent_failed):
                 await self._items.aclose()
         except Exception as error:
             if kind is None:
@@ -305,19 +305,10 @@ class _Closing:
             self._log("The agent failed while it was stopped", error)
 
 
-def _party(agent: Agent, protocol_version: int) -> AgentParty:
+def _agent_party(agent: Agent, protocol_version: int) -> AgentParty:
     """The agent as every receipt names it."""
-    declared = agent.accepts
-    told = declared.dump() if isinstance(declared, Message) else dict(declared) if declared is not None else None
-    accepts = read_declaration(declared, protocol_version).accepted
-    return AgentParty(name=agent.name, declared=told, accepts=list(accepts))
-
-
-def _packet(item: Any) -> StreamPacket:
-    if isinstance(item, str):
-        return DeltaPacket(p=item)
-    if isinstance(item, PresentationEvent):
-        return EventPacket(p=item.dump())
-    if isinstance(item, StreamPacket):
-        return item
-    raise AgentError(f"The agent yielded a {type(item).__name__}; expected text, an event or a packet")
+    accepts = agent.accepts
+    declared = accepts.dump() if isinstance(accepts, Message) else dict(accepts) if accepts is not None else None
+    return AgentParty(
+        name=agent.name, declared=declared, accepts=list(read_declaration(accepts, protocol_version).accepted)
+    )

@@ -1,10 +1,10 @@
-"""A turn while it runs in this process: it makes packets, has them kept, and hands them to whoever reads along.
+"""A turn that runs in this process: its packets are stored, then published to its readers.
 
-What a client has seen is on disk: a packet goes out only after the store has it. Packets are made while the store still
-writes the ones before, so that many share one write; the last ones are written together with the end of the turn and
-its receipt, so that nobody sees a close whose receipt is not there. How far a turn may run ahead of its readers is
-bounded: a client that does not read stops its own backend. Without any reader it goes on, or stops when a grace period
-is over in which nobody came back, in this process or in another one.
+A packet is sent to a client only after it is stored. Packets are made while the store still writes earlier ones, so
+that many share one write; the last ones are written together with the end of the turn and its receipt, so that no
+client sees a close without a stored receipt. A turn runs ahead of its readers by a limited amount: a client that does
+not read stops its own backend. Without any reader the turn goes on, or stops after a grace period in which no reader
+came back, in this process or in another one.
 """
 
 import asyncio
@@ -18,22 +18,23 @@ from typing import Any, Final
 from accord.core.output.packets import OutputCollector
 from accord.core.receipt import canonical_object
 from accord.engine.engine import RunningTurn
-from accord.engine.limits import Now, begin
+from accord.engine.limits import Ready, poll
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
 from accord.ports import PacketBatch, SessionStore
-from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
+from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
 
 AHEAD: Final = 64
-"""How many packets may be made before they are stored, and before the quickest reader has them."""
+"""How many packets may be made before they are stored, and before the fastest reader has them."""
 AHEAD_BYTES: Final = 256 * 1024
-"""How much may be made before it is stored: many turns with large packets at once must not fill the memory."""
+"""How much may be made before it is stored: many concurrent turns with large packets must not fill the memory."""
 
 RECENT: Final = 2 * AHEAD
 RECENT_BYTES: Final = 1024 * 1024
-"""How many packets, and how much of them, readers get without asking the store."""
-NOT_KEPT: Final = "The store failed in the middle of this turn"
+"""How many packets, and how many bytes of them, readers get from memory instead of the store."""
+
+NOT_STORED: Final = "The store failed in the middle of this turn"
 ENDED_ELSEWHERE: Final = "Another process ended this turn, since this one seemed to be dead"
 DELETED: Final = "This turn was deleted while it ran"
 PAGE: Final = 500
@@ -43,8 +44,8 @@ CLOSE: Final = ClosePacket().to_json()
 End = Callable[["LiveTurn", PacketBatch], Awaitable[None]]
 
 
-class _Reader:
-    """Somebody who reads along. Whoever waits for the end alone has read everything as soon as it is there."""
+class _LiveReader:
+    """A reader of a running turn and the last packet it has read; `inf` if it waits for the end only."""
 
     __slots__ = ("seq",)
 
@@ -53,9 +54,9 @@ class _Reader:
 
 
 class LiveTurn:
-    """One running turn and everyone who reads it."""
+    """One running turn and its readers."""
 
-    def __init__(  # noqa: PLR0913 - what runs, where it is kept, and what is done at its end
+    def __init__(  # noqa: PLR0913 - the running turn, its store, and what is done at its end
         self,
         running: RunningTurn,
         record: TurnRecord,
@@ -81,28 +82,28 @@ class LiveTurn:
         self._last: PacketBatch | None = None
         self._is_ended_elsewhere = False
         self._broken: AccordError | None = None
-        self._readers: Final[list[_Reader]] = []
+        self._readers: Final[list[_LiveReader]] = []
         self._recent: Final[deque[PacketRecord]] = deque()
         self._recent_bytes = 0
         self._pending: list[str] = []
         self._pending_bytes = 0
         self._made = 0
-        self._items_kept = 0
+        self._items_stored = 0
         self._is_write_due = False
         self._writing: asyncio.Task[None] | None = None
         self._news: Final = asyncio.Event()
         self._room: Final = asyncio.Event()
         self.task: Final = asyncio.create_task(self._run())
         if self._grace_s:
-            self._wait_for_readers(self._grace_s)
+            self._start_unread_timer(self._grace_s)
 
     @property
-    def is_unended(self) -> bool:
+    def is_end_unwritten(self) -> bool:
         """Whether it is over, but the store could not write its end."""
         return self.is_over and self._broken is not None and self._last is not None
 
     def cancel(self) -> None:
-        """Stop the agent and its backend at once; the stream is closed properly, for every reader."""
+        """Stop the agent and its backend at once; every reader's stream still ends with a close."""
         self.running.cancel()
         self._room.set()
 
@@ -111,9 +112,15 @@ class LiveTurn:
         reader = self._join(after)
         try:
             while True:
-                if batch := await self._kept_after(after):
+                batch: Sequence[PacketRecord] = ()
+                if after < self.last_seq:
+                    if self._recent and self._recent[0].seq <= after + 1:
+                        batch = [record for record in self._recent if record.seq > after]
+                    else:
+                        batch = await self._store.packets(self.request_id, after_seq=after, limit=PAGE)
+                if batch:
                     yield batch
-                    # Asked for more, so all of these are read.
+                    # The reader came back for more, so it has read all of these.
                     reader.seq = after = batch[-1].seq
                     self._room.set()
                 elif self.is_over:
@@ -122,10 +129,10 @@ class LiveTurn:
                     await self._news.wait()
         finally:
             self._leave(reader)
-        self._check()
+        self._raise_if_broken()
 
     async def whole(self) -> OutputCollector:
-        """The answer as a whole, once the turn is over and kept."""
+        """The whole answer, once the turn is over and stored."""
         if not self.is_over:
             reader = self._join(inf)
             try:
@@ -133,7 +140,7 @@ class LiveTurn:
                     await self._news.wait()
             finally:
                 self._leave(reader)
-        self._check()
+        self._raise_if_broken()
         if self._is_ended_elsewhere:
             raise StoreError(ENDED_ELSEWHERE)
         return self.collected
@@ -147,122 +154,116 @@ class LiveTurn:
             await self._end(self, last)
         except StoreConflictError:
             # Either a write took place although its confirmation was lost, or another process has ended the turn.
-            kept = await self._store.turn(self.request_id)
+            stored = await self._store.turn(self.request_id)
             self._recent.clear()
-            if kept is None:
+            if stored is None:
                 self._last = None
                 raise StoreError(DELETED) from None
-            self.last_seq = kept.last_seq
-            if kept.state is not TurnState.RUNNING:
-                # What is stored is how it ended; readers get that.
+            self.last_seq = stored.last_seq
+            if stored.state is not TurnState.RUNNING:
+                # Readers get what is stored.
                 self._is_ended_elsewhere, self._broken = True, None
                 return
-            last.first_seq = kept.last_seq + 1
+            last.first_seq = stored.last_seq + 1
             await self._end(self, last)
         self._publish(last.packets)
         self._broken = None
 
-    def _join(self, seq: float) -> _Reader:
-        """Count one more reader, who has read so far."""
-        reader = _Reader(seq)
+    def _join(self, seq: float) -> _LiveReader:
+        """Add a reader that has read the packets up to this number."""
+        reader = _LiveReader(seq)
         self._readers.append(reader)
-        self._stop_waiting_for_readers()
+        self._stop_unread_timer()
         return reader
 
-    def _leave(self, reader: _Reader) -> None:
+    def _leave(self, reader: _LiveReader) -> None:
         self._readers.remove(reader)
         self._room.set()
         if self._readers or self._grace_s is None or self.is_over:
             return
         if self._grace_s:
-            self._wait_for_readers(self._grace_s)
+            self._start_unread_timer(self._grace_s)
         else:
             self.cancel()
 
-    def _wait_for_readers(self, seconds: float) -> None:
-        self._stop_waiting_for_readers()
-        self._unread_timer = asyncio.get_running_loop().call_later(seconds, self._grace_is_over)
+    def _start_unread_timer(self, seconds: float) -> None:
+        self._stop_unread_timer()
+        self._unread_timer = asyncio.get_running_loop().call_later(seconds, self._check_unread)
 
-    def _stop_waiting_for_readers(self) -> None:
+    def _stop_unread_timer(self) -> None:
         if self._unread_timer is not None:
             self._unread_timer.cancel()
             self._unread_timer = None
 
-    def _grace_is_over(self) -> None:
+    def _check_unread(self) -> None:
         self._unread_timer = None
         self._unread_check = asyncio.create_task(self._stop_if_unread())
 
     async def _stop_if_unread(self) -> None:
-        """Cancel the turn unless a client reads it through another process; then look again later."""
+        """Cancel the turn, unless a client reads it through another process: then check again later."""
         grace_s = self._grace_s or 0.0
         try:
             is_read = await self._store.is_read(self.request_id, within_s=grace_s)
         except StoreError:
-            is_read = True  # it cannot be known now
+            is_read = True  # not known now: check again later
         if self._readers or self.is_over:
             return
         if is_read:
-            self._wait_for_readers(grace_s)
+            self._start_unread_timer(grace_s)
         else:
             self.cancel()
 
-    def _check(self) -> None:
-        """Raise what became of a turn that could not be kept."""
+    def _raise_if_broken(self) -> None:
+        """Raise the error of a turn that could not be stored."""
         if self._broken is not None:
             raise self._broken
-
-    async def _kept_after(self, seq: int) -> Sequence[PacketRecord]:
-        if seq >= self.last_seq:
-            return ()
-        if self._recent and self._recent[0].seq <= seq + 1:
-            return [kept for kept in self._recent if kept.seq > seq]
-        return await self._store.packets(self.request_id, after_seq=seq, limit=PAGE)
 
     async def _run(self) -> None:
         try:
             try:
                 await self._make_packets()
             except BaseException as error:  # noqa: BLE001
-                # What an agent raises does not get here: this task was cancelled, or something of ours failed.
-                self._break_off(_as_failure(error))
+                # An agent's errors do not get here: this task was cancelled, or Accord itself failed.
+                self._fail(_to_turn_error(error))
             if self._writing is not None:
                 await self._writing
             if self._broken is not None:
                 self._pending.clear()
-                self._break_off(StoreError(NOT_KEPT))
+                self._fail(StoreError(NOT_STORED))
             rest, self._pending = [*self._pending, CLOSE], []
-            self._last = self._appending(rest)
+            self._last = self._new_batch(rest)
             await self.write_end()
-        except Exception as error:  # noqa: BLE001 - whatever a store raises ends the stream of everyone, in our words
-            self._broken = _as_store_error(error)
+        except Exception as error:  # noqa: BLE001 - whatever a store raises ends every reader's stream with a `StoreError`
+            self._broken = _to_store_error(error)
         finally:
             self.is_over = True
-            self._stop_waiting_for_readers()
+            self._stop_unread_timer()
             self._forget(self)
-            self._tell()
+            self._wake_readers()
 
     async def _make_packets(self) -> None:
         async with aclosing(self.running.packets()) as packets:
-            while (packet := await self._next(packets)) is not None:
+            while True:
+                polled = poll(anext(packets, None))
+                if isinstance(polled, Ready):
+                    packet = polled.result
+                else:
+                    # The packets so far are written while this one is awaited; otherwise together with it.
+                    self._write_soon()
+                    packet = await polled
+                if packet is None:
+                    return
                 if self._broken is None and type(packet) is not ClosePacket:
                     self.collected.feed(packet)
                     self._pending.append(body := packet.to_json())
                     self._pending_bytes += len(body)
                     self._made += 1
                     while self._is_far_ahead():
-                        self._write_meanwhile()
+                        self._write_soon()
                         self._room.clear()
                         await self._room.wait()
 
-    async def _next(self, packets: AsyncGenerator[StreamPacket, None]) -> StreamPacket | None:
-        """The next packet. Those before it are written if it has to be waited for, else together with it."""
-        begun = begin(anext(packets, None))
-        if isinstance(begun, Now):
-            return begun.result
-        self._write_meanwhile()
-        return await begun
-
-    def _break_off(self, failure: AccordError) -> None:
+    def _fail(self, failure: AccordError) -> None:
         """End the turn with this error, after the packets that are still to be written."""
         self.running.failure = failure
         packet = ErrorPacket(p=stream_error(failure))
@@ -279,8 +280,8 @@ class LiveTurn:
                 return False
         return bool(self._readers)
 
-    def _write_meanwhile(self) -> None:
-        # Not at once: an agent that only lets others run for a moment has its next packet written with this one.
+    def _write_soon(self) -> None:
+        # Not at once: after an `asyncio.sleep(0)` of the agent, its next packet is written together with this one.
         if self._pending and self._writing is None and not self._is_write_due:
             self._is_write_due = True
             asyncio.get_running_loop().call_soon(self._begin_writing)
@@ -294,21 +295,21 @@ class LiveTurn:
         try:
             while self._pending:
                 bodies, self._pending, self._pending_bytes = self._pending, [], 0
-                await self._store.append_packets(self._appending(bodies))
+                await self._store.append_packets(self._new_batch(bodies))
                 self._publish(bodies)
-        except Exception as error:  # noqa: BLE001 - packets that were not kept must not be skipped
-            self._broken = _as_store_error(error)
+        except Exception as error:  # noqa: BLE001 - packets that were not stored must not be skipped
+            self._broken = _to_store_error(error)
             self.running.cancel()
         finally:
             self._writing = None
             self._room.set()
 
-    def _appending(self, bodies: Sequence[str]) -> PacketBatch:
+    def _new_batch(self, bodies: Sequence[str]) -> PacketBatch:
         deferred = self.running.adapter.deferred
-        if len(deferred) == self._items_kept:
+        if len(deferred) == self._items_stored:
             return PacketBatch(self.request_id, self.last_seq + 1, bodies)
-        fresh = list(deferred.items())[self._items_kept :]
-        self._items_kept = len(deferred)
+        fresh = list(deferred.items())[self._items_stored :]
+        self._items_stored = len(deferred)
         items = {item_id: canonical_object(event).decode() for item_id, event in fresh}
         return PacketBatch(self.request_id, self.last_seq + 1, bodies, items)
 
@@ -324,16 +325,16 @@ class LiveTurn:
             self._recent_bytes += sum(map(len, bodies))
             while self._recent_bytes > RECENT_BYTES or len(self._recent) > RECENT:
                 self._recent_bytes -= len(self._recent.popleft().body)
-        self._tell()
+        self._wake_readers()
 
-    def _tell(self) -> None:
-        """Wake everyone who waits for more."""
+    def _wake_readers(self) -> None:
+        """Wake the readers that wait for more."""
         self._news.set()
         self._news.clear()
 
 
-def _as_failure(error: BaseException) -> AccordError:
-    """Why a turn ends whose own task cannot go on."""
+def _to_turn_error(error: BaseException) -> AccordError:
+    """The error that ends a turn whose own task was cancelled or failed."""
     if isinstance(error, asyncio.CancelledError):
         task = asyncio.current_task()
         while task is not None and task.uncancel():  # what is left to do has to be awaited
@@ -344,8 +345,8 @@ def _as_failure(error: BaseException) -> AccordError:
     return failure
 
 
-def _as_store_error(error: Exception) -> StoreError:
-    """Why readers cannot go on; whatever it is, it is `unavailable` to them and may work later."""
+def _to_store_error(error: Exception) -> StoreError:
+    """The error that readers get: always `unavailable`, since it may work later."""
     if isinstance(error, StoreError) and not isinstance(error, StoreConflictError):
         return error
     is_conflict = isinstance(error, StoreConflictError)

@@ -1,95 +1,90 @@
-"""What one turn asks its user leave for: put to whoever can be asked, taken down for the receipt, ended with the turn.
+"""The permission requests of one turn: sent to the client, recorded for the receipt, ended with the turn.
 
-While the user thinks, the turn's patience stands still. Like the questions to backends, this object holds no turn.
+While the user decides, the agent's time is paused. Like `TurnQuestions`, this object does not refer to its turn.
 """
 
 import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from accord.agent import NOBODY
-from accord.engine.limits import Patience
+from accord.agent import CANNOT_ASK
+from accord.engine.limits import TurnTimer
 from accord.ports import Clock, PermissionChannel
 from accord.wire.agent_work import Permission, PermissionRecord, PermissionRequest, PermissionStatus
 
 ENDED: Final = Permission.trusted(status=PermissionStatus.CANCELLED, why="It was given up before there was an answer")
 
 
-class _Asked:
-    """One question, from the moment it was put."""
+class _OpenRequest:
+    """One permission request, with its answer and how long that took."""
 
-    __slots__ = ("_began_at", "_took_s", "answer", "question")
+    __slots__ = ("answer", "began_at", "question", "waited_s")
 
     def __init__(self, question: PermissionRequest, now: float) -> None:
         self.question: Final = question
         self.answer = ENDED
-        self._began_at: Final = now
-        self._took_s = 0.0
-
-    def end(self, now: float) -> None:
-        """It is answered, or given up."""
-        self._took_s = max(0.0, now - self._began_at)
-
-    def record(self) -> PermissionRecord:
-        """What the receipt says of it."""
-        answer, option = self.answer, self.answer.option
-        return PermissionRecord.trusted(
-            title=self.question.title,
-            options=self.question.options,
-            status=answer.status,
-            chosen=None if option is None else option.id,
-            why=answer.why,
-            waited_ms=round(self._took_s * 1_000, 3),
-        )
+        self.began_at: Final = now
+        self.waited_s = 0.0
 
 
 class Permissions:
-    """The permissions of one turn. `made` is how many packets of it there are already."""
+    """The permission requests of one turn. `packets_made` is how many packets the turn has made so far."""
 
-    __slots__ = ("_asked", "_clock", "_is_over", "_open", "_patience", "_permits", "made")
+    __slots__ = ("_clock", "_is_over", "_permits", "_requests", "_timer", "_waiting", "packets_made")
 
-    def __init__(self, permits: PermissionChannel | None, patience: Patience, clock: Clock) -> None:
-        self.made = 0
+    def __init__(self, permits: PermissionChannel | None, timer: TurnTimer, clock: Clock) -> None:
+        self.packets_made = 0
         self._permits: Final = permits
-        self._patience: Final = patience
+        self._timer: Final = timer
         self._clock: Final = clock
-        self._asked: Final[list[_Asked]] = []
-        self._open: Final[set[asyncio.Task[Permission]]] = set()
+        self._requests: Final[list[_OpenRequest]] = []
+        self._waiting: Final[set[asyncio.Task[Permission]]] = set()
         self._is_over = False
 
     async def __call__(self, question: PermissionRequest) -> Permission:
-        """What came of asking; a turn that is cancelled meanwhile ends here, and one that is over asks nobody."""
-        self._patience.check()
+        """Ask the client. Raises `TurnCancelledError` if the turn is cancelled; a turn that is over asks nothing."""
+        self._timer.raise_if_cancelled()
         if self._is_over:
             return ENDED
-        asked = _Asked(question, self._clock.monotonic())
-        self._asked.append(asked)
+        request = _OpenRequest(question, self._clock.monotonic())
+        self._requests.append(request)
         if self._permits is None:
-            asked.answer = NOBODY
-            return NOBODY
-        waiting = asyncio.create_task(_put(self._permits, question, self.made))
-        self._open.add(waiting)
+            request.answer = CANNOT_ASK
+            return CANNOT_ASK
+        waiting = asyncio.create_task(_ask(self._permits, question, self.packets_made))
+        self._waiting.add(waiting)
         try:
-            with self._patience.standing_still():
-                asked.answer = await waiting
+            with self._timer.paused():
+                request.answer = await waiting
         finally:
-            self._open.discard(waiting)
-            asked.end(self._clock.monotonic())
-        return asked.answer
+            self._waiting.discard(waiting)
+            request.waited_s = max(0.0, self._clock.monotonic() - request.began_at)
+        return request.answer
 
     def records(self) -> Sequence[PermissionRecord]:
-        """What became of each."""
-        return [asked.record() for asked in self._asked]
+        """Each request with its answer, for the receipt."""
+        return [
+            PermissionRecord.trusted(
+                title=request.question.title,
+                options=request.question.options,
+                status=request.answer.status,
+                chosen=None if request.answer.option is None else request.answer.option.id,
+                why=request.answer.why,
+                waited_ms=round(request.waited_s * 1_000, 3),
+            )
+            for request in self._requests
+        ]
 
     async def close(self) -> None:
-        """Stop asking what the agent left open, and ask nothing more."""
+        """Cancel the requests that are still open, and send no more."""
         self._is_over = True
-        left = list(self._open)
-        for waiting in left:
-            waiting.cancel()
-        if left:
-            await asyncio.wait(left)
+        waiting = list(self._waiting)
+        for task in waiting:
+            task.cancel()
+        if waiting:
+            await asyncio.wait(waiting)
 
 
-async def _put(permits: PermissionChannel, question: PermissionRequest, after: int) -> Permission:
+async def _ask(permits: PermissionChannel, question: PermissionRequest, after: int) -> Permission:
+    """A coroutine, which a task needs: a port may return any awaitable."""
     return await permits(question, after)

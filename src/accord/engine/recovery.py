@@ -1,4 +1,4 @@
-"""Heartbeats of this process, and turns whose end the store could not write yet."""
+"""Heartbeats of this process, and the retries of turns whose end the store could not write."""
 
 import asyncio
 import logging
@@ -9,16 +9,20 @@ from typing import Final
 
 from accord.engine.live import LiveTurn
 from accord.errors import StoreError
-from accord.ports import Heartbeat, SessionStore
+from accord.ports import SessionStore
 
-# Sends a process's heartbeats from a thread, so that an agent that blocks the event loop costs nobody their turns.
-#
-# Heartbeats are sent while turns run and the thread ends when none do. It also ends when the event loop has been
-# blocked for longer than any turn may take: such a process is as good as dead, and others may end its turns.
+LOG: Final = logging.getLogger("accord.engine")
+FIRST_RETRY_S: Final = 0.05
+LAST_RETRY_S: Final = 2.0
+"""The delay before the next attempt to write the end of a turn, at first and at most."""
 
 
 class HeartbeatThread:
-    """Heartbeats of one process. `is_needed` is called in the thread, once before each of them."""
+    """Writes heartbeats of one process from a thread, since an agent may block the event loop.
+
+    The thread runs while `is_needed`, which it calls before each heartbeat: while turns run, and unless the event loop
+    has been blocked for longer than any turn may take. Other processes may then end the turns of this one.
+    """
 
     def __init__(self, store: SessionStore, runner: str, *, every_s: float, is_needed: Callable[[], bool]) -> None:
         self._store: Final = store
@@ -30,7 +34,7 @@ class HeartbeatThread:
         self._thread: Thread | None = None
 
     def start(self) -> None:
-        """Send heartbeats from now on, the first after the usual interval; does nothing while they are being sent."""
+        """Start sending heartbeats, the first after one interval; does nothing if they are being sent."""
         with self._lock:
             if self._thread is None:
                 self._stopped = Event()
@@ -38,7 +42,7 @@ class HeartbeatThread:
                 self._thread.start()
 
     def stop(self) -> None:
-        """Send no more, now and not after the next interval. Does not wait for a heartbeat that is being written."""
+        """Stop at once, without waiting for a heartbeat that is being written."""
         with self._lock:
             self._stopped.set()
             self._thread = None
@@ -53,29 +57,21 @@ class HeartbeatThread:
                         if self._stopped is stopped:
                             self._thread = None
                         return
-                self._beat(connection)
+                try:
+                    connection.beat(self._runner)
+                except Exception:  # noqa: BLE001 - the thread has to survive every failure of the store
+                    # The turns notice themselves that the store fails. The next heartbeat opens a new connection.
+                    with suppress(Exception):
+                        connection.close()
         finally:
             connection.close()
 
-    def _beat(self, connection: Heartbeat) -> None:
-        try:
-            connection.beat(self._runner)
-        except Exception:  # noqa: BLE001 - the thread has to outlive every failure of the store
-            # The turns themselves find out that the store is away. The next heartbeat is sent on a new connection.
-            with suppress(Exception):
-                connection.close()
 
+class UnwrittenEnds:
+    """Turns of one process that are over but whose end the store could not write; writing is tried again.
 
-# Turns that are over but whose end the store could not write: it is tried again until the store is back.
-
-LOG: Final = logging.getLogger("accord.engine")
-FIRST_RETRY_S: Final = 0.05
-LAST_RETRY_S: Final = 2.0
-"""How long is waited before the next attempt, at first and at most."""
-
-
-class UnendedTurns:
-    """Such turns of one process. Their number is bounded: no turn begins while the store is away."""
+    Their number is bounded: no turn begins while the store fails.
+    """
 
     def __init__(self) -> None:
         self._turns: Final[dict[str, LiveTurn]] = {}
@@ -88,13 +84,13 @@ class UnendedTurns:
         return len(self._turns)
 
     def add(self, turn: LiveTurn) -> None:
-        """Try to write the end of this turn from now on."""
+        """Keep trying to write the end of this turn."""
         self._turns[turn.request_id] = turn
         if self._retrying is None or self._retrying.done():
             self._retrying = asyncio.create_task(self._retry())
 
     async def drain(self, seconds: float) -> None:
-        """Wait so long until every end is written, then give up: other processes end the turns that are left."""
+        """Wait up to so many seconds for all ends to be written; other processes end the turns that are left."""
         if self._retrying is not None:
             await asyncio.wait([self._retrying], timeout=seconds)
             self._retrying.cancel()
@@ -108,10 +104,10 @@ class UnendedTurns:
                 try:
                     await turn.write_end()
                 except StoreError:
-                    if turn.is_unended:
-                        break  # the store is still away, for the others as well
+                    if turn.is_end_unwritten:
+                        break  # the store still fails, for the other turns as well
                 except Exception:
-                    # It would fail again. A row that no turn here belongs to is ended by `Sessions.recover`.
-                    LOG.exception("The end of a turn cannot be written")
+                    # It would fail again. `Sessions.recover` ends rows that belong to no turn of this process.
+                    LOG.exception("The end of a turn cannot be written; it is marked as interrupted later")
                 del self._turns[turn.request_id]
                 wait_s = FIRST_RETRY_S

@@ -1,4 +1,4 @@
-"""A turn that is over, or that another process runs: it is read from the store."""
+"""A turn that is over, or that another process runs: read from the store."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -12,16 +12,16 @@ from accord.ports import SessionStore
 from accord.wire.packet import StreamPacket
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
 
-FIRST_LOOK_S: Final = 0.05
-LAST_LOOK_S: Final = 1.0
-"""How often the store is asked for more, at first and when nothing has come for a while."""
+FIRST_POLL_S: Final = 0.05
+LAST_POLL_S: Final = 1.0
+"""How often the store is polled for more packets, at first and when there were none for a while."""
 
 MARKS_PER_GRACE: Final = 3
-"""A reader says so this often within the grace period of an unread turn, so that one late mark does not end it."""
+"""How many read marks are written in a grace period of an unread turn, so that one late mark does not end it."""
 
 
 class StoredTurn:
-    """A turn as the store has it. `recover` ends the turns of dead processes, this one among them if its process is."""
+    """A turn in the store. `recover` ends the turns of dead processes, which may include this one."""
 
     def __init__(
         self,
@@ -45,37 +45,34 @@ class StoredTurn:
 
     async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
         """The packets after this number, page by page; polls the store while the turn still runs elsewhere."""
-        store, look_s, is_first = self._store, FIRST_LOOK_S, True
-        most_s = LAST_LOOK_S if self._mark_every_s is None else min(LAST_LOOK_S, self._mark_every_s)
+        store, poll_s, is_first, mark_every_s = self._store, FIRST_POLL_S, True, self._mark_every_s
+        most_s = LAST_POLL_S if mark_every_s is None else min(LAST_POLL_S, mark_every_s)
         while True:
             while page := await store.packets(self.request_id, after_seq=after, limit=PAGE):
                 yield page
-                after, look_s = page[-1].seq, FIRST_LOOK_S
+                after, poll_s = page[-1].seq, FIRST_POLL_S
             if self.is_over:
                 return
-            await self._mark_read()
-            # At once, since the turn may have been abandoned long ago, and then as often as looking does not matter.
-            if look_s >= most_s or is_first:
+            if mark_every_s is not None and monotonic() - self._marked_at >= mark_every_s:
+                # The process that runs the turn would stop it if no client read it.
+                self._marked_at = monotonic()
+                await store.mark_read(self.request_id)
+            # At once, since the turn may have been abandoned long ago; then whenever polling is at its slowest.
+            if poll_s >= most_s or is_first:
                 await self._recover()
                 is_first = False
-            await asyncio.sleep(look_s)
-            look_s = min(2 * look_s, most_s)
+            await asyncio.sleep(poll_s)
+            poll_s = min(2 * poll_s, most_s)
             found = await store.turn(self.request_id)
             if found is None:
                 return
             self.record = found
 
     async def whole(self) -> OutputCollector:
-        """The answer as a whole, once the turn is over."""
+        """The whole answer, once the turn is over."""
         collected = OutputCollector()
         async with aclosing(self.batches()) as batches:
             async for batch in batches:
-                for kept in batch:
-                    collected.feed(StreamPacket.parse(kept.body))
+                for record in batch:
+                    collected.feed(StreamPacket.parse(record.body))
         return collected
-
-    async def _mark_read(self) -> None:
-        """Let the process that runs the turn know that it is read, where it would stop otherwise."""
-        if self._mark_every_s is not None and monotonic() - self._marked_at >= self._mark_every_s:
-            self._marked_at = monotonic()
-            await self._store.mark_read(self.request_id)

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
-from accord.engine.live import NOT_KEPT
+from accord.engine.live import NOT_STORED
 from accord.errors import ERROR_FACTS, ErrorCode, StoreError
 from accord.ports import PacketBatch, TurnEnd, TurnStart
 from accord.servers.http.app import Application
@@ -151,7 +151,7 @@ def test_a_failure_is_told_without_what_it_said(transport: str, service: Any, co
             silent(str(told.value))
             assert told.value.code == code
             if told.value.code in ("unavailable", "internal_error"):
-                assert told.value.message in (ERROR_FACTS[ErrorCode(code)].title, NOT_KEPT)
+                assert told.value.message in (ERROR_FACTS[ErrorCode(code)].title, NOT_STORED)
 
     within(run)
 

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
-from accord.engine.limits import Now, begin
+from accord.engine.limits import Ready, poll
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, RefusedError, StoreError
 from accord.servers.service import ANONYMOUS, Caller, Headers, Service
 from accord.wire.message import Message
@@ -179,11 +179,11 @@ async def within(seconds: float, awaited: Awaitable[ResultT]) -> ResultT:
     The first step is taken without `asyncio.timeout`, which costs more than most of what is awaited here: a body that
     arrived with its headers, a write that fits the buffer.
     """
-    begun = begin(awaited)
-    if isinstance(begun, Now):
-        return begun.result
+    polled = poll(awaited)
+    if isinstance(polled, Ready):
+        return polled.result
     async with asyncio.timeout(seconds):
-        return await begun
+        return await polled
 
 
 @lru_cache(maxsize=256)
