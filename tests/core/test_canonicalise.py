@@ -26,7 +26,7 @@ def test_the_canonical_form_is_that_of_rfc_8785(value: Any):
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_every_double_is_written_as_rfc_8785_has_it(bits: int):
+def test_every_double_is_written_as_in_rfc_8785(bits: int):
     (value,) = struct.unpack("<d", struct.pack("<Q", bits))
     if isfinite(value):
         assert canonical(value) == rfc8785.dumps(value)
@@ -67,15 +67,15 @@ REFUSED = [
     ({"a": [float("-inf")]}, "NaN and infinities have no canonical JSON"),
     ("\ud800", "An unpaired surrogate has no canonical JSON"),
     ({"\ud800": 1}, "An unpaired surrogate has no canonical JSON"),
-    ({1: 2}, "A member's name is text, not int"),
+    ({1: 2}, "The name of a member should be text, not int"),
     (b"x", "A bytes has no canonical JSON"),
     ({1, 2}, "A set has no canonical JSON"),
-    (deep, f"What is nested more than {MAX_CANONICAL_DEPTH} deep has no canonical JSON here"),
+    (deep, f"Values nested more than {MAX_CANONICAL_DEPTH} deep have no canonical JSON"),
 ]
 
 
 @pytest.mark.parametrize(("value", "sentence"), REFUSED, ids=lambda value: str(value)[:20])
-def test_what_has_no_canonical_form_is_refused(value: Any, sentence: str):
+def test_values_without_a_canonical_form_are_refused(value: Any, sentence: str):
     with pytest.raises(NotSerialisableError) as raised:
         canonical(value)
     assert str(raised.value) == sentence
@@ -89,7 +89,7 @@ def test_the_canonical_form_does_not_depend_on_the_order_of_keys(value: dict[str
 
 
 @given(st.dictionaries(texts, values | st.integers()))
-def test_the_faster_way_writes_the_same(value: dict[str, Any]):
+def test_the_fast_path_writes_the_same(value: dict[str, Any]):
     assert canonical_object(value) == canonical(value)
 
 
@@ -99,12 +99,12 @@ FASTER: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("value", FASTER)
-def test_the_faster_way_knows_what_it_cannot_do(value: dict[str, Any]):
+def test_the_fast_path_leaves_odd_values_to_the_slow_one(value: dict[str, Any]):
     assert canonical_object(value) == canonical(value)
 
 
 @pytest.mark.parametrize("value", [float("nan"), "\ud800"])
-def test_the_faster_way_refuses_the_same(value: Any):
+def test_the_fast_path_refuses_the_same(value: Any):
     with pytest.raises(NotSerialisableError):
         canonical_object({"a": value})
 

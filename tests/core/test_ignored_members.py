@@ -1,4 +1,4 @@
-"""Members of a request that are ignored: a warning where one was probably meant to be read, and none elsewhere."""
+"""Ignored members of a request: a warning for each that was probably meant to be read, and for no other."""
 
 import json
 from typing import Any
@@ -61,7 +61,7 @@ WARNED: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("body", "warnings"), WARNED, ids=[warnings[0][:40] for _, warnings in WARNED])
-def test_a_misplaced_or_misspelled_member_is_warned_of(body: dict[str, Any], warnings: list[str]):
+def test_a_misplaced_or_misspelled_member_gives_a_warning(body: dict[str, Any], warnings: list[str]):
     raw = json.dumps(body).encode()
     assert ServiceRequest.parse(raw)
     assert find_ignored_members(raw) == warnings
@@ -79,22 +79,22 @@ def test_a_misplaced_or_misspelled_member_is_warned_of(body: dict[str, Any], war
     ],
     ids=["plain", "everything", "null", "older shape", "unknown", "unknown inside"],
 )
-def test_decision_2_a_member_that_resembles_nothing_is_ignored_without_a_word(body: dict[str, Any]):
+def test_decision_2_a_member_similar_to_no_known_one_gives_no_warning(body: dict[str, Any]):
     assert find_ignored_members(json.dumps(body).encode()) == []
 
 
-def test_a_request_of_many_unknown_members_costs_little_and_warns_of_few():
+def test_the_number_of_warnings_is_limited():
     many = {f"capabilitie{number}": number for number in range(20_000)}
     assert len(find_ignored_members(json.dumps(request(**many)).encode())) == MAX_EXAMINED
 
 
 @given(st.dictionaries(st.text(max_size=80), st.integers(), max_size=20))
-def test_no_member_of_any_name_breaks_the_look(members: dict[str, int]):
+def test_any_member_name_gives_short_warnings_or_none(members: dict[str, int]):
     raw = json.dumps({**members, **request(context=members)}).encode()
     assert all(len(warning) < 200 for warning in find_ignored_members(raw))
 
 
-def test_the_closest_name_is_found_in_any_letter_case_and_an_odd_one_is_not():
+def test_the_closest_name_is_found_in_any_letter_case():
     assert closest("Capabilites", ["files", "capabilities"]) == "capabilities"
     assert closest("weather", ["files", "capabilities"]) is None
     assert unknown_name("option", "weather", ["a", "b"]) == 'unknown option "weather"; known are a, b'

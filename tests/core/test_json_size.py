@@ -1,4 +1,4 @@
-"""The values of JSON text are counted before it is parsed, and exactly."""
+"""The values of JSON text are counted exactly, before it is parsed."""
 
 import json
 from typing import Any, cast
@@ -19,7 +19,7 @@ JSON = st.recursive(
 
 
 def count(value: Any) -> tuple[int, int]:
-    """How many values there are in this one, and how deep they are nested."""
+    """The number of values in this one, and their depth."""
     if not isinstance(value, dict | list):
         return 1, 0
     inner = [count(each) for each in cast("list[Any]", [*value.values()] if isinstance(value, dict) else value)]

@@ -1,4 +1,4 @@
-"""Sealing and verifying: no change goes unnoticed."""
+"""Sealing and verifying receipts: every change is found."""
 
 import copy
 import json
@@ -20,8 +20,8 @@ from tests.receipts import a_body, a_chain
 
 def test_a_hash_is_the_sha_256_of_the_canonical_form_without_it():
     receipt = seal(a_body())
-    told = json.loads(receipt.to_json())
-    assert told.pop("hash") == sha256(rfc8785.dumps(told)).hexdigest() == digest(told)
+    members = json.loads(receipt.to_json())
+    assert members.pop("hash") == sha256(rfc8785.dumps(members)).hexdigest() == digest(members)
 
 
 def test_sealing_is_deterministic():
@@ -48,7 +48,7 @@ def test_any_receipt_survives_being_written_and_read(usage: dict[str, Any], mome
 
 
 @given(st.lists(values | st.fixed_dictionaries({"hash": values, "session_id": values, "previous": values})))
-def test_anything_at_all_gets_a_finding_each(items: list[Any]):
+def test_any_value_gets_a_finding(items: list[Any]):
     assert [finding.index for finding in verify(items).findings] == list(range(len(items)))
 
 
@@ -83,7 +83,7 @@ PLACES = list(places(plain(2)[1]))
 
 
 @given(st.sampled_from(PLACES), values, st.sampled_from(["set", "remove", "add"]))
-def test_any_change_of_any_field_is_noticed(place: tuple[Any, ...], value: Any, how: str):
+def test_any_change_of_any_field_is_found(place: tuple[Any, ...], value: Any, how: str):
     receipts = plain(3)
     before = canonical(receipts[1])
     parent: Any = receipts[1]
@@ -99,13 +99,13 @@ def test_any_change_of_any_field_is_noticed(place: tuple[Any, ...], value: Any, 
 
 
 @given(st.permutations(range(5)))
-def test_any_other_order_is_noticed(order: list[int]):
+def test_any_other_order_is_found(order: list[int]):
     receipts = plain(5)
     assert verify([receipts[index] for index in order]).ok is (order == [0, 1, 2, 3, 4])
 
 
 @given(st.integers(0, 3))
-def test_a_receipt_that_was_taken_out_is_missed(index: int):
+def test_a_removed_receipt_is_missing(index: int):
     receipts = plain(5)
     del receipts[index]
     found = verify(receipts)
@@ -113,14 +113,14 @@ def test_a_receipt_that_was_taken_out_is_missed(index: int):
 
 
 @given(st.integers(0, 4), st.integers(0, 5))
-def test_a_second_copy_is_noticed(which: int, where: int):
+def test_a_second_copy_is_found(which: int, where: int):
     receipts = plain(5)
     receipts.insert(where, copy.deepcopy(receipts[which]))
     assert not verify(receipts).ok
 
 
 @given(st.integers(0, 4))
-def test_a_receipt_that_was_put_in_is_noticed(after: int):
+def test_an_inserted_receipt_is_found(after: int):
     receipts = plain(5)
     forged = seal(a_body(99, receipts[after]["hash"]))
     receipts.insert(after + 1, json.loads(forged.to_json()))
@@ -130,19 +130,19 @@ def test_a_receipt_that_was_put_in_is_noticed(after: int):
 
 
 @given(st.integers(0, 4))
-def test_a_cut_off_end_shows_against_a_hash_that_was_kept(kept: int):
+def test_a_removed_end_is_found_with_a_hash_that_was_kept(kept: int):
     receipts = a_chain(5)
     assert verify(receipts, last=receipts[-1].hash).ok
     assert verify(receipts[:kept]).ok is (kept > 0)
     found = verify(receipts[:kept], last=receipts[-1].hash)
     assert states(found)[-1] == "missing"
-    told = f"the receipts should end with {receipts[-1].hash[:12]}…: later ones were taken away, or all are others"
-    assert found.findings[-1].reason == told
+    reason = f"the receipts should end with {receipts[-1].hash[:12]}…: later ones were removed, or all were replaced"
+    assert found.findings[-1].reason == reason
 
 
 def rewritten(receipt: dict[str, Any]) -> dict[str, Any]:
-    told = {name: value for name, value in receipt.items() if name != "hash"} | {"request_id": "forged"}
-    return told | {"hash": digest(told)}
+    members = {name: value for name, value in receipt.items() if name != "hash"} | {"request_id": "forged"}
+    return members | {"hash": digest(members)}
 
 
 R = plain(4)
@@ -155,8 +155,8 @@ CASES: list[tuple[list[Any], list[tuple[int, str, str]]]] = [
     (R, []),
     ([7], [(0, "altered", "it is not an object")]),
     ([{}], [(0, "altered", "it has no hash or no session_id")]),
-    ([R[0] | {"version": 2}], [(0, "altered", "its content does not have the hash that it carries")]),
-    ([R[0] | {"extra": "\ud800"}], [(0, "altered", "its content does not have the hash that it carries")]),
+    ([R[0] | {"version": 2}], [(0, "altered", "its content does not match its hash")]),
+    ([R[0] | {"extra": "\ud800"}], [(0, "altered", "its content does not match its hash")]),
     ([R[0], R[0]], [(1, "out of order", "it is a second copy of receipt 1")]),
     (R[1:], [(0, "missing", f"the receipt before it, {SHORT[0]}, is missing: removed or rewritten")]),
     (
@@ -176,13 +176,13 @@ CASES: list[tuple[list[Any], list[tuple[int, str, str]]]] = [
 
 
 @pytest.mark.parametrize(("receipts", "wrong"), CASES)
-def test_each_finding_says_what_is_wrong(receipts: list[Any], wrong: list[tuple[int, str, str]]):
+def test_each_finding_has_its_reason(receipts: list[Any], wrong: list[tuple[int, str, str]]):
     found = verify(receipts)
     assert [(finding.index, str(finding.state), finding.reason) for finding in found.wrong] == wrong
     assert found.ok is (not wrong and bool(receipts))
 
 
-def test_each_session_is_held_against_its_own_end():
+def test_each_session_is_compared_with_its_own_end():
     first, second = a_chain(2), a_chain(3, session_id="s2")
     ends = {"s1": first[-1].hash, "s2": second[-1].hash}
     assert verify([*first, *second], ends=ends).ok
@@ -214,7 +214,7 @@ def test_sessions_are_chains_of_their_own():
     assert verify(mixed).ok
 
 
-def test_the_end_is_told_for_the_next_time():
+def test_a_verification_returns_the_last_hash():
     chain = a_chain(3)
     assert verify(chain).last == chain[-1].hash
     assert verify([]).last is None

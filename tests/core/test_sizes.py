@@ -1,4 +1,4 @@
-"""How large a packet, an answer and a turn may be."""
+"""Size limits of a packet, an answer and a turn."""
 
 import pytest
 from hypothesis import given
@@ -13,18 +13,18 @@ TEXTS = st.text(st.sampled_from(["a", "é", "🏗", "\n", '"', "\x00", "\\"]), m
 
 
 @given(TEXTS, st.integers(min_value=40, max_value=400))
-def test_divided_text_is_the_same_text_and_every_part_fits(text: str, limit: int):
+def test_split_text_is_the_same_text_and_every_part_fits(text: str, limit: int):
     parts = split_deltas([DeltaPacket(p=text)], limit)
     assert "".join(part.p for part in parts) == text
     assert all(len(part.to_json().encode()) <= limit for part in parts)
 
 
-def test_what_is_not_too_large_stays_as_it_is():
+def test_packets_within_the_limit_are_unchanged():
     packets: list[StreamPacket] = [DeltaPacket(p="x" * 100), EventPacket(p={"type": "x", "data": "y" * 900})]
     assert split_deltas(packets, 700) is packets
 
 
-def test_an_event_that_is_too_large_is_refused_by_its_size_in_bytes():
+def test_an_event_over_the_limit_fails_with_its_size_in_bytes():
     event = EventPacket(p={"type": "x", "data": "é" * 100})
     size = len(event.to_json().encode())
     TurnSize(SizeLimits(packet_bytes=size)).add(event)

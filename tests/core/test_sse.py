@@ -1,4 +1,4 @@
-"""The event stream's grammar: what is an event, whatever the cuts and the line ends; and what is too much."""
+"""Server-sent events: the same events wherever the stream is cut, every line end, and the size limit."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -17,7 +17,7 @@ CASES: list[tuple[bytes, list[ServerEvent]]] = [
     (b"data: a\ndata: b\n\n", [ServerEvent(b"a\nb")]),
     (b"data: a\ndata\ndata: b\n\n", [ServerEvent(b"a\n\nb")]),
     (b"data\n\n", [ServerEvent(b"")]),
-    (b"id: 7\nevent: told\ndata: a\n\n", [ServerEvent(b"a", "7", "told")]),
+    (b"id: 7\nevent: note\ndata: a\n\n", [ServerEvent(b"a", "7", "note")]),
     (b"data: a\nid: 7\n\n", [ServerEvent(b"a", "7")]),
     (b"id: 7\ndata: a\n\ndata: b\n\n", [ServerEvent(b"a", "7"), ServerEvent(b"b")]),
     (b"id: 7\n\ndata: b\n\n", [ServerEvent(b"b")]),
@@ -38,14 +38,14 @@ CASES: list[tuple[bytes, list[ServerEvent]]] = [
 
 
 def decoded(pieces: Iterable[bytes], **limits: int) -> tuple[list[ServerEvent], str | None, int]:
-    """The events, the error in the end, and how many heartbeats came."""
+    """The events, the error in the end, and the number of comments."""
     decoder, events = EventDecoder(**limits), list[ServerEvent]()
     try:
         for piece in pieces:
             events.extend(decoder.feed(piece))
     except InvalidMessageError as error:
-        return events, error.message, decoder.beats
-    return events, None, decoder.beats
+        return events, error.message, decoder.comments
+    return events, None, decoder.comments
 
 
 def cut(whole: bytes, at: Iterable[int]) -> list[bytes]:
@@ -54,12 +54,12 @@ def cut(whole: bytes, at: Iterable[int]) -> list[bytes]:
 
 
 @pytest.mark.parametrize(("stream", "events"), CASES)
-def test_each_stream_has_these_events(stream: bytes, events: list[ServerEvent]):
+def test_a_stream_is_parsed_into_its_events(stream: bytes, events: list[ServerEvent]):
     assert decoded([stream]) == (events, None, stream.count(b"\n:") + stream.startswith(b":"))
 
 
 @pytest.mark.parametrize(("stream", "events"), CASES)
-def test_byte_by_byte_is_the_same(stream: bytes, events: list[ServerEvent]):
+def test_byte_by_byte_gives_the_same_events(stream: bytes, events: list[ServerEvent]):
     assert decoded(stream[at : at + 1] for at in range(len(stream)))[0] == events
 
 
@@ -92,12 +92,12 @@ def test_any_cut_gives_the_same_events_and_the_same_error(stream: bytes, at: lis
 
 
 @given(st.binary(max_size=300), CUTS, st.integers(1, 300))
-def test_any_bytes_raise_nothing_but_our_error(stream: bytes, at: list[int], limit: int):
+def test_any_bytes_raise_only_invalid_message_error(stream: bytes, at: list[int], limit: int):
     assert decoded(cut(stream, at), max_event_bytes=limit)[0] == decoded([stream], max_event_bytes=limit)[0]
 
 
 @given(st.lists(st.tuples(st.binary(max_size=50), st.integers(0, 9)), max_size=10), CUTS)
-def test_what_was_written_is_read(sent: list[tuple[bytes, int]], at: list[int]):
+def test_written_events_are_read_back(sent: list[tuple[bytes, int]], at: list[int]):
     clean = [(data.replace(b"\r", b"").replace(b"\n", b""), str(number)) for data, number in sent]
     stream = b"".join(b"id: " + number.encode() + b"\ndata: " + data + b"\n\n" for data, number in clean)
     assert decoded(cut(stream, at))[0] == [ServerEvent(data, number) for data, number in clean]
@@ -105,9 +105,9 @@ def test_what_was_written_is_read(sent: list[tuple[bytes, int]], at: list[int]):
 
 @pytest.mark.parametrize("stream", [b"data: 12345", b"data: 123\ndata: 456789\n", b"data\n" * 12, b":" * 11, b"x" * 11])
 def test_an_event_past_the_limit_is_refused_before_its_end(stream: bytes):
-    events, told, _ = decoded([b"data: a\n\n", stream], max_event_bytes=10)
+    events, message, _ = decoded([b"data: a\n\n", stream], max_event_bytes=10)
     assert events == [ServerEvent(b"a")]
-    assert told == "Not a valid event stream: event: at most 10 bytes"
+    assert message == "Not a valid event stream: event: at most 10 bytes"
 
 
 def test_many_events_within_the_limit_are_fine():

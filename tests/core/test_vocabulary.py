@@ -15,18 +15,18 @@ MISSPELLED = {
     "function_call": "function_calling",
     "StructuredOutputJsonSchema": "structured_output_json_schema",
 }
-"""Near misses, and what was meant."""
+"""Misspellings, and what was meant."""
 OPEN = {"time_travel": None, "audio_input": None, "stream": "streaming"}
-"""Names of their own, and what is suggested all the same."""
+"""Unknown names that are no misspellings, and what is suggested."""
 
 
 @pytest.mark.parametrize("name", KNOWN_CAPABILITIES)
-def test_a_known_name_is_in_order(name: str):
+def test_a_known_name_is_accepted(name: str):
     assert check_name(name) is None
 
 
 @pytest.mark.parametrize(("name", "meant"), MISSPELLED.items())
-def test_a_near_miss_is_a_misspelling_of_what_was_meant(name: str, meant: str):
+def test_a_similar_name_is_a_misspelling(name: str, meant: str):
     unknown = check_name(name)
     assert unknown is not None
     assert (unknown.is_misspelling, unknown.meant) == (True, meant)
@@ -53,5 +53,5 @@ def test_aliases_have_one_canonical_name():
     ]
 
 
-def test_a_probe_asks_what_remedies_say_that_it_asks():
+def test_a_probe_tests_the_capabilities_that_remedies_name():
     assert [question.capability for question in probe_questions({})] == [*PROBED]

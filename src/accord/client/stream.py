@@ -182,8 +182,8 @@ class Stream:
             # No other attempt: the service would send the same again. Earlier packets are returned first.
             self._failure = error
             self._close_response()
-        if self._decoder.beats > self._heartbeats:
-            self._heartbeats = self._decoder.beats
+        if self._decoder.comments > self._heartbeats:
+            self._heartbeats = self._decoder.comments
             self._attempts.start_again()
         return None
 

@@ -1,1 +1,1 @@
-"""What is decided: pure functions, one file a verb. No I/O, no clock, no dice."""
+"""The decisions, as pure functions: no I/O, no clock, no randomness."""

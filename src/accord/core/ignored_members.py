@@ -1,7 +1,7 @@
-"""Warns of members of a request that are ignored but look as if they were meant to be read.
+"""Find members of a request that are ignored but were probably meant to be read.
 
-Envelopes ignore unknown members (decision 2), so a member in the wrong place or with a misspelled name would change
-nothing and nobody would notice. Members that resemble nothing known stay without a warning.
+Envelopes ignore unknown members (decision 2), so a member in the wrong place or with a misspelled name has no effect
+and would go unnoticed. Members that are similar to no known one give no warning.
 """
 
 import re
@@ -17,7 +17,7 @@ from accord.wire.capability import snake_case
 from accord.wire.request import AgentRequest, ClientCapabilities, ServiceRequest, SessionContext
 
 MAX_EXAMINED: Final = 8
-"""How many unknown members of a request are looked at: finding the closest name takes a fraction of a millisecond."""
+"""How many unknown members of a request are checked: finding the closest name takes a fraction of a millisecond."""
 
 _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset(ServiceRequest.model_fields),
@@ -25,22 +25,22 @@ _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "payload": frozenset(AgentRequest.model_fields),
     "payload.capabilities": frozenset(ClientCapabilities.model_fields),
 }
-"""The members that are read at each place of a request."""
+"""The members that are read at each place in a request."""
 
-_OLDER: Final[Mapping[str, frozenset[str]]] = {"payload": frozenset({"payload"})}
-"""Members of older shapes that are read as well, and are not suggested."""
+_LEGACY: Final[Mapping[str, frozenset[str]]] = {"payload": frozenset({"payload"})}
+"""Members of older request formats, which are read but never suggested."""
 
 
 def _path(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
 
 
-_HOMES: Final[Mapping[str, str]] = {
-    # A name that stands at two places, such as session_id, is read from the outer one.
+_PLACES: Final[Mapping[str, str]] = {
+    # A name that occurs at two places, such as session_id, is read from the outer one.
     **{name: _path(place, name) for place in reversed(_MEMBERS) for name in _MEMBERS[place]},
     "client_capabilities": "payload.capabilities",
 }
-"""Where each name belongs."""
+"""The full path of each name."""
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,47}")
 _NULL: Final = msgspec.Raw(b"null")
@@ -48,9 +48,9 @@ _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def find_ignored_members(body: bytes) -> list[str]:
-    """A sentence for each ignored member of this request that was probably meant to be read.
+    """Return a warning for each ignored member of this request that was probably meant to be read.
 
-    The body has been parsed as a request before. A request without unknown members costs a look at its members only.
+    The body is a valid request. Without unknown members it costs only one comparison of sets at each place.
     """
     try:
         unknown = list(islice(_unknown_members(body), MAX_EXAMINED))
@@ -66,7 +66,7 @@ def _unknown_members(body: bytes) -> Iterator[tuple[str, str]]:
     capabilities = {} if bytes(declared) == b"null" else _OBJECT.decode(declared)
     for (place, members), given in zip(_MEMBERS.items(), (request, context, payload, capabilities), strict=True):
         if not given.keys() <= members:
-            yield from ((place, name) for name in given if name not in members and name not in _OLDER.get(place, ()))
+            yield from ((place, name) for name in given if name not in members and name not in _LEGACY.get(place, ()))
 
 
 @lru_cache(maxsize=1024)
@@ -75,11 +75,11 @@ def _warning(place: str, name: str) -> str | None:
         return None
     members, spelled = _MEMBERS[place], snake_case(name).replace("-", "_")
     if spelled in members:
-        home = _path(place, spelled)
-    elif spelled in _HOMES:
-        home = _HOMES[spelled]
+        meant = _path(place, spelled)
+    elif spelled in _PLACES:
+        meant = _PLACES[spelled]
     elif near := closest(spelled, members):
-        home = _path(place, near)
+        meant = _path(place, near)
     else:
-        home = _HOMES.get(closest(spelled, _HOMES) or "")
-    return None if home is None else f"{_path(place, name)} is ignored; did you mean {home}?"
+        meant = _PLACES.get(closest(spelled, _PLACES) or "")
+    return None if meant is None else f"{_path(place, name)} is ignored; did you mean {meant}?"

@@ -12,14 +12,11 @@ from accord.errors import AgentError, BackendError
 from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 
-# Counts the values of JSON text and how deep they are nested, before anybody builds them.
-#
-# A parser makes an object of every value: 64 MB of `[]` became 3.4 GB. Long texts (base64 media) cost no more than
-# their own length, so only what stands outside of texts is counted. It is no parser: what it passes may still be no
-# JSON.
+# Values are counted before JSON text is parsed, since a parser makes an object of every value: 64 MB of `[]` became
+# 3.4 GB. Long strings (base64 media) cost no more than their own length, so only what is outside of strings is counted.
 
 MAX_VALUES: Final = 200_000
-"""How many values one line of a peer process may have; a service has a setting of its own."""
+"""How many values one line of a peer process may have; the HTTP service has a setting of its own."""
 
 WINDOW_BYTES: Final = 1024 * 1024
 
@@ -32,17 +29,18 @@ _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """What there is too much of, and the limit."""
+    """The limit that was exceeded, and its figure."""
 
     of: Literal["values", "depth"]
     limit: int
 
 
 def find_excess(text: bytes, *, max_values: int, max_depth: int | None = None) -> Excess | None:
-    """The limit that this JSON text exceeds, if any; linear in its size, and over at once when one is exceeded.
+    """Return the limit that this JSON text exceeds, if any. Takes linear time, and stops where a limit is exceeded.
 
-    Counting marks inside texts as well is several times as fast, and all that most messages need.
+    It is not a parser: text that passes may still not be JSON.
     """
+    # Counting marks inside strings as well is several times as fast, and all that most messages need.
     enough = max_values - 1 if max_depth is None else min(max_values - 1, max_depth)
     marks = 0
     for window in _windows(text):
@@ -54,7 +52,7 @@ def find_excess(text: bytes, *, max_values: int, max_depth: int | None = None) -
 
 def _count(text: bytes, max_values: int, max_depth: int | None) -> Excess | None:
     values, depth = 1, 0
-    for outside in _outside_texts(text):
+    for outside in _outside_strings(text):
         values += len(outside.translate(None, _NOT_BEFORE_VALUES))
         if max_depth is not None and (steps := outside.translate(_STEPS, _NOT_BRACKETS)):
             depths = [*accumulate(memoryview(steps).cast("b"), initial=depth)]
@@ -66,8 +64,8 @@ def _count(text: bytes, max_values: int, max_depth: int | None) -> Excess | None
     return None
 
 
-def _outside_texts(text: bytes) -> Iterator[bytes]:
-    """The text window by window, without what stands in quotes."""
+def _outside_strings(text: bytes) -> Iterator[bytes]:
+    """Yield the text window by window, without its strings."""
     is_inside, held = 0, b""
     for window in _windows(text):
         piece = held + window
@@ -87,14 +85,12 @@ def _windows(text: bytes) -> Iterator[bytes]:
         yield text[start : start + WINDOW_BYTES]
 
 
-# How large may be what a turn makes: one packet, the answer of one backend, everything in one turn.
-#
-# Sizes are of JSON in UTF-8, as it is stored and sent. Text that is too long for one packet is sent as several, which
-# means the same to every client; an event cannot be split and fails its turn.
+# Sizes of packets, answers and turns are those of JSON in UTF-8, as it is stored and sent. Text that is too long for
+# one packet is sent as several, which is the same to every client; an event cannot be split and fails its turn.
 
 MEBIBYTE: Final = 1024 * 1024
 MAX_PACKET_BYTES: Final = MAX_EVENT_BYTES - MEBIBYTE
-"""The largest limit of a packet: our own client refuses larger events, and adapting an event may add a little."""
+"""The largest limit of a packet: Accord's client rejects larger events, and adapting an event may add a little."""
 
 # Here and not beside the code that shrinks pictures: the configuration reads it, and every command loads that.
 MAX_PIXELS_IN: Final = 8_300_000
@@ -115,7 +111,7 @@ class SizeLimits:
 
 
 class TurnSize:
-    """How much the agent of one turn has sent so far."""
+    """Counts what the agent of one turn has sent."""
 
     def __init__(self, limits: SizeLimits) -> None:
         self._limits: Final = limits
@@ -138,7 +134,7 @@ class TurnSize:
 
 
 class AnswerSize:
-    """How much one backend has sent of one answer."""
+    """Counts what one backend has sent of one answer."""
 
     def __init__(self, backend: str, limits: SizeLimits) -> None:
         self._backend: Final = backend
@@ -157,7 +153,7 @@ class AnswerSize:
 
 
 def split_deltas(packets: Sequence[StreamPacket], max_bytes: int) -> Sequence[StreamPacket]:
-    """The same packets, each delta that is too large as several."""
+    """Split each delta that is too large into several."""
     if all(type(packet) is not DeltaPacket or len(packet.p) * _MAX_ESCAPED < max_bytes for packet in packets):
         return packets
     return [part for packet in packets for part in _parts(packet, max_bytes)]

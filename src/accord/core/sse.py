@@ -1,8 +1,8 @@
-"""Reads server-sent events: bytes in, events out, wherever the bytes were cut. No I/O, no clock, no idea of packets.
+"""Parse server-sent events: bytes in, events out, wherever the bytes were cut. It is not aware of packets.
 
-It follows the WHATWG's rules for event streams, with two differences. An event has an id only if its own lines gave it
-one: who counts packets must see that one came without a number. And data stays bytes: mending broken text here would
-change what was said without a word; the one who reads the message refuses it.
+It follows the WHATWG's rules for event streams, with two differences. An event has an id only if its own lines have
+one, so that a reader who counts packets sees one without a number. And data stays bytes: replacing invalid UTF-8 here
+would change a message silently; the parser of the message rejects it.
 """
 
 import re
@@ -22,7 +22,7 @@ _DATA: Final = b"data: "
 
 
 class ServerEvent(Struct, frozen=True):
-    """One event as it came."""
+    """One event as received."""
 
     data: bytes
     id: str | None = None
@@ -30,7 +30,7 @@ class ServerEvent(Struct, frozen=True):
 
 
 class EventDecoder:
-    """The events of one connection. After it has raised, the rest of the connection cannot be read."""
+    """Parses the events of one connection. After it has raised, the rest of the connection cannot be parsed."""
 
     __slots__ = (
         "_data",
@@ -41,12 +41,12 @@ class EventDecoder:
         "_line",
         "_max_bytes",
         "_name",
-        "beats",
+        "comments",
     )
 
     def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:
-        # How many comments came: they say nothing, but somebody is there.
-        self.beats = 0
+        # The number of comments so far: servers send them as heartbeats.
+        self.comments = 0
         self._max_bytes: Final = max_event_bytes
         self._line: Final = bytearray()
         self._ended_in_cr = False
@@ -57,7 +57,7 @@ class EventDecoder:
         self._name: str | None = None
 
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:  # noqa: C901 - a call for each event costs more
-        """The events that these bytes complete; iterate to the end. Raises `InvalidMessageError` past the limit."""
+        """Yield the events that these bytes complete; iterate to the end. Raises `InvalidMessageError` at the limit."""
         start = 0
         if chunk:
             # A line that ended in CR at the last cut may have ended in CR LF.
@@ -66,7 +66,7 @@ class EventDecoder:
         is_plain = b"\r" not in chunk
         while True:
             if is_plain and self._is_between_events():
-                # Nearly every stream is this and nothing else: blocks of one line of data.
+                # Fast path: nearly every stream consists of blocks with one line of data.
                 while chunk.startswith(_DATA, start) and (end_at := chunk.find(b"\n", start)) >= 0:
                     if not chunk.startswith(b"\n", end_at + 1):
                         break
@@ -104,7 +104,7 @@ class EventDecoder:
     def _take_field(self, name: bytes, value: bytes) -> None:
         match name:
             case b"":
-                self.beats += 1
+                self.comments += 1
             case b"data":
                 # The line end between two pieces of data counts too, or a million empty ones would be free.
                 self._data_bytes += len(value) + 1
@@ -115,11 +115,11 @@ class EventDecoder:
             case b"event":
                 self._name = value.decode(errors="replace")
             case _:
-                # What is not known is skipped, so that it may be added; `retry` too: the backoff is the client's own.
+                # Unknown fields are skipped, so that the format can grow; `retry` too: the client has its own backoff.
                 pass
 
     def _event(self) -> ServerEvent | None:
-        """What the lines before this blank one add up to; without data it is nothing."""
+        """Return the event of the lines before this blank one; None without data."""
         event = ServerEvent(b"\n".join(self._data), self._id, self._name) if self._data else None
         self._data, self._data_bytes, self._id, self._name = [], 0, None, None
         return event

@@ -1,17 +1,17 @@
-"""Sums up a receipt: who answered each question of the turn, who failed before, what was emulated or lost.
+"""Summarise a receipt: which backend answered each question of the turn, which failed, what was emulated or lost.
 
-Made of the receipt alone, so that it is the same while a turn is live and when it is read again. `metrics` of a
-`ServiceResponse`, `accord ask` and `accord receipts show` use it. Members that would be empty are left out.
+The summary depends on the receipt alone, so it is the same while a turn is live and when it is read again. It is used
+for `metrics` of a `ServiceResponse`, `accord ask` and `accord receipts show`. Empty members are left out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from accord.wire.emulation import LOSSES
 
 
 def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:
-    """The `metrics` of a `ServiceResponse`, from the plain members of its receipt (docs/http.md)."""
+    """Return the `metrics` of a `ServiceResponse`, from the plain members of its receipt (docs/http.md)."""
     adapted: Mapping[str, Any] = receipt.get("adaptation") or {"totals": {}}
     return {
         "duration_ms": receipt["timings"]["total_ms"],
@@ -21,34 +21,27 @@ def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summarise_work(work: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of one question, from the plain members of a `Work`.
+    """Summarise one question, from the plain members of a `Work`.
 
-    `backend` and `model` are who answered; nobody did where they are absent. `emulated` says for each capability
-    whether Accord or the backend itself stands in for it.
+    `backend` and `model` name the one that answered, and are absent if none did. `emulated` names for each capability
+    whether Accord or the backend itself emulates it.
     """
     failed = [{"backend": each["backend"], "code": str(each["code"])} for each in work.get("fallbacks") or ()]
-    lost = _lost_by_emulation(work.get("emulations"))
+    summary: dict[str, Any] = {}
     party: Mapping[str, Any] | None = work.get("backend")
-    if party is None or party["name"] in [each["backend"] for each in failed]:
-        answered: Mapping[str, Any] = {}
-    else:
-        answered = _described(party, work.get("candidates") or ())
-    summary: dict[str, Any] = {
-        **answered,
-        "fallbacks": failed,
-        "lost": [*answered.get("lost", ()), *lost],
-        "usage": work.get("usage"),
-    }
+    if party is not None and party["name"] not in [each["backend"] for each in failed]:
+        summary |= {"backend": party["name"], "model": party.get("model")}
+        for candidate in work.get("candidates") or ():
+            if candidate["backend"] == party["name"]:
+                summary |= _compromises(candidate["offer"])
+    emulations: Mapping[str, Any] = work.get("emulations") or {}
+    lost = [
+        {"capability": each["capability"], "reason": str(each["kind"]), "count": each.get("count", 1)}
+        for each in emulations.get("effects") or ()
+        if each["kind"] in LOSSES
+    ]
+    summary |= {"fallbacks": failed, "lost": [*summary.get("lost", ()), *lost], "usage": work.get("usage")}
     return {name: value for name, value in summary.items() if value}
-
-
-def _described(party: Mapping[str, Any], candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    name = party["name"]
-    described: dict[str, Any] = {"backend": name, "model": party.get("model")}
-    for candidate in candidates:
-        if candidate["backend"] == name:
-            described |= _compromises(candidate["offer"])
-    return described
 
 
 def _compromises(offer: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,18 +60,9 @@ def _compromises(offer: Mapping[str, Any]) -> dict[str, Any]:
         {"capability": name, "by": "backend", "strategy": strategies.get(name, "adapter")}
         for name in dict.fromkeys(negotiated.get("emulatable") or ())
     ]
-    short = [*(offer.get("losses") or ()), *(offer.get("unmet") or ())]
+    shortfalls = [*(offer.get("losses") or ()), *(offer.get("unmet") or ())]
     return {
         "emulated": [*by_accord, *by_backend],
         "tried": list(offer.get("tried") or ()),
-        "lost": [{"capability": each["capability"], "reason": each["reason"]} for each in short],
+        "lost": [{"capability": each["capability"], "reason": each["reason"]} for each in shortfalls],
     }
-
-
-def _lost_by_emulation(record: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    effects = (record or {}).get("effects") or ()
-    return [
-        {"capability": each["capability"], "reason": str(each["kind"]), "count": each.get("count", 1)}
-        for each in effects
-        if each["kind"] in LOSSES
-    ]
