@@ -8,10 +8,10 @@ from accord.core.output.event_parser import (
     PAYLOADS,
     AuthorHooks,
     Priority,
-    item_texts,
+    find_item_texts,
+    find_valid_items,
     make_label,
     parse_event,
-    valid_items,
 )
 from accord.wire.event import CitationBlock, PresentationEventType
 from tests.core.output import SOURCES
@@ -73,10 +73,10 @@ def test_hooks_may_be_at_the_top_or_in_data_and_the_top_wins(event: dict[str, An
 
 def test_the_valid_items_of_an_invalid_list_are_found():
     item = parse_event({"type": "citation_block", "data": {"items": [BAD_SOURCE, *SOURCES["items"], 7]}}, 0)
-    indexes, payload = valid_items(item)
+    indexes, payload = find_valid_items(item)
     assert indexes == [1]
     assert isinstance(payload, CitationBlock)
-    assert item_texts(item, "title") == ["Evil", "A paper"]
+    assert find_item_texts(item, "title") == ["Evil", "A paper"]
 
 
 OTHER_DATA: list[Any] = [None, {}, {"items": 7}, {"items": {}}, {"items": [[]]}]
@@ -85,8 +85,8 @@ OTHER_DATA: list[Any] = [None, {}, {"items": 7}, {"items": {}}, {"items": [[]]}]
 @pytest.mark.parametrize("data", OTHER_DATA)
 def test_other_data_has_no_valid_items(data: Any):
     item = parse_event({"type": "media_carousel", "data": data}, 0)
-    assert valid_items(item) == ([], None)
-    assert item_texts(item, "alt_text") == []
+    assert find_valid_items(item) == ([], None)
+    assert find_item_texts(item, "alt_text") == []
 
 
 def test_a_label_is_short_and_printable():

@@ -46,12 +46,12 @@ def test_quoted_text_is_one_short_line(text: str):
     ],
 )
 def test_names_are_joined_to_one_phrase(names: list[str], phrase: str):
-    assert VOICE.join(names) == phrase
+    assert VOICE.join_names(names) == phrase
 
 
 def test_a_url_in_markdown_cannot_close_its_brackets():
-    assert MARKDOWN.link("https://a.example/<x> y") == "<https://a.example/%3Cx%3E%20y>"
-    assert SCREEN.link("https://a.example/x") == "https://a.example/x"
+    assert MARKDOWN.format_url("https://a.example/<x> y") == "<https://a.example/%3Cx%3E%20y>"
+    assert SCREEN.format_url("https://a.example/x") == "https://a.example/x"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accord.core.output.ladder import ProgressThrottle, event_time
+from accord.core.output.ladder import ProgressThrottle, parse_timestamp
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.event import ProgressUpdate
 from accord.wire.packet import ClosePacket
@@ -99,4 +99,4 @@ def test_updates_of_more_labels_than_the_limit_are_sent():
     ],
 )
 def test_a_timestamp_is_read_as_seconds_in_utc(sent: Any, seconds: float | None):
-    assert event_time(sent) == seconds
+    assert parse_timestamp(sent) == seconds

@@ -27,15 +27,15 @@ def channel(form: TextForm) -> TextChannel:
 def test_a_block_has_one_blank_line_on_each_side(before: str, after: str, page: str, cut: bool):
     spacing = LineSpacing()
     pieces = (list(before), list(after)) if cut else ([before], [after])
-    out = [spacing.before_text(piece) for piece in pieces[0]]
-    out.append(spacing.around_block("BLOCK"))
-    out += [spacing.before_text(piece) for piece in pieces[1]]
+    out = [spacing.add_text(piece) for piece in pieces[0]]
+    out.append(spacing.add_block("BLOCK"))
+    out += [spacing.add_text(piece) for piece in pieces[1]]
     assert "".join(out) == page
 
 
 def test_two_blocks_are_one_blank_line_apart():
     spacing = LineSpacing()
-    assert spacing.around_block("ONE") + spacing.around_block("TWO") == "ONE\n\nTWO"
+    assert spacing.add_block("ONE") + spacing.add_block("TWO") == "ONE\n\nTWO"
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,12 @@ class ClientAdapter:
             self._record(event, Rung.REFUSED, Reason.STREAM_ENDED)
             return
         adaptation = choose_rung(event, self._target)
-        if adaptation.text and not self._can_insert(len(adaptation.text), failure=event.is_failure):
+        # A description waits in the queue unless a block has just ended; without room for it, the event is deferred.
+        if (
+            adaptation.text
+            and not self._queue.has_room(len(adaptation.text), failure=event.is_failure)
+            and self._channel.insertion_point is not InsertionPoint.BLOCK
+        ):
             adaptation = Adaptation(Rung.DEFERRED, Reason.LIMIT_REACHED, lost=("data",))
         minimum = self._declared.min_fidelity if self._declared else None
         if minimum and (error := check_fidelity(event, adaptation, minimum, self._profile)):
@@ -221,12 +226,6 @@ class ClientAdapter:
             self._report.add(event.id, event.type_label, adaptation)
             if adaptation.text:
                 self._queue_text(adaptation.text, urgent=event.is_failure or event.hooks.priority is Priority.HIGH)
-
-    def _can_insert(self, size: int, *, failure: bool) -> bool:
-        """Whether a description can be queued or, at the end of a block, sent at once."""
-        if self._queue.has_room(size, failure=failure):
-            return True
-        return self._channel.insertion_point is InsertionPoint.BLOCK
 
     def _send_event(self, event: ParsedEvent, adaptation: Adaptation, packet: EventPacket) -> None:
         """Send an event at once, or queue it behind the text before it; progress may be held back."""
@@ -276,7 +275,7 @@ class ClientAdapter:
             if item.packet is not None:
                 self._out.append(item.packet)
             else:
-                self._send_text(self._channel.spacing.around_block(item.text))
+                self._send_text(self._channel.spacing.add_block(item.text))
 
     def _send_text(self, text: str) -> None:
         if text:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Final, assert_never
 from urllib.parse import urlsplit
 
-from accord.core.output.event_parser import ParsedEvent, item_texts, valid_items
+from accord.core.output.event_parser import ParsedEvent, find_item_texts, find_valid_items
 from accord.core.output.insertion import BlockTracker
 from accord.core.output.markdown import ENGLISH as STRIPPER_ENGLISH
 from accord.core.output.markdown import Profile, TextStripper
@@ -115,11 +115,13 @@ ENGLISH_CATALOGUE: Final = MessageCatalogue()
 MAX_QUOTED_CHARS: Final = 600
 MAX_SPOKEN_NAMES: Final = 3
 
+# Control characters, and marks that change the direction of text and could make it read differently.
 _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]+"
 )
 _BLANKS: Final = re.compile(r"\s+")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+# Characters that may be markup. An underscore inside a word is none.
 _MARKUP: Final = re.compile(r"[\\`*\[\]<>&~|$!#]|(?<!\w)_|_(?!\w)")
 _URL: Final = re.compile(r"\b(?:[a-z][a-z0-9+.-]*://|www\.)[^\s<>\"']+", re.IGNORECASE)
 _DOUBLE_STOP: Final = re.compile(r"([.!?…。！？][\"'”’)]*)\.$")
@@ -168,13 +170,13 @@ class TextFormatter:
             host = None
         return self._for_stripper["link"].replace("{host}", host or "…")
 
-    def link(self, url: str) -> str:
+    def format_url(self, url: str) -> str:
         """Return a URL as it is written in the client's text."""
         if self.form is not TextForm.MARKDOWN:
             return url
         return "<" + url.replace(" ", "%20").replace("<", "%3C").replace(">", "%3E") + ">"
 
-    def join(self, names: list[str]) -> str:
+    def join_names(self, names: list[str]) -> str:
         """Return names as one phrase: a, b and c; or a, b and 3 more."""
         if len(names) > MAX_SPOKEN_NAMES:
             kept = MAX_SPOKEN_NAMES - 1
@@ -218,7 +220,7 @@ def count_sorted(kinds: Iterable[str]) -> dict[str, int]:
     return dict(sorted(Counter(kinds).items()))
 
 
-MAX_LINES: Final = 50
+MAX_LINES: Final = 50  # of sources or media; the rest is counted
 MAX_FORMAT_CHARS: Final = 12
 KINDS: Final = ("image", "audio", "video")
 
@@ -257,7 +259,7 @@ class _Medium:
 
 def describe(event: ParsedEvent, formatter: TextFormatter) -> Description | None:
     """Return the description of an event; `None` if there is nothing that can safely be described."""
-    payload = event.payload or valid_items(event)[1]
+    payload = event.payload or find_valid_items(event)[1]
     match payload:
         case CitationBlock(items=items):
             has_snippets = any(item.snippet for item in items)
@@ -285,10 +287,10 @@ def _describe_malformed(event: ParsedEvent, formatter: TextFormatter) -> Descrip
     """Describe what is safe of an invalid payload: texts without their URLs."""
     match event.known_type:
         case PresentationEventType.CITATION_BLOCK:
-            titles = item_texts(event, "title")
+            titles = find_item_texts(event, "title")
             return _describe_sources([(title, "") for title in titles], formatter, has_snippets=True)
         case PresentationEventType.MEDIA_CAROUSEL:
-            return _describe_media([_Medium("", alt) for alt in item_texts(event, "alt_text")], formatter)
+            return _describe_media([_Medium("", alt) for alt in find_item_texts(event, "alt_text")], formatter)
         case PresentationEventType.PROGRESS_INDICATOR:
             label = event.data.get("label")
             return _describe_failure(label, formatter) if event.is_failure and isinstance(label, str) else None
@@ -309,12 +311,12 @@ def _describe_sources(
     titles = [formatter.quote(title) or formatter.message("source_untitled") for title, _ in sources]
     if formatter.is_speech:
         message = "sources_spoken" if len(titles) > 1 else "sources_spoken_one"
-        text = formatter.finish(formatter.message(message, list=formatter.join(titles)))
+        text = formatter.finish(formatter.message(message, list=formatter.join_names(titles)))
         return Description(text, ("items.title",), [*lost, "items.uri"])
     lines = [formatter.message("sources")]
     for number, ((_, url), title) in enumerate(zip(sources[:MAX_LINES], titles, strict=False), 1):
         message = "source_line" if url else "source_line_without_url"
-        lines.append(formatter.message(message, number=number, title=title, url=formatter.link(url)))
+        lines.append(formatter.message(message, number=number, title=title, url=formatter.format_url(url)))
     if len(sources) > MAX_LINES:
         lines.append(formatter.message("sources_more", count=len(sources) - MAX_LINES))
         lost.append(f"items.{MAX_LINES}+")
@@ -353,7 +355,7 @@ def _media_line(medium: _Medium, number: int, total: int, formatter: TextFormatt
         place=formatter.message("media_place", number=number, total=total) if total > 1 else "",
         alt=alt,
         format=formatter.message("media_format", format=formatter.quote(medium.format)) if medium.format else "",
-        url=formatter.link(url),
+        url=formatter.format_url(url),
     )
 
 
@@ -367,7 +369,7 @@ def _spoken_media(media: Sequence[_Medium], formatter: TextFormatter) -> str:
         kind=formatter.message(f"kind_{kind}"),
         kinds=formatter.message(f"kinds_{kind}"),
         count=len(media),
-        list=formatter.join(alts) if alts else "",
+        list=formatter.join_names(alts) if alts else "",
     )
 
 

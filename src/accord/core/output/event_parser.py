@@ -28,7 +28,7 @@ from accord.wire.event import (
 from accord.wire.message import Message
 
 MAX_LABEL_CHARS: Final = 64
-MAX_ITEMS_READ: Final = 200
+MAX_ITEMS_READ: Final = 200  # of an invalid list: each item is validated by itself, which is slow
 
 Payload = CitationBlock | MediaCarousel | ProgressUpdate | MarkdownBlock | UserError
 
@@ -115,7 +115,7 @@ def parse_event(event: dict[str, Any], ordinal: int) -> ParsedEvent:
     )
 
 
-def valid_items(event: ParsedEvent) -> tuple[list[int], CitationBlock | MediaCarousel | None]:
+def find_valid_items(event: ParsedEvent) -> tuple[list[int], CitationBlock | MediaCarousel | None]:
     """Return the indexes of the valid items in an invalid list of sources or media, and a payload of these items."""
     sent = event.data.get("items")
     model = {
@@ -133,7 +133,7 @@ def valid_items(event: ParsedEvent) -> tuple[list[int], CitationBlock | MediaCar
     return indexes, MediaCarousel(items=media) if media else None
 
 
-def item_texts(event: ParsedEvent, name: str) -> list[str]:
+def find_item_texts(event: ParsedEvent, name: str) -> list[str]:
     """Return the texts of this name in the items of an invalid list; they are safe though their addresses are not."""
     sent = event.data.get("items")
     if not isinstance(sent, list):

@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 
 from accord.wire.packet import EventPacket
 
+# A line may have a million characters. Its kind shows in its first characters, the end of a sentence in its last ones.
 HEAD_CHARS: Final = 256
 TAIL_CHARS: Final = 16
 
@@ -140,8 +141,8 @@ class BlockTracker:
         return InsertionPoint.LINE if may_end_sentence and _SENTENCE.search(tail) else InsertionPoint.NONE
 
 
-CHARS_PER_VALUE: Final = 8
-FAILURE_RESERVE: Final = 2
+CHARS_PER_VALUE: Final = 8  # what a number, a literal or the punctuation around a value takes in JSON
+FAILURE_RESERVE: Final = 2  # the limits of the queue are doubled for failures, which must not be deferred
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from math import inf, isfinite
 from typing import Any, Final
 
 from accord.core.output.describe import TextFormatter, describe
-from accord.core.output.event_parser import ParsedEvent, Priority, parse_event, valid_items
+from accord.core.output.event_parser import ParsedEvent, Priority, find_valid_items, parse_event
 from accord.core.output.media import LIMITS, ImageShrinker, fit_media, needs_decoding
 from accord.core.output.profile import ClientProfile
 from accord.errors import ERROR_FACTS, ErrorCode
@@ -23,8 +23,8 @@ from accord.wire.event import MediaCarousel, PresentationEventType, ProgressUpda
 from accord.wire.packet import EventPacket, StreamError
 from accord.wire.request import MinFidelity
 
-MAX_FALLBACKS: Final = 4
-SHOWN_AS_EVENT: Final = frozenset({Rung.NATIVE, Rung.SIMPLIFIED, Rung.SUBSTITUTED})
+MAX_FALLBACKS: Final = 4  # fallbacks of fallbacks; a sender must not choose how deep the recursion goes
+EVENT_RUNGS: Final = frozenset({Rung.NATIVE, Rung.SIMPLIFIED, Rung.SUBSTITUTED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Adaptation:
 
 def choose_rung(event: ParsedEvent, target: AdaptationTarget, depth: int = 0) -> Adaptation:
     """Return the highest rung on which this client can show this event."""
-    if shown := _as_event(event, target):
-        return shown
+    if as_event := _as_event(event, target):
+        return as_event
     if event.known_type is PresentationEventType.THOUGHT_TRACE:
         return Adaptation(Rung.DROPPED, Reason.PRIVATE, lost=("data",))
     fallback = _as_fallback(event, target, depth)
@@ -71,7 +71,7 @@ def may_reencode_images(event: dict[str, Any], target: AdaptationTarget, depth: 
     if target.images is None or target.profile.resolution not in LIMITS or depth > MAX_FALLBACKS:
         return False
     parsed = parse_event(event, 0)
-    payload = parsed.payload or valid_items(parsed)[1]
+    payload = parsed.payload or find_valid_items(parsed)[1]
     if isinstance(payload, MediaCarousel) and target.profile.shows(PresentationEventType.MEDIA_CAROUSEL):
         return needs_decoding(payload, target.profile.resolution)
     return parsed.hooks.fallback is not None and may_reencode_images(parsed.hooks.fallback, target, depth + 1)
@@ -94,7 +94,7 @@ def _as_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None
 
 def _as_partial_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None:
     """Return an invalid list without its invalid items: one bad URL does not cost the other items."""
-    valid, payload = valid_items(event)
+    valid, payload = find_valid_items(event)
     if not valid:
         return None
     sent: list[Any] = event.data["items"]
@@ -114,7 +114,7 @@ def _as_fallback(event: ParsedEvent, target: AdaptationTarget, depth: int) -> Ad
         return None
     identity = {key: event.event[key] for key in ("id", "timestamp") if key in event.event}
     adapted = choose_rung(parse_event(identity | event.hooks.fallback, 0), target, depth + 1)
-    if adapted.rung in SHOWN_AS_EVENT:
+    if adapted.rung in EVENT_RUNGS:
         rung = Rung.SUBSTITUTED
     elif adapted.rung is Rung.DESCRIBED:
         rung = Rung.DESCRIBED
@@ -189,7 +189,7 @@ def check_fidelity(
 
 
 MIN_INTERVAL_S: Final = 0.25
-MAX_LABELS: Final = 256
+MAX_LABELS: Final = 256  # updates of further labels are always sent
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class ProgressThrottle:
 
     def allows(self, update: ProgressUpdate, event: Mapping[str, Any]) -> bool:
         """Whether to send this update now; an update of the same label that was held back is obsolete then."""
-        at = event_time(event.get("timestamp"))
+        at = parse_timestamp(event.get("timestamp"))
         self._held.pop(update.label, None)
         # A time before the latest one sent is too soon as well. Otherwise an update that is held back until the end
         # could be sent at once when the result is adapted again, and the order would change.
@@ -240,7 +240,7 @@ class ProgressThrottle:
         return held
 
 
-def event_time(timestamp: Any) -> float | None:
+def parse_timestamp(timestamp: Any) -> float | None:
     """Return a time stamp in seconds, `None` if it cannot be read; without a time zone it is UTC."""
     if isinstance(timestamp, bool) or not isinstance(timestamp, int | float | str):
         return None

@@ -12,9 +12,9 @@ from accord.core.output.describe import TextFormatter, count_sorted
 from accord.core.output.insertion import BlockTracker, InsertionPoint
 from accord.core.output.profile import TextForm
 
-MAX_UNREAD: Final = 256
-MAX_UNREAD_CHARS: Final = 4096
-BLANK_LINE: Final = 2
+MAX_UNREAD: Final = 256  # deltas; reading them at once costs less per delta than reading each
+MAX_UNREAD_CHARS: Final = 4096  # a longer delta is read at once, so that memory stays small
+BLANK_LINE: Final = 2  # line breaks
 
 
 class LineSpacing:
@@ -37,7 +37,7 @@ class LineSpacing:
         body = text.rstrip("\n")
         self._breaks = len(text) - len(body) + (0 if body else self._breaks)
 
-    def before_text(self, text: str) -> str:
+    def add_text(self, text: str) -> str:
         """Return the agent's text, with the line breaks that are owed before it."""
         if not text:
             return ""
@@ -51,11 +51,11 @@ class LineSpacing:
         self.record(text)
         return text
 
-    def on_new_line(self, text: str) -> str:
+    def add_line(self, text: str) -> str:
         """Return text, on a line of its own."""
-        return self.before_text(text if self._breaks else "\n" + text)
+        return self.add_text(text if self._breaks else "\n" + text)
 
-    def around_block(self, text: str) -> str:
+    def add_block(self, text: str) -> str:
         """Return an inserted block with a blank line before it; one is owed after it."""
         breaks = "\n" * max(0, BLANK_LINE - self._breaks) if self._started else ""
         self.record(breaks + text)
@@ -138,7 +138,7 @@ class TextChannel:
             self.catch_up()
             self._read_deltas += 1
             self._tracker.read(text)
-            return self.spacing.before_text(text)
+            return self.spacing.add_text(text)
         self.unread.append(text)
         if len(self.unread) >= MAX_UNREAD or len(text) > MAX_UNREAD_CHARS:
             self.catch_up()
@@ -152,7 +152,7 @@ class TextChannel:
             self.catch_up()
             self._tracker.read(line)
             if self._stripper is None:
-                yield self.spacing.before_text(line)
+                yield self.spacing.add_text(line)
             else:
                 yield self._release(line, self._stripper.feed(line))
 
@@ -175,7 +175,7 @@ class TextChannel:
         if closing_code:
             tracker.read(unread + "\n")
             if tracker.open_fence:
-                return self.spacing.on_new_line(tracker.open_fence)
+                return self.spacing.add_line(tracker.open_fence)
         return ""
 
     def _release(self, fed: str, released: str) -> str:
@@ -184,4 +184,4 @@ class TextChannel:
             lag = self._lag + fed
             self._is_same = lag.startswith(released) and len(lag) - len(released) <= MAX_UNREAD_CHARS
             self._lag = lag[len(released) :] if self._is_same else ""
-        return self.spacing.before_text(released)
+        return self.spacing.add_text(released)

@@ -30,7 +30,7 @@ FastPath = Literal["", "prose", "held", "leaf", "code", "code_line"]
 
 NOT_TEXT_START: Final = STARTERS | {"", " ", "\t", "\n"}
 IGNORED_LINE: Final = IgnoredLine()
-MAX_LABELS: Final = 4096
+MAX_LABELS: Final = 4096  # of reference definitions: memory is limited
 
 
 class BlockParser:
@@ -200,7 +200,7 @@ class BlockParser:
         if state.containers or char in NOT_TEXT_START:
             return False
         if block == "none":
-            self._buffer.fresh_line()
+            self._buffer.start_new_line()
             self._paragraph.start()
             self._leaf = self._paragraph
             state.block = "paragraph"
@@ -255,7 +255,7 @@ class BlockParser:
         state.bare_item = start.kind == "blank"
         if start.kind == "underline":
             return
-        self._buffer.fresh_line()
+        self._buffer.start_new_line()
         if start.ordinal:
             self._buffer.write(start.ordinal)
         self._leaf = self._line = self._make_leaf(start, position)
@@ -314,11 +314,11 @@ class BlockParser:
             columns = [self._read_cell(cell, row_start) for cell in cells]
         if was_started or not self._speech_messages:
             for cell in filter(None, cells):
-                buffer.lead_in(", " if buffer.mid_line else "")
+                buffer.set_lead_in(", " if buffer.mid_line else "")
                 inline.start(line_break=" ")
                 inline.feed(cell, row_start)
                 inline.finish()
-            buffer.fresh_line()
+            buffer.start_new_line()
         self._leaf = self._line = TableBlock(inline, buffer, self._speech_messages, columns)
         self._state.block = "table"
 

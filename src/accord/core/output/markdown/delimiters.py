@@ -15,7 +15,7 @@ from accord.core.output.markdown.lookahead import HOLD_LIMIT
 # - *strong-beside-punctuation*: `**Note:**text` closes and `は**「重要」**です` opens, though punctuation is on
 #   the wrong side; a single `*` does so only beside scripts that are written without blanks.
 
-FIRST_SCRIPT_WITHOUT_BLANKS: Final = "\u0e00"
+FIRST_SCRIPT_WITHOUT_BLANKS: Final = "\u0e00"  # Thai; Lao, Khmer, Japanese and Chinese come after it
 OPENING_CATEGORIES: Final = frozenset({"Ps", "Pi"})
 QUOTES: Final = "\"'"
 
@@ -34,20 +34,20 @@ INERT: Final = Run(opens=False, closes=False)
 WORD, BLANK, PUNCTUATION = 0, 1, 2
 
 
-def classify(char: str) -> int:
+def classify_char(char: str) -> int:
     """Return CommonMark's class of a character: white space, punctuation (with symbols), or neither."""
     if char.isspace():
         return BLANK
     return PUNCTUATION if category(char)[0] in "PS" else WORD
 
 
-ASCII_CLASSES: Final[Mapping[str, int]] = {chr(code): classify(chr(code)) for code in range(128)}
+ASCII_CLASSES: Final[Mapping[str, int]] = {chr(code): classify_char(chr(code)) for code in range(128)}
 
 
-def flank(mark: str, width: int, before: str, after: str) -> Run:
+def classify_run(mark: str, width: int, before: str, after: str) -> Run:
     """Return what a run of `width` times `mark` between two characters may do; a line's edge counts as a blank."""
-    class_before = ASCII_CLASSES[before] if before in ASCII_CLASSES else classify(before)
-    class_after = ASCII_CLASSES[after] if after in ASCII_CLASSES else classify(after)
+    class_before = ASCII_CLASSES[before] if before in ASCII_CLASSES else classify_char(before)
+    class_after = ASCII_CLASSES[after] if after in ASCII_CLASSES else classify_char(after)
     punct_before, punct_after = class_before == PUNCTUATION, class_after == PUNCTUATION
     left = class_after == WORD or (punct_after and class_before != WORD)
     right = class_before == WORD or (punct_before and class_after != WORD)
@@ -113,9 +113,11 @@ class DelimiterStack:
         self, sink: Callable[[str], None], dropped: Callable[[str, int], None], *, drop_unmatched: bool
     ) -> None:
         self.openers: list[Opener] = []
-        self._pieces: list[str] = []
-        self._base = 0
-        self._brackets = 0
+        self._pieces: list[str] = []  # the output from the first opener on
+        self._base = 0  # the number of the first piece
+        self._brackets = 0  # how many openers are brackets
+        # Where the last search for an opener of each kind failed: no search goes below it. This keeps the time linear
+        # (the "openers bottom" of the CommonMark specification).
         self._bottoms: dict[tuple[str, int, bool], int] = {}
         self._sink = sink
         self._dropped = dropped
@@ -145,7 +147,12 @@ class DelimiterStack:
                 break
             opener = self.openers[index]
             used = 2 if mark == "~" or (left > 1 and opener.left > 1) else 1
-            self._reject_runs_from(index + 1)
+            # Runs inside are text. Brackets stay: emphasis may end inside a link's text, and it is still a link.
+            if inner := self.openers[index + 1 :]:
+                for run in inner:
+                    if run.mark not in BRACKETS:
+                        self._reject(run)
+                self.openers[index + 1 :] = [bracket for bracket in inner if bracket.mark in BRACKETS]
             opener.left -= used
             left -= used
             self._pieces[opener.piece - self._base] = mark * opener.left
@@ -223,20 +230,11 @@ class DelimiterStack:
                 break
             if opener.mark != mark:
                 continue
+            # CommonMark's rule of three: a run that can both open and close pairs only with certain widths.
             mismatched = (both or opener.both) and (opener.width + width) % 3 == 0 and opener.width % 3 != 0
             if not mismatched:
                 return index
         return -1
-
-    def _reject_runs_from(self, index: int) -> None:
-        # Brackets stay: emphasis may end inside a link's text, and it is still a link.
-        inner = self.openers[index:]
-        if not inner:
-            return
-        for opener in inner:
-            if opener.mark not in BRACKETS:
-                self._reject(opener)
-        self.openers[index:] = [opener for opener in inner if opener.mark in BRACKETS]
 
     def _reject_from(self, index: int) -> None:
         for opener in self.openers[index:]:

@@ -9,6 +9,7 @@ from accord.core.output.markdown.output_buffer import MAX_BREAKS, OutputBuffer
 from accord.core.output.markdown.profiles import NoteKind, NoteLog
 
 SPECIAL: Final = re.compile("[<&]")
+# The end of an element whose content is written without looking for tags.
 RAW_END: Final = re.compile(r"</(?:pre|script|style|textarea)>", re.IGNORECASE)
 COMMENT_END: Final = "-->"
 CELLS: Final = frozenset({"td", "th"})
@@ -30,7 +31,7 @@ class HtmlBlock:
         self._raw = False
         self._in_comment = False
         self._ended_by_tag = False
-        buffer.fresh_line()
+        buffer.start_new_line()
         note_log.add(NoteKind.COMMENT if opening == "<" else NoteKind.HTML, position, opening)
 
     def feed(self, fragment: str, position: int) -> None:
@@ -50,7 +51,7 @@ class HtmlBlock:
     def close(self) -> None:
         """Release what might have become a tag."""
         self._text = self._scan(self._text, final=True)
-        self._buffer.fresh_line()
+        self._buffer.start_new_line()
 
     def _scan(self, text: str, *, final: bool) -> str:
         """Write what is decided; return the rest."""
@@ -112,19 +113,17 @@ class HtmlBlock:
             self._write(found.text)
         elif found.kind in ("tag", "name"):
             self._raw = found.text == self._opening
-            self._separate(found.text.removeprefix("/"))
+            # Separate text that a browser would show in different cells or on different lines.
+            name = found.text.removeprefix("/")
+            if name in CELLS:
+                self._buffer.set_lead_in(CELL_SEPARATOR if self._buffer.mid_line else "")
+            elif name == "br" or name in BLOCK_ELEMENTS:
+                self._ended_by_tag = self._ended_by_tag or self._buffer.mid_line
+                self._buffer.start_new_line()
             self.is_over = self.is_over or found.text == f"/{self._opening}"
         elif self._opening == "<":
             self.is_over = True
         return found.end
-
-    def _separate(self, name: str) -> None:
-        """Separate text that a browser would show in different cells or on different lines."""
-        if name in CELLS:
-            self._buffer.lead_in(CELL_SEPARATOR if self._buffer.mid_line else "")
-        elif name == "br" or name in BLOCK_ELEMENTS:
-            self._ended_by_tag = self._ended_by_tag or self._buffer.mid_line
-            self._buffer.fresh_line()
 
     def _write(self, text: str) -> None:
         first, *others = text.split("\n")
@@ -135,6 +134,6 @@ class HtmlBlock:
 
     def _end_line(self) -> None:
         if self._buffer.mid_line or not self._ended_by_tag:
-            self._buffer.lead_in("")
+            self._buffer.set_lead_in("")
             self._buffer.end_line(most=MAX_BREAKS)
         self._ended_by_tag = False  # a tag that ended the line counts as one line end

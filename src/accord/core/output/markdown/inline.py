@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from accord.core.output.markdown import lookahead
-from accord.core.output.markdown.delimiters import INERT, Opener, flank
+from accord.core.output.markdown.delimiters import INERT, Opener, classify_run
 from accord.core.output.markdown.lookahead import HOLD_LIMIT, Construct
 from accord.core.output.markdown.output_buffer import OutputBuffer
 from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Profile
@@ -107,7 +107,7 @@ class InlineParser(Scanner):
         self._stack.expire(position)
         before = self._char_before(at)
         after = text[end] if end < size else "\n"
-        run = INERT if mark == "~" and width != 2 else flank(mark, width, before, after)
+        run = INERT if mark == "~" and width != 2 else classify_run(mark, width, before, after)
         both = run.opens and run.closes
         left = width
         if run.closes:
@@ -215,7 +215,7 @@ class InlineParser(Scanner):
 
     def _accept_link(self, opener: Opener, tail_length: int, url: str = "") -> None:
         kind = NoteKind.IMAGE if opener.mark == "![" else NoteKind.URL
-        self._note(kind, opener.at, lookahead.host_of(url) if url else "")
+        self._note(kind, opener.at, lookahead.get_host(url) if url else "")
         self._stack.accept_link(opener, tail_length)
 
     def _read_angle(self, at: int, final: bool) -> int:
@@ -242,7 +242,7 @@ class InlineParser(Scanner):
     def _spoken_url(self, url: str, at: int) -> str:
         if not self._speech or "@" in url.partition("/")[0]:
             return url.removeprefix("mailto:") if self._speech else url
-        host = lookahead.host_of(url)
+        host = lookahead.get_host(url)
         self._note(NoteKind.URL, self._origin + at, host)
         return self._messages["link"].format(host=host)
 

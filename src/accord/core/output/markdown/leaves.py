@@ -92,7 +92,7 @@ class Paragraph:
         """Release everything that is undecided."""
         self._inline.finish()
         if self.suffix:
-            self._buffer.trail(self.suffix)
+            self._buffer.append_text(self.suffix)
 
 
 class Heading:
@@ -154,7 +154,7 @@ class CodeBlock:
         self._lines = 0
         self._blank_lines = 0
         self._partial = False
-        buffer.fresh_line()
+        buffer.start_new_line()
         if messages:
             note_log.add(NoteKind.CODE_BLOCK, position)
 
@@ -207,7 +207,7 @@ class CodeBlock:
                 self._buffer.end_line(most=MAX_BREAKS)
             if self._blank_lines and not self._partial:
                 self._buffer.end_line(most=MAX_BREAKS)
-        self._buffer.fresh_line()
+        self._buffer.start_new_line()
 
 
 class FormulaBlock:
@@ -219,7 +219,7 @@ class FormulaBlock:
         self._buffer = buffer
         self.is_over = False
         self._first = True
-        buffer.fresh_line()
+        buffer.start_new_line()
         note_log.add(NoteKind.MATH, position)
 
     def close_after_line(self) -> None:
@@ -239,7 +239,7 @@ class FormulaBlock:
 
     def close(self) -> None:
         """End the formula."""
-        self._buffer.fresh_line()
+        self._buffer.start_new_line()
 
 
 PIPE: Final = re.compile(r"\\?\|")
@@ -312,7 +312,7 @@ class TableBlock:
         self._end_row()
         if self._messages and not self._has_rows:
             self._buffer.write(CELL_SEPARATOR.join(filter(None, self._columns)))
-        self._buffer.fresh_line()
+        self._buffer.start_new_line()
 
     def _cell_text(self, text: str, position: int) -> None:
         if self._line_is_empty:
@@ -335,7 +335,7 @@ class TableBlock:
                 separator = " " if self._buffer.tail.endswith(ENDS_SENTENCE) else self._messages["cell_next"]
             name = self._columns[self._column] if self._column < len(self._columns) else ""
             separator += self._messages["cell"].format(column=name) if name else ""
-        self._buffer.lead_in(separator)
+        self._buffer.set_lead_in(separator)
 
     def _end_row(self) -> None:
         if self._held:
@@ -343,10 +343,10 @@ class TableBlock:
             self._held = ""
         if not self._line_is_empty:
             self._inline.finish()
-        self._buffer.lead_in("")
+        self._buffer.set_lead_in("")
         if self._messages and self._buffer.mid_line and not self._line_is_empty:
             self._has_rows = True
             if not self._buffer.tail.endswith(ENDS_SENTENCE):
-                self._buffer.trail(self._messages["row_end"])
+                self._buffer.append_text(self._messages["row_end"])
         self._line_is_empty = True
         self._column = 0

@@ -40,28 +40,26 @@ class BlockState:
 
     containers: list[Container] = field(default_factory=list[Container])
     block: BlockKind = "none"
-    fence: str = ""
+    fence: str = ""  # the opening fence of code or a formula
     fence_indent: int = 0
-    header_cells: int = 0
-    bare_item: bool = False
-    """The innermost list item began with an empty line; a second empty line ends it."""
+    header_cells: int = 0  # the cells of a line that may be a table's header
+    bare_item: bool = False  # the innermost list item began with an empty line; a second empty line ends it
 
 
 class LineStart:
     """The start of a line: its kind, where its content begins, and the containers that continue or open."""
 
-    opened: tuple[Container, ...] = ()
-    ordinal: str = ""
-    task: str = ""
-    indent: int = 0
-    detail: str = ""
-    interrupts: bool = True
-    """False if the line continues the open paragraph."""
+    opened: tuple[Container, ...] = ()  # the containers that begin here
+    ordinal: str = ""  # the numbers of ordered list items, which are written
+    task: str = ""  # the mark of a task list item: " ", "x" or "X"
+    indent: int = 0  # columns of code or of a fence
+    detail: str = ""  # the fence, the label or the HTML element
+    interrupts: bool = True  # False if the line continues the open paragraph
 
     def __init__(self, kind: LineKind, at: int, matched: int = 0) -> None:
         self.kind = kind
-        self.at = at
-        self.matched = matched
+        self.at = at  # where the content begins
+        self.matched = matched  # how many of the open containers continue
 
 
 # The block starts, as pairs of patterns: NAME matches if enough of the line is there to be sure, NAME_OPEN matches text

@@ -52,6 +52,9 @@ class Construct(NamedTuple):
 
 Lookup = Construct | NotFound
 
+# Pairs of patterns: NAME matches a complete construct, NAME_OPEN text at the end of the window that may become one.
+# Possessive quantifiers (`*+`, `++`) keep the time linear on hostile input.
+
 TICKS: Final = re.compile(r"`+")
 ENTITY: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 ENTITY_OPEN: Final = re.compile(r"&(?:#[xX]?[0-9a-fA-F]{0,7}|[A-Za-z][A-Za-z0-9]{0,31})?\Z")
@@ -131,13 +134,13 @@ def find_entity(text: str, start: int, end: int, *, final: bool) -> Lookup:
 
 def find_angled(text: str, start: int, end: int, *, final: bool) -> Lookup:
     """Find what `<` begins; its kind is "link", "tag", "name", "comment" or "html"."""
-    waits = False
+    needs_more = False
     for find in (find_autolink, find_tag, find_declaration):
-        outcome = find(text, start, end, final=final)
-        if isinstance(outcome, Construct):
-            return outcome
-        waits = waits or outcome == "wait"
-    return "wait" if waits else "no"
+        found = find(text, start, end, final=final)
+        if isinstance(found, Construct):
+            return found
+        needs_more = needs_more or found == "wait"
+    return "wait" if needs_more else "no"
 
 
 def find_tag(text: str, start: int, end: int, *, final: bool) -> Lookup:
@@ -184,7 +187,7 @@ def trim_url(url: str) -> str:
         url = trimmed
 
 
-def host_of(url: str) -> str:
+def get_host(url: str) -> str:
     """Return the host of a URL, which is spoken instead of it."""
     match = HOST.match(url)
     return match["host"] if match else url

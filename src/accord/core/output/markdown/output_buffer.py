@@ -3,10 +3,11 @@
 import re
 from typing import Final
 
+# Characters that XML 1.0 does not allow.
 NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 BLANKS: Final = " \t"
-MAX_BREAKS: Final = 2
-TAIL_KEPT: Final = 8
+MAX_BREAKS: Final = 2  # one empty line
+TAIL_KEPT: Final = 8  # enough to see whether a sentence ended
 
 
 def escape_ssml(text: str) -> str:
@@ -25,10 +26,10 @@ class OutputBuffer:
         self._parts: list[str] = []
         self._ssml = ssml
         self._started = False
-        self._breaks = 0
+        self._breaks = 0  # line breaks to write before the next text
         self.blanks: list[str] = []
         """Blanks to write if text follows on the same line; a list, because joining each time would be quadratic."""
-        self._lead = ""
+        self._lead = ""  # text to write before the next text on this line
         self.tail = ""
         """The end of the text that was released last."""
 
@@ -63,7 +64,7 @@ class OutputBuffer:
             self.blanks.clear()
         self._breaks += len(started) - len(body)
 
-    def trail(self, text: str) -> None:
+    def append_text(self, text: str) -> None:
         """Write text directly after the last text, even if a line end has been read since."""
         if self._started:
             self._parts.append(text)
@@ -75,11 +76,11 @@ class OutputBuffer:
             self._write_line(text)
             return self.take()
         if self.blanks:
-            text = self.after_blanks(text)
-        text = self.keep_blanks(text)
+            text = self.flush_blanks(text)
+        text = self.hold_blanks(text)
         return escape_ssml(text) if self._ssml else text
 
-    def after_blanks(self, text: str) -> str:
+    def flush_blanks(self, text: str) -> str:
         """Return the blanks kept back and the text; "" if the text is blank as well and is kept back."""
         if not text.strip(BLANKS):
             self.blanks.append(text)
@@ -89,7 +90,7 @@ class OutputBuffer:
         self.blanks.clear()
         return text
 
-    def keep_blanks(self, text: str) -> str:
+    def hold_blanks(self, text: str) -> str:
         """Return the text without the blanks at its end, which are kept back."""
         if text and text[-1] in BLANKS:
             body = text.rstrip(BLANKS)
@@ -103,9 +104,9 @@ class OutputBuffer:
         """Return what to send for prose around line ends (fast path)."""
         if self.passes_prose and after and after[0] not in BLANKS:
             before = before.rstrip(BLANKS)
-            before = self.after_blanks(before) if before and self.blanks else before
+            before = self.flush_blanks(before) if before and self.blanks else before
             self.blanks.clear()
-            return before + "\n" * breaks + self.keep_blanks(after)
+            return before + "\n" * breaks + self.hold_blanks(after)
         if before:
             self._write_line(before)
         self._breaks = min(self._breaks + breaks, MAX_BREAKS)
@@ -119,13 +120,13 @@ class OutputBuffer:
             self._breaks += 1
         self.blanks.clear()
 
-    def fresh_line(self) -> None:
+    def start_new_line(self) -> None:
         """Begin a new line before the next text."""
         self._breaks = min(max(self._breaks, 1), MAX_BREAKS)
         self._lead = ""
         self.blanks.clear()
 
-    def lead_in(self, lead: str) -> None:
+    def set_lead_in(self, lead: str) -> None:
         """Set text to write before the next text on this line, if any follows."""
         self._lead = lead
         self.blanks.clear()

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final
 
 MAX_NOTES: Final = 4096
-MARKER_LENGTH: Final = 24
+MARKER_LENGTH: Final = 24  # a marker names a thing, it must not quote content
 FOLDS_KEPT: Final = 8192
 
 

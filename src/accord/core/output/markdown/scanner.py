@@ -16,6 +16,7 @@ from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Pr
 
 ODD_CHARACTERS: Final = "\r\0\ud800-\udfff"
 ODD: Final = re.compile("\r\n?|[\ud800-\udbff][\udc00-\udfff]|[\ud800-\udfff]|\0")
+# The input is a Python string, which may be cut between the halves of a surrogate pair (from JSON escapes).
 HIGH_SURROGATES: Final = ("\ud800", "\udbff")
 REPLACEMENT: Final = "\ufffd"
 
@@ -68,10 +69,11 @@ class InputNormalizer:
         return source.encode("utf-16", "surrogatepass").decode("utf-16") if len(source) == 2 else REPLACEMENT
 
 
+# The characters that may begin inline markup; `h` and `w` may begin a URL.
 SPECIAL: Final = re.compile(r"[\\*_~`\[\]<&$|]|!(?=\[|\Z)|(?<![A-Za-z0-9])(?:h(?=t|\Z)|w(?=w|\Z))")
-MAX_ROW_CHARS: Final = 1024
+MAX_ROW_CHARS: Final = 1024  # a longer line with a pipe is text: a table header must be kept back whole
 NO_LIMIT: Final = 1 << 62
-SHIFTS_KEPT: Final = 1024
+SHIFTS_KEPT: Final = 1024  # a block quote of a million lines must not keep a million positions
 
 Find = Callable[..., Lookup]
 Handler = Callable[[int, bool], int]
@@ -82,9 +84,9 @@ class OverlongTail(NamedTuple):
     """The rest of a construct that was decided before its end arrived: where it ends, and whether it is written."""
 
     end: re.Pattern[str]
-    eats_end: bool
+    eats_end: bool  # whether the end belongs to the construct
     is_written: bool
-    partial: int = 0
+    partial: int = 0  # how many characters may be the beginning of the end
 
 
 class Scanner(ABC):
@@ -97,10 +99,10 @@ class Scanner(ABC):
         self._note_log = note_log
         self._stack = DelimiterStack(buffer.write, self._note_unmatched, drop_unmatched=self._speech)
         self._write = self._stack.write
-        self._text = ""
-        self._pos: int = 0
-        self._origin: int = 0
-        self._before = "\n"
+        self._text = ""  # undecided text
+        self._pos: int = 0  # how much of it was read
+        self._origin: int = 0  # its position in the text of all blocks
+        self._before = "\n"  # the character before it
         self._tail: OverlongTail | None = None
         self._skips_blank = False
         self._skips_line_end = False

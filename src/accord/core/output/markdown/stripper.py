@@ -124,9 +124,9 @@ class TextStripper:
                 self._last = chunk
                 buffer = self._buffer
                 if buffer.blanks:
-                    chunk = buffer.after_blanks(chunk)
+                    chunk = buffer.flush_blanks(chunk)
                 if last == " " or last == "\t":
-                    return buffer.keep_blanks(chunk)
+                    return buffer.hold_blanks(chunk)
                 buffer.tail = chunk
                 return chunk
         fast_path = self._fast_path
