@@ -1,6 +1,6 @@
-"""Agents that echo, to be measured; a prompt that is a number is answered with that many updates.
+"""Agents to be measured: each answers a prompt that is a number with that many updates.
 
-`ours` is the stdio layer with the content check, `sdk` the Python SDK's own way, `corridor` a whole turn of Accord's.
+`stdio` is Accord's stdio layer with the content check, `sdk` the Python SDK, `turn` a whole turn of `accord acp`.
 """
 
 import asyncio
@@ -13,22 +13,22 @@ from accord.core.prompt import ContentValidator
 from accord.core.rpc import RpcRequest
 from accord.stdio import RpcConnection, RpcError, open_stdio
 
-corridor = Agent(name="corridor")
+turn_agent = Agent(name="turn")
 
 
-@corridor
-async def _corridor(turn: Turn) -> AsyncIterator[Yielded]:
-    for _ in range(format_count(turn.text)):
+@turn_agent
+async def _answer(turn: Turn) -> AsyncIterator[Yielded]:
+    for _ in range(count_updates(turn.text)):
         yield "word "
 
 
-def format_count(text: str) -> int:
-    """How many updates this prompt wants."""
+def count_updates(text: str) -> int:
+    """How many updates this prompt asks for."""
     return int(text) if text.isdigit() else 1
 
 
-async def ours() -> None:
-    """Framing, correlation and content check, and nothing behind them."""
+async def stdio() -> None:
+    """Framing, correlation and the content check, without a turn."""
     validator = ContentValidator(None)
 
     async def answer(call: RpcRequest) -> Any:
@@ -41,7 +41,7 @@ async def ours() -> None:
         if verdict.error is not None:
             raise RpcError(**verdict.error)
         update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "word "}}
-        for _ in range(format_count(params["prompt"][0]["text"])):
+        for _ in range(count_updates(params["prompt"][0]["text"])):
             await connection.notify("session/update", {"sessionId": params["sessionId"], "update": update})
         return {"stopReason": "end_turn"}
 
@@ -53,7 +53,7 @@ async def ours() -> None:
 
 async def sdk() -> None:
     """The same with the Python SDK."""
-    import acp  # noqa: PLC0415 - a yardstick that only this agent needs
+    import acp  # noqa: PLC0415 - only this agent needs it
 
     class Echo(acp.Agent):
         def on_connect(self, conn: Any) -> None:
@@ -66,7 +66,7 @@ async def sdk() -> None:
             return acp.NewSessionResponse(session_id="s")
 
         async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> Any:
-            for _number in range(format_count(prompt[0].text)):
+            for _number in range(count_updates(prompt[0].text)):
                 update = acp.update_agent_message(acp.text_block("word "))
                 await self._client.session_update(session_id=session_id, update=update)
             return acp.PromptResponse(stop_reason="end_turn")
@@ -75,4 +75,4 @@ async def sdk() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run({"ours": ours, "sdk": sdk}[sys.argv[1]]())
+    asyncio.run({"stdio": stdio, "sdk": sdk}[sys.argv[1]]())

@@ -1,6 +1,6 @@
-"""What it costs to be an ACP agent: prompts and updates a second, the same raw client asking each agent in turn.
+"""Measure ACP agents: prompts and updates per second, with the same raw client for each agent.
 
-Rounds are interleaved and the best of each counts: the machine is shared. The SDK's own echo agent is the yardstick.
+Rounds are interleaved and the best of each counts, because the machine is shared. The Python SDK is the baseline.
 """
 
 import json
@@ -17,50 +17,50 @@ from typing import Final
 AGENTS: Final = Path(__file__).with_name("acp_agents.py")
 COMMANDS: Final = {
     "sdk": [sys.executable, str(AGENTS), "sdk"],
-    "ours": [sys.executable, str(AGENTS), "ours"],
-    "corridor": [sys.executable, "-m", "accord", "acp", "acp_agents:corridor"],
-    "sqlite": [sys.executable, "-m", "accord", "acp", "acp_agents:corridor"],
+    "stdio": [sys.executable, str(AGENTS), "stdio"],
+    "turn": [sys.executable, "-m", "accord", "acp", "acp_agents:turn_agent"],
+    "sqlite": [sys.executable, "-m", "accord", "acp", "acp_agents:turn_agent"],
 }
-STORES: Final = {"corridor": {"ACCORD_STORE_KIND": "memory"}}
-"""The SDK keeps nothing, so a whole turn is held against it in memory; SQLite adds two flushes of the disk."""
+STORES: Final = {"turn": {"ACCORD_STORE_KIND": "memory"}}
+"""The SDK stores nothing, so `turn` uses the memory store; `sqlite` is the same turn with two disk flushes."""
 ROUNDS: Final = 5
 PROMPTS: Final = 300
 UPDATES: Final = 5_000
 
 
 class RawClient:
-    """An agent and the shortest way to talk to it."""
+    """A client without a library, connected to one agent."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        assert process.stdin is not None  # noqa: S101 - asked for below
+        assert process.stdin is not None  # noqa: S101 - created with pipes below
         assert process.stdout is not None  # noqa: S101
         self._write, self._read = process.stdin, process.stdout
         self._last = 0
-        self.ask("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-        self._session = json.loads(self.ask("session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
+        self.call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        self._session = json.loads(self.call("session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
 
-    def ask(self, method: str, params: object) -> bytes:
-        """The line that answers this call."""
+    def call(self, method: str, params: object) -> bytes:
+        """Call a method and return the line of its response."""
         self._last += 1
-        told = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
-        self._write.write(json.dumps(told).encode() + b"\n")
+        request = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
+        self._write.write(json.dumps(request).encode() + b"\n")
         self._write.flush()
         while b'"method"' in (line := self._read.readline()):
             pass
         return line
 
     def prompt(self, text: str) -> None:
-        """Ask one thing and read everything that is said."""
-        line = self.ask("session/prompt", {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]})
-        assert b"end_turn" in line, line  # noqa: S101 - a figure of something else would be worthless
+        """Send a prompt and read everything up to its response."""
+        line = self.call("session/prompt", {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]})
+        assert b"end_turn" in line, line  # noqa: S101 - otherwise the figure would be wrong
 
 
 @contextmanager
 def started(name: str) -> Generator[RawClient]:
-    """This agent, ready to be asked."""
+    """Start this agent and initialize it."""
     with TemporaryDirectory() as folder:
-        kept = STORES.get(name, {"ACCORD_STORE_PATH": f"{folder}/accord.db"})
-        environ = {**os.environ, "PYTHONPATH": str(AGENTS.parent), **kept}
+        store = STORES.get(name, {"ACCORD_STORE_PATH": f"{folder}/accord.db"})
+        environ = {**os.environ, "PYTHONPATH": str(AGENTS.parent), **store}
         with subprocess.Popen(
             COMMANDS[name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder, env=environ
         ) as process:
@@ -68,16 +68,16 @@ def started(name: str) -> Generator[RawClient]:
             process.terminate()
 
 
-def prompts_a_second(client: RawClient) -> float:
-    """How many short prompts are answered."""
+def prompts_per_second(client: RawClient) -> float:
+    """How many short prompts are answered per second."""
     began_at = perf_counter()
     for _ in range(PROMPTS):
         client.prompt("1")
     return PROMPTS / (perf_counter() - began_at)
 
 
-def updates_a_second(client: RawClient) -> float:
-    """How many updates of one long answer arrive."""
+def updates_per_second(client: RawClient) -> float:
+    """How many updates of one long answer arrive per second."""
     began_at = perf_counter()
     client.prompt(str(UPDATES))
     return UPDATES / (perf_counter() - began_at)
@@ -90,9 +90,9 @@ def main() -> None:
         clients = {name: stack.enter_context(started(name)) for name in COMMANDS}
         for _ in range(ROUNDS):
             for name, client in clients.items():
-                for what, measure in (("prompts", prompts_a_second), ("updates", updates_a_second)):
+                for what, measure in (("prompts", prompts_per_second), ("updates", updates_per_second)):
                     best[name, what] = max(best.get((name, what), 0.0), measure(client))
-    goals = {("ours", "prompts"): 2, ("ours", "updates"): 3, ("corridor", "prompts"): 1}
+    goals = {("stdio", "prompts"): 2, ("stdio", "updates"): 3, ("turn", "prompts"): 1}
     for (name, what), rate in best.items():
         ratio = rate / best["sdk", what]
         goal = f"   goal ≥ {goals[name, what]}" if (name, what) in goals else ""

@@ -1,7 +1,7 @@
-"""What it costs to have `accord proxy` in between: the same conversation direct and in each mode, with the same agent.
+"""Measure what `accord proxy` adds: the same conversation with the same agent, direct and in each mode.
 
-The agent writes prepared bytes, so that it is no bottleneck. Rounds are interleaved and the best of each counts: the
-machine is shared. Whoever observes also writes every message to a trace; guarding is measured with a trace as well.
+The agent writes prepared bytes, so it is not the bottleneck. Rounds are interleaved and the best of each counts, since
+the machine is shared. `observe` always writes a trace; `guard` is measured with and without one.
 """
 
 import json
@@ -34,29 +34,29 @@ MIN_RATE: Final = 50_000
 
 
 class RawEditor:
-    """The shortest way to ask, and to read as fast as it comes."""
+    """An editor without a library, which reads as fast as it can."""
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        assert process.stdin is not None  # noqa: S101 - asked for below
+        assert process.stdin is not None  # noqa: S101 - created with pipes below
         assert process.stdout is not None  # noqa: S101
         self._write, self._read = process.stdin, process.stdout
         self._last = 0
-        self._ask("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
-        self._ask("session/new", {"cwd": "/", "mcpServers": []})
+        self._call("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        self._call("session/new", {"cwd": "/", "mcpServers": []})
 
     def prompt(self, updates: int) -> float:
-        """How many seconds it takes until so many updates and the answer are here."""
+        """The seconds until this many updates and the response have arrived."""
         began_at = perf_counter()
-        lines = self._ask("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": str(updates)}]})
+        lines = self._call("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": str(updates)}]})
         took = perf_counter() - began_at
-        assert lines == updates + 1, lines  # noqa: S101 - a figure of something else would be worthless
+        assert lines == updates + 1, lines  # noqa: S101 - otherwise the figure would be wrong
         return took
 
-    def _ask(self, method: str, params: object) -> int:
-        """How many lines came, the answer included."""
+    def _call(self, method: str, params: object) -> int:
+        """Call a method and return how many lines came, including the response."""
         self._last += 1
-        told = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
-        self._write.write(json.dumps(told).encode() + b"\n")
+        request = {"jsonrpc": "2.0", "id": self._last, "method": method, "params": params}
+        self._write.write(json.dumps(request).encode() + b"\n")
         self._write.flush()
         lines, tail, end = 0, b"", b'"id":%d,' % self._last
         while end not in tail or not tail.endswith(b"\n"):
@@ -69,7 +69,7 @@ class RawEditor:
 
 @contextmanager
 def started(name: str) -> Generator[RawEditor]:
-    """The agent, direct or behind a proxy, ready to be asked."""
+    """Start the agent, direct or behind a proxy, and initialize it."""
     with (
         TemporaryDirectory() as folder,
         subprocess.Popen(COMMANDS[name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder) as process,
@@ -80,12 +80,12 @@ def started(name: str) -> Generator[RawEditor]:
 
 
 def round_trip_ms(editor: RawEditor) -> float:
-    """What half of the prompts take at most."""
+    """The median time of a prompt, in milliseconds."""
     return median(editor.prompt(0) for _ in range(PROMPTS)) * 1000
 
 
-def updates_a_second(editor: RawEditor) -> float:
-    """How many updates of one long answer arrive."""
+def updates_per_second(editor: RawEditor) -> float:
+    """How many updates of one long answer arrive per second."""
     return UPDATES / editor.prompt(UPDATES)
 
 
@@ -98,7 +98,7 @@ def main() -> None:
         for _ in range(ROUNDS):
             for name, editor in editors.items():
                 fastest[name] = min(fastest.get(name, 1e9), round_trip_ms(editor))
-                rates[name] = max(rates.get(name, 0.0), updates_a_second(editor))
+                rates[name] = max(rates.get(name, 0.0), updates_per_second(editor))
     for name in COMMANDS:
         added = fastest[name] - fastest["direct"]
         goals = ("", "") if name == "direct" else (f"  goal < {MAX_ADDED_MS:g}", f"   goal ≥ {MIN_RATE:,}")

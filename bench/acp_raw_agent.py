@@ -1,4 +1,4 @@
-"""An agent that is no bottleneck: it answers in prepared bytes. A prompt's text says how many updates are wanted."""
+"""An agent that is never the bottleneck: it answers with prepared bytes. The prompt is the number of updates."""
 
 import sys
 
@@ -16,7 +16,7 @@ RESULTS = {
 
 
 def after(line: bytes, name: bytes) -> bytes:
-    """What follows this name, up to the next comma, quote or brace."""
+    """The value after this name, up to the next comma, quote or brace."""
     rest = line.partition(b'"' + name + b'": ')[2].lstrip(b'"')
     return rest[: min(rest.index(end) for end in (b",", b'"', b"}") if end in rest)]
 

@@ -1,1 +1,1 @@
-"""Real peers that nobody here wrote, against ours."""
+"""Tests with the clients and agents of other projects."""

@@ -1,4 +1,4 @@
-"""An agent that shows what an editor can be shown, and that never ends where it is told to wait."""
+"""An agent that yields one of everything that an editor can show, and waits when the prompt asks for it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ agent = Agent(name="everything", accepts={"image": True})
 
 @agent
 async def show(turn: Turn) -> AsyncIterator[Yielded]:
-    """One of everything."""
+    """Yield one of everything."""
     yield turn.thought("Let me see.")
     yield turn.progress("Looking", 0.5)
     yield turn.plan({"content": "Look", "status": "completed"}, "Answer")

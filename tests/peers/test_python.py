@@ -1,4 +1,4 @@
-"""The Python SDK's client, as a library, against an agent of ours over real pipes: one process for all of it."""
+"""The client of the Python SDK with an Accord agent over real pipes; one process for all tests."""
 
 import asyncio
 import os
@@ -18,41 +18,41 @@ from accord.stores.sqlite import SqliteStore
 from accord.wire.receipt import Receipt
 
 ROOT = Path(__file__).parent.parent.parent
-PATIENCE_S = 60
+LIMIT_S = 60
 
 
-class Listener(Client):
-    """A client that keeps what it is told, and tells when the agent begins to speak."""
+class RecordingClient(Client):
+    """A client that records updates and permission requests, with events for both."""
 
     def __init__(self) -> None:
         self.updates: list[Any] = []
         self.has_begun = asyncio.Event()
-        self.is_asked = asyncio.Event()
-        self.asked: list[Any] = []
+        self.has_request = asyncio.Event()
+        self.requests: list[Any] = []
         self.may_answer = True
 
-    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ARG002 - the SDK's
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:  # noqa: ARG002 - parameters of the SDK
         self.updates.append(update)
         if update.session_update == "agent_message_chunk":
             self.has_begun.set()
 
     async def request_permission(self, session_id: str, tool_call: Any, options: Any, **_: Any) -> Any:  # noqa: ARG002
-        self.asked.append((tool_call, options, list(self.updates)))
-        self.is_asked.set()
+        self.requests.append((tool_call, options, list(self.updates)))
+        self.has_request.set()
         if not self.may_answer:
             await asyncio.Event().wait()
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=options[0].option_id))
 
-    def heard(self) -> list[Any]:
-        """What it was told since it was asked last."""
-        heard, self.updates = self.updates, []
+    def take_updates(self) -> list[Any]:
+        """The updates since the last call."""
+        updates, self.updates = self.updates, []
         self.has_begun.clear()
-        return heard
+        return updates
 
 
 @dataclass
-class Visit:
-    """All that came of one visit."""
+class Exchange:
+    """Everything that one connection gave."""
 
     initialized: Any = None
     answers: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -60,100 +60,100 @@ class Visit:
     errors: dict[str, RequestError] = field(default_factory=dict[str, RequestError])
     exit_status: int | None = None
     receipts: list[Any] = field(default_factory=list[Any])
-    asked: list[Any] = field(default_factory=list[Any])
+    requests: list[Any] = field(default_factory=list[Any])
 
 
-async def pay(folder: Path) -> Visit:
-    """Say hello, ask, be refused, cancel, look at what was said, and go."""
-    visit, listener = Visit(), Listener()  # pyright: ignore[reportAbstractUsage] - the SDK asks for what is there
+async def run_client(folder: Path) -> Exchange:
+    """Initialize, prompt, be refused, cancel, load the session, and disconnect."""
+    exchange, client = Exchange(), RecordingClient()  # pyright: ignore[reportAbstractUsage] - the rest is optional
     command = [sys.executable, "-m", "accord", "acp", "tests.peers.everything:agent"]
     environ = {**os.environ, "ACCORD_STORE_PATH": str(folder / "accord.db")}
-    async with spawn_agent_process(listener, *command, env=environ, cwd=ROOT) as (agent, process):
-        visit.initialized = await agent.initialize(protocol_version=PROTOCOL_VERSION)
+    async with spawn_agent_process(client, *command, env=environ, cwd=ROOT) as (agent, process):
+        exchange.initialized = await agent.initialize(protocol_version=PROTOCOL_VERSION)
         session = (await agent.new_session(cwd=str(folder), mcp_servers=[])).session_id
-        await ask(visit, listener, agent, session)
+        await send_prompts(exchange, client, agent, session)
         process.stdin.close()  # pyright: ignore[reportOptionalMemberAccess]
-        visit.exit_status = await process.wait()
+        exchange.exit_status = await process.wait()
     store = SqliteStore(folder / "accord.db")
     await store.open()
-    visit.receipts = [Receipt.parse(record.body) for record in await store.receipts(session)]
+    exchange.receipts = [Receipt.parse(record.body) for record in await store.receipts(session)]
     await store.close()
-    return visit
+    return exchange
 
 
-async def ask(visit: Visit, listener: Listener, agent: ClientSideConnection, session: str) -> None:
-    visit.answers["text"] = await agent.prompt(session_id=session, prompt=[text_block("Hello")])
-    visit.updates["text"] = listener.heard()
+async def send_prompts(exchange: Exchange, client: RecordingClient, agent: ClientSideConnection, session: str) -> None:
+    exchange.answers["text"] = await agent.prompt(session_id=session, prompt=[text_block("Hello")])
+    exchange.updates["text"] = client.take_updates()
     blocks: list[Any] = [text_block("Hello"), image_block("aGk=", "image/png")]
-    visit.answers["image"] = await agent.prompt(session_id=session, prompt=blocks)
-    listener.heard()
+    exchange.answers["image"] = await agent.prompt(session_id=session, prompt=blocks)
+    client.take_updates()
     try:
         await agent.prompt(session_id=session, prompt=[text_block("Hello"), audio_block("aGk=", "audio/wav")])
     except RequestError as error:
-        visit.errors["audio"] = error
-    visit.updates["audio"] = listener.heard()
+        exchange.errors["audio"] = error
+    exchange.updates["audio"] = client.take_updates()
     waiting = asyncio.create_task(agent.prompt(session_id=session, prompt=[text_block("wait")]))
-    await listener.has_begun.wait()
+    await client.has_begun.wait()
     await agent.cancel(session_id=session)
-    visit.answers["wait"] = await waiting
-    visit.answers["chart"] = await agent.prompt(session_id=session, prompt=[text_block("chart")])
-    visit.updates["chart"] = listener.heard()
-    (kept,) = re.findall(r"kept as ([\w-]+)", words(visit.updates["chart"]))
-    visit.answers["item"] = await agent.ext_method("accord/item", {"sessionId": session, "itemId": kept})
+    exchange.answers["wait"] = await waiting
+    exchange.answers["chart"] = await agent.prompt(session_id=session, prompt=[text_block("chart")])
+    exchange.updates["chart"] = client.take_updates()
+    (item_id,) = re.findall(r"kept as ([\w-]+)", text_of(exchange.updates["chart"]))
+    exchange.answers["item"] = await agent.ext_method("accord/item", {"sessionId": session, "itemId": item_id})
     try:
         await agent.ext_method("accord/item", {"sessionId": session, "itemId": "none"})
     except RequestError as error:
-        visit.errors["item"] = error
-    listener.heard()
-    visit.answers["ask"] = await agent.prompt(session_id=session, prompt=[text_block("ask")])
-    visit.updates["ask"], visit.asked = listener.heard(), listener.asked
-    listener.may_answer = False
-    listener.is_asked.clear()
+        exchange.errors["item"] = error
+    client.take_updates()
+    exchange.answers["ask"] = await agent.prompt(session_id=session, prompt=[text_block("ask")])
+    exchange.updates["ask"], exchange.requests = client.take_updates(), client.requests
+    client.may_answer = False
+    client.has_request.clear()
     waiting = asyncio.create_task(agent.prompt(session_id=session, prompt=[text_block("ask for ever")]))
-    await listener.is_asked.wait()
+    await client.has_request.wait()
     await agent.cancel(session_id=session)
-    visit.answers["ask for ever"] = await waiting
-    visit.answers["list"] = await agent.list_sessions()
+    exchange.answers["ask for ever"] = await waiting
+    exchange.answers["list"] = await agent.list_sessions()
     await agent.close_session(session_id=session)
-    listener.heard()
+    client.take_updates()
     await agent.load_session(cwd="/", session_id=session, mcp_servers=[])
-    visit.updates["load"] = listener.heard()
+    exchange.updates["load"] = client.take_updates()
 
 
 @pytest.fixture(scope="module")
-def visit(tmp_path_factory: pytest.TempPathFactory) -> Visit:
-    async def bounded() -> Visit:
-        return await asyncio.wait_for(pay(tmp_path_factory.mktemp("python")), PATIENCE_S)
+def exchange(tmp_path_factory: pytest.TempPathFactory) -> Exchange:
+    async def bounded() -> Exchange:
+        return await asyncio.wait_for(run_client(tmp_path_factory.mktemp("python")), LIMIT_S)
 
     return asyncio.run(bounded())
 
 
-def words(updates: list[Any]) -> str:
+def text_of(updates: list[Any]) -> str:
     return "".join(each.content.text for each in updates if each.session_update == "agent_message_chunk")
 
 
-def test_the_client_is_told_what_the_agent_takes(visit: Visit):
-    able = visit.initialized.agent_capabilities
-    assert visit.initialized.protocol_version == 1
-    assert (able.prompt_capabilities.image, able.prompt_capabilities.audio) == (True, False)
-    assert able.load_session
+def test_the_client_gets_the_declaration_of_the_agent(exchange: Exchange):
+    declared = exchange.initialized.agent_capabilities
+    assert exchange.initialized.protocol_version == 1
+    assert (declared.prompt_capabilities.image, declared.prompt_capabilities.audio) == (True, False)
+    assert declared.load_session
 
 
-def test_a_prompt_is_answered_with_updates_that_the_client_can_read(visit: Visit):
-    assert visit.answers["text"].stop_reason == "end_turn"
-    assert words(visit.updates["text"]) == "You said: Hello"
-    kinds = [each.session_update for each in visit.updates["text"]]
+def test_a_prompt_is_answered_with_updates_that_the_client_can_read(exchange: Exchange):
+    assert exchange.answers["text"].stop_reason == "end_turn"
+    assert text_of(exchange.updates["text"]) == "You said: Hello"
+    kinds = [each.session_update for each in exchange.updates["text"]]
     assert {"agent_thought_chunk", "plan", "tool_call", "tool_call_update"} <= set(kinds)
-    (call,) = [each for each in visit.updates["text"] if getattr(each, "title", None) == "Read a file"]
+    (call,) = [each for each in exchange.updates["text"] if getattr(each, "title", None) == "Read a file"]
     assert [part.type for part in call.content] == ["content", "diff"]
 
 
-def test_content_that_was_declared_comes_in(visit: Visit):
-    assert visit.answers["image"].stop_reason == "end_turn"
+def test_declared_content_is_accepted(exchange: Exchange):
+    assert exchange.answers["image"].stop_reason == "end_turn"
 
 
-def test_content_that_was_not_declared_is_refused_to_the_letter_and_nothing_is_told(visit: Visit):
-    error = visit.errors["audio"]
+def test_undeclared_content_is_refused_with_the_exact_error_and_no_update(exchange: Exchange):
+    error = exchange.errors["audio"]
     assert (error.code, str(error)) == (-32602, "Invalid content type: agent does not support audio content")
     assert error.data == {
         "contentType": "audio",
@@ -161,51 +161,51 @@ def test_content_that_was_not_declared_is_refused_to_the_letter_and_nothing_is_t
         "required": "promptCapabilities.audio",
         "supportedTypes": ["text", "resource_link", "image"],
     }
-    assert visit.updates["audio"] == []
+    assert exchange.updates["audio"] == []
 
 
-def test_a_prompt_that_is_cancelled_says_so(visit: Visit):
-    assert visit.answers["wait"].stop_reason == "cancelled"
+def test_a_cancelled_prompt_has_the_stop_reason_cancelled(exchange: Exchange):
+    assert exchange.answers["wait"].stop_reason == "cancelled"
 
 
-def test_a_session_is_listed_and_told_again(visit: Visit):
-    assert [each.title for each in visit.answers["list"].sessions] == ["Hello"]
-    assert visit.updates["load"][0].session_update == "user_message_chunk"
-    assert "You said: Hello" in words(visit.updates["load"])
+def test_a_session_is_listed_and_replayed(exchange: Exchange):
+    assert [each.title for each in exchange.answers["list"].sessions] == ["Hello"]
+    assert exchange.updates["load"][0].session_update == "user_message_chunk"
+    assert "You said: Hello" in text_of(exchange.updates["load"])
 
 
-def test_every_prompt_that_could_be_read_left_a_receipt_the_refused_one_too(visit: Visit):
+def test_every_well_formed_prompt_left_a_receipt_even_the_refused_one(exchange: Exchange):
     outcomes = ["done", "done", "refused", "cancelled", "done", "done", "cancelled"]
-    assert [receipt.outcome.status for receipt in visit.receipts] == outcomes
+    assert [receipt.outcome.status for receipt in exchange.receipts] == outcomes
 
 
-def test_the_client_is_asked_for_permission_after_it_was_shown_the_call(visit: Visit):
-    (call, options, before), *_ = visit.asked
+def test_the_permission_request_comes_after_its_tool_call(exchange: Exchange):
+    (call, options, before), *_ = exchange.requests
     assert call.tool_call_id in [getattr(update, "tool_call_id", None) for update in before]
     assert (call.title, call.kind, [option.kind for option in options]) == (
         "May I?",
         "edit",
         ["allow_once", "reject_once"],
     )
-    assert visit.answers["ask"].stop_reason == "end_turn"
-    assert words(visit.updates["ask"]) == "You said: ask, allowed"
+    assert exchange.answers["ask"].stop_reason == "end_turn"
+    assert text_of(exchange.updates["ask"]) == "You said: ask, allowed"
 
 
-def test_a_client_that_never_answers_can_cancel_and_every_receipt_says_what_came_of_it(visit: Visit):
-    assert visit.answers["ask for ever"].stop_reason == "cancelled"
-    asked = [record for receipt in visit.receipts for record in receipt.permissions or ()]
-    assert [(record.title, record.status, record.chosen) for record in asked] == [
+def test_a_client_can_cancel_instead_of_answering_and_receipts_record_the_outcome(exchange: Exchange):
+    assert exchange.answers["ask for ever"].stop_reason == "cancelled"
+    records = [record for receipt in exchange.receipts for record in receipt.permissions or ()]
+    assert [(record.title, record.status, record.chosen) for record in records] == [
         ("May I?", "allowed", "allow"),
         ("May I?", "cancelled", None),
     ]
 
 
-def test_what_could_not_be_shown_is_fetched_by_the_name_that_the_text_gives_it(visit: Visit):
-    assert visit.initialized.agent_capabilities.field_meta == {"accord.methods": ["_accord/item"]}
-    assert visit.answers["item"]["item"]["type"] == "chart"
-    assert visit.answers["item"]["item"]["data"] == {"points": [1, 2]}
-    assert visit.errors["item"].code == -32002
+def test_an_event_that_could_not_be_shown_is_fetched_by_its_id(exchange: Exchange):
+    assert exchange.initialized.agent_capabilities.field_meta == {"accord.methods": ["_accord/item"]}
+    assert exchange.answers["item"]["item"]["type"] == "chart"
+    assert exchange.answers["item"]["item"]["data"] == {"points": [1, 2]}
+    assert exchange.errors["item"].code == -32002
 
 
-def test_the_agent_goes_when_its_client_does(visit: Visit):
-    assert visit.exit_status == 0
+def test_the_agent_exits_when_its_client_disconnects(exchange: Exchange):
+    assert exchange.exit_status == 0

@@ -1,4 +1,4 @@
-"""The TypeScript SDK's client, which editors are built on, against an agent of ours over real pipes."""
+"""The client of the TypeScript SDK, which editors are built on, with an Accord agent over real pipes."""
 
 import json
 import os
@@ -17,8 +17,8 @@ TEXT = {"type": "text", "text": "Hello"}
 AUDIO = {"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}
 
 
-def told(tmp_path: Path, *blocks: dict[str, Any], front: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What the client was told by the demo agent, perhaps with something of ours in front of it."""
+def run_client(tmp_path: Path, *blocks: dict[str, Any], front: tuple[str, ...] = ()) -> dict[str, Any]:
+    """What the client received from the demo agent, with another program in front of it if given."""
     agent = [sys.executable, "-m", "accord", "acp", "demo"]
     command = [NODE, CLIENT, json.dumps(blocks), *front, *agent]
     environ = {**os.environ, "ACCORD_STORE_PATH": str(tmp_path / "accord.db")}
@@ -27,32 +27,32 @@ def told(tmp_path: Path, *blocks: dict[str, Any], front: tuple[str, ...] = ()) -
     return json.loads(done.stdout)
 
 
-def test_the_client_is_told_what_the_agent_takes_and_gets_an_answer(tmp_path: Path):
-    found = told(tmp_path, TEXT)
+def test_the_client_gets_the_declaration_and_an_answer(tmp_path: Path):
+    found = run_client(tmp_path, TEXT)
     assert found["initialized"]["protocolVersion"] == 1
     assert found["initialized"]["agentCapabilities"]["promptCapabilities"] == {
         "image": True,
         "audio": False,
         "embeddedContext": True,
     }
-    said = [
+    texts = [
         update["content"]["text"] for update in found["updates"] if update["sessionUpdate"] == "agent_message_chunk"
     ]
-    assert "You said: **Hello**." in "".join(said)
+    assert "You said: **Hello**." in "".join(texts)
     assert found["answered"] == {"stopReason": "end_turn"}
 
 
-def test_what_the_agent_did_not_declare_is_refused_to_the_letter(tmp_path: Path):
-    refused = told(tmp_path, TEXT, AUDIO)["refused"]
+def test_undeclared_content_is_refused_with_the_exact_error(tmp_path: Path):
+    refused = run_client(tmp_path, TEXT, AUDIO)["refused"]
     assert refused["code"] == -32602
     assert refused["message"] == "Invalid content type: agent does not support audio content"
     assert refused["data"]["required"] == "promptCapabilities.audio"
 
 
 @pytest.mark.parametrize("mode", ["guard", "observe"])
-def test_the_proxy_between_the_two_changes_nothing_that_is_in_order(tmp_path: Path, mode: str):
+def test_the_proxy_changes_nothing_that_is_valid(tmp_path: Path, mode: str):
     front = (sys.executable, "-m", "accord", "proxy", "--mode", mode, "--trace", str(tmp_path / "trace.jsonl"), "--")
-    direct, proxied = told(tmp_path, TEXT), told(tmp_path, TEXT, front=front)
+    direct, proxied = run_client(tmp_path, TEXT), run_client(tmp_path, TEXT, front=front)
     assert proxied["initialized"] == direct["initialized"]
     assert proxied["answered"] == direct["answered"]
     assert [each["sessionUpdate"] for each in proxied["updates"]] == [

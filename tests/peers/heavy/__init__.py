@@ -1,1 +1,1 @@
-"""Real agents and clients that take a while to install: `make test-peers` does, and runs what is here."""
+"""Tests with agents and clients that take a while to install: `make test-peers` installs them and runs these."""

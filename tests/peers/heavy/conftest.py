@@ -1,4 +1,4 @@
-"""These tests are run where their peers are installed: by `make test-peers`, not by `make test`."""
+"""Collect these tests only if their peers are installed: in `make test-peers`, not in `make test`."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""pydantic-acp's agent on pydantic-ai's TestModel, which needs no key; run by the peers' own Python."""
+"""A pydantic-acp agent with pydantic-ai's TestModel, which needs no key; run by the Python of the peers."""
 
 from pydantic_acp import run_acp  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
 from pydantic_ai import Agent  # pyright: ignore[reportMissingImports, reportUnknownVariableType]

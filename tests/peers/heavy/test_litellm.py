@@ -1,4 +1,4 @@
-"""Our model backends against LiteLLM's proxy, a real server of three APIs that nobody here wrote; it answers from a script."""
+"""The model backends with LiteLLM's proxy, a real server of three model APIs, which answers from a script."""
 
 import asyncio
 import os
@@ -21,11 +21,11 @@ from accord.wire.conversation import Conversation
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 LITELLM = Path(os.environ["ACCORD_PEERS"]).resolve() / "litellm" / "bin" / "litellm"
-SAID: Final = "Hello there."
+ANSWER: Final = "Hello there."
 SCRIPT: Final = f"""
 model_list:
   - model_name: scripted
-    litellm_params: {{model: openai/scripted, api_key: none, mock_response: "{SAID}"}}
+    litellm_params: {{model: openai/scripted, api_key: none, mock_response: "{ANSWER}"}}
 general_settings: {{dangerously_permit_weak_or_unset_master_key: true}}
 """
 QUIET: Final = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_TELEMETRY": "False", "PYTHONUNBUFFERED": "1"}
@@ -56,7 +56,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             process.kill()
 
 
-# Its script cannot be streamed over the responses API: it answers 500, with an AttributeError of its own.
+# LiteLLM cannot stream a scripted answer over the responses API: it answers 500 with an internal AttributeError.
 @pytest.mark.parametrize(
     ("api", "base", "stream"),
     [
@@ -71,7 +71,7 @@ def test_each_api_is_answered(url: str, api: Callable[[], ModelApi], base: str, 
     message = {"role": "user", "content": [{"type": "text", "text": "Say hello."}]}
     order = WorkOrder(conversation=Conversation.model_validate({"messages": [message]}), stream=stream)
 
-    async def asked() -> list[AnyPiece]:
+    async def run() -> list[AnyPiece]:
         endpoint = Endpoint(url + base, "scripted", "a-key")
         backend = ModelBackend("litellm", api(), endpoint, AiohttpUpstream(), SystemClock())
         try:
@@ -80,7 +80,7 @@ def test_each_api_is_answered(url: str, api: Callable[[], ModelApi], base: str, 
         finally:
             await backend.aclose()
 
-    *texts, end = asyncio.run(asyncio.wait_for(asked(), LIMIT_S))
-    assert "".join(piece.text for piece in texts if isinstance(piece, TextPiece)) == SAID
+    *texts, end = asyncio.run(asyncio.wait_for(run(), LIMIT_S))
+    assert "".join(piece.text for piece in texts if isinstance(piece, TextPiece)) == ANSWER
     assert isinstance(end, EndPiece)
     assert end.usage
