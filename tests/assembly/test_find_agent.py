@@ -1,4 +1,4 @@
-"""How a command finds the agent that it is given, and the sentence for each way in which it does not."""
+"""Finding the agent that a command names, and the message for each mistake."""
 
 import sys
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ number = 7
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with an agent, as the working directory; what is imported from it is forgotten afterwards."""
+    """A working directory with an agent; modules that are imported from it are removed afterwards."""
     (tmp_path / "my_agent.py").write_text(AGENT)
     (tmp_path / "beside.py").write_text("WORD = 'found'\n")
     monkeypatch.chdir(tmp_path)
@@ -61,7 +61,7 @@ def test_a_file_is_loaded_once_under_its_own_name(folder: Path):
     assert sys.modules["my_agent"].__file__ == str(folder / "my_agent.py")
 
 
-def test_a_file_that_is_called_like_a_loaded_module_replaces_nothing(folder: Path):
+def test_a_file_with_the_name_of_a_loaded_module_does_not_replace_it(folder: Path):
     import json  # noqa: PLC0415 - the module that must stay
 
     (folder / "my_agent.py").rename(folder / "json.py")
@@ -85,13 +85,13 @@ def test_the_only_agent_of_a_file_needs_no_name(folder: Path):
             "./my_agent.py:agnet",
             './my_agent.py:agnet: unknown agent "agnet"; did you mean agent? (in {folder}/my_agent.py)',
         ),
-        ("my_agent.py", "my_agent.py: name one of its agents, such as my_agent.py:agent; known are agent, idle"),
+        ("my_agent.py", "my_agent.py: has several agents: agent, idle; name one, such as my_agent.py:agent"),
         ("my_agent.py:number", "my_agent.py:number: expected an accord.Agent, found int"),
         (
             "my_agent.py:idle",
-            "my_agent.py:idle: this agent does nothing yet; decorate an async generator function with it",
+            "my_agent.py:idle: this agent has no function yet; decorate an async generator function with it",
         ),
-        ("gone.py:agent", "gone.py:agent: there is no such file"),
+        ("gone.py:agent", "gone.py:agent: No such file"),
         ("./:agent", "./:agent: ./ is a folder; name a file such as my_agent.py:agent"),
         (".", ".: . is a folder; name a file such as my_agent.py:agent"),
         (
@@ -100,12 +100,12 @@ def test_the_only_agent_of_a_file_needs_no_name(folder: Path):
         ),
     ],
 )
-def test_an_agent_that_cannot_be_found_is_told_in_one_sentence(folder: Path, place: str, sentence: str):
+def test_an_agent_that_cannot_be_found_gives_one_sentence(folder: Path, place: str, sentence: str):
     modules = {name: sys.modules[f"accord.{name}"].__file__ for name in ("agents", "errors")}
     assert wrong(place) == sentence.format(folder=folder, **modules)
 
 
-def test_a_name_like_that_of_a_known_agent_is_suggested():
+def test_a_misspelled_agent_gives_a_suggestion():
     config = Config.model_validate({"agents": {"helper": "my_agents:helper"}})
     for name, near in (("relai", "relay"), ("helpr", "helper")):
         with pytest.raises(UsageError, match=f"there is no module {name}; did you mean {near}"):
@@ -133,7 +133,7 @@ BROKEN = [
 @pytest.mark.parametrize("command", ["serve", "acp"])
 @pytest.mark.parametrize("place", ["./broken_agent.py:agent", "broken_agent:agent"])
 @pytest.mark.parametrize(("text", "sentence"), BROKEN)
-def test_a_module_that_cannot_be_imported_is_one_line_with_its_place(
+def test_a_module_that_cannot_be_imported_gives_one_line_with_its_place(
     folder: Path, command: str, place: str, text: str, sentence: str
 ):
     file = folder / "broken_agent.py"

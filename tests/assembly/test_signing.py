@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from accord.assembly.parts import build_engine, open_store
-from accord.assembly.signing import signer
+from accord.assembly.parts import build_engine
+from accord.assembly.signing import make_signer
+from accord.assembly.store import make_store
 from accord.config import load_config
 from accord.core.receipt import seal_members
 from accord.engine import Sessions
@@ -38,10 +39,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 async def run_turns(count: int) -> None:
     loaded = load_config("signed.toml", environ={})
-    store = open_store(loaded)
+    store = make_store(loaded)
     await store.open()
     try:
-        sessions = Sessions(build_engine(loaded), store, sign=signer(loaded))
+        sessions = Sessions(build_engine(loaded), store, sign=make_signer(loaded))
         for number in range(1, count + 1):
             assert (await sessions.collect(await sessions.begin(request(number)))).output
     finally:
@@ -60,16 +61,16 @@ SIGNED = ("--public-key", "key.pem.pub")
 STORED = ("--config", "signed.toml")
 
 
-def test_a_signed_chain_is_in_order_against_its_store_and_its_key(folder: Path):
+def test_a_signed_chain_matches_its_store_and_its_key(folder: Path):
     assert len(lines(folder)) == 3
     done = verify("all.jsonl", *SIGNED, *STORED)
     assert (done.returncode, done.stderr) == (0, "")
     assert "3 receipts, all in order" in done.stdout
-    told = json.loads(verify("all.jsonl", *SIGNED, *STORED, "--json").stdout)
-    assert (told["ok"], told["count"], told["compared"]) == (True, 3, ["s"])
+    result = json.loads(verify("all.jsonl", *SIGNED, *STORED, "--json").stdout)
+    assert (result["ok"], result["count"], result["compared"]) == (True, 3, ["s"])
 
 
-def test_keys_are_for_their_owner_and_never_written_over(folder: Path):
+def test_keys_are_private_and_never_overwritten(folder: Path):
     assert stat.S_IMODE((folder / "key.pem").stat().st_mode) == 0o600
     assert "PRIVATE" not in (folder / "key.pem.pub").read_text()
     again = accord("receipts", "keygen", "key.pem")
@@ -79,7 +80,7 @@ def test_keys_are_for_their_owner_and_never_written_over(folder: Path):
     )
 
 
-def test_a_chain_whose_end_was_cut_is_noticed_against_the_store_only(folder: Path):
+def test_a_missing_end_is_found_by_comparing_with_the_store(folder: Path):
     (folder / "cut.jsonl").write_text("".join(lines(folder)[:2]))
     done = verify("cut.jsonl", *SIGNED, *STORED)
     assert done.returncode == 1
@@ -88,7 +89,7 @@ def test_a_chain_whose_end_was_cut_is_noticed_against_the_store_only(folder: Pat
 
 
 def rewritten(folder: Path) -> str:
-    """The same history with another question, every hash and every link made anew, as whoever has no key could."""
+    """The same chain with another prompt and new hashes, as anyone without the key could write it."""
     previous, chain = None, list[str]()
     for line in lines(folder):
         members: dict[str, Any] = {**json.loads(line), "previous": previous}
@@ -103,7 +104,7 @@ def rewritten(folder: Path) -> str:
     return "".join(chain)
 
 
-def test_a_rewritten_chain_is_in_order_by_itself_and_forged_by_its_key(folder: Path):
+def test_a_rewritten_chain_is_found_by_the_key_only(folder: Path):
     (folder / "new.jsonl").write_text(rewritten(folder))
     assert verify("new.jsonl", "--offline").returncode == 0
     done = verify("new.jsonl", "--offline", *SIGNED)
@@ -128,13 +129,13 @@ def test_a_signature_of_another_receipt_is_forged(folder: Path):
 
 
 @pytest.mark.parametrize("signature", ["", "x", "AAAA", 7, None])
-def test_what_is_no_signature_is_none(folder: Path, signature: Any):
+def test_an_invalid_signature_is_no_signature(folder: Path, signature: Any):
     first = {**json.loads(lines(folder)[0]), "signature": signature}
     (folder / "one.jsonl").write_text(json.dumps(first))
     assert verify("one.jsonl", "--offline", *SIGNED).returncode == 1
 
 
-def test_any_of_several_keys_will_do(folder: Path):
+def test_any_of_several_keys_is_enough(folder: Path):
     accord("receipts", "keygen", "other.pem")
     assert verify("all.jsonl", "--offline", "--public-key", "other.pem.pub").returncode == 1
     assert verify("all.jsonl", "--offline", "--public-key", "other.pem.pub", *SIGNED).returncode == 0
@@ -151,13 +152,13 @@ MISTAKES = [
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(("arguments", "sentence"), MISTAKES)
-def test_a_key_or_store_that_was_named_must_be_there(arguments: list[str], sentence: str):
+def test_a_named_key_or_store_must_exist(arguments: list[str], sentence: str):
     done = verify(*arguments)
     assert done.returncode == 2
     assert sentence in done.stderr
 
 
-def test_a_signing_key_that_cannot_be_used_keeps_the_command_from_starting(folder: Path):
+def test_an_invalid_signing_key_stops_the_command(folder: Path):
     (folder / "bad.toml").write_text('signing_key = "all.jsonl"\n')
     done = accord("ask", "hello", "--config", "bad.toml")
     assert done.returncode == 2
@@ -165,17 +166,17 @@ def test_a_signing_key_that_cannot_be_used_keeps_the_command_from_starting(folde
 
 
 @pytest.mark.usefixtures("folder")
-def test_without_a_store_it_is_said_that_nothing_was_compared():
+def test_without_a_store_a_note_says_that_nothing_was_compared():
     done = verify("all.jsonl")
     assert done.returncode == 0
     assert done.stderr.startswith("accord: not compared with a store: ")
     assert "there is no such file" in done.stderr
 
 
-def test_a_store_that_does_not_know_the_session_says_so(folder: Path):
+def test_a_session_that_the_store_does_not_have_is_named(folder: Path):
     (folder / "others.jsonl").write_text("".join(f"{receipt.to_json()}\n" for receipt in a_chain(2)))
     done = verify("others.jsonl", *STORED)
-    assert (done.returncode, done.stderr) == (0, "accord: the store does not know s1: not compared\n")
+    assert (done.returncode, done.stderr) == (0, "accord: not compared: the store has no session s1\n")
 
 
 def test_an_untrusted_configuration_is_not_opened_to_compare(folder: Path):

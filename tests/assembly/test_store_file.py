@@ -1,4 +1,4 @@
-"""Where sessions are kept: in a place of the user's own, closed to others, the same for every command."""
+"""The SQLite file: in the user's state folder, closed to others, the same for every command."""
 
 import os
 import sqlite3
@@ -19,7 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def open_umask() -> Iterator[None]:
-    """Files are open to everybody unless somebody says otherwise."""
+    """Make new files readable by everyone unless a command sets their mode."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -41,7 +41,9 @@ def test_without_a_setting_it_is_in_the_state_folder_and_closed_to_others(folder
     assert "1 token\n" in accord("tokens", "list").stdout
 
 
-def test_the_platforms_own_place_is_used_unless_a_variable_names_another(folder: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_state_folder_of_the_platform_is_used_unless_a_variable_names_another(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.delenv("ACCORD_STATE_DIR")
     monkeypatch.setenv("XDG_STATE_HOME", str(folder / "state"))
     accord("tokens", "add", "ada")
@@ -62,14 +64,14 @@ def test_the_log_of_a_running_store_is_closed_to_others_too(folder: Path):
     "arguments", [["tokens", "list"], ["sessions", "list", "ada"], ["sessions", "delete-user", "ada", "--yes"]]
 )
 @pytest.mark.usefixtures("folder")
-def test_every_command_takes_the_file_that_is_named(arguments: list[str]):
+def test_every_command_uses_the_named_file(arguments: list[str]):
     accord("tokens", "add", "ada", "--store", "mine.db")
     assert accord(*arguments, "--store", "mine.db").returncode == 0
     assert not state().exists()
     assert "other.db: there is no such file" in accord(*arguments, "--store", "other.db").stderr
 
 
-def test_a_named_file_is_relative_to_the_working_directory_and_wins_over_the_configuration(folder: Path):
+def test_a_named_file_is_relative_to_the_working_directory_and_overrides_the_configuration(folder: Path):
     (folder / "sub").mkdir()
     (folder / "sub" / "a.toml").write_text('[store]\nkind = "postgres"\nurl_env = "NOWHERE"\n')
     assert accord("tokens", "add", "ada", "--config", "sub/a.toml", "--store", "mine.db").returncode == 0
@@ -77,7 +79,7 @@ def test_a_named_file_is_relative_to_the_working_directory_and_wins_over_the_con
 
 
 @pytest.mark.usefixtures("folder")
-def test_the_file_of_an_earlier_version_is_not_forgotten_silently():
+def test_the_file_of_an_earlier_version_is_mentioned():
     accord("tokens", "add", "ada", "--store", "accord.db")
     done = accord("tokens", "add", "eve")
     assert done.stderr.startswith(
@@ -88,7 +90,7 @@ def test_the_file_of_an_earlier_version_is_not_forgotten_silently():
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_file_of_ours_that_is_open_to_others_is_closed():
+def test_the_default_file_is_made_private():
     accord("tokens", "add", "ada")
     (state() / "accord.db").chmod(0o644)
     state().chmod(0o755)
@@ -96,7 +98,7 @@ def test_a_file_of_ours_that_is_open_to_others_is_closed():
     assert (mode(state() / "accord.db"), mode(state())) == (0o600, 0o700)
 
 
-def test_a_file_elsewhere_that_is_open_to_others_is_told_and_left(folder: Path):
+def test_a_configured_file_that_others_can_read_is_reported_and_left(folder: Path):
     accord("tokens", "add", "ada", "--store", "mine.db")
     (folder / "mine.db").chmod(0o640)
     done = accord("tokens", "list", "--store", "mine.db")

@@ -175,7 +175,7 @@ def test_traces_without_their_extra_are_noted(tmp_path: Path):
     (tmp_path / "a.toml").touch()
     done = check_without("opentelemetry", tmp_path, OTEL_TRACES_EXPORTER="otlp")
     assert done.returncode == 0
-    assert "env OTEL_TRACES_EXPORTER is set, and traces need an extra that is not installed: pip install" in done.stdout
+    assert "env OTEL_TRACES_EXPORTER is set, but traces need an extra that is not installed: pip install" in done.stdout
 
 
 def check_without(module: str, folder: Path, **environ: str) -> "subprocess.CompletedProcess[str]":

@@ -158,10 +158,10 @@ def test_serve_without_arguments_serves_until_it_is_interrupted():
     command = [sys.executable, "-m", "accord", "serve"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stderr is not None
-        seen = next(line for line in process.stderr if "Accord serves" in line)
+        seen = next(line for line in process.stderr if "Serving demo at" in line)
         process.send_signal(signal.SIGINT)
         _, rest = process.communicate(timeout=30)
-    assert "Ctrl-C stops it" in seen
+    assert "stop with Ctrl-C" in seen
     assert "Traceback" not in rest
     assert process.returncode in (0, 130)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from accord.assembly.parts import build_engine, open_store
+from accord.assembly.parts import build_engine
+from accord.assembly.store import make_store
 from accord.config import load_config
 from accord.engine import Sessions
 from accord.errors import UsageError
@@ -40,7 +41,7 @@ def config(tmp_path: Path) -> Path:
 def run_one(config: Path) -> list[dict[str, Any]]:
     async def run() -> list[dict[str, Any]]:
         loaded = load_config(str(config), environ={})
-        store = open_store(loaded)
+        store = make_store(loaded)
         await store.open()
         try:
             turn = await Sessions(build_engine(loaded), store).begin(request())
@@ -108,7 +109,7 @@ def test_a_part_that_cannot_be_built_gives_one_sentence(config: Path, change: tu
 def test_a_postgres_store_needs_its_address(config: Path):
     config.write_text('[store]\nkind = "postgres"\n')
     with pytest.raises(UsageError, match="The store is postgres: set ACCORD_STORE_URL to its address"):
-        open_store(load_config(str(config), environ={}))
+        make_store(load_config(str(config), environ={}))
 
 
 def test_a_deletion_shows_its_progress_on_a_terminal_and_removes_it(config: Path):

@@ -13,7 +13,8 @@ from uuid import UUID
 
 import pytest
 
-from accord.assembly.parts import build_engine, open_store
+from accord.assembly.parts import build_engine
+from accord.assembly.store import make_store
 from accord.config import load_config
 from accord.engine import Sessions
 from accord.servers.observability.logs import JsonLines, TextLines
@@ -85,7 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 async def _fill(config: Path) -> None:
     """Run a turn and keep a token, so that there is a session and a token to list."""
     loaded = load_config(str(config), environ={})
-    store = open_store(loaded)
+    store = make_store(loaded)
     await store.open()
     context = {"session_id": HOSTILE, "user": {"id": "u", "name": "U"}}
     request = {"request_id": str(UUID(int=1)), "context": context, "payload": {"query": "hi"}}

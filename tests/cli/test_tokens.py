@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from accord.assembly.opening import run_with_store
+from accord.assembly.store import run_with_store
 from accord.config import load_config
 from accord.wire.session import TokenRecord, looks_like_token, token_digest
 from tests.cli.test_app import Done, accord

@@ -10,7 +10,7 @@ from accord.config import LoadedConfig, OriginKind, StoreKind
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An extra of the package: the modules that it installs, and the key that needs it, if the configuration has it."""
+    """An extra of the package: its modules, and a function that returns the key of a configuration that needs it."""
 
     name: str
     modules: tuple[str, ...]
@@ -18,7 +18,7 @@ class Extra:
 
 
 def _is_set(*keys: tuple[str, ...]) -> Callable[[LoadedConfig], str | None]:
-    """Which of these keys someone set, be it to its default."""
+    """Make the function that returns the first of these keys that is set, even to its default."""
 
     def needed_by(loaded: LoadedConfig) -> str | None:
         return next((".".join(key) for key in keys if loaded.origin(key).kind is not OriginKind.DEFAULT), None)
@@ -38,29 +38,29 @@ EXTRAS: Final = (
 )
 
 TRACING: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_TRACES_EXPORTER")
-"""Variables by which traces are asked for. They may be meant for other programs, so this is no mistake."""
+"""Variables that turn traces on. They may be meant for other programs, so a missing extra is only a note."""
 
 
 def missing_extras(loaded: LoadedConfig) -> Iterator[tuple[str, str]]:
-    """The keys that need a package that is not installed, each with a sentence that names the command to install it."""
+    """Yield each key that needs an extra that is not installed, with a message that has the command to install it."""
     for extra in EXTRAS:
         key = extra.needed_by(loaded)
-        if key is not None and not _has(extra.modules):
+        if key is not None and not _are_installed(extra.modules):
             yield key, f"needs an extra that is not installed: {install_command(extra.name)}"
 
 
 def tracing_note(environ: Mapping[str, str]) -> str | None:
-    """A sentence for an operator who set up traces that nothing will write."""
+    """Return a message if traces are turned on and their extra is not installed."""
     variable = next((name for name in TRACING if environ.get(name)), None)
-    if variable is None or _has(("opentelemetry",)):
+    if variable is None or _are_installed(("opentelemetry",)):
         return None
-    return f"env {variable} is set, and traces need an extra that is not installed: {install_command('otel')}"
+    return f"env {variable} is set, but traces need an extra that is not installed: {install_command('otel')}"
 
 
 def install_command(extra: str) -> str:
-    """The command that installs an extra."""
+    """Return the command that installs an extra."""
     return f"pip install 'accord-agents[{extra}]'"
 
 
-def _has(modules: tuple[str, ...]) -> bool:
+def _are_installed(modules: tuple[str, ...]) -> bool:
     return all(find_spec(module) is not None for module in modules)

@@ -1,7 +1,7 @@
-"""Ed25519 keys for receipts: made, read and used with `cryptography`, which the extra `signing` installs.
+"""Make, read and use the Ed25519 keys that sign receipts; needs `cryptography`, which the extra `signing` installs.
 
-A signature shows that a chain was written by who holds the key; without one, whoever can write to the store can write a
-whole new chain that is in order.
+A signature proves that the holder of the key wrote a chain of receipts. Without one, anyone who can write to the store
+can replace the chain by another valid one.
 """
 
 import os
@@ -24,7 +24,7 @@ EXPECTED: Final = "expected an Ed25519 key as PEM, as `accord receipts keygen` w
 
 
 def make_key(file: Path) -> Path:
-    """Write a new private key, for its owner alone, and its public key beside it; gives the latter's file."""
+    """Write a new private key, readable by its owner only, and its public key beside it; return the public file."""
     try:
         from cryptography.hazmat.primitives import serialization as pem  # noqa: PLC0415 - an extra
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
@@ -44,8 +44,8 @@ def make_key(file: Path) -> Path:
     return public_file
 
 
-def signer(loaded: LoadedConfig) -> Sign | None:
-    """What signs receipts with the configured key; None without one."""
+def make_signer(loaded: LoadedConfig) -> Sign | None:
+    """Return the function that signs receipts with the configured key, or None if there is no key."""
     if loaded.config.signing_key is None:
         return None
     file = loaded.path_of(loaded.config.signing_key)
@@ -63,8 +63,8 @@ def signer(loaded: LoadedConfig) -> Sign | None:
     return lambda data: b64encode(key.sign(data)).decode()
 
 
-def signature_check(files: Sequence[str]) -> VerifySignature | None:
-    """What checks signatures against these public keys, any of which will do; None without a key."""
+def make_signature_check(files: Sequence[str]) -> VerifySignature | None:
+    """Return the function that checks signatures against any of these public keys, or None if there is no key."""
     if not files:
         return None
     try:
@@ -75,12 +75,12 @@ def signature_check(files: Sequence[str]) -> VerifySignature | None:
 
     def verify_signature(data: bytes, signature: str) -> bool:
         try:
-            given = b64decode(signature, validate=True)
+            raw = b64decode(signature, validate=True)
         except ValueError:
             return False
         for key in keys:
             try:
-                key.verify(given, data)
+                key.verify(raw, data)
             except InvalidSignature:
                 continue
             return True

@@ -3,9 +3,9 @@
 import getpass
 
 from accord.assembly.loop import run_async
-from accord.assembly.opening import open_store_and_backends
 from accord.assembly.parts import build_engine, session_rules
-from accord.assembly.signing import signer
+from accord.assembly.signing import make_signer
+from accord.assembly.store import open_store_and_backends
 from accord.cli.options import (
     AgentArgument,
     ConfigOption,
@@ -55,5 +55,5 @@ async def _serve(loaded: LoadedConfig, engine: Engine) -> None:
         rules = session_rules(
             loaded.config, concurrent_turns=loaded.config.limits.concurrent_turns, stop_unread_after_s=0
         )
-        sessions = Sessions(engine, store, rules, on_turn_ended=Observers(Log()).turn_ended, sign=signer(loaded))
+        sessions = Sessions(engine, store, rules, on_turn_ended=Observers(Log()).turn_ended, sign=make_signer(loaded))
         await serve_acp(sessions, owner=owner, version=package_version())

@@ -16,9 +16,9 @@ import typer
 
 from accord.agents.relay import relay_with
 from accord.assembly.loop import run_async
-from accord.assembly.opening import open_store_and_backends
 from accord.assembly.parts import build_engine, find_backend, session_rules
-from accord.assembly.signing import signer
+from accord.assembly.signing import make_signer
+from accord.assembly.store import open_store_and_backends
 from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, load, read_requirements
 from accord.config import LoadedConfig
 from accord.core.summarise import summarise_work
@@ -181,7 +181,9 @@ async def _run_turn(
     printer = _PacketPrinter(streams=streams)
     async with open_store_and_backends(loaded, engine) as store:
         # This command is the only reader: when it is interrupted, the work of the endpoint must stop as well.
-        sessions = Sessions(engine, store, session_rules(loaded.config, stop_unread_after_s=0), sign=signer(loaded))
+        sessions = Sessions(
+            engine, store, session_rules(loaded.config, stop_unread_after_s=0), sign=make_signer(loaded)
+        )
         try:
             turn = await sessions.begin(request)
             async with aclosing(turn.batches()) as batches:

@@ -11,8 +11,8 @@ from rich.console import Group, RenderableType
 from rich.json import JSON
 from rich.table import Table
 
-from accord.assembly.opening import run_with_store
-from accord.assembly.signing import make_key, signature_check
+from accord.assembly.signing import make_key, make_signature_check
+from accord.assembly.store import run_with_store
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, load_if_trusted
 from accord.core.receipt import SHOWN_CHARS, ReceiptState, Verification, has_valid_hash, verify
 from accord.core.summarise import summarise_work
@@ -68,7 +68,7 @@ def verify_command(  # noqa: PLR0913 - one flag each
       accord receipts verify receipts.jsonl
       accord receipts verify receipts.jsonl --public-key key.pem.pub
     """
-    verify_signature, receipts = signature_check(public_key or ()), read_receipts(file)
+    verify_signature, receipts = make_signature_check(public_key or ()), read_receipts(file)
     ends, note = ({}, "") if offline else _read_last_hashes(receipts, config, store)
     found = verify(receipts, last=last, ends=ends, verify_signature=verify_signature)
     _print_json(found, ends) if as_json else _print_findings(found)
@@ -95,7 +95,7 @@ def _read_last_hashes(receipts: list[Any], config: str | None, store: str | None
             raise
         return {}, f"not compared with a store: {error.message}"
     missing = [session for session, last in hashes.items() if last is None]
-    note = f"not compared, since the store does not have them: {', '.join(missing[:5])}" if missing else ""
+    note = f"not compared: the store has no session {', '.join(missing[:5])}" if missing else ""
     return {session: last for session, last in hashes.items() if last is not None}, note
 
 

@@ -12,7 +12,7 @@ import typer
 from msgspec.structs import asdict
 from pydantic_core import to_jsonable_python
 
-from accord.assembly.opening import is_absent, run_with_store
+from accord.assembly.store import is_store_missing, run_with_store
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, load
 from accord.errors import UsageError
 from accord.ports import DeletionProgress
@@ -52,7 +52,7 @@ def list_command(
       accord sessions list ada --json
     """
     loaded = load(config, trusted=trust, store=store)
-    found = [] if is_absent(loaded) else run_with_store(loaded, lambda store: store.sessions(owner, limit=PAGE))
+    found = [] if is_store_missing(loaded) else run_with_store(loaded, lambda store: store.sessions(owner, limit=PAGE))
     if as_json:
         records = [{name: value for name, value in asdict(session).items() if value is not None} for session in found]
         print(json.dumps(to_jsonable_python(records, exclude_none=True), indent=2, ensure_ascii=False))
@@ -76,7 +76,7 @@ def receipts_command(
       accord sessions receipts first-me > receipts.jsonl
     """
     loaded = load(config, trusted=trust, store=store)
-    found = [] if is_absent(loaded) else run_with_store(loaded, lambda store: store.receipts(session))
+    found = [] if is_store_missing(loaded) else run_with_store(loaded, lambda store: store.receipts(session))
     for record in found:
         print(record.body)
     if not found:  # to standard error: a program may read receipts from standard output
@@ -105,7 +105,7 @@ def delete_user_command(
     if not yes:
         typer.confirm(f"Delete all data of {owner}?", abort=True)
     loaded = load(config, trusted=trust, store=store)
-    if is_absent(loaded):
+    if is_store_missing(loaded):
         print(NOTHING_STORED)
         return
     with _print_progress() as progress:
@@ -133,7 +133,7 @@ def expire_command(
     if kept_days is None:
         raise UsageError("The age is missing: give --days, or set retention_days in the configuration")
     before = datetime.now(UTC) - timedelta(days=kept_days)
-    if is_absent(loaded):
+    if is_store_missing(loaded):
         print(NOTHING_STORED)
         return
     with _print_progress() as progress:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from accord.assembly.opening import is_absent, run_with_store
+from accord.assembly.store import is_store_missing, run_with_store
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, load
 from accord.config import StoreKind
 from accord.errors import StoreConflictError, UsageError
@@ -87,7 +87,7 @@ def list_command(
       accord tokens list
     """
     loaded, now = load(config, trusted=trust, store=store), datetime.now(UTC)
-    found = [] if is_absent(loaded) else run_with_store(loaded, lambda store: store.tokens())
+    found = [] if is_store_missing(loaded) else run_with_store(loaded, lambda store: store.tokens())
     if as_json:
         records = [{**token.dump(), "expired": token.is_expired(now)} for token in found]
         for record in records:
@@ -115,7 +115,7 @@ def revoke_command(
       accord tokens revoke 3f9a1c
     """
     loaded = load(config, trusted=trust, store=store)
-    if is_absent(loaded) or not run_with_store(loaded, lambda store: store.revoke_token(token_id)):
+    if is_store_missing(loaded) or not run_with_store(loaded, lambda store: store.revoke_token(token_id)):
         print(f"accord: there is no token {token_id}; `accord tokens list` lists them", file=sys.stderr)
         raise typer.Exit(1)
     print(f"Revoked {token_id}")
@@ -134,7 +134,7 @@ def open_command(*, config: ConfigOption = None, trust: TrustOption = False, sto
     """
     loaded = load(config, trusted=trust, store=store)
     try:
-        if not is_absent(loaded):  # without a store there are no tokens
+        if not is_store_missing(loaded):  # without a store there are no tokens
             run_with_store(loaded, lambda store: store.allow_open())
     except StoreConflictError:
         print("accord: there are tokens; revoke all of them first (`accord tokens list`)", file=sys.stderr)
