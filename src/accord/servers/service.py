@@ -59,12 +59,21 @@ class AllowAll:
 class Observer(Protocol):
     """Metrics, logs or traces. An observer must not raise: it would fail what it observes."""
 
+    def turn_started(self, request_id: str) -> None:
+        """An HTTP request has started a turn. `request_done` will be called for the request, with this id."""
+        ...
+
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         """A turn has ended and its receipt is stored; `receipt` has its members as plain JSON values."""
         ...
 
-    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
-        """An HTTP request was answered; `route` is the pattern of its path."""
+    def request_done(
+        self, method: str, route: str, status: int, seconds: float, *, started_turn: str | None = None
+    ) -> None:
+        """An HTTP request was answered; `route` is the pattern of its path.
+
+        `started_turn` is the id of the turn that the request has started; that turn may still be running.
+        """
         ...
 
     def stream_opened(self, transport: str) -> None:
@@ -79,10 +88,15 @@ class Observer(Protocol):
 class NullObserver:
     """Record nothing. Also the base of observers that record only a part."""
 
+    def turn_started(self, request_id: str) -> None:
+        """Record nothing."""
+
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         """Record nothing."""
 
-    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
+    def request_done(
+        self, method: str, route: str, status: int, seconds: float, *, started_turn: str | None = None
+    ) -> None:
         """Record nothing."""
 
     def stream_opened(self, transport: str) -> None:

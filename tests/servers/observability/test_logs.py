@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord.errors import ErrorCode, UsageError
-from accord.servers.observability.logs import LIBRARIES, LOGGER, REQUEST_ID, USER, Log, set_up_logging
+from accord.servers.observability.logs import LIBRARIES, LOGGER, REQUEST_ID, Log, set_up_logging
 from accord.wire.receipt import Fallback, Work
 from tests.receipts import a_body
 from tests.servers.observability.turns import FAILED, SAID, an_eventful_turn
@@ -87,16 +87,70 @@ def test_a_request_is_one_line_with_its_pattern(capsys: pytest.CaptureFixture[st
     assert told["fields"] == {"method": "GET", "route": "/v1/requests/{request_id}", "status": status, "ms": 12.5}
 
 
-def test_every_line_names_the_request_and_the_user_it_belongs_to(capsys: pytest.CaptureFixture[str]):
+def test_every_line_names_the_request_it_belongs_to(capsys: pytest.CaptureFixture[str]):
     set_up_logging()
-    request_id, user = REQUEST_ID.set("r7"), USER.set("ada")
+    request_id = REQUEST_ID.set("r7")
     try:
         Log().request_done("GET", "/health", 200, 0.1)
     finally:
         REQUEST_ID.reset(request_id)
-        USER.reset(user)
-    told = line(capsys)
-    assert (told["request_id"], told["user"]) == ("r7", "ada")
+    assert line(capsys)["request_id"] == "r7"
+
+
+TURN = {"session": "s1", "outcome": "done", "backend": "local", "ms": 40.5, "first_packet_ms": 3.0}
+REQUEST = {"method": "POST", "route": "/v1/assist", "request_ms": 12.5}
+
+
+def test_a_request_and_the_turn_that_it_started_are_one_line(capsys: pytest.CaptureFixture[str]):
+    set_up_logging()
+    log = Log()
+    log.turn_started("r0")
+    log.turn_ended(a_body().hashed())
+    assert written(capsys) == []
+    log.request_done("POST", "/v1/assist", 200, 0.0125, started_turn="r0")
+    message = line(capsys)
+    assert (message["level"], message["message"], message["request_id"]) == ("info", "turn done", "r0")
+    assert message["fields"] == TURN | REQUEST | {"status": 200}
+
+
+def test_a_request_that_ended_before_its_turn_is_in_the_line_of_the_turn(capsys: pytest.CaptureFixture[str]):
+    set_up_logging()
+    log = Log()
+    log.turn_started("r0")
+    log.request_done("POST", "/v1/assist", 499, 0.0125, started_turn="r0")
+    assert written(capsys) == []
+    log.turn_ended(a_body().hashed())
+    assert line(capsys)["fields"] == TURN | REQUEST | {"status": 499}
+
+
+def test_a_request_that_fails_before_its_turn_ends_is_logged_at_once(capsys: pytest.CaptureFixture[str]):
+    set_up_logging()
+    log = Log()
+    log.turn_started("r0")
+    log.request_done("POST", "/v1/assist", 503, 0.0125, started_turn="r0")
+    assert line(capsys)["message"] == "request"
+    log.turn_ended(a_body().hashed())
+    assert line(capsys)["fields"] == TURN
+
+
+@pytest.mark.parametrize(("outcome", "status"), [({"outcome": FAILED}, 200), ({}, 500)])
+def test_a_shared_line_is_a_warning_if_the_turn_or_the_request_failed(
+    capsys: pytest.CaptureFixture[str], outcome: dict[str, Any], status: int
+):
+    set_up_logging("warning")
+    log = Log()
+    log.turn_started("r0")
+    log.turn_ended(a_body(**outcome).hashed())
+    log.request_done("POST", "/v1/assist", status, 0.1, started_turn="r0")
+    assert line(capsys)["level"] == "warning"
+
+
+def test_another_request_for_the_same_turn_has_its_own_line(capsys: pytest.CaptureFixture[str]):
+    set_up_logging()
+    log = Log()
+    log.turn_started("r0")
+    log.request_done("GET", "/v1/requests/{request_id}", 200, 0.1)
+    assert line(capsys)["message"] == "request"
 
 
 @pytest.mark.parametrize("as_json", [True, False])

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from accord.servers.observability.metrics import MAX_UNKNOWN, OTHER, Metrics, Names
+from accord.servers.observability.metrics import MAX_UNKNOWN, OTHER, LabelNames, Metrics
 from accord.wire.receipt import Timings, Work
 from tests.receipts import a_body
 from tests.servers.observability.turns import CANCELLED, FAILED, REFUSED, an_eventful_turn, backend, emulating
@@ -67,7 +67,7 @@ def test_capabilities_that_nobody_knows_share_one_series_when_there_are_too_many
 
 
 def test_a_name_keeps_its_label_for_ever():
-    names = Names(["known"], unknown=1)
+    names = LabelNames(["known"], unknown=1)
     assert [names.label(name) for name in ("a", "b", "a", "known", "b")] == ["a", OTHER, "a", "known", OTHER]
 
 

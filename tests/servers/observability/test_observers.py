@@ -20,8 +20,13 @@ class Listening(NullObserver):
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
         self.told.append(("turn", receipt["request_id"]))
 
-    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
-        self.told.append((method, route, status, seconds))
+    def turn_started(self, request_id: str) -> None:
+        self.told.append(("started", request_id))
+
+    def request_done(
+        self, method: str, route: str, status: int, seconds: float, *, started_turn: str | None = None
+    ) -> None:
+        self.told.append((method, route, status, seconds, started_turn))
 
     def stream_opened(self, transport: str) -> None:
         self.told.append(("opened", transport))
@@ -38,13 +43,20 @@ class Broken(NullObserver):
 
 
 def tell(watch: Observer) -> None:
+    watch.turn_started("r0")
     watch.stream_opened("sse")
     watch.turn_ended(an_eventful_turn())
     watch.stream_closed("sse")
-    watch.request_done("POST", "/v1/assist", 200, 0.5)
+    watch.request_done("POST", "/v1/assist", 200, 0.5, started_turn="r0")
 
 
-EVERYTHING = [("opened", "sse"), ("turn", "r0"), ("closed", "sse"), ("POST", "/v1/assist", 200, 0.5)]
+EVERYTHING = [
+    ("started", "r0"),
+    ("opened", "sse"),
+    ("turn", "r0"),
+    ("closed", "sse"),
+    ("POST", "/v1/assist", 200, 0.5, "r0"),
+]
 
 
 def test_everybody_is_told_everything():
@@ -56,7 +68,7 @@ def test_everybody_is_told_everything():
 def test_one_that_fails_is_named_once_and_stops_nobody(caplog: pytest.LogCaptureFixture):
     listening = Listening()
     watch = Observers(Broken(), listening)
-    with caplog.at_level(logging.ERROR, "accord.watch"):
+    with caplog.at_level(logging.ERROR, "accord.observers"):
         tell(watch)
         tell(watch)
     assert listening.told == EVERYTHING * 2

@@ -61,6 +61,10 @@ def assist_endpoint(service: Service) -> HttpEndpoint:
         REQUEST_ID.set(exchange.request_id)
         with continuing_trace(exchange.scope["headers"]):
             turn = await begin_turn(service, exchange.caller, client_address(exchange.scope), request)
+        # The same object: a turn that an earlier request with this id has started has an equal id, but its own.
+        if isinstance(turn, LiveTurn) and turn.running.request.request_id is request.request_id:
+            exchange.started_turn = exchange.request_id
+            service.observer.turn_started(exchange.request_id)
         return await answer_turn(service, exchange, turn, after if chosen == EVENT_STREAM else None, warnings)
 
     return HttpEndpoint(service, ASSIST_PATH, {"POST": post})

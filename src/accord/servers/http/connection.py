@@ -42,7 +42,7 @@ TOO_LONG: Final = RefusedError("The headers are longer than the limit; send shor
 TOO_SLOW: Final = RefusedError(
     "The headers did not arrive in time; send the request again", ErrorCode.REQUEST_TIMED_OUT, {}
 )
-NOT_HTTP: Final = RefusedError("This is not a valid HTTP/1.1 request", ErrorCode.INVALID_MESSAGE, {})
+NOT_HTTP: Final = RefusedError("This is not a valid HTTP request", ErrorCode.INVALID_MESSAGE, {})
 TINY_PIECES: Final = RefusedError("The body has too many tiny chunks; send larger ones", ErrorCode.INVALID_MESSAGE, {})
 TOO_MANY_PIPELINED: Final = RefusedError(
     f"More than {MAX_PIPELINED} requests are waiting on this connection; wait for answers or open another connection",

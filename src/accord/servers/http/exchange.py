@@ -61,6 +61,8 @@ class Exchange:
     headers: Headers
     caller: Caller
     request_id: str | None = None
+    started_turn: str | None = None
+    """The id of the turn that this request has started."""
 
     def path_parameter(self, name: str) -> str:
         """A part of the path, by its name in the route."""
@@ -105,7 +107,8 @@ class HttpEndpoint:
         except ClientGoneError:
             abort_connection(scope)
         finally:
-            self._service.observer.request_done(method, self.route, status, perf_counter() - began_at)
+            seconds = perf_counter() - began_at
+            self._service.observer.request_done(method, self.route, status, seconds, started_turn=exchange.started_turn)
 
     async def _answer(self, method: str, exchange: Exchange) -> int:
         try:

@@ -1,7 +1,7 @@
-"""OpenTelemetry spans, made of a receipt when its turn is over: one for the turn, one for each question to a backend.
+"""OpenTelemetry spans, made from a receipt when its turn has ended: one for the turn, one for each backend request.
 
-An extra: without `opentelemetry` nothing happens, and without an SDK the API itself does nothing. The names are those
-of the generative-AI conventions (`gen_ai.*`), Accord's own begin with `accord.`. No span carries what anybody said.
+An extra: without `opentelemetry` nothing happens, and without an SDK the API does nothing. The names are those of the
+generative-AI conventions (`gen_ai.*`); Accord's own begin with `accord.`. No span contains text of users or models.
 """
 
 from collections.abc import Generator, Iterable, Mapping
@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.errors import ErrorCode
+from accord.servers.service import NullObserver
 from accord.version import package_version
 from accord.wire.receipt import OutcomeStatus
 
@@ -25,13 +26,16 @@ TOKENS: Final[Mapping[str, tuple[str, ...]]] = {
     "gen_ai.usage.input_tokens": ("input_tokens", "prompt_tokens"),
     "gen_ai.usage.output_tokens": ("output_tokens", "completion_tokens"),
 }
-"""Under which names backends tell how much they read and wrote."""
+"""The names under which backends report tokens."""
 
 _FAILED: Final = frozenset({OutcomeStatus.FAILED, OutcomeStatus.REFUSED})
 
 
-class Traces:
-    """Makes spans, if there is anything to make them with; `provider` is OpenTelemetry's own unless one is given."""
+class Traces(NullObserver):
+    """Makes spans if OpenTelemetry is installed; `provider` is OpenTelemetry's global one by default.
+
+    Spans of HTTP requests are left to OpenTelemetry's ASGI instrumentation.
+    """
 
     def __init__(self, provider: "TracerProvider | None" = None) -> None:
         try:
@@ -43,10 +47,12 @@ class Traces:
         self._tracer = trace.get_tracer("accord", package_version(), tracer_provider=provider)
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
-        """One span for the turn and one for each of its questions that reached a backend."""
+        """Make one span for the turn and one for each request to a backend."""
         if self._trace is None:
             return
-        began, ended = _window(receipt)
+        # In nanoseconds. A receipt is made at the end of its turn.
+        ended = round(datetime.fromisoformat(receipt["created_at"]).timestamp() * 1_000_000) * 1_000
+        began = ended - round(receipt["timings"]["total_ms"] * 1_000_000)
         agent, outcome = receipt["parties"]["agent"]["name"], receipt["outcome"]
         span = self._tracer.start_span(
             f"invoke_agent {agent}",
@@ -54,19 +60,19 @@ class Traces:
             attributes={"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent},
             start_time=began,
         )
-        if span.is_recording():  # most services have no SDK, and all the rest would be for nobody
+        if span.is_recording():  # without an SDK, which most services do not have, it is not
             span.set_attributes(turn_attributes(receipt))
             if outcome["status"] in _FAILED:
                 self._mark_failed(span, outcome.get("code"))
             for work in receipt["work"]:
-                self._question(work, span, began, ended)
+                self._span_of_work(work, span, began, ended)
         span.end(ended)
 
-    def _question(self, work: Mapping[str, Any], turn: "Span", began: int, ended: int) -> None:
+    def _span_of_work(self, work: Mapping[str, Any], turn: "Span", began: int, ended: int) -> None:
         if self._trace is None or "backend" not in work:
             return
         model = work["backend"].get("model")
-        # A receipt does not say when each question was put, so that all of them span their turn.
+        # A receipt does not contain the times of each request, so that all of them span their turn.
         span = self._tracer.start_span(
             f"chat {model}" if model else "chat",
             context=self._trace.set_span_in_context(turn),
@@ -82,18 +88,9 @@ class Traces:
         if self._trace is not None:
             span.set_status(self._trace.StatusCode.ERROR, str(code))
 
-    def request_done(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Nothing: spans of HTTP itself are what OpenTelemetry's ASGI instrumentation is for."""
-
-    def stream_opened(self, transport: str) -> None:
-        """Nothing."""
-
-    def stream_closed(self, transport: str) -> None:
-        """Nothing."""
-
 
 def turn_attributes(receipt: Mapping[str, Any]) -> Attributes:
-    """What the span of a turn says, besides which agent it was."""
+    """The attributes of a turn's span, besides the agent."""
     outcome = receipt["outcome"]
     totals: Mapping[str, int] = receipt["adaptation"]["totals"] if "adaptation" in receipt else {}
     attributes: Attributes = {
@@ -108,10 +105,10 @@ def turn_attributes(receipt: Mapping[str, Any]) -> Attributes:
 
 
 def work_attributes(work: Mapping[str, Any]) -> Attributes:
-    """What the span of a question says."""
+    """The attributes of the span of a backend request."""
     attributes: Attributes = {"gen_ai.operation.name": "chat", "accord.policy": work["policy"]}
     if "backend" in work:
-        # The operator's own name: which company answers is not known here.
+        # The name in the configuration: which company runs the backend is not known here.
         attributes["gen_ai.provider.name"] = work["backend"]["name"]
         if model := work["backend"].get("model"):
             attributes["gen_ai.request.model"] = model
@@ -121,11 +118,16 @@ def work_attributes(work: Mapping[str, Any]) -> Attributes:
         attributes["accord.fallbacks"] = [fallback["backend"] for fallback in fallbacks]
     if code := failure_of_work(work):
         attributes["error.type"] = code
-    return attributes | _tokens(work.get("usage") or {})
+    usage: Mapping[str, Any] = work.get("usage") or {}
+    for attribute, names in TOKENS.items():
+        counts = (usage[name] for name in names if type(usage.get(name)) is int)
+        if (count := next(counts, None)) is not None:
+            attributes[attribute] = count
+    return attributes
 
 
 def failure_of_work(work: Mapping[str, Any]) -> str | None:
-    """Why the backend that was asked last did not answer, if it did not."""
+    """The code of the error with which the last backend request failed, if it did."""
     fallbacks = work["fallbacks"]
     if fallbacks and "backend" in work and fallbacks[-1]["backend"] == work["backend"]["name"]:
         return fallbacks[-1]["code"]
@@ -135,23 +137,8 @@ def failure_of_work(work: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _tokens(usage: Mapping[str, Any]) -> Attributes:
-    found: Attributes = {}
-    for attribute, names in TOKENS.items():
-        told = next((usage[name] for name in names if type(usage.get(name)) is int), None)
-        if told is not None:
-            found[attribute] = told
-    return found
-
-
-def _window(receipt: Mapping[str, Any]) -> tuple[int, int]:
-    """When the turn began and ended, in nanoseconds: a receipt is written at the end."""
-    ended = round(datetime.fromisoformat(receipt["created_at"]).timestamp() * 1_000_000) * 1_000
-    return ended - round(receipt["timings"]["total_ms"] * 1_000_000), ended
-
-
 def incoming_context(headers: Iterable[tuple[bytes, bytes]]) -> "Context | None":
-    """The trace that a request belongs to, as its `traceparent` says; None without one, or without OpenTelemetry."""
+    """The trace that a request's `traceparent` names; None without one, or without OpenTelemetry."""
     carried = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers if name in CARRIED}
     if "traceparent" not in carried:
         return None
@@ -161,13 +148,13 @@ def incoming_context(headers: Iterable[tuple[bytes, bytes]]) -> "Context | None"
         )
     except ImportError:
         return None
-    # Not the propagator that is set globally: it may carry baggage, which is a stranger's words.
+    # Not the global propagator: it may also read baggage, which contains text of the client.
     return TraceContextTextMapPropagator().extract(carried)
 
 
 @contextmanager
 def continuing_trace(headers: Iterable[tuple[bytes, bytes]]) -> Generator[None]:
-    """Within it, spans belong to the trace of this request. Turns that are begun within it remember it."""
+    """Within the block, spans belong to the trace of this request; so do those of turns that are started in it."""
     found = incoming_context(headers)
     if found is None:
         yield
