@@ -12,7 +12,7 @@ from pydantic_core import from_json
 from accord.core.output.agent_work import (
     ALLOW_OR_REJECT,
     OfferedOptions,
-    build_permission_question,
+    build_permission_request,
     build_plan_event,
     build_tool_call_event,
 )
@@ -331,7 +331,7 @@ class Turn:
         own = call_id if call_id is not None else f"permission-{self._permissions_asked}"
         shown = {"kind": kind, "locations": locations, "raw_input": raw_input}
         more = {name: told for name, told in shown.items() if told is not None}
-        return await self._permissions(build_permission_question(title, own, content, more, options))
+        return await self._permissions(build_permission_request(title, own, content, more, options))
 
     def event(self, kind: str, data: Mapping[str, Any]) -> EventPacket:
         """An event of a type of the agent's own; a client that did not declare it is told that it is kept."""

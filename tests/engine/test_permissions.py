@@ -76,9 +76,9 @@ def run(made: Engine, permits: PermissionChannel | None) -> tuple[RunningTurn, l
     [
         (ALLOW, "allowed allow", "allowed", "allow"),
         ({"outcome": {"outcome": "selected", "optionId": "reject"}}, "rejected reject", "rejected", "reject"),
-        ({"outcome": {"outcome": "cancelled"}}, "cancelled The client says", "cancelled", None),
+        ({"outcome": {"outcome": "cancelled"}}, "cancelled The client cancelled", "cancelled", None),
         ({"outcome": {"outcome": "selected", "optionId": "sudo"}}, "failed The client chose", "failed", None),
-        ("yes", "failed The client's answer cannot be read", "failed", None),
+        ("yes", "failed The client's response is not valid", "failed", None),
     ],
 )
 def test_the_agent_and_the_receipt_are_told_what_came_of_it(answer: Any, words: str, status: str, chosen: str | None):

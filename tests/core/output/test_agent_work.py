@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_question, read_permission
+from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_request, read_permission
 from accord.wire.agent_work import OfferedOption, Permission, PermissionStatus
 
 ALWAYS = {"id": "always", "name": "Always", "kind": "allow_always"}
 NEVER = {"id": "never", "name": "Never", "kind": "reject_always"}
-QUESTION = build_permission_question("Delete build/", "1", (), {}, [*ALLOW_OR_REJECT, ALWAYS, NEVER])
+REQUEST = build_permission_request("Delete build/", "1", (), {}, [*ALLOW_OR_REJECT, ALWAYS, NEVER])
 
 
 def selected(option_id: Any) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def selected(option_id: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("answered", "status", "chosen"),
+    ("response", "status", "chosen"),
     [
         (selected("allow"), "allowed", "allow"),
         (selected("always"), "allowed", "always"),
@@ -41,17 +41,17 @@ def selected(option_id: Any) -> dict[str, Any]:
         (True, "failed", None),
     ],
 )
-def test_each_answer_has_one_result(answered: Any, status: str, chosen: str | None):
-    found = read_permission(QUESTION, answered)
+def test_each_answer_has_one_result(response: Any, status: str, chosen: str | None):
+    found = read_permission(REQUEST, response)
     assert (found.status, found.option and found.option.id) == (status, chosen)
     assert bool(found) is (status == "allowed")
     assert (found.why is None) is (chosen is not None)
 
 
 def test_options_may_be_a_list_or_a_mapping_by_id():
-    as_list = build_permission_question("Go", "1", (), {}, [ALWAYS, NEVER])
+    as_list = build_permission_request("Go", "1", (), {}, [ALWAYS, NEVER])
     by_id = {option["id"]: {"name": option["name"], "kind": option["kind"]} for option in (ALWAYS, NEVER)}
-    assert build_permission_question("Go", "1", (), {}, by_id) == as_list
+    assert build_permission_request("Go", "1", (), {}, by_id) == as_list
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_options_may_be_a_list_or_a_mapping_by_id():
 )
 def test_invalid_options_are_an_error(offered: Any):
     with pytest.raises(ValueError, match="options"):
-        build_permission_question("Go", "1", (), {}, offered)
+        build_permission_request("Go", "1", (), {}, offered)
 
 
 @pytest.mark.parametrize("title", ["", "half a pair: \ud800"])
 def test_an_invalid_title_is_an_error(title: str):
     with pytest.raises(ValueError, match="title"):
-        build_permission_question(title, "1", (), {}, ALLOW_OR_REJECT)
+        build_permission_request(title, "1", (), {}, ALLOW_OR_REJECT)
 
 
 @pytest.mark.parametrize(

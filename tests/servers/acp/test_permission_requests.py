@@ -5,14 +5,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_question
+from accord.core.output.agent_work import ALLOW_OR_REJECT, build_permission_request
 from accord.servers.acp.permissions import TurnPermissions
 from accord.servers.acp.sessions import OpenSession
 from accord.servers.acp.updates import TurnUpdates
 from accord.stdio import RpcConnection
 from accord.wire.agent_work import Permission
 
-QUESTION = build_permission_question("Go?", "1", (), {}, ALLOW_OR_REJECT)
+QUESTION = build_permission_request("Go?", "1", (), {}, ALLOW_OR_REJECT)
 ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"outcome":{"outcome":"selected","optionId":"allow"}}}\n'
 
 

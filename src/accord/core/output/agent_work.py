@@ -40,15 +40,15 @@ PROGRESS: Final[Mapping[str, str]] = MappingProxyType(
 
 def build_plan_event(steps: Sequence[Mapping[str, Any] | str]) -> dict[str, Any]:
     """Return the event for a plan, with progress and a list as its fallbacks."""
-    usual = {"priority": PlanEntryPriority.MEDIUM.value, "status": PlanEntryStatus.PENDING.value}
-    given = [usual | ({"content": step} if isinstance(step, str) else dict(step)) for step in steps]
-    plan = PlanPayload.model_validate({"entries": given})
+    defaults = {"priority": PlanEntryPriority.MEDIUM.value, "status": PlanEntryStatus.PENDING.value}
+    entries = [defaults | ({"content": step} if isinstance(step, str) else dict(step)) for step in steps]
+    plan = PlanPayload.model_validate({"entries": entries})
     done = [entry.status == PlanEntryStatus.COMPLETED for entry in plan.entries]
-    ticks = zip(plan.entries, done, strict=True)
-    words = "\n".join(f"- [{'x' if is_done else ' '}] {entry.content}" for entry, is_done in ticks)
+    pairs = zip(plan.entries, done, strict=True)
+    task_list = "".join(f"- [{'x' if is_done else ' '}] {entry.content}\n" for entry, is_done in pairs)
     status = "complete" if all(done) else "running"
     fallback = _progress(PLAN_LABEL, status, progress_percent=sum(done) / len(done))
-    return {"type": PLAN, "data": plan.dump(), "fallback": fallback, "fallback_text": f"{words}\n"}
+    return {"type": PLAN, "data": plan.dump(), "fallback": fallback, "fallback_text": task_list}
 
 
 def build_tool_call_event(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> dict[str, Any]:
@@ -61,12 +61,12 @@ def build_tool_call_event(call_id: str, title: str, content: Sequence[Any], more
 
 def parse_tool_call(call_id: str, title: str, content: Sequence[Any], more: Mapping[str, Any]) -> ToolCallPayload:
     """Return the validated tool call; raise `ValueError` for content that is not text, a content block or a diff."""
-    given: list[Any] = []
+    parts: list[Any] = []
     for item in content:
         part = {"type": "text", "text": item} if isinstance(item, str) else item
-        given.append({"type": "content", "content": part} if part.get("type") in set(ContentType) else part)
-    call = ToolCallPayload.model_validate({**more, "tool_call_id": call_id, "title": title, "content": given or None})
-    if len(call.content or ()) != len(given):
+        parts.append({"type": "content", "content": part} if part.get("type") in set(ContentType) else part)
+    call = ToolCallPayload.model_validate({**more, "tool_call_id": call_id, "title": title, "content": parts or None})
+    if len(call.content or ()) != len(parts):
         raise ValueError("content: expected texts, content blocks, or diffs with path and newText")
     return call
 
@@ -83,15 +83,15 @@ ALLOW_OR_REJECT: Final = (
     OfferedOption.trusted(id="allow", name="Allow", kind=PermissionOptionKind.ALLOW_ONCE),
     OfferedOption.trusted(id="reject", name="Reject", kind=PermissionOptionKind.REJECT_ONCE),
 )
-"""The default options."""
+"""The options unless the agent passes others."""
 
-DISMISSED: Final = "The client says that it was cancelled"
-UNREADABLE: Final = "The client's answer cannot be read"
-UNKNOWN_OUTCOME: Final = "The client's answer is of a kind that is not known"
+DISMISSED: Final = "The client cancelled the request"
+INVALID_RESPONSE: Final = "The client's response is not valid"
+UNKNOWN_OUTCOME: Final = "The outcome in the client's response is unknown"
 NOT_OFFERED: Final = "The client chose an option that was not offered"
 
 
-def build_permission_question(
+def build_permission_request(
     title: str, call_id: str, content: Sequence[Any], more: Mapping[str, Any], offered: OfferedOptions
 ) -> PermissionRequest:
     """Return the validated request; raise `ValueError` for invalid content or options."""
@@ -103,15 +103,15 @@ def build_permission_question(
     return PermissionRequest.model_validate({"title": title, "call": call, "options": options})
 
 
-def read_permission(question: PermissionRequest, answered: Any) -> Permission:
-    """Return the result of any answer from a client; only an option that was offered can allow."""
+def read_permission(request: PermissionRequest, response: Any) -> Permission:
+    """Return the result of any response from a client; only an option that was offered can allow."""
     try:
-        outcome = RequestPermissionResponse.model_validate(answered).outcome
+        outcome = RequestPermissionResponse.model_validate(response).outcome
     except ValidationError:
-        return Permission(status=PermissionStatus.FAILED, why=UNREADABLE)
+        return Permission(status=PermissionStatus.FAILED, why=INVALID_RESPONSE)
     match outcome:
         case SelectedOutcome():
-            for option in question.options:
+            for option in request.options:
                 if option.id == outcome.option_id:
                     return Permission.chosen(option)
             return Permission(status=PermissionStatus.FAILED, why=NOT_OFFERED)
