@@ -1,4 +1,4 @@
-"""Negotiation: every requirement lands where the manifest puts it."""
+"""Negotiation sorts every requirement by what the manifest declares."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def test_each_report_vector_gives_its_report(line: dict[str, Any]):
         (None, EMULATED, "unsupported", "not declared"),
     ],
 )
-def test_decision_10_each_offer_meets_each_need_in_one_way(
+def test_decision_10_each_level_and_each_minimum_have_one_result(
     offer: Any, wanted: MinSupport, bucket: str, reason: str | None
 ):
     manifest = declaring(streaming=offer) if offer else declaring()
@@ -96,14 +96,14 @@ def test_decision_10_order_and_duplicates_are_kept():
 
 
 @pytest.mark.parametrize(
-    ("declared", "asked"), [("vision", "image_input"), ("image_input", "vision"), ("tool_use", "function_calling")]
+    ("declared", "required"), [("vision", "image_input"), ("image_input", "vision"), ("tool_use", "function_calling")]
 )
-def test_decision_15_declaring_one_alias_declares_the_other(declared: str, asked: str):
+def test_decision_15_declaring_one_alias_declares_the_other(declared: str, required: str):
     manifest = CapabilityManifest.model_validate({declared: "native"})
-    assert negotiate(manifest, needing((asked, NATIVE))).native == [asked]
+    assert negotiate(manifest, needing((required, NATIVE))).native == [required]
 
 
-def test_decision_15_a_name_of_its_own_wins_over_its_alias():
+def test_decision_15_a_declared_name_takes_precedence_over_its_alias():
     manifest = declaring(vision="unsupported", image_input="native")
     assert check_capability(manifest, "vision").level == "unsupported"
 
@@ -150,7 +150,7 @@ def test_adding_a_capability_never_breaks_compatibility(
 
 
 @given(MANIFESTS, NEEDS)
-def test_a_result_survives_the_wire(manifest: CapabilityManifest, needs: CapabilityRequirements):
+def test_a_result_round_trips_through_json(manifest: CapabilityManifest, needs: CapabilityRequirements):
     result = negotiate(manifest, needs)
     assert NegotiationResult.parse(result.to_json()) == result
     report = generate_report(result)

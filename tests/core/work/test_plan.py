@@ -1,4 +1,4 @@
-"""The plan: who does the work, with which compromises; or a refusal that explains itself."""
+"""A plan names the backend and its compromises; a refusal explains itself."""
 
 from typing import Any
 
@@ -58,7 +58,7 @@ def test_the_backend_with_the_fewest_compromises_is_chosen():
     }
 
 
-def test_the_operators_order_decides_between_equals():
+def test_the_operators_order_decides_between_equal_backends():
     twins = (backend("first", streaming="native"), backend("second", streaming="native"))
     outcome = planned(needing("streaming"), *twins)
     assert outcome.backend == "first"
@@ -81,7 +81,7 @@ DERIVED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("order", "capability"), DERIVED)
-def test_what_the_work_carries_is_needed(order: dict[str, Any], capability: str):
+def test_what_the_work_contains_is_required(order: dict[str, Any], capability: str):
     outcome = planned(needing(**order), backend("a", **{capability: "native"}))
     assert [(need.capability, need.required) for need in outcome.needs] == [(capability, True)]
     refusal = refused(needing(**order), backend("b", **{capability: "unsupported"}), emulation=disabled(capability))
@@ -99,14 +99,14 @@ def test_a_stated_requirement_is_not_derived_again():
     assert [need.capability for need in planned(order, backend("a", tool_use="native")).needs] == ["function_calling"]
 
 
-def test_work_that_needs_nothing_goes_to_the_first():
+def test_work_that_needs_nothing_goes_to_the_first_backend():
     assert planned(needing(), backend("a"), backend("b")).backend == "a"
 
 
 # --- decision 12 ---
 
 
-def test_decision_12_what_is_missing_is_rescued_and_labelled_as_ours():
+def test_decision_12_what_is_missing_is_emulated_by_accord_and_labelled_so():
     outcome = planned(needing("extended_thinking"), backend("a"))
     assert outcome.offer.negotiation.unsupported == ["extended_thinking"]
     assert [rescue.capability for rescue in outcome.rescues] == ["extended_thinking"]
@@ -114,25 +114,25 @@ def test_decision_12_what_is_missing_is_rescued_and_labelled_as_ours():
     assert outcome.rescues[0].instead_of == "not declared"
 
 
-def test_decision_12_emulated_by_the_backend_is_not_rescued_by_us():
+def test_decision_12_what_the_backend_emulates_is_not_emulated_by_accord():
     outcome = planned(needing("extended_thinking"), backend("a", extended_thinking="emulated"))
     assert outcome.rescues == []
     assert outcome.offer.negotiation.emulatable == ["extended_thinking"]
 
 
-def test_decision_12_work_that_insists_on_native_is_not_rescued():
+def test_decision_12_work_that_requires_native_support_is_not_emulated():
     refusal = refused(needing("extended_thinking", level="native"), backend("a"))
     assert refusal.code is ErrorCode.CAPABILITY_UNSUPPORTED
 
 
-def test_decision_12_a_strategy_that_nobody_performs_rescues_nothing():
+def test_decision_12_a_strategy_that_no_emulation_performs_does_not_count():
     promised = EmulationConfig.model_validate(
         {"strategies": {"logprobs": {"type": "post_processing", "detail": "guess"}}}
     )
     assert refused(needing("logprobs"), backend("a"), emulation=promised).nearest == "a"
 
 
-def test_decision_12_an_injection_of_the_operators_rescues():
+def test_decision_12_a_prompt_of_the_operators_counts_as_emulation():
     simulated = EmulationConfig.model_validate(
         {"strategies": {"code_execution": {"type": "system_prompt_injection", "prompt": "Simulate."}}}
     )
@@ -163,7 +163,7 @@ def test_decision_13_the_preset_is_opted_into(capability: str):
         (PERMISSIVE, None, "loss"),
     ],
 )
-def test_the_policies_truly_differ(policy: WorkPolicy, level: str | None, outcome: str):
+def test_each_policy_treats_each_level_differently(policy: WorkPolicy, level: str | None, outcome: str):
     candidate = backend("a", logprobs=level) if level else backend("a")
     found = plan(needing("logprobs"), [candidate], PlanConfig(policy=policy))
     if outcome == "refusal":
@@ -173,7 +173,7 @@ def test_the_policies_truly_differ(policy: WorkPolicy, level: str | None, outcom
     assert [loss.capability for loss in found.offer.losses] == (["logprobs"] if outcome == "loss" else [])
 
 
-def test_strict_never_rescues_and_never_tries():
+def test_strict_never_emulates_and_never_tries():
     for name in ("extended_thinking", "logprobs"):
         refused(needing(name), backend("a"), policy=STRICT, unknown=UnknownPolicy.TRY, emulation=preset_config())
 
@@ -201,27 +201,27 @@ def test_permissive_prefers_a_backend_that_loses_nothing():
     assert outcome.lost[0].why == "goes on without more: logprobs (not declared)"
 
 
-def test_what_is_only_preferred_never_refuses_but_counts():
+def test_a_preference_never_refuses_but_decides_between_backends():
     order = needing(preferred=("logprobs",))
     assert planned(order, backend("a")).offer.unmet[0].capability == "logprobs"
     assert planned(order, backend("a"), backend("b", logprobs="native")).backend == "b"
 
 
-# --- silence ---
+# --- undeclared capabilities ---
 
 
-def test_silence_is_a_no_unless_the_operator_lets_it_be_tried():
+def test_an_undeclared_capability_is_missing_unless_the_operator_allows_trying():
     refused(needing("logprobs"), backend("a"))
     outcome = planned(needing("logprobs"), backend("a"), unknown=UnknownPolicy.TRY)
     assert outcome.offer.tried == ["logprobs"]
     assert outcome.offer.compromises == 1
 
 
-def test_an_explicit_no_is_not_tried():
+def test_a_capability_declared_unsupported_is_not_tried():
     refused(needing("logprobs"), backend("a", logprobs="unsupported"), unknown=UnknownPolicy.TRY)
 
 
-def test_what_the_endpoint_refused_is_remembered():
+def test_a_capability_that_the_endpoint_refused_is_missing():
     seen = backend("a", frozenset({"logprobs"}), logprobs="native")
     refusal = refused(needing("logprobs"), seen, unknown=UnknownPolicy.TRY)
     assert refusal.offers[0].missing[0].reason == REFUSED_BEFORE
@@ -230,7 +230,7 @@ def test_what_the_endpoint_refused_is_remembered():
 # --- refusals explain themselves ---
 
 
-def test_a_refusal_says_what_was_asked_what_is_offered_who_is_nearest_and_what_would_help():
+def test_a_refusal_lists_needs_offers_the_nearest_backend_and_remedies():
     refusal = refused(
         needing("logprobs", "stop_sequences", level="native"),
         backend("far"),
@@ -263,7 +263,7 @@ def test_each_shortfall_has_its_remedy(order: WorkOrder, levels: dict[str, Any],
     assert change in [remedy.change for remedy in refusal.remedies]
 
 
-def test_without_any_backend_the_refusal_says_so():
+def test_a_refusal_without_any_backend_says_that_none_is_configured():
     refusal = refused(needing())
     assert refusal.message == "No backend can do this work: none is configured"
     assert [remedy.change for remedy in refusal.remedies] == [
@@ -271,29 +271,29 @@ def test_without_any_backend_the_refusal_says_so():
     ]
 
 
-# --- asked again ---
+# --- caching ---
 
 
-def test_the_same_needs_are_planned_once_whatever_the_words_are():
+def test_orders_with_the_same_needs_get_the_same_plan_object():
     candidate, config = backend("a", streaming="native"), PlanConfig()
     first, second = (
-        plan(needing(stream=True, conversation=said), [candidate], config) for said in (SAYING, SAYING_MORE)
+        plan(needing(stream=True, conversation=conversation), [candidate], config) for conversation in (HELLO, REPLY)
     )
     assert first is second
 
 
-def test_a_manifest_that_is_read_anew_for_every_question_is_no_new_question():
+def test_an_equal_manifest_gets_the_same_plan_object():
     config = PlanConfig()
     first, second = (plan(needing("streaming"), [backend("a", streaming="native")], config) for _ in range(2))
     assert first is second
 
 
-SAYING, SAYING_MORE = (
+HELLO, REPLY = (
     {"messages": [{"role": "user", "content": [{"type": "text", "text": text}]}]} for text in ("hi", "and you?")
 )
 
 
-def test_a_manifest_or_a_strategy_that_was_changed_is_a_new_question():
+def test_a_changed_manifest_or_strategy_is_planned_again():
     candidate, config = backend("a", logprobs="native"), PlanConfig()
     order = needing("logprobs")
     assert isinstance(plan(order, [candidate], config), Plan)
@@ -303,7 +303,7 @@ def test_a_manifest_or_a_strategy_that_was_changed_is_a_new_question():
     assert isinstance(plan(order, [candidate], config), Plan)
 
 
-def test_work_that_states_very_much_is_planned_and_not_kept():
+def test_work_with_very_many_requirements_is_not_cached():
     candidate, config = backend("a"), PlanConfig(policy=PERMISSIVE)
     order = needing(*(f"c{number}" for number in range(MAX_CACHED_REQUIREMENTS + 1)))
     first, second = (plan(order, [candidate], config) for _ in range(2))
@@ -346,7 +346,7 @@ def test_a_backend_with_something_missing_is_never_chosen(
 
 
 @given(ORDERS, CANDIDATES, CONFIGS)
-def test_the_same_question_has_the_same_answer_and_survives_the_wire(
+def test_planning_is_deterministic_and_the_outcome_round_trips_through_json(
     order: WorkOrder, candidates: list[Candidate], config: PlanConfig
 ):
     outcome = plan(order, candidates, config)
@@ -355,9 +355,7 @@ def test_the_same_question_has_the_same_answer_and_survives_the_wire(
 
 
 @given(ORDERS, CANDIDATES, CONFIGS)
-def test_what_is_remembered_is_what_would_be_found_anew(
-    order: WorkOrder, candidates: list[Candidate], config: PlanConfig
-):
+def test_a_cached_outcome_equals_a_computed_one(order: WorkOrder, candidates: list[Candidate], config: PlanConfig):
     anew = PlanConfig(config.policy, config.unknown, config.emulation.model_copy(deep=True))
     plan(order, candidates, config)
     assert plan(order, candidates, config) == plan(order, candidates, anew)

@@ -14,8 +14,8 @@ from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkO
 Backend = Callable[[WorkOrder], Iterator[AnyPiece]]
 
 
-def talk(*said: tuple[str, str]) -> Conversation:
-    messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in said]
+def talk(*turns: tuple[str, str]) -> Conversation:
+    messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in turns]
     return Conversation.model_validate({"messages": messages})
 
 

@@ -1,4 +1,4 @@
-"""A label is performed, or it is a warning; it is never a promise that nobody keeps."""
+"""A strategy has an emulation that performs it, or it is a warning."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ INJECT = {"type": "system_prompt_injection", "prompt": "Pretend."}
 PROCESS = {"type": "post_processing", "detail": "magic"}
 
 
-def test_decision_13_without_the_preset_only_the_specifications_emulations_are_performed():
+def test_decision_13_without_the_preset_only_the_defaults_of_the_specification_apply():
     chosen = choose_emulations(EmulationConfig(), EMULATIONS)
     assert sorted(emulation.capability for emulation in chosen.emulations) == [
         "extended_thinking",
@@ -26,7 +26,7 @@ def test_decision_13_without_the_preset_only_the_specifications_emulations_are_p
     assert len(chosen.report.warnings) == len(EMULATIONS) - 2
 
 
-def test_decision_13_the_preset_performs_everything_and_keeps_the_specifications_labels():
+def test_decision_13_the_preset_has_every_emulation_and_keeps_the_default_strategies():
     chosen = choose_emulations(preset_config(), EMULATIONS)
     assert [emulation.capability for emulation in chosen.emulations] == list(EMULATIONS)
     assert chosen.report.warnings == []
@@ -34,7 +34,7 @@ def test_decision_13_the_preset_performs_everything_and_keeps_the_specifications
         assert PRESET[name] == default_strategy(name)
 
 
-def test_an_operator_may_take_a_part_of_the_preset():
+def test_an_operator_can_choose_a_part_of_the_preset():
     assert set(preset_config(["stop_sequences", "vision"]).strategies) == {"stop_sequences", "vision"}
     chosen = choose_emulations(preset_config(["stop_sequences"]), ["stop_sequences", "tool_use"])
     assert [emulation.capability for emulation in chosen.emulations] == ["stop_sequences"]
@@ -52,19 +52,19 @@ def test_an_operator_may_take_a_part_of_the_preset():
         ("vision", PROCESS, ImageInput),
     ],
 )
-def test_each_strategy_finds_who_performs_it(capability: str, strategy: dict[str, str], kind: type[Any]):
+def test_each_strategy_has_its_emulation(capability: str, strategy: dict[str, str], kind: type[Any]):
     chosen = choose_emulations({"strategies": {capability: strategy}}, [capability])
     assert [type(emulation) for emulation in chosen.emulations] == [kind]
     assert chosen.report.applied[0].dump() == {"capability": capability, "strategy": strategy}
 
 
-def test_post_processing_that_nobody_performs_is_a_warning():
+def test_post_processing_that_no_emulation_performs_is_a_warning():
     chosen = choose_emulations({"strategies": {"logprobs": PROCESS}}, ["logprobs"])
     assert chosen.emulations == ()
     assert chosen.report.warnings == ["Capability Logprobs not emulated: Nothing performs this post-processing"]
 
 
-def test_a_capability_that_is_asked_for_twice_is_performed_once():
+def test_a_capability_that_is_listed_twice_is_emulated_once():
     chosen = choose_emulations(preset_config(), ["tool_use", "function_calling", "tool_use"])
     assert len(chosen.emulations) == 1
     assert len(chosen.report.applied) == 3
@@ -83,6 +83,6 @@ def test_settings_reach_the_emulations():
     assert images.words == words
 
 
-def test_the_report_survives_the_wire():
+def test_the_report_round_trips_through_json():
     report = choose_emulations(preset_config(), [*EMULATIONS, "logprobs"]).report
     assert EmulationReport.parse(report.to_json()) == report

@@ -1,4 +1,4 @@
-"""ABP's engine: strategies, injection and the report, to the letter."""
+"""ABP's emulation engine: strategies, injection and the report, to the letter."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_each_emulate_vector_gives_its_report_and_its_conversation(line: dict[st
         ("time_travel", Disabled(reason="No emulation available for TimeTravel")),
     ],
 )
-def test_decision_13_each_capability_has_the_specifications_default(capability: str, strategy: Any):
+def test_decision_13_each_capability_has_the_default_of_the_specification(capability: str, strategy: Any):
     assert default_strategy(capability) == strategy
     assert EmulationEngine.with_defaults().resolve(capability) == strategy
     assert can_emulate(capability) is not isinstance(strategy, Disabled)
@@ -48,7 +48,7 @@ def test_decision_13_only_two_capabilities_are_emulated_by_default():
         assert name == "code_execution" or not isinstance(strategy, Disabled) or pascal_case(name) in strategy.reason
 
 
-def test_decision_14_the_first_system_message_gains_a_block_wherever_it_stands():
+def test_decision_14_the_first_system_message_gains_a_block_wherever_it_is():
     conversation = talk(("user", "a"), ("system", "b"), ("system", "c"))
     EmulationEngine.with_defaults().apply(["extended_thinking"], conversation)
     assert [[part.dump()["text"] for part in message.content] for message in conversation.messages] == [
@@ -72,32 +72,32 @@ def test_decision_14_order_and_duplicates_are_kept():
     assert report.warnings == ["Capability ToolRead not emulated: No emulation available for ToolRead"] * 2
 
 
-def test_a_strategy_that_is_set_later_counts_from_then_on():
+def test_a_strategy_that_is_set_later_applies_from_then_on():
     config = EmulationConfig()
     engine = EmulationEngine(config)
     config.set("logprobs", PostProcessing(detail="guess"))
     assert engine.resolve("logprobs") == PostProcessing(detail="guess")
 
 
-def test_a_capability_may_be_switched_off():
+def test_a_capability_can_be_disabled():
     report = apply_emulation(
         {"strategies": {"extended_thinking": Disabled(reason="no")}}, ["extended_thinking"], talk()
     )
     assert report.warnings == ["Capability ExtendedThinking not emulated: no"]
 
 
-def test_decision_15_a_strategy_for_one_alias_is_one_for_the_other_and_its_own_name_wins():
+def test_decision_15_a_strategy_also_applies_to_the_alias_unless_that_has_its_own():
     engine = EmulationEngine({"strategies": {"vision": {"type": "post_processing", "detail": "look"}}})
     assert engine.resolve("image_input") == PostProcessing(detail="look")
     engine.config.set("image_input", Disabled(reason="blind"))
     assert engine.resolve("image_input") == Disabled(reason="blind")
 
 
-def test_a_config_that_is_none_is_refused_by_name():
+def test_an_invalid_config_is_refused_by_name():
     with pytest.raises(InvalidMessageError, match=r"Not a valid EmulationConfig: strategies\.streaming"):
         EmulationEngine({"strategies": {"streaming": {"type": "magic"}}})
 
 
-def test_a_report_survives_the_wire():
+def test_a_report_round_trips_through_json():
     report = EmulationEngine.with_defaults().apply([*Capability], talk(("user", "hi")))
     assert EmulationReport.parse(report.to_json()) == report

@@ -1,4 +1,4 @@
-"""The model is asked to think, and its thoughts are kept apart from its answer."""
+"""The model is prompted to think, and its thoughts are separated from its answer."""
 
 import pytest
 from hypothesis import given
@@ -18,20 +18,23 @@ def thought(text: str) -> ThinkingPiece:
     return ThinkingPiece(text=text)
 
 
-def said(text: str) -> TextPiece:
+def text_piece(text: str) -> TextPiece:
     return TextPiece(text=text)
 
 
 @pytest.mark.parametrize(
     ("answer", "out"),
     [
-        (["plain"], [said("plain")]),
-        (["<thinking>hm</thinking>42"], [thought("hm"), said("42")]),
-        (["<thin", "king>h", "m</thi", "nking>", "42"], [thought("hm"), said("42")]),
-        (["a <thinking>b</thinking> c <thinking>d</thinking>"], [said("a "), thought("b"), said(" c "), thought("d")]),
-        (["1 < 2 <thinking"], [said("1 < 2 <thinking")]),
-        (["</thinking>"], [said("</thinking>")]),
-        (["<thinking></thinking>x"], [said("x")]),
+        (["plain"], [text_piece("plain")]),
+        (["<thinking>hm</thinking>42"], [thought("hm"), text_piece("42")]),
+        (["<thin", "king>h", "m</thi", "nking>", "42"], [thought("hm"), text_piece("42")]),
+        (
+            ["a <thinking>b</thinking> c <thinking>d</thinking>"],
+            [text_piece("a "), thought("b"), text_piece(" c "), thought("d")],
+        ),
+        (["1 < 2 <thinking"], [text_piece("1 < 2 <thinking")]),
+        (["</thinking>"], [text_piece("</thinking>")]),
+        (["<thinking></thinking>x"], [text_piece("x")]),
         (["<thinking>open"], [thought("open")]),
     ],
 )
@@ -47,13 +50,13 @@ def test_tagged_thoughts_become_thoughts_and_the_rest_stays_text(answer: list[st
         ("<thinking>hm", {"thoughts_separated": 2, "thoughts_not_closed": 1}),
     ],
 )
-def test_what_was_separated_is_recorded(answer: str, effects: dict[str, int]):
+def test_separated_thoughts_are_recorded(answer: str, effects: dict[str, int]):
     result = read(THINK, ORDER, pieces(answer)).result
     assert isinstance(result, Accepted)
     assert {effect.kind: effect.count for effect in result.effects} == effects
 
 
-def test_decision_13_the_prompt_is_the_specifications_and_native_thinking_is_not_asked_for():
+def test_decision_13_the_default_prompt_is_injected_and_native_thinking_is_not_requested():
     prepared = THINK.prepare(ORDER)
     assert system_text(prepared.order) == "Think step by step before answering."
     assert prepared.order.thinking is False
@@ -66,7 +69,7 @@ def test_an_operators_prompt_is_used_instead():
 
 
 def test_a_tag_does_not_reach_across_a_call():
-    answer: list[AnyPiece] = [said("<think"), ToolCallPiece(id="call_1", name="t", input={}), said("ing>")]
+    answer: list[AnyPiece] = [text_piece("<think"), ToolCallPiece(id="call_1", name="t", input={}), text_piece("ing>")]
     assert read(THINK, ORDER, answer).out == answer
 
 

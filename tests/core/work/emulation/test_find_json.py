@@ -1,4 +1,4 @@
-"""JSON is found however a model dresses it up, and never made out of fragments."""
+"""JSON is found alone, in fences and in prose, and never made from fragments."""
 
 import json
 from typing import Any
@@ -79,7 +79,7 @@ def test_any_value_is_found_in_a_fence_and_any_structure_in_prose(value: Any, dr
 
 
 @given(st.text('{}[]",:1a`\\\n ', max_size=60))
-def test_whatever_is_found_is_json_and_stands_in_the_text(text: str):
+def test_every_candidate_is_json_and_part_of_the_text(text: str):
     for candidate in find_json(text):
         assert candidate.text in text
         assert json.loads(candidate.text) == candidate.value

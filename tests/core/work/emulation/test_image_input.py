@@ -52,7 +52,7 @@ def test_an_image_is_replaced_by_the_best_words_there_are(
     assert [(one.kind, one.count, one.lost) for one in prepared.effects] == [(effect, 1, effect == "image_not_seen")]
 
 
-def test_images_are_numbered_through_the_conversation_those_in_tool_results_too():
+def test_images_are_numbered_through_the_conversation_including_tool_results():
     result = {"type": "tool_result", "tool_use_id": "call_1", "content": [image("Yg==")]}
     order = WorkOrder(conversation=showing(image("YQ=="), result, image("YQ==")))
     assert {number: part.data for number, part in number_images(order).items()} == {1: "YQ==", 2: "Yg=="}
@@ -78,7 +78,7 @@ def test_a_long_address_is_cut():
     assert part["text"].endswith("a…]")
 
 
-def test_an_order_without_images_is_left_alone():
+def test_an_order_without_images_is_unchanged():
     order = WorkOrder(conversation=talk(("user", "hi")))
     prepared = ImageInput().prepare(order)
     assert prepared.order is order

@@ -44,7 +44,7 @@ def test_the_text_is_cut_right_before_the_first_stop_sequence(
     assert all(effect.lost for effect in reading.result.effects)
 
 
-def test_an_answer_without_a_stop_sequence_ends_as_it_ended():
+def test_an_answer_without_a_stop_sequence_keeps_its_end():
     reading = read(STOP, stopping("STOP"), pieces("all ", "of it ST"), EndPiece(reason="max_tokens"))
     assert reading.out == pieces("all of it ST")
     assert reading.result == Accepted(EndPiece(reason="max_tokens"))
@@ -62,7 +62,7 @@ def test_calls_and_thoughts_after_the_cut_are_dropped_and_counted():
     assert counts(reading.result) == {"text_after_stop": 3, "calls_after_stop": 1}
 
 
-def test_the_backend_is_not_asked_to_stop():
+def test_stop_sequences_are_not_sent_to_the_backend():
     order = stopping("x")
     assert STOP.prepare(order).order.stop_sequences == []
     assert order.stop_sequences == ["x"]

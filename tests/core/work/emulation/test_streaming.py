@@ -1,4 +1,4 @@
-"""A whole answer goes out in pieces that nobody can tell from a stream."""
+"""A whole answer is sent in pieces."""
 
 import unicodedata
 
@@ -51,7 +51,7 @@ def test_no_piece_of_plain_text_is_longer_than_the_size(text: str, size: int):
     assert max(map(len, cut_text(text, size)), default=0) <= size
 
 
-def test_the_answer_goes_out_in_pieces_and_how_much_is_recorded():
+def test_the_answer_is_sent_in_pieces_and_its_length_is_recorded():
     text = "word " * 100
     reader = Streaming().reader(ORDER)
     out = reader.feed(pieces(text)[0])
@@ -62,14 +62,14 @@ def test_the_answer_goes_out_in_pieces_and_how_much_is_recorded():
     assert [(effect.kind, effect.count) for effect in result.effects] == [("cut_in_pieces", len(text))]
 
 
-def test_thoughts_are_left_whole_and_so_is_an_answer_that_need_not_stream():
+def test_thoughts_and_answers_without_streaming_are_not_cut():
     thought = ThinkingPiece(text="hm " * 100)
     assert Streaming().reader(ORDER).feed(thought) == [thought]
     whole = pieces("word " * 100)[0]
     assert Streaming().reader(WorkOrder()).feed(whole) == [whole]
 
 
-def test_the_backend_is_not_asked_to_stream():
+def test_streaming_is_not_requested_from_the_backend():
     assert Streaming().prepare(ORDER).order.stream is False
     assert ORDER.stream is True
 

@@ -1,4 +1,4 @@
-"""JSON that fits, or another try; nothing half-judged goes out."""
+"""An answer is valid JSON, or it is requested again."""
 
 import json
 from typing import Any
@@ -44,7 +44,7 @@ ANY = WorkOrder(conversation=HELLO, json_mode=True)
         ({"type": "string"}, '"yes"', '"yes"'),
     ],
 )
-def test_the_value_that_fits_goes_out_and_nothing_around_it(schema: dict[str, Any], answer: str, out: str):
+def test_the_valid_value_is_sent_on_without_the_text_around_it(schema: dict[str, Any], answer: str, out: str):
     reading = read(OUTPUT, fitting(schema), pieces(answer))
     assert reading.out == pieces(out)
     assert isinstance(reading.result, Accepted)
@@ -82,7 +82,7 @@ def test_the_value_that_fits_goes_out_and_nothing_around_it(schema: dict[str, An
         ),
     ],
 )
-def test_what_does_not_fit_is_asked_for_again_with_the_findings(
+def test_an_invalid_answer_is_requested_again_with_the_problems(
     answer: str, end: EndPiece, problem: str, recorded: str
 ):
     reading = read(OUTPUT, fitting(AGE), pieces(answer), end)
@@ -93,13 +93,13 @@ def test_what_does_not_fit_is_asked_for_again_with_the_findings(
     assert f"- {problem}\n" in reading.result.correction
 
 
-def test_nothing_goes_out_before_the_answer_is_complete_but_thoughts():
+def test_only_thoughts_are_sent_on_before_the_answer_is_complete():
     reader = OUTPUT.reader(fitting(AGE))
     assert reader.feed(TextPiece(text='{"age": 7}')) == []
     assert reader.feed(ThinkingPiece(text="hm")) == [ThinkingPiece(text="hm")]
 
 
-def test_an_answer_that_calls_tools_or_refuses_is_given_on_unjudged():
+def test_an_answer_that_calls_tools_or_refuses_is_sent_on_without_validation():
     call = ToolCallPiece(id="call_1", name="t", input={})
     calling = read(OUTPUT, fitting(AGE), [*pieces("One moment."), call], EndPiece(reason="tool_use"))
     refusing = read(OUTPUT, fitting(AGE), pieces("No."), EndPiece(reason="refusal"))
@@ -110,7 +110,7 @@ def test_an_answer_that_calls_tools_or_refuses_is_given_on_unjudged():
         assert [effect.kind for effect in result.effects] == ["json_not_judged"]
 
 
-def test_the_schema_goes_into_the_prompt_instead_of_beside_it():
+def test_the_schema_is_in_the_prompt_and_not_in_the_order():
     order = fitting(AGE)
     prepared = OUTPUT.prepare(order).order
     assert prepared.response_schema is None
@@ -118,7 +118,7 @@ def test_the_schema_goes_into_the_prompt_instead_of_beside_it():
     assert order == fitting(AGE)
 
 
-def test_a_broken_schema_is_refused_before_dispatch():
+def test_an_invalid_schema_is_refused_before_dispatch():
     with pytest.raises(InvalidMessageError, match="Not a valid response_schema: /type"):
         OUTPUT.prepare(fitting({"type": "number of things"}))
 
@@ -127,13 +127,13 @@ def test_a_broken_schema_is_refused_before_dispatch():
     ("answer", "out"),
     [('{"a": 1}', '{"a": 1}'), ("See [1]:\n{}", "{}"), ('[{"a": 1}]', None), ("42", None), ("words", None)],
 )
-def test_json_mode_takes_any_object_and_only_objects(answer: str, out: str | None):
+def test_json_mode_accepts_any_object_and_only_objects(answer: str, out: str | None):
     reading = read(MODE, ANY, pieces(answer))
     assert reading.out == ([] if out is None else pieces(out))
     assert isinstance(reading.result, Retry if out is None else Accepted)
 
 
-def test_json_mode_asks_in_the_prompt_unless_a_schema_asks_for_more():
+def test_json_mode_is_requested_in_the_prompt_unless_there_is_a_schema():
     prepared = MODE.prepare(ANY).order
     assert system_text(prepared) == OBJECT_PROMPT
     assert prepared.json_mode is False
@@ -142,7 +142,7 @@ def test_json_mode_asks_in_the_prompt_unless_a_schema_asks_for_more():
     assert isinstance(MODE.reader(both), PassthroughReader)
 
 
-def test_an_order_that_wants_no_json_is_left_alone():
+def test_an_order_that_requests_no_json_is_unchanged():
     plain = WorkOrder(conversation=HELLO)
     for emulation in (OUTPUT, MODE):
         assert emulation.prepare(plain).order == plain
@@ -161,7 +161,7 @@ def test_where_the_answer_is_cut_does_not_matter(text: str, places: list[int]):
 
 
 @given(ANSWERS)
-def test_whatever_goes_out_fits(text: str):
+def test_whatever_is_sent_on_is_valid(text: str):
     for piece in read(OUTPUT, fitting(AGE), pieces(text)).out:
         assert isinstance(piece, TextPiece)
         assert isinstance(json.loads(piece.text)["age"], int)

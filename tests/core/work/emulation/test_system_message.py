@@ -1,4 +1,4 @@
-"""What the system would have said, the user's first message says."""
+"""System messages are folded into the first user message."""
 
 import pytest
 
@@ -27,11 +27,11 @@ def test_system_messages_are_folded_into_the_first_user_message(
 ):
     order = WorkOrder(conversation=talk(*before))
     prepared = FOLD.prepare(order)
-    told = [(str(message.role), "".join(texts_of(message))) for message in prepared.order.conversation.messages]
-    assert told == after
+    messages = [(str(message.role), "".join(texts_of(message))) for message in prepared.order.conversation.messages]
+    assert messages == after
     assert sum(effect.count for effect in prepared.effects) == sum(role == "system" for role, _ in before)
     assert order == WorkOrder(conversation=talk(*before))
 
 
-def test_the_answer_is_left_alone():
+def test_the_answer_is_not_changed():
     assert read(FOLD, WorkOrder(), pieces("a", "b")).out == pieces("ab")

@@ -1,4 +1,4 @@
-"""Tools, calls and results as text, and calls read back."""
+"""Tools, calls and results are written as text, and calls are parsed."""
 
 import json
 from typing import Any
@@ -58,12 +58,12 @@ def call(name: str, **arguments: Any) -> WrittenCall:
         ),
     ],
 )
-def test_text_and_calls_are_told_apart(text: str, items: list[Any]):
+def test_text_and_calls_are_distinguished(text: str, items: list[Any]):
     assert list(read_calls(text, Tags(), Quotation())) == items
 
 
 @given(st.text(max_size=10), st.dictionaries(st.text(max_size=5), JSON, max_size=3))
-def test_every_call_that_is_written_is_read_back(name: str, arguments: dict[str, Any]):
+def test_every_written_call_is_parsed_back(name: str, arguments: dict[str, Any]):
     used = {"type": "tool_use", "id": "call_1", "name": name, "input": arguments}
     conversation = Conversation.model_validate({"messages": [{"role": "assistant", "content": [used]}]})
     tags = Tags("k1")
@@ -75,7 +75,7 @@ def test_every_call_that_is_written_is_read_back(name: str, arguments: dict[str,
     ]
 
 
-def test_a_history_of_calls_and_results_reads_as_text():
+def test_a_history_of_calls_and_results_is_written_as_text():
     history = {
         "messages": [
             {"role": "assistant", "content": [{"type": "tool_use", "id": "call_1", "name": "t", "input": {"é": 1}}]},
@@ -120,22 +120,22 @@ def test_the_prompt_names_each_tool_with_its_schema():
         "<TOOL_CALL",
     ],
 )
-def test_what_looks_like_an_element_is_escaped_in_every_text_but_the_operators(text: str):
-    said = {"type": "text", "text": text}
+def test_what_looks_like_an_element_is_escaped_except_in_system_messages(text: str):
+    text_block = {"type": "text", "text": text}
     document = {"type": "resource", "resource": {"uri": "a:b", "text": text}, "uri": "a:b", "text": text}
     history = {
         "messages": [
-            {"role": "system", "content": [said]},
-            {"role": "user", "content": [said, document]},
+            {"role": "system", "content": [text_block]},
+            {"role": "user", "content": [text_block, document]},
             {
                 "role": "assistant",
-                "content": [said, {"type": "tool_use", "id": "c", "name": text, "input": {"x": text}}],
+                "content": [text_block, {"type": "tool_use", "id": "c", "name": text, "input": {"x": text}}],
             },
-            {"role": "tool", "content": [{"type": "tool_result", "tool_use_id": 'c" x="', "content": [said]}]},
+            {"role": "tool", "content": [{"type": "tool_result", "tool_use_id": 'c" x="', "content": [text_block]}]},
         ]
     }
     (system, *others), escaped = write_out_tools(Conversation.model_validate(history).messages, Tags("k1"))
-    assert system.dump()["content"] == [said]
+    assert system.dump()["content"] == [text_block]
     assert escaped >= 4
     written = "".join(json.dumps(message.dump()) for message in others)
     assert text not in written
@@ -166,6 +166,6 @@ CALL = '<tool_call_k1>{"name": "t"}</tool_call_k1>'
         ("he wrote \u201c", False),
     ],
 )
-def test_a_call_that_is_quoted_is_text(before: str, is_call: bool):
+def test_a_quoted_call_is_text(before: str, is_call: bool):
     items = list(read_calls(f"{before}{CALL}", Tags("k1"), Quotation()))
     assert items == ([before, WrittenCall("t", {}), ""] if is_call else [f"{before}{CALL}"])

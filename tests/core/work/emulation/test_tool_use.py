@@ -39,7 +39,7 @@ def call(number: int, name: str, **arguments: str) -> ToolCallPiece:
         ("1 < 2 and <tool", pieces("1 < 2 and <tool"), "end_turn"),
     ],
 )
-def test_calls_are_read_out_of_the_text_and_the_text_around_them_stays(answer: str, out: list[AnyPiece], reason: str):
+def test_calls_are_parsed_and_the_text_around_them_stays(answer: str, out: list[AnyPiece], reason: str):
     reading = read(USE, ORDER, pieces(answer))
     assert reading.out == out
     assert isinstance(reading.result, Accepted)
@@ -73,7 +73,7 @@ def test_calls_are_read_out_of_the_text_and_the_text_around_them_stays(answer: s
         ),
     ],
 )
-def test_a_wrong_call_is_asked_for_again_with_what_is_wrong(answer: str, problem: str, recorded: str):
+def test_a_wrong_call_is_requested_again_with_its_problem(answer: str, problem: str, recorded: str):
     reading = read(USE, ORDER, pieces("Let me see. ", answer))
     assert reading.out == pieces("Let me see. ")
     assert isinstance(reading.result, Retry)
@@ -82,7 +82,7 @@ def test_a_wrong_call_is_asked_for_again_with_what_is_wrong(answer: str, problem
     assert f"- {problem}\n" in reading.result.correction
 
 
-def test_text_streams_up_to_the_first_call_and_all_else_waits_but_thoughts():
+def test_text_streams_up_to_the_first_call_and_then_only_thoughts_do():
     reader = USE.reader(ORDER)
     assert reader.feed(TextPiece(text="Let me ")) == pieces("Let me ")
     assert reader.feed(TextPiece(text="see <tool_")) == pieces("see ")
@@ -94,7 +94,7 @@ def test_text_streams_up_to_the_first_call_and_all_else_waits_but_thoughts():
     assert result.pieces == (call(1, "weather", city="Rome"), *pieces(" text"), call(7, "native"))
 
 
-def test_ids_go_on_from_the_calls_that_the_conversation_holds():
+def test_ids_continue_after_the_calls_of_the_conversation():
     names = ("call_2", "toolu_9", "call_1")
     parts: list[Any] = [{"type": "tool_use", "id": name, "name": "now", "input": {}} for name in names]
     conversation = Conversation.model_validate({"messages": [{"role": "assistant", "content": parts}]})
@@ -115,13 +115,13 @@ def test_tools_are_described_in_the_prompt_and_not_sent():
     assert ORDER.conversation == HELLO
 
 
-def test_a_tool_with_a_broken_schema_is_refused_before_dispatch():
+def test_a_tool_with_an_invalid_schema_is_refused_before_dispatch():
     broken = WorkOrder(tools=[ToolSpec(name="t", input_schema={"type": 7})])
     with pytest.raises(InvalidMessageError, match="Not a valid input_schema of the tool t: /type"):
         USE.prepare(broken)
 
 
-def test_an_order_without_tools_is_left_alone():
+def test_an_order_without_tools_is_unchanged():
     order = WorkOrder(conversation=HELLO)
     assert USE.prepare(order).order == order
     assert read(USE, order, pieces(ROME)).out == pieces(ROME)

@@ -1,4 +1,4 @@
-"""A whole turn with a scripted backend: sent, judged, sent again, and written down."""
+"""Whole runs with a scripted backend: send, validate, send again, record."""
 
 from typing import Any
 
@@ -40,21 +40,21 @@ def test_a_good_answer_needs_one_attempt():
     }
 
 
-def test_a_bad_answer_is_asked_for_again_with_the_answer_and_the_findings():
+def test_a_bad_answer_is_requested_again_with_the_answer_and_the_problems():
     backend, orders = scripted(text_answer("seven"), text_answer('{"age": "7"}'), text_answer('{"age": 7}'))
     turn = EmulationRun(ORDER, [StructuredOutput()])
     assert joined(run(turn, backend)) == '{"age": 7}'
     assert [len(order.conversation.messages) for order in orders] == [2, 4, 6]
-    said, told = orders[2].conversation.messages[-2:]
-    assert (said.role, texts_of(said)) == ("assistant", ['{"age": "7"}'])
-    assert told.role == "user"
-    assert '- /age: this value is not of type "integer"\n' in texts_of(told)[0]
+    answer, correction = orders[2].conversation.messages[-2:]
+    assert (answer.role, texts_of(answer)) == ("assistant", ['{"age": "7"}'])
+    assert correction.role == "user"
+    assert '- /age: this value is not of type "integer"\n' in texts_of(correction)[0]
     assert [(attempt.number, attempt.ok) for attempt in turn.record.attempts] == [(1, False), (2, False), (3, True)]
     assert turn.record.attempts[1].capability == "structured_output_json_schema"
     assert EmulationRecord.parse(turn.record.to_json()) == turn.record
 
 
-def test_after_the_last_attempt_it_fails_clearly_and_nothing_went_out():
+def test_after_the_last_attempt_the_run_fails_and_nothing_is_sent_on():
     backend, orders = scripted(*[text_answer("never")] * 9)
     turn = EmulationRun(ORDER, [StructuredOutput(max_retries=1)])
     assert list(run(turn, backend)) == []
@@ -80,13 +80,13 @@ def test_each_emulation_has_its_own_retries_and_the_turn_is_bounded_by_their_sum
     assert turn.failure.code is ErrorCode.EMULATION_FAILED
 
 
-def test_an_empty_answer_is_quoted_as_nothing():
+def test_an_empty_answer_is_replaced_by_a_placeholder_in_the_retry():
     backend, orders = scripted(text_answer(), text_answer('{"age": 7}'))
     assert joined(run(EmulationRun(ORDER, [StructuredOutput()]), backend)) == '{"age": 7}'
     assert texts_of(orders[1].conversation.messages[-2]) == [EMPTY_ANSWER]
 
 
-def test_usage_of_every_attempt_is_kept_and_added_up():
+def test_the_usage_of_all_attempts_is_recorded_and_added_up():
     first = [TextPiece(text="no"), EndPiece(usage={"input": 5, "cache": {"read": 1}, "model": "m"})]
     second = [TextPiece(text='{"age": 7}'), EndPiece(usage={"input": 7, "cache": {"read": 2}, "model": "m"})]
     backend, _ = scripted(first, second)
@@ -105,11 +105,11 @@ def test_usage_of_every_attempt_is_kept_and_added_up():
         ({"a": True}, {"a": False}, {"a": False}),
     ],
 )
-def test_accounts_of_usage_are_added(before: Any, more: Any, both: Any):
+def test_usage_objects_are_added(before: Any, more: Any, both: Any):
     assert add_usage(before, more) == both
 
 
-def test_an_answer_that_breaks_off_is_the_backends_failure_and_is_not_asked_for_again():
+def test_an_answer_that_breaks_off_is_a_backend_failure_without_a_retry():
     backend, orders = scripted(pieces('{"age"'))
     turn = EmulationRun(ORDER, [StructuredOutput()])
     assert list(run(turn, backend)) == []
@@ -124,26 +124,26 @@ def test_pieces_after_the_end_are_not_part_of_the_answer():
     assert joined(run(EmulationRun(ORDER, [StructuredOutput()]), backend)) == '{"age": 7}'
 
 
-def test_a_broken_order_is_refused_before_anything_is_sent():
+def test_an_invalid_order_is_refused_before_anything_is_sent():
     with pytest.raises(InvalidMessageError, match="Not a valid response_schema"):
         EmulationRun(WorkOrder(response_schema={"type": 1}), [StructuredOutput()])
 
 
-def test_without_emulations_the_turn_is_the_backends_own():
+def test_without_emulations_the_answer_passes_unchanged():
     answer = text_answer("a", "b")
     backend, orders = scripted(answer)
     assert list(run(EmulationRun(ORDER, []), backend)) == answer
     assert orders[0] is ORDER
 
 
-def test_two_turns_keep_two_records():
+def test_two_runs_have_separate_records():
     first, second = EmulationRun(ORDER, []), EmulationRun(ORDER, [])
     list(run(first, scripted(text_answer("a"))[0]))
     assert [attempt.ok for attempt in first.record.attempts] == [True]
     assert second.record == EmulationRecord()
 
 
-def test_the_whole_preset_performs_together():
+def test_all_emulations_of_the_preset_work_together():
     order = WorkOrder(
         conversation=HELLO, tools=[ToolSpec(name="now")], stop_sequences=["END"], stream=True, thinking=True
     )

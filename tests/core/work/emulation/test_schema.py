@@ -1,4 +1,4 @@
-"""Values are held against schemas; problems have a place and an expectation, and never the value."""
+"""Values are validated by schemas in bounded time; problems name the place and the expectation, not the value."""
 
 import json
 import subprocess
@@ -37,7 +37,7 @@ def test_each_value_has_its_problems(schema: dict[str, Any], value: Any, problem
     assert messages(schema, value) == problems
 
 
-def test_of_several_alternatives_each_says_what_it_wanted():
+def test_a_problem_with_alternatives_lists_what_each_expects():
     (problem,) = messages({"anyOf": [{"type": "string"}, {"required": ["k"]}]}, {})
     assert 'is not of type "string"; or' in problem
     assert '"k" is a required property' in problem
@@ -52,7 +52,7 @@ def test_problems_are_few_short_and_never_repeat_the_value():
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "sentence"),
     [
         ({"properties": {"a": {"type": "strnig"}}}, "/properties/a/type"),
         ({"pattern": "("}, "/pattern"),
@@ -63,14 +63,14 @@ def test_problems_are_few_short_and_never_repeat_the_value():
         ({"title": "\ud800"}, "UTF-8"),
     ],
 )
-def test_a_broken_schema_is_refused_by_name_and_nothing_is_fetched(schema: dict[str, Any], told: str):
+def test_an_invalid_schema_is_refused_by_name_and_nothing_is_fetched(schema: dict[str, Any], sentence: str):
     with pytest.raises(InvalidMessageError, match="Not a valid response_schema") as raised:
         SchemaChecker(schema, name="response_schema")
-    assert told in raised.value.message
+    assert sentence in raised.value.message
     assert raised.value.code is ErrorCode.INVALID_MESSAGE
 
 
-def test_an_older_draft_counts_if_the_schema_names_it():
+def test_an_older_draft_applies_if_the_schema_names_it():
     schema = {"$schema": "http://json-schema.org/draft-07/schema#", "items": [{"type": "integer"}]}
     assert messages(schema, ["x"])
 
@@ -80,7 +80,7 @@ def test_the_validator_is_loaded_with_the_first_schema():
     assert subprocess.run([sys.executable, "-c", script], check=False, timeout=60).returncode == 0
 
 
-def test_what_is_recorded_holds_no_word_of_the_value():
+def test_the_record_repeats_nothing_of_the_value():
     problems = SchemaChecker(PERSON, name="s").problems({"hunter2": 1, "age": -1})
     assert "hunter2" in " ".join(problem.message for problem in problems)
     assert [problem.record for problem in problems] == [
@@ -102,7 +102,7 @@ def test_a_schema_whose_references_fan_out_is_refused():
         SchemaChecker(fan_out(40), name="s")
 
 
-def test_a_value_too_large_for_a_complex_schema_is_not_judged():
+def test_a_value_too_large_for_a_complex_schema_is_not_validated():
     schema = {"items": {"enum": [*range(20_000)]}}
     assert SchemaChecker(schema, name="s").problems([1] * 900) == []
     assert SchemaChecker(schema, name="s").problems([1] * 1_100) == [TOO_LARGE]
@@ -140,7 +140,7 @@ print(json.dumps([[problem.message for problem in problems], *used]))
 
 @pytest.mark.parametrize("levels", [3, 15, 150])
 @pytest.mark.parametrize("schema", RECURSIVE.values(), ids=RECURSIVE)
-def test_a_recursive_schema_with_alternatives_judges_a_nested_value_cheaply(schema: dict[str, Any], levels: int):
+def test_a_recursive_schema_with_alternatives_validates_a_nested_value_cheaply(schema: dict[str, Any], levels: int):
     sent = json.dumps([schema, nested(levels)])
     child = subprocess.run(
         [sys.executable, "-c", JUDGE], input=sent, capture_output=True, text=True, check=True, timeout=30

@@ -1,4 +1,4 @@
-"""Pieces of an answer as the message that they were."""
+"""The pieces of an answer become one message."""
 
 from accord.core.work.conversation import assistant_message, tool_result_message
 from accord.wire.conversation import TextPart, ThinkingPart, ToolResultPart, ToolUsePart
@@ -7,7 +7,7 @@ from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
 CALL = ToolCallPiece(id="1", name="add", input={"a": 1}, signature="seal of a call")
 
 
-def test_text_in_pieces_is_one_part_and_keeps_its_place_among_calls():
+def test_consecutive_text_becomes_one_part_in_its_place_among_calls():
     pieces = [TextPiece(text="Let me "), TextPiece(text="see."), CALL, TextPiece(text="Then."), EndPiece()]
     assert assistant_message(pieces).content == [
         TextPart(text="Let me see."),
@@ -16,7 +16,7 @@ def test_text_in_pieces_is_one_part_and_keeps_its_place_among_calls():
     ]
 
 
-def test_a_seal_ends_the_reasoning_that_it_seals():
+def test_a_signature_ends_the_reasoning_that_it_signs():
     pieces = [
         ThinkingPiece(text="First, "),
         ThinkingPiece(text="this."),
@@ -30,7 +30,7 @@ def test_a_seal_ends_the_reasoning_that_it_seals():
     ]
 
 
-def test_reasoning_that_is_not_shown_stands_alone():
+def test_redacted_reasoning_is_a_part_of_its_own():
     pieces = [
         ThinkingPiece(text="Hm."),
         ThinkingPiece(text="", signature="opaque", redacted=True),
@@ -43,9 +43,9 @@ def test_reasoning_that_is_not_shown_stands_alone():
     ]
 
 
-def test_a_result_belongs_to_its_call():
-    told = tool_result_message(CALL, "2", is_error=True)
-    assert told.content == [ToolResultPart(tool_use_id="1", content=[TextPart(text="2")], is_error=True)]
+def test_a_tool_result_names_its_call():
+    message = tool_result_message(CALL, "2", is_error=True)
+    assert message.content == [ToolResultPart(tool_use_id="1", content=[TextPart(text="2")], is_error=True)]
     assert tool_result_message(CALL, [TextPart(text="2")]).content == [
         ToolResultPart(tool_use_id="1", content=[TextPart(text="2")])
     ]

@@ -1,4 +1,4 @@
-"""What a user sent, as the conversation a backend is given; and what is left of it when something is forgone."""
+"""Work orders are built from a request, and lose what a plan goes on without."""
 
 from typing import Any
 
@@ -15,15 +15,15 @@ from accord.wire.work import ToolSpec, WorkOrder
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 
 
-def test_system_history_prompt_and_content_are_all_there():
+def test_an_order_has_system_history_prompt_and_content():
     order = build_order(
         prompt="What is it?",
         content=[ContentBlock.model_validate(IMAGE)],
         history=[ChatMessage(role=Role.USER, content="before"), ChatMessage(role=Role.ASSISTANT, content="yes")],
         system="Be brief.",
     )
-    told = [(message.role, [part.type for part in message.content]) for message in order.conversation.messages]
-    assert told == [("system", ["text"]), ("user", ["text"]), ("assistant", ["text"]), ("user", ["text", "image"])]
+    messages = [(message.role, [part.type for part in message.content]) for message in order.conversation.messages]
+    assert messages == [("system", ["text"]), ("user", ["text"]), ("assistant", ["text"]), ("user", ["text", "image"])]
 
 
 BLOCKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -44,11 +44,11 @@ BLOCKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("block", "part"), BLOCKS)
-def test_each_block_becomes_its_part(block: dict[str, Any], part: dict[str, Any]):
+def test_each_content_block_becomes_its_message_part(block: dict[str, Any], part: dict[str, Any]):
     assert part_from_block(ContentBlock.model_validate(block)).dump() == part
 
 
-ASKED: dict[str, Any] = {
+FIELDS: dict[str, Any] = {
     "tools": [ToolSpec(name="now")],
     "response_schema": {"type": "object"},
     "stop_sequences": ["END"],
@@ -61,29 +61,29 @@ ASKED: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("asked", [{}, ASKED])
-def test_an_order_is_made_in_one_go_and_is_what_reading_it_would_give(asked: dict[str, Any]):
-    order = build_order(prompt="a", content=[ContentBlock.model_validate(IMAGE)], history=[], system="b", **asked)
+@pytest.mark.parametrize("fields", [{}, FIELDS])
+def test_an_order_built_without_validation_equals_the_parsed_one(fields: dict[str, Any]):
+    order = build_order(prompt="a", content=[ContentBlock.model_validate(IMAGE)], history=[], system="b", **fields)
     assert WorkOrder.parse(order.to_json()) == order
-    assert {name: getattr(order, name) for name in asked} == asked
+    assert {name: getattr(order, name) for name in fields} == fields
 
 
-def test_an_order_shares_no_list_with_another():
+def test_orders_share_no_lists():
     first, second = (build_order(prompt="a", content=[], history=[], system=None) for _ in range(2))
     first.stop_sequences.append("END")
-    first.requirements.required.append(ASKED["requirements"].required[0])
+    first.requirements.required.append(FIELDS["requirements"].required[0])
     assert second.stop_sequences == []
     assert second.requirements.required == []
 
 
 @pytest.mark.parametrize("wrong", [{"prompt": 5}, {"system": 5}])
-def test_words_of_an_agent_that_are_no_text_are_refused(wrong: dict[str, Any]):
+def test_a_prompt_or_system_message_that_is_not_text_is_refused(wrong: dict[str, Any]):
     words: dict[str, Any] = {"prompt": "a", "system": None, **wrong}
     with pytest.raises(ValidationError, match="valid string"):
         build_order(content=[], history=[], **words)
 
 
-def test_what_is_forgone_is_not_sent_and_the_conversation_says_so():
+def test_lost_parts_are_replaced_by_text_and_lost_requests_are_cleared():
     order = build_order(prompt="Look", content=[ContentBlock.model_validate(IMAGE)], history=[], system=None)
     order = order.model_copy(update={"stream": True, "stop_sequences": ["END"]})
     left = remove_unsupported(order, ["vision", "streaming", "stop_sequences"])
@@ -95,7 +95,7 @@ def test_what_is_forgone_is_not_sent_and_the_conversation_says_so():
     assert order.stream
 
 
-def test_forgoing_reaches_into_the_results_of_tools():
+def test_lost_parts_in_tool_results_are_replaced():
     result = {
         "type": "tool_result",
         "tool_use_id": "1",
@@ -108,6 +108,6 @@ def test_forgoing_reaches_into_the_results_of_tools():
     )
 
 
-def test_forgoing_nothing_changes_nothing():
+def test_an_order_without_losses_is_unchanged():
     order = build_order(prompt="a", content=[], history=[], system=None)
     assert remove_unsupported(order, []) == order

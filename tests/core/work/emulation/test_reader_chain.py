@@ -26,7 +26,7 @@ FULL = WorkOrder(
 )
 
 
-def test_both_tables_place_every_emulation_that_is_performed():
+def test_both_tables_list_every_emulation():
     assert set(PREPARE_ORDER) == set(READ_ORDER) == set(EMULATIONS)
 
 
@@ -43,15 +43,15 @@ def test_both_tables_place_every_emulation_that_is_performed():
         (READ_ORDER, "structured_output_json_schema", "streaming"),  # judged, then cut in pieces
     ],
 )
-def test_one_comes_before_the_other_however_they_are_given(table: dict[str, str], first: str, then: str):
+def test_the_tables_decide_the_order_whatever_the_input_order(table: dict[str, str], first: str, then: str):
     for given_order in (ALL, ALL[::-1]):
         names = [emulation.capability for emulation in sort_emulations(given_order, table)]
         assert names.index(first) < names.index(then)
 
 
-def test_an_emulation_that_the_tables_do_not_know_goes_first():
-    own = PromptInjection("code_execution", SystemPromptInjection(prompt="Pretend."))
-    assert sort_emulations([*ALL, own], PREPARE_ORDER)[0] is own
+def test_an_emulation_that_is_not_in_the_tables_goes_first():
+    unlisted = PromptInjection("code_execution", SystemPromptInjection(prompt="Pretend."))
+    assert sort_emulations([*ALL, unlisted], PREPARE_ORDER)[0] is unlisted
 
 
 def test_all_prompts_end_up_in_the_first_user_message():
@@ -93,7 +93,7 @@ def test_all_prompts_end_up_in_the_first_user_message():
         ),
     ],
 )
-def test_readers_do_not_tread_on_each_other(answer: str, out: list[object], reason: str):
+def test_readers_of_one_chain_do_not_disturb_each_other(answer: str, out: list[object], reason: str):
     chain = ReaderChain(ALL, FULL)
     passed = [piece for whole in pieces(answer) for piece in chain.feed(whole)]
     closing = chain.finish(EndPiece())
@@ -102,7 +102,7 @@ def test_readers_do_not_tread_on_each_other(answer: str, out: list[object], reas
     assert closing.result.end.reason == reason
 
 
-def test_the_first_objection_stands_and_says_whose_it_is():
+def test_the_first_retry_ends_the_chain_and_names_its_emulation():
     chain = ReaderChain(ALL, FULL)
     chain.feed(TextPiece(text="no JSON <tool_call>"))
     closing = chain.finish(EndPiece())
@@ -140,7 +140,7 @@ def test_where_the_answer_is_cut_does_not_matter(text: str, places: list[int]):
     st.booleans(),
     st.lists(st.sampled_from(["system", "user", "assistant", "tool"]), max_size=4),
 )
-def test_preparing_never_changes_what_was_given(stops: list[str], flag: bool, roles: list[str]):
+def test_preparing_never_changes_the_given_order(stops: list[str], flag: bool, roles: list[str]):
     image = {"type": "image", "media_type": "image/png", "data": "YQ=="}
     used: dict[str, Any] = {"type": "tool_use", "id": "call_1", "name": "now", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "call_1", "content": [image]}
@@ -157,7 +157,7 @@ def test_preparing_never_changes_what_was_given(stops: list[str], flag: bool, ro
     assert '"system"' not in prepared.model_dump_json()
 
 
-def test_no_emulation_at_all_changes_nothing():
+def test_an_empty_chain_passes_everything():
     assert prepare_order(WorkOrder(conversation=HELLO), []) == (WorkOrder(conversation=HELLO), [])
     chain = ReaderChain([], WorkOrder())
     assert chain.feed(TextPiece(text="a")) == pieces("a")

@@ -1,4 +1,4 @@
-"""A prompt alone: asked for, and not checked."""
+"""A capability is requested by a prompt, and the answer is not checked."""
 
 from accord.core.work.emulation.injection import PromptInjection
 from accord.wire.emulation import SystemPromptInjection
@@ -6,7 +6,7 @@ from accord.wire.work import ToolSpec, WorkOrder
 from tests.core.work.emulation.scripted import HELLO, pieces, read, system_text
 
 
-def test_the_prompt_goes_in_and_what_the_backend_cannot_do_comes_out():
+def test_the_prompt_is_injected_and_the_capability_is_not_requested():
     order = WorkOrder(conversation=HELLO, tools=[ToolSpec(name="t")])
     emulation = PromptInjection("tool_use", SystemPromptInjection(prompt="Pretend."))
     prepared = emulation.prepare(order)

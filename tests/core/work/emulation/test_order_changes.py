@@ -1,4 +1,4 @@
-"""Prompts go where system prompts go; what is withheld is no longer asked for."""
+"""Prompts are injected into system messages, and withheld capabilities are not requested."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_withholding_one_capability_clears_its_fields_and_no_other(capability: s
         assert getattr(changed, field) == getattr(expected, field)
 
 
-def test_two_orders_never_share_what_was_cleared():
+def test_orders_do_not_share_cleared_fields():
     first, second = withhold(FULL, "tool_use"), withhold(FULL, "tool_use")
     assert first.tools is not second.tools
 

@@ -1,4 +1,4 @@
-"""The shape itself: everything that is performed has it, and doing nothing is one of its forms."""
+"""Every emulation implements the interface."""
 
 import pytest
 
@@ -10,7 +10,7 @@ ALL = [perform(EmulationSettings()) for perform in EMULATIONS.values()]
 
 
 @pytest.mark.parametrize("emulation", ALL, ids=lambda emulation: emulation.capability)
-def test_an_emulation_is_a_value_and_its_readers_are_fresh(emulation: Emulation):
+def test_an_emulation_is_immutable_and_its_readers_are_new(emulation: Emulation):
     assert emulation == EMULATIONS[emulation.capability](EmulationSettings())
     assert emulation.reader(WorkOrder()) is not emulation.reader(WorkOrder())
     with pytest.raises(AttributeError):
@@ -18,13 +18,13 @@ def test_an_emulation_is_a_value_and_its_readers_are_fresh(emulation: Emulation)
 
 
 @pytest.mark.parametrize("emulation", ALL, ids=lambda emulation: emulation.capability)
-def test_an_order_that_asks_for_nothing_gets_its_answer_as_it_is(emulation: Emulation):
+def test_an_order_that_requests_nothing_gets_its_answer_unchanged(emulation: Emulation):
     reader = emulation.reader(WorkOrder())
     assert reader.feed(TextPiece(text="as it is")) == [TextPiece(text="as it is")]
     assert reader.finish(EndPiece(reason="max_tokens")) == Accepted(EndPiece(reason="max_tokens"))
 
 
-def test_the_passing_reader_passes():
+def test_the_passthrough_reader_changes_nothing():
     reader = PassthroughReader()
     assert reader.feed(TextPiece(text="a")) == [TextPiece(text="a")]
     assert reader.finish(EndPiece()) == Accepted(EndPiece())
