@@ -197,7 +197,7 @@ class RpcConnection:
         match frame:
             case RpcRequest():
                 self._running[frame.id] = task = asyncio.create_task(self._answer(frame, reply))
-                task.add_done_callback(lambda done: self._forget(frame.id, done))
+                task.add_done_callback(lambda done: self._end_request(frame.id, done, reply))
             case RpcNotification():
                 try:
                     self._on_notification(frame)
@@ -214,9 +214,11 @@ class RpcConnection:
             case MalformedMessage():
                 reply(error_line(frame.id, {"code": frame.code, "message": frame.message}))
 
-    def _forget(self, request_id: Id, done: "asyncio.Task[None]") -> None:
+    def _end_request(self, request_id: Id, done: "asyncio.Task[None]", reply: Reply) -> None:
         if self._running.get(request_id) is done:
             del self._running[request_id]
+        if done.cancelled() and not self._is_over:  # it was cancelled before it started, and could not reply
+            reply(_cancelled_line(request_id))
 
     async def _answer(self, request: RpcRequest, reply: Reply) -> None:
         try:
@@ -226,12 +228,12 @@ class RpcConnection:
         except asyncio.CancelledError:
             if self._is_over:
                 raise
-            line = error_line(request.id, {"code": RpcCode.CANCELLED, "message": "The request was cancelled"})
+            line = _cancelled_line(request.id)
         except Exception:
             LOG.exception("Handling a request failed")
             line = error_line(request.id, {"code": RpcCode.INTERNAL_ERROR, "message": "Internal error"})
         reply(line)
-        with suppress(ConnectionError):  # the peer is gone
+        with suppress(ConnectionError, asyncio.CancelledError):  # the peer is gone, or it cancels what has its reply
             await self._sink.drain()
 
     def _fail_waiting(self) -> None:
@@ -240,6 +242,10 @@ class RpcConnection:
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(PeerGoneError())
+
+
+def _cancelled_line(request_id: Id) -> bytes:
+    return error_line(request_id, {"code": RpcCode.CANCELLED, "message": "The request was cancelled"})
 
 
 def _to_rpc_error(error: Any) -> RpcError:
