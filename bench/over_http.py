@@ -1,8 +1,7 @@
-"""What a turn costs over HTTP: `POST /v1/assist` against a bare Starlette route on the same server.
+"""The cost of a turn over HTTP: `POST /v1/assist`, as `accord serve` runs it, against a bare Starlette route.
 
-Server and client have a processor each, every measurement a server of its own, and the best of several rounds counts;
-rounds are interleaved, since the machine is shared. Not named `http.py`: beside the other benchmarks that would hide
-Python's own module.
+Server and client have a processor each, every measurement has a server of its own, and the best of several rounds
+counts; rounds are interleaved, since the machine is shared. Not named `http.py`, which would hide Python's module.
 """
 
 import os
@@ -32,22 +31,23 @@ def main() -> None:
     """Print all figures."""
     turns = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
     os.sched_setaffinity(0, {min(PROCESSORS)})
-    print("Each a second of the server's own processor time (others use this machine, too), and as the client saw it.")
+    print("Per second of the server's processor time, and in brackets per second of the clock.")
+    print("Accord runs as `accord serve` does, with logs, metrics, authentication and the watchdog.")
     print("JSON, 64 at a time")
-    told = compare(["bare-json", "json", "json-sqlite", "json-relay"], JSON, 64)
-    tell("a bare route", told["bare-json"])
-    tell("Accord, in memory", told["json"], told["bare-json"], goal=50)
-    tell("Accord, on SQLite", told["json-sqlite"], told["bare-json"])
-    tell("Accord, relaying a backend", told["json-relay"], told["bare-json"])
+    best = compare(["bare-json", "json", "json-sqlite", "json-relay"], JSON, 64)
+    print_line("a bare route", best["bare-json"])
+    print_line("Accord, in memory", best["json"], best["bare-json"], goal=50)
+    print_line("Accord, on SQLite", best["json-sqlite"], best["bare-json"])
+    print_line("Accord, relaying a backend", best["json-relay"], best["bare-json"])
     print("Packets, 16 streams at a time")
-    told = compare(["bare-events", "events", "bare-yielding", "yielding"], EVENTS, 16)
-    tell("a bare route", told["bare-events"])
-    tell("Accord", told["events"], told["bare-events"], goal=40)
-    tell("a bare route that yields after each", told["bare-yielding"])
-    tell("Accord, an agent that does so", told["yielding"], told["bare-yielding"])
-    # Readers of streams do not begin in step, and these would stay in step for ever.
-    told = compare(["bare-paced", "paced"], EVENTS, 16, spread_s=PACED * PACE_S)
-    ours, bare = told["paced"].first_ms, told["bare-paced"].first_ms
+    best = compare(["bare-events", "events", "bare-yielding", "yielding"], EVENTS, 16)
+    print_line("a bare route", best["bare-events"])
+    print_line("Accord", best["events"], best["bare-events"], goal=40)
+    print_line("a bare route that yields after each", best["bare-yielding"])
+    print_line("Accord, an agent that does so", best["yielding"], best["bare-yielding"])
+    # Spread, because clients do not start at the same moment, and these would stay in step for ever.
+    best = compare(["bare-paced", "paced"], EVENTS, 16, spread_s=PACED * PACE_S)
+    ours, bare = best["paced"].first_ms, best["bare-paced"].first_ms
     print("First packet, 16 streams at a time at the pace of a model, half of them within")
     print(f"  {ours:.2f} ms, bare {bare:.2f} ms: {ours - bare:+.2f} ms   goal ≤ +3")
     memory(turns)
@@ -62,32 +62,32 @@ class Best:
     first_ms: float = float("inf")
 
 
-def tell(name: str, ours: Best, bare: Best | None = None, *, goal: int | None = None) -> None:
-    """One line: how much, and what share of the bare route's."""
+def print_line(name: str, ours: Best, bare: Best | None = None, *, goal: int | None = None) -> None:
+    """Print one line: the rate, and its share of the bare route's."""
     share = f"{ours.by_processor / bare.by_processor:5.0%} ({ours.by_clock / bare.by_clock:.0%})" if bare else ""
-    aim = f"   goal ≥ {goal} %" if goal else ""
-    print(f"  {name:36} {ours.by_processor:9,.0f} ({ours.by_clock:,.0f}) {share}{aim}")
+    suffix = f"   goal ≥ {goal} %" if goal else ""
+    print(f"  {name:36} {ours.by_processor:9,.0f} ({ours.by_clock:,.0f}) {share}{suffix}")
 
 
 def compare(names: list[str], accept: str, at_once: int, *, spread_s: float = 0.0) -> dict[str, Best]:
-    """The most packets, or whole answers, that each server gave."""
+    """The highest rate of packets, or of JSON answers, of each server."""
     best = {name: Best() for name in names}
     for _ in range(ROUNDS):
-        for name, most in best.items():
+        for name, rates in best.items():
             with server(name) as (address, pid):
                 uvloop.run(load(address, accept, at_once, answers=WARM))
                 before = processor_s(pid)
                 found = uvloop.run(load(address, accept, at_once, seconds=SECONDS, spread_s=spread_s))
                 used = processor_s(pid) - before
             packets = found.answers * (found.last.count(b"data: ") or 1)
-            most.by_processor = max(most.by_processor, packets / used)
-            most.by_clock = max(most.by_clock, packets / found.seconds)
-            most.first_ms = min(most.first_ms, found.first_ms)
+            rates.by_processor = max(rates.by_processor, packets / used)
+            rates.by_clock = max(rates.by_clock, packets / found.seconds)
+            rates.first_ms = min(rates.first_ms, found.first_ms)
     return best
 
 
 def memory(turns: int) -> None:
-    """The memory of a server over many turns. On SQLite: what the store in memory keeps, it keeps there by design."""
+    """The memory of a server over many turns. On SQLite: a store in memory grows by design."""
     print(f"Memory over {turns:,} turns on SQLite (resident MB after each tenth):")
     seen: list[float] = []
     with server("json-sqlite") as (address, pid):
@@ -99,13 +99,13 @@ def memory(turns: int) -> None:
 
 
 def processor_s(pid: int) -> float:
-    """How much processor time this process has had."""
+    """The processor time of this process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mb(pid: int) -> float:
-    """How much memory this process has now."""
+    """The resident memory of this process."""
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

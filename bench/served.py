@@ -1,6 +1,8 @@
 """The servers that `make bench-http` measures, each in a process of its own: bare Starlette routes, and Accord.
 
 A bare route does what any service has to do: it parses the same request and sends the same answer, or the same events.
+Accord is put together by the functions that `accord serve` uses: authentication, logs, metrics, traces and the watchdog
+are on. Log lines are formatted as usual and written to /dev/null.
 """
 
 import asyncio
@@ -8,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import redirect_stderr
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,14 +25,15 @@ from starlette.routing import Route
 
 from accord.agent import Agent, Turn, Yielded
 from accord.agents.relay import relay
+from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.backends.scripted import ScriptedBackend
-from accord.config import ServerConfig
-from accord.engine import Dispatcher, Engine, Sessions
-from accord.ports import SessionStore
-from accord.servers.http.app import Application
+from accord.config import Config, LoadedConfig, ServerConfig
+from accord.engine import Dispatcher, Engine
+from accord.ports import Store
 from accord.servers.http.assist import encode_events
 from accord.servers.http.serve import address_of, serve
-from accord.servers.service import AllowAll, NullObserver, Service
+from accord.servers.observability import Watchdog, set_up_logging
+from accord.stores import opened_store
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket
@@ -46,13 +50,13 @@ METRICS: Final = {"duration_ms": 0.123, "adaptation": {"native": 1}}
 
 
 async def one_text(turn: Turn) -> AsyncIterator[Yielded]:
-    """Say one thing."""
+    """Answer with one text."""
     del turn
     yield ANSWER
 
 
 def many_texts(pause_s: float | None = None) -> Agent:
-    """An agent that says many things: as fast as they are taken, or with a pause after each."""
+    """An agent that answers with many texts: as fast as they are read, or with a pause after each."""
 
     async def words(turn: Turn) -> AsyncIterator[Yielded]:
         del turn
@@ -66,17 +70,17 @@ def many_texts(pause_s: float | None = None) -> Agent:
 
 async def bare_json(request: Request) -> Response:
     """The whole answer, from a route that does nothing else."""
-    asked = ServiceRequest.parse(await request.body())
+    request_id = ServiceRequest.parse(await request.body()).request_id
     now = datetime.now(UTC)
-    said = ServiceResponse(request_id=asked.request_id, created_at=now, output={"text": ANSWER}, metrics=METRICS)
-    return Response(said.to_json(), media_type="application/json")
+    response = ServiceResponse(request_id=request_id, created_at=now, output={"text": ANSWER}, metrics=METRICS)
+    return Response(response.to_json(), media_type="application/json")
 
 
 def bare_events(pause_s: float | None = None) -> Callable[[Request], Any]:
     """The events of a turn, from a route that does nothing else."""
     packets = [*(DeltaPacket(p=WORD) for _ in range(DELTAS if not pause_s else PACED)), ClosePacket()]
-    kept = [PacketRecord(seq=seq, body=packet.to_json()) for seq, packet in enumerate(packets, start=1)]
-    events = [encode_events([each]) for each in kept]
+    records = [PacketRecord(seq=seq, body=packet.to_json()) for seq, packet in enumerate(packets, start=1)]
+    events = [encode_events([record]) for record in records]
 
     async def answer(request: Request) -> Response:
         ServiceRequest.parse(await request.body())
@@ -105,12 +109,17 @@ async def _announce(server: uvicorn.Server, started: Callable[[str], None]) -> N
     started(await address_of(server))
 
 
-async def serve_accord(agent: Agent, store: SessionStore, started: Callable[[str], None]) -> None:
-    """Serve an agent as `accord serve` does."""
+async def serve_accord(agent: Agent, store: Store, started: Callable[[str], None]) -> None:
+    """Serve an agent as `accord serve` does by default, on another store and a scripted backend."""
+    loaded, settings = LoadedConfig(Config(), {}), ServerConfig(port=0)
     backend = ScriptedBackend("a", [[ANSWER]], {"streaming": "native"})
-    sessions = Sessions(Engine(agent, Dispatcher([backend])), store)
-    service = Service(sessions, ServerConfig(port=0), AllowAll(), NullObserver(), "1.0")
-    await serve(Application(service, loopback_only=True), started=started)
+    engine = Engine(agent, Dispatcher([backend]))
+    async with opened_store(store):
+        authenticator = make_authenticator(settings, store)
+        service, metrics = make_service(loaded, settings, engine, store, authenticator)
+        application = make_application(loaded, service, metrics, loopback_only=True)
+        with Watchdog(agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged).watching():
+            await serve(application, started=started)
 
 
 Started = Callable[[str], None]
@@ -130,9 +139,11 @@ SERVED: Final[Mapping[str, Callable[[Path, Started], Any]]] = {
 
 
 def main() -> None:
-    """Serve what the command line names, on the processor that it names, and tell the address."""
+    """Serve what the command line names, on the processor that it names, and print the address."""
     os.sched_setaffinity(0, {int(sys.argv[2])})
-    with TemporaryDirectory() as folder:
+    with TemporaryDirectory() as folder, Path(os.devnull).open("w", encoding="utf-8") as log:
+        with redirect_stderr(log):  # for the handler that this makes; everything else is still printed
+            set_up_logging(as_json=False)
         uvloop.run(SERVED[sys.argv[1]](Path(folder), lambda address: print(address, flush=True)))
 
 
