@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from accord.backends.acp import AcpBackend, AgentPermissions
-from accord.backends.acp.process import Timing
+from accord.backends.acp.process import AgentTiming
 from accord.core.output.agent_work import build_tool_call_event
 from accord.errors import BackendError
 from accord.wire.manifest import CapabilityManifest
@@ -115,7 +115,7 @@ def test_closing_an_answer_cancels_the_turn_and_the_agent_stays(tmp_path: Path):
 
 def test_an_agent_that_does_not_stop_is_ended_and_another_one_answers():
     async def close_early() -> tuple[int, int]:
-        backend = agent("deaf", timing=Timing(cancel_s=0.1))
+        backend = agent("deaf", timing=AgentTiming(cancel_s=0.1))
         pids: list[int] = []
         for _ in range(2):
             async with aclosing(cast("Any", backend.answer(order("hi")))) as pieces:
@@ -156,7 +156,7 @@ def test_a_crashed_agent_is_started_again_after_pauses_that_double_up_to_a_limit
         pauses.append(seconds)
 
     async def crash_often() -> None:
-        backend = agent("crash_at_once", timing=Timing(wait=wait, clock=lambda: 0.0))
+        backend = agent("crash_at_once", timing=AgentTiming(wait=wait, clock=lambda: 0.0))
         for _ in range(9):
             with pytest.raises(BackendError, match="exit status 5"):
                 await answer(backend)
@@ -172,7 +172,7 @@ def test_an_answer_between_two_crashes_makes_the_pause_short_again():
         pauses.append(seconds)
 
     async def crash_and_recover() -> None:
-        backend = agent("crash_on_word", timing=Timing(wait=wait, clock=lambda: 0.0))
+        backend = agent("crash_on_word", timing=AgentTiming(wait=wait, clock=lambda: 0.0))
         for word in ("crash", "crash", "hello", "crash", "hello"):
             with suppress(BackendError):
                 await answer(backend, order(word))
@@ -192,7 +192,7 @@ def test_a_program_that_is_not_there_is_one_sentence():
     [
         (
             "wants_auth",
-            "The agent wants authentication: sign in with its own tools, then try again (code -32000)",
+            "The agent requires authentication: sign in with its own tools, then try again (code -32000)",
             False,
         ),
         ("speaks_the_draft", "The agent speaks protocol version 2, not 1", False),
@@ -201,7 +201,7 @@ def test_a_program_that_is_not_there_is_one_sentence():
 )
 def test_each_way_not_to_begin_has_its_sentence(manner: str, sentence: str, retryable: bool):
     start_s = 0.2 if manner == "silent" else 20
-    error = failure(agent(manner, timing=Timing(start_s=start_s)))
+    error = failure(agent(manner, timing=AgentTiming(start_s=start_s)))
     assert (error.message, error.retryable) == (sentence, retryable)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.backends.acp.answer import MEANINGS, REASONS, Listening, exit_failure, failure_of
+from accord.backends.acp.answer import AGENT_ERRORS, REASONS, UpdateReader, agent_error, exit_error
 from accord.backends.acp.permissions import AgentPermissions
 from accord.backends.acp.request import agent_manifest, prompt_blocks
 from accord.core.output.agent_work import build_plan_event, build_tool_call_event
@@ -125,7 +125,7 @@ def test_what_a_prompt_cannot_carry_is_refused_by_name(asked: WorkOrder, refused
 
 
 def test_an_empty_conversation_is_nothing_to_ask():
-    with pytest.raises(BackendError, match="nothing to ask"):
+    with pytest.raises(BackendError, match="nothing to send"):
         prompt_blocks(WorkOrder(), ALL, "k1")
 
 
@@ -163,7 +163,7 @@ def test_no_word_of_a_conversation_is_lost(said: list[tuple[str, str]]):
     [
         ({"type": "resource_link", "uri": "file:///a", "name": "a"}, "[a](file:///a)"),
         ({"type": "image", "data": "aGk=", "mimeType": "image/png"}, "[An image (image/png) that cannot be passed on]"),
-        ({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}, "[A sound (audio/wav) that cannot be passed on]"),
+        ({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"}, "[Audio (audio/wav) that cannot be passed on]"),
         ({"type": "resource", "resource": {"uri": "file:///a", "text": "t"}}, "t"),
         (
             {"type": "resource", "resource": {"uri": "file:///a", "blob": "aGk="}},
@@ -173,7 +173,7 @@ def test_no_word_of_a_conversation_is_lost(said: list[tuple[str, str]]):
 )
 def test_content_of_an_answer_that_is_no_text_is_told_in_words(content: dict[str, Any], words: str):
     update = SessionUpdate.model_validate({"sessionUpdate": "agent_message_chunk", "content": content})
-    assert Listening().piece_of(update) == TextPiece(text=words)
+    assert UpdateReader().read(update) == TextPiece(text=words)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_content_of_an_answer_that_is_no_text_is_told_in_words(content: dict[str
     ],
 )
 def test_what_is_no_answer_is_a_line_of_thinking_or_nothing(update: dict[str, Any], piece: AnyPiece | None):
-    assert Listening().piece_of(SessionUpdate.model_validate(update)) == piece
+    assert UpdateReader().read(SessionUpdate.model_validate(update)) == piece
 
 
 CALL = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Run", "kind": "execute", "rawInput": {"c": "ls"}}
@@ -226,8 +226,8 @@ STEP = {"content": "a", "priority": "low", "status": "pending"}
     ids=["a call", "a call that goes on", "a call that nobody began", "what a call gave", "a plan"],
 )
 def test_work_of_an_agents_own_is_shown_as_such(updates: list[dict[str, Any]], shown: dict[str, Any]):
-    listening = Listening()
-    *_, last = [listening.piece_of(SessionUpdate.model_validate(update)) for update in updates]
+    reader = UpdateReader()
+    *_, last = [reader.read(SessionUpdate.model_validate(update)) for update in updates]
     assert last == WorkPiece(event=shown)
 
 
@@ -235,9 +235,9 @@ def test_every_stop_reason_has_its_row():
     assert set(REASONS) == set(StopReason)
 
 
-@pytest.mark.parametrize("code", [*MEANINGS, -1])
+@pytest.mark.parametrize("code", [*AGENT_ERRORS, -1])
 def test_every_code_has_a_sentence_that_names_it(code: int):
-    assert failure_of(code, None).message.endswith(f"(code {code})")
+    assert agent_error(code, None).message.endswith(f"(code {code})")
 
 
 @pytest.mark.parametrize(
@@ -253,12 +253,12 @@ def test_every_code_has_a_sentence_that_names_it(code: int):
 def test_a_refusal_names_the_capability_only_where_the_agent_named_the_content(
     code: int, data: Any, refused: str | None
 ):
-    assert failure_of(code, data).refused == refused
+    assert agent_error(code, data).refused == refused
 
 
 def test_a_signal_is_told_apart_from_an_exit_status():
-    assert "ended by signal 9" in exit_failure(-9).message
-    assert "exit status 9" in exit_failure(9).message
+    assert "ended by signal 9" in exit_error(-9).message
+    assert "exit status 9" in exit_error(9).message
 
 
 def read(permissions: AgentPermissions, path: object) -> str:

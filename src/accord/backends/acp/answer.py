@@ -1,4 +1,9 @@
-"""An agent's session updates as pieces of an answer, and its failures as backend errors."""
+"""An agent's session updates as pieces of an answer, and its errors as backend errors. Pure; no processes.
+
+Messages of the agent are text and thoughts are thinking. Plans and tool calls are the agent's own work: they are shown,
+not answered; what has no event becomes a line of thinking, and so does a notice. Content of an answer that is not text
+is described in words. Updates about the session itself (modes, commands) are left out.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +12,7 @@ from typing import Any, Final, Literal, assert_never, cast
 
 from accord.backends.acp.request import EMBEDDED_CONTEXT
 from accord.core.output.agent_work import build_plan_event, build_tool_call_event
-from accord.errors import BackendError
+from accord.errors import BackendError, RpcCode
 from accord.wire.acp.content import (
     AnyBlock,
     AudioBlock,
@@ -33,53 +38,50 @@ from accord.wire.acp.update import (
 from accord.wire.capability import Capability
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkPiece
 
-# Says what an agent's failure means for the work: whether to try again, and which capability turned out to be
-# missing.
-#
-# Pure. One table from JSON-RPC code to meaning. The agent's own words stay in the log: they may tell of the machine
-# that it runs on.
-
-INVALID_PARAMS: Final = -32602
-
 
 @dataclass(frozen=True, slots=True)
-class Meaning:
-    """What one code means."""
+class AgentErrorRule:
+    """The backend error for one JSON-RPC code. The agent's own message stays in the log: it may describe its host."""
 
     sentence: str
     retryable: bool
 
 
-MEANINGS: Final[Mapping[int, Meaning]] = MappingProxyType(
+AGENT_ERRORS: Final[Mapping[int, AgentErrorRule]] = MappingProxyType(
     {
-        -32000: Meaning("The agent wants authentication: sign in with its own tools, then try again", retryable=False),
-        -32002: Meaning("The agent does not find what it was asked about", retryable=False),
-        -32600: Meaning("The agent takes the request for malformed", retryable=False),
-        -32601: Meaning("The agent does not know a method that it needs to know", retryable=False),
-        INVALID_PARAMS: Meaning("The agent refused what it was sent", retryable=False),
-        -32603: Meaning("The agent failed inside", retryable=True),
-        -32700: Meaning("The agent could not read what it was sent", retryable=False),
-        -32800: Meaning("The agent cancelled the request", retryable=True),
+        RpcCode.AUTH_REQUIRED: AgentErrorRule(
+            "The agent requires authentication: sign in with its own tools, then try again", retryable=False
+        ),
+        RpcCode.NOT_FOUND: AgentErrorRule("The agent does not find what the request names", retryable=False),
+        RpcCode.INVALID_REQUEST: AgentErrorRule("The agent reports a malformed request", retryable=False),
+        RpcCode.METHOD_NOT_FOUND: AgentErrorRule("The agent lacks a method of the protocol", retryable=False),
+        RpcCode.INVALID_PARAMS: AgentErrorRule("The agent refused the parameters of the request", retryable=False),
+        RpcCode.INTERNAL_ERROR: AgentErrorRule("The agent reports an internal error", retryable=True),
+        RpcCode.PARSE_ERROR: AgentErrorRule("The agent could not parse the request", retryable=False),
+        RpcCode.CANCELLED: AgentErrorRule("The agent cancelled the request", retryable=True),
     }
 )
-OTHERWISE: Final = Meaning("The agent failed", retryable=True)
+OTHER_ERROR: Final = AgentErrorRule("The agent failed", retryable=True)
 
-NEEDED_FOR: Final[Mapping[str, str]] = MappingProxyType(
+CAPABILITY_OF_CONTENT: Final[Mapping[str, str]] = MappingProxyType(
     {"image": Capability.IMAGE_INPUT, "audio": Capability.AUDIO, "resource": EMBEDDED_CONTEXT}
 )
 """The capability that a refused type of content needs."""
 
 
-def failure_of(code: int, data: Any) -> BackendError:
-    """The failure that an agent's error is."""
-    meaning = MEANINGS.get(code, OTHERWISE)
-    refused = _refused(data) if code == INVALID_PARAMS else None
-    told = meaning.sentence if refused is None else f"{meaning.sentence}: {refused}"
-    return BackendError(f"{told} (code {code})", retryable=meaning.retryable, refused=refused)
+def agent_error(code: int, data: Any) -> BackendError:
+    """Return the backend error for an error that the agent returned."""
+    rule = AGENT_ERRORS.get(code, OTHER_ERROR)
+    refused = None
+    if code == RpcCode.INVALID_PARAMS and isinstance(data, Mapping):
+        content_type = cast("Mapping[str, Any]", data).get("contentType")
+        refused = CAPABILITY_OF_CONTENT.get(content_type) if isinstance(content_type, str) else None
+    sentence = rule.sentence if refused is None else f"{rule.sentence}: {refused}"
+    return BackendError(f"{sentence} (code {code})", retryable=rule.retryable, refused=refused)
 
 
-def exit_failure(status: int | None) -> BackendError:
-    """The failure that an agent's end is; below zero, a signal ended it."""
+def exit_error(status: int | None) -> BackendError:
+    """Return the backend error for an agent that ended; a status below zero is a signal."""
     if status is None:
         how = "closed the connection"
     elif status < 0:
@@ -88,20 +90,6 @@ def exit_failure(status: int | None) -> BackendError:
         how = f"ended with exit status {status}"
     return BackendError(f"The agent {how} before it had answered", retryable=True)
 
-
-def _refused(data: Any) -> str | None:
-    if not isinstance(data, Mapping):
-        return None
-    kind = cast("Mapping[str, Any]", data).get("contentType")
-    return NEEDED_FOR.get(kind) if isinstance(kind, str) else None
-
-
-# Turns what an agent tells during a session into pieces of an answer.
-#
-# Pure. What the agent says is the answer, what it thinks is thinking. Its plans and tool calls are its own work, to
-# be shown and not to be answered; what cannot be shown of it is a line of thinking, and so is a notice. Content of an
-# answer that is no text is told in words where it stands. What is about the session itself (modes, commands) is no
-# piece of it.
 
 Reason = Literal["end_turn", "max_tokens", "refusal"]
 
@@ -115,7 +103,7 @@ REASONS: Final[Mapping[StopReason, Reason | None]] = MappingProxyType(
         StopReason.ERROR: None,
     }
 )
-"""How an answer ends by the reason that the turn does; None where it has no proper end."""
+"""How an answer ends, by the stop reason of the turn; None where it is an error."""
 
 USAGE: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -126,81 +114,74 @@ USAGE: Final[Mapping[str, str]] = MappingProxyType(
         "cachedReadTokens": "cached_input_tokens",
     }
 )
-"""Counts that some agents tell at the end of a turn, ahead of the protocol."""
+"""Token counts that some agents send at the end of a turn; the protocol does not have them yet."""
 
 TERMINAL: Final = {"type": "text", "text": "[A terminal that cannot be passed on]"}
 PASSED_ON: Final = ("name", "kind", "status", "locations", "raw_input", "raw_output")
-"""What of a tool call is shown as it is."""
+"""The members of a tool call that are passed on as they are."""
 
 
-class Listening:
-    """One turn of an agent, as it is heard: a call that goes on is called what it was called at its beginning."""
+class UpdateReader:
+    """Turns the updates of one turn into pieces; a later update of a tool call keeps the title of the first."""
 
     def __init__(self) -> None:
         self._titles: Final[dict[str, str]] = {}
 
-    def piece_of(self, update: SessionUpdate) -> AnyPiece | None:
-        """The piece of the answer that this update is, if it is one."""
+    def read(self, update: SessionUpdate) -> AnyPiece | None:
+        """Return the piece of the answer that this update is, if it is one."""
         match update:
             case AgentMessageChunk():
-                text = _words(update.content)
+                text = _as_text(update.content)
                 return TextPiece(text=text) if text else None
             case AgentThoughtChunk():
-                text = _words(update.content)
+                text = _as_text(update.content)
                 return ThinkingPiece(text=text) if text else None
             case ToolCallStarted() | ToolCallChanged():
-                return self._call(update)
+                return self._tool_call(update)
+            case PlanUpdate() if update.entries:
+                return WorkPiece(event=build_plan_event([entry.dump() for entry in update.entries]))
             case PlanUpdate():
-                return _plan(update)
+                return _line("plan: withdrawn")
             case NoticeUpdate():
                 return _line(f"{update.severity}: {update.title}")
             case _:
                 return None
 
-    def _call(self, update: ToolCallStarted | ToolCallChanged) -> AnyPiece:
-        own = update.tool_call_id
-        title = self._titles[own] = update.title or self._titles.get(own) or own
+    def _tool_call(self, update: ToolCallStarted | ToolCallChanged) -> AnyPiece:
+        call_id = update.tool_call_id
+        title = self._titles[call_id] = update.title or self._titles.get(call_id) or call_id
         content = [TERMINAL if isinstance(part, TerminalPart) else part.dump() for part in update.content or ()]
-        more = {name: value for name in PASSED_ON if (value := getattr(update, name)) is not None}
+        members = {name: value for name in PASSED_ON if (value := getattr(update, name)) is not None}
         try:
-            return WorkPiece(event=build_tool_call_event(own, title, content, more))
+            return WorkPiece(event=build_tool_call_event(call_id, title, content, members))
         except ValueError:
             return _line(f"tool {update.status or ''}: {title}")
 
 
-def _plan(update: PlanUpdate) -> AnyPiece:
-    if not update.entries:
-        return _line("plan: withdrawn")
-    return WorkPiece(event=build_plan_event([entry.dump() for entry in update.entries]))
+def usage_counts(update: UsageUpdate) -> dict[str, Any]:
+    """Return a usage update in the names of an answer's usage."""
+    counts: dict[str, Any] = {"context_tokens": update.used, "context_size": update.size}
+    return counts if update.cost is None else {**counts, "cost": update.cost.dump()}
 
 
-def usage_of(update: UsageUpdate) -> dict[str, Any]:
-    """What a usage update says, as an answer's usage does."""
-    told: dict[str, Any] = {"context_tokens": update.used, "context_size": update.size}
-    return told if update.cost is None else {**told, "cost": update.cost.dump()}
-
-
-def end_of(response: PromptResponse, usage: Mapping[str, Any]) -> EndPiece:
-    """The end of the answer; raises `BackendError` if the agent gave up without one."""
+def end_piece(response: PromptResponse, usage: Mapping[str, Any]) -> EndPiece:
+    """Return the end of the answer; raise `BackendError` if the agent gave up."""
     reason = REASONS[response.stop_reason]
     if reason is None:
         raise BackendError("The agent cancelled its turn without being asked to")
-    whole = {**usage, **_counts((response.model_extra or {}).get("usage"))}
-    return EndPiece(reason=reason, usage=whole or None)
-
-
-def _counts(told: object) -> dict[str, int]:
-    if not isinstance(told, Mapping):
-        return {}
-    counts = cast("Mapping[str, object]", told)
-    return {ours: count for theirs, ours in USAGE.items() if isinstance(count := counts.get(theirs), int)}
+    counts = dict(usage)
+    given = (response.model_extra or {}).get("usage")
+    if isinstance(given, Mapping):
+        members = cast("Mapping[str, object]", given)
+        counts |= {ours: count for theirs, ours in USAGE.items() if isinstance(count := members.get(theirs), int)}
+    return EndPiece(reason=reason, usage=counts or None)
 
 
 def _line(text: str) -> ThinkingPiece:
     return ThinkingPiece(text=f"[{' '.join(text.split())}]\n")
 
 
-def _words(content: ContentBlock) -> str:
+def _as_text(content: ContentBlock) -> str:
     block = cast("AnyBlock", content)
     match block:
         case TextBlock():
@@ -210,7 +191,7 @@ def _words(content: ContentBlock) -> str:
         case ImageBlock():
             return f"[An image ({block.mime_type}) that cannot be passed on]"
         case AudioBlock():
-            return f"[A sound ({block.mime_type}) that cannot be passed on]"
+            return f"[Audio ({block.mime_type}) that cannot be passed on]"
         case ResourceBlock():
             held = block.resource
             return held.text if isinstance(held, TextResource) else f"[A document that cannot be passed on: {held.uri}]"

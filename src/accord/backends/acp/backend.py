@@ -1,8 +1,7 @@
-"""The backend that an ACP agent is: started when first needed, started again when it died, one session for each answer.
+"""The backend for an ACP agent: started when first needed and again after a crash, one session for each answer.
 
-It decides when to start an agent and what is known of it before. How prompts are written is `translate`'s business, how
-an agent is run `process`'s. Before the agent was reached, the manifest is what the operator declared and what every
-agent owes (text, streamed); from then on, what the agent declared too. The operator's word counts first.
+Before the agent has started, the manifest is what the operator declared and what holds for every agent;
+afterwards also what the agent declared. The operator's declaration counts first.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from secrets import token_hex
 from typing import Final
 
 from accord.backends.acp.permissions import AgentPermissions
-from accord.backends.acp.process import AgentProcess, Launch, Timing
+from accord.backends.acp.process import AgentLaunch, AgentProcess, AgentTiming
 from accord.backends.acp.request import agent_manifest, prompt_blocks
 from accord.backends.evidence import Layer, from_operator, gather, manifest_of
 from accord.errors import BackendError
@@ -27,7 +26,7 @@ DECLARED: Final = "the agent's own declaration"
 
 
 class AcpBackend:
-    """An ACP agent that `command` starts. `declared` is the operator's word on what it can do."""
+    """An ACP agent that `command` starts. `declared` is the operator's manifest."""
 
     def __init__(  # noqa: PLR0913 - parts are handed in
         self,
@@ -38,46 +37,46 @@ class AcpBackend:
         cwd: str | None = None,
         permissions: AgentPermissions | None = None,
         declared: CapabilityManifest | None = None,
-        timing: Timing | None = None,
+        timing: AgentTiming | None = None,
     ) -> None:
         self.name: Final = name
-        self.launch: Final = Launch(
+        self.launch: Final = AgentLaunch(
             command=tuple(command),
             cwd=str(Path(cwd or ".").resolve()),
             environ=None if environ is None else dict(environ),
             permissions=permissions or AgentPermissions(),
         )
         self._declared: Final = declared or CapabilityManifest({})
-        self._timing: Final = timing or Timing()
+        self._timing: Final = timing or AgentTiming()
         self.model: Final = None
         self.evidence: Layer = {}
-        self._manifest = self._with(AgentCapabilities())
+        self._manifest = self._update_manifest(AgentCapabilities())
         self._process: AgentProcess | None = None
         self._crashes = 0
         self._stderr = ""
 
     @property
     def manifest(self) -> CapabilityManifest:
-        """What it can do, as far as it is known."""
+        """The capabilities that are known so far."""
         return self._manifest
 
     @property
     def last_stderr(self) -> str:
-        """The end of what the agent, or the one before it, said on standard error: for the operator, never a client."""
+        """The last standard error of the agent, or of the one before it: for the operator, never for a client."""
         return (self._process.stderr if self._process is not None else "") or self._stderr
 
     async def discover(self) -> CapabilityManifest:
-        """The manifest once the agent has been asked; raises `BackendError` if it cannot be."""
-        await self._reached()
+        """Return the manifest after the handshake; raise `BackendError` if the agent does not start."""
+        await self._running_agent()
         return self._manifest
 
     async def probe(self) -> None:
-        """Return if the agent runs and has introduced itself; raise `BackendError` if not."""
-        await self._reached()
+        """Return if the agent runs and the handshake is done; raise `BackendError` if not."""
+        await self._running_agent()
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """The agent's answer as it comes, from a session of its own."""
-        process = await self._reached()
+        """Yield the pieces of the agent's answer as they arrive, from a session of its own."""
+        process = await self._running_agent()
         turn = await process.begin(prompt_blocks(order, self._manifest, token_hex(6)))
         try:
             while True:
@@ -91,24 +90,24 @@ class AcpBackend:
             await turn.close()
 
     async def aclose(self) -> None:
-        """End the agent; the next answer would start another one."""
+        """End the agent; a later answer starts another one."""
         process, self._process = self._process, None
         if process is not None and process.loop is asyncio.get_running_loop():
             await process.end()
             self._stderr = process.stderr or self._stderr
 
-    async def _reached(self) -> AgentProcess:
+    async def _running_agent(self) -> AgentProcess:
         process = self._process
         if process is None or process.is_over or process.loop is not asyncio.get_running_loop():
             process = self._process = self._start(process)
         try:
             await process.ready()
         except BackendError:
-            # An agent that does not introduce itself is of no use; the next answer tries another one.
+            # Without a handshake the agent is useless; the next answer starts another one.
             if not process.is_over:
                 process.spawn(process.end())
             raise
-        self._manifest = self._with(process.capabilities)
+        self._manifest = self._update_manifest(process.capabilities)
         return process
 
     def _start(self, before: AgentProcess | None) -> AgentProcess:
@@ -120,9 +119,10 @@ class AcpBackend:
                 self._crashes += 1
         return AgentProcess(self.name, self.launch, self._timing, pause_s=pause_s)
 
-    def _with(self, capabilities: AgentCapabilities) -> CapabilityManifest:
+    def _update_manifest(self, capabilities: AgentCapabilities) -> CapabilityManifest:
         operator = from_operator(self._declared)
-        told = from_operator(agent_manifest(capabilities), source=DECLARED)
-        own = {name: evidence for name, evidence in told.items() if ALIASES.get(name) not in operator}
-        self.evidence = gather(operator, own)
+        agent = from_operator(agent_manifest(capabilities), source=DECLARED)
+        self.evidence = gather(
+            operator, {name: evidence for name, evidence in agent.items() if ALIASES.get(name) not in operator}
+        )
         return manifest_of(self.evidence)

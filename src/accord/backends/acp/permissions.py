@@ -1,7 +1,7 @@
-"""What an agent is allowed when it asks: nothing, unless the operator says so.
+"""Answers an agent's requests to its client: permission and files, as the operator allows; by default nothing.
 
-Knows requests and files, not processes. Roots are compared after every link is followed, so a link inside a root that
-leads out of it opens nothing. Terminals are never given.
+Folders are compared after every link is followed, so a link inside a folder that leads out of it opens nothing.
+Terminals are never offered. It knows requests and files, not processes.
 """
 
 import asyncio
@@ -15,12 +15,12 @@ from typing import Any, Final, Literal, cast
 from pydantic import ValidationError
 
 from accord.core.rpc import RpcRequest
+from accord.errors import RpcCode
 from accord.stdio import RpcError
 from accord.wire.acp.initialize import AcpClientCapabilities, FileSystemCapabilities
 from accord.wire.acp.rpc import Method
 from accord.wire.acp.tool import (
     CancelledOutcome,
-    PermissionOption,
     PermissionOptionKind,
     RequestPermissionRequest,
     RequestPermissionResponse,
@@ -28,53 +28,51 @@ from accord.wire.acp.tool import (
 )
 
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
-INVALID_PARAMS: Final = -32602
-NO_METHOD: Final = -32601
-NOT_ALLOWED: Final = -32603
 
 CHOICES: Final[Mapping[str, tuple[PermissionOptionKind, ...]]] = {
     "deny": (PermissionOptionKind.REJECT_ONCE, PermissionOptionKind.REJECT_ALWAYS),
     "allow": (PermissionOptionKind.ALLOW_ONCE, PermissionOptionKind.ALLOW_ALWAYS),
 }
-"""Which kinds of option are chosen, the narrower one first."""
+"""The kinds of option to choose, the narrower one first."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentPermissions:
-    """What the operator allows: permissions, folders to read in, folders to write in."""
+    """What the operator allows: the answer to permission requests, folders to read in, folders to write in."""
 
     permission: Literal["deny", "allow"] = "deny"
     read_files: Sequence[str] = field(default=())
     write_files: Sequence[str] = field(default=())
 
     def client_capabilities(self) -> AcpClientCapabilities:
-        """What the agent is told that it may ask for."""
+        """Return the capabilities to declare to the agent."""
         files = FileSystemCapabilities(read_text_file=bool(self.read_files), write_text_file=bool(self.write_files))
         return AcpClientCapabilities(fs=files)
 
     async def answer(self, call: RpcRequest) -> Any:
-        """The answer to an agent's request; raises `RpcError` where the answer is no."""
+        """Return the result of an agent's request; raise `RpcError` if it is not allowed."""
         match call.method:
             case Method.SESSION_REQUEST_PERMISSION:
                 return self._permission(call)
             case Method.FS_READ_TEXT_FILE:
-                return await asyncio.to_thread(self._read, _params(call))
+                return await asyncio.to_thread(self._read, _object_params(call))
             case Method.FS_WRITE_TEXT_FILE:
-                return await asyncio.to_thread(self._write, _params(call))
+                return await asyncio.to_thread(self._write, _object_params(call))
             case _:
-                raise RpcError(NO_METHOD, "This client does not offer that method")
+                raise RpcError(RpcCode.METHOD_NOT_FOUND, "This client does not offer that method")
 
     def _permission(self, call: RpcRequest) -> RequestPermissionResponse:
         try:
             request = RequestPermissionRequest.model_validate_json(call.raw or b"{}")
         except ValidationError as error:
-            raise RpcError(INVALID_PARAMS, "The permission request is malformed") from error
-        chosen = _choose(request.options, CHOICES[self.permission])
+            raise RpcError(RpcCode.INVALID_PARAMS, "The permission request is malformed") from error
+        by_kind = (option for kind in CHOICES[self.permission] for option in request.options if option.kind == kind)
+        chosen = next(by_kind, None)
         outcome = CancelledOutcome() if chosen is None else SelectedOutcome(option_id=chosen.option_id)
         return RequestPermissionResponse(outcome=outcome)
 
     def _read(self, params: Mapping[str, Any]) -> dict[str, str]:
-        text = _text_of(_within(_path(params), self.read_files, "read"))
+        text = _read_text(_resolve_within(_path(params), self.read_files, "read"))
         first, count = params.get("line"), params.get("limit")
         if first is None and count is None:
             return {"content": text}
@@ -86,57 +84,53 @@ class AgentPermissions:
     def _write(self, params: Mapping[str, Any]) -> dict[str, Any]:
         content = params.get("content")
         if not isinstance(content, str):
-            raise RpcError(INVALID_PARAMS, "content should be text")
-        path = _within(_path(params), self.write_files, "write")
+            raise RpcError(RpcCode.INVALID_PARAMS, "content should be text")
+        path = _resolve_within(_path(params), self.write_files, "write")
         try:
             # The path has no links left in it; one that was put there meanwhile is not followed.
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
             with os.fdopen(fd, "w", encoding="utf-8", newline="") as file:
                 file.write(content)
         except OSError as error:
-            raise RpcError(NOT_ALLOWED, "The file cannot be written") from error
+            raise RpcError(RpcCode.INTERNAL_ERROR, "The file cannot be written") from error
         return {}
 
 
-def _choose(options: Sequence[PermissionOption], kinds: Sequence[PermissionOptionKind]) -> PermissionOption | None:
-    return next((option for kind in kinds for option in options if option.kind == kind), None)
-
-
-def _params(call: RpcRequest) -> Mapping[str, Any]:
+def _object_params(call: RpcRequest) -> Mapping[str, Any]:
     params = call.value()
     if not isinstance(params, Mapping):
-        raise RpcError(INVALID_PARAMS, "params should be an object")
+        raise RpcError(RpcCode.INVALID_PARAMS, "params should be an object")
     return cast("Mapping[str, Any]", params)
 
 
 def _path(params: Mapping[str, Any]) -> Path:
     path = params.get("path")
     if not isinstance(path, str) or not Path(path).is_absolute() or "\0" in path:
-        raise RpcError(INVALID_PARAMS, "path should be an absolute path")
+        raise RpcError(RpcCode.INVALID_PARAMS, "path should be an absolute path")
     return Path(path)
 
 
-def _within(path: Path, roots: Sequence[str], verb: str) -> Path:
-    """The path with every link followed, if it lies in one of the roots."""
+def _resolve_within(path: Path, folders: Sequence[str], verb: str) -> Path:
+    """Return the path with every link followed; raise `RpcError` if it is in none of these folders."""
     try:
         real = path.resolve()
-        if any(real.is_relative_to(Path(root).resolve()) for root in roots):
+        if any(real.is_relative_to(Path(folder).resolve()) for folder in folders):
             return real
-    except (OSError, RuntimeError):  # links in a circle
+    except (OSError, RuntimeError):  # a cycle of links
         pass
-    # The same sentence whether the file is there or not: what exists outside the roots is not told.
-    raise RpcError(NOT_ALLOWED, f"This client does not let the agent {verb} that file")
+    # The same message whether the file exists or not: the agent learns nothing about other folders.
+    raise RpcError(RpcCode.INTERNAL_ERROR, f"This client does not let the agent {verb} that file")
 
 
-def _text_of(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(fd, "rb") as file:
-            facts = os.fstat(fd)
-            if not stat.S_ISREG(facts.st_mode) or facts.st_size > MAX_FILE_BYTES:
-                raise RpcError(NOT_ALLOWED, f"Only files of at most {MAX_FILE_BYTES} bytes are read")
+            status = os.fstat(fd)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_FILE_BYTES:
+                raise RpcError(RpcCode.INTERNAL_ERROR, f"Only files of at most {MAX_FILE_BYTES} bytes are read")
             return file.read(MAX_FILE_BYTES).decode()
     except OSError as error:
-        raise RpcError(NOT_ALLOWED, "The file cannot be read") from error
+        raise RpcError(RpcCode.INTERNAL_ERROR, "The file cannot be read") from error
     except UnicodeDecodeError as error:
-        raise RpcError(NOT_ALLOWED, "The file is not text") from error
+        raise RpcError(RpcCode.INTERNAL_ERROR, "The file is not text") from error

@@ -1,4 +1,9 @@
-"""An agent's declaration as a manifest, and a work order as the prompt that puts it to that agent."""
+"""An agent's declaration as a manifest, and a work order as a prompt to that agent. Pure; no processes or sessions.
+
+What a declaration omits, or has in a wrong form, is unsupported. Every answer has a session of its own, so a prompt
+holds the whole conversation: instructions and earlier messages are labelled text before the newest message. What a
+prompt cannot carry is refused by the name of the missing capability; nothing is left out silently.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +25,6 @@ from accord.wire.acp.initialize import (
     AgentCapabilities,
     DraftAgentCapabilities,
     DraftPromptCapabilities,
-    PromptCapabilities,
 )
 from accord.wire.capability import ALIASES, Capability
 from accord.wire.conversation import (
@@ -40,16 +44,12 @@ from accord.wire.conversation import (
 from accord.wire.manifest import CapabilityManifest, SupportLevel
 from accord.wire.work import WorkOrder
 
-# Reads an agent's declaration as a manifest: what it says and what this backend does for it, nothing hoped for.
-#
-# Pure. Does not know processes or prompts. Whatever is omitted or malformed in a declaration is unsupported.
-
 EMBEDDED_CONTEXT: Final = "embedded_context"
-"""Takes documents with their contents; ABP has no name for it, and its vocabulary is open."""
+"""Documents with their contents; ABP has no name for it, and its vocabulary is open."""
 
-UNCERTAIN_PDF: Final = "the agent takes embedded documents; whether it reads PDF it does not say"
+PDF_UNDECLARED: Final = "the agent takes embedded documents, and does not declare whether it reads PDF"
 
-NO_WAY_TO_ASK: Final = (
+NOT_IN_PROTOCOL: Final = (
     Capability.TOOL_USE,
     Capability.STRUCTURED_OUTPUT_JSON_SCHEMA,
     Capability.JSON_MODE,
@@ -64,62 +64,45 @@ NO_WAY_TO_ASK: Final = (
     Capability.FREQUENCY_PENALTY,
     Capability.PRESENCE_PENALTY,
 )
-"""What the protocol has no field for: an agent uses tools of its own, and samples as it likes."""
+"""Capabilities that the protocol has no field for: an agent has its own tools and sampling."""
 
 ALWAYS: Final[Mapping[str, SupportLevel]] = MappingProxyType(
     {
         Capability.STREAMING: SupportLevel.NATIVE,
-        # Written out before the prompt, as labelled text: the protocol has no place for instructions.
+        # As labelled text before the prompt: the protocol has no field for instructions.
         Capability.SYSTEM_MESSAGE: SupportLevel.EMULATED,
-        **dict.fromkeys(NO_WAY_TO_ASK, SupportLevel.UNSUPPORTED),
+        **dict.fromkeys(NOT_IN_PROTOCOL, SupportLevel.UNSUPPORTED),
     }
 )
-"""What holds for every agent, whatever it declares."""
+"""The levels of every agent, whatever it declares."""
 
 
 def agent_manifest(declared: AgentCapabilities | DraftAgentCapabilities) -> CapabilityManifest:
-    """The manifest of an agent that declares this."""
-    prompt = _prompt(declared)
+    """Return the manifest of an agent with this declaration."""
+    if isinstance(declared, AgentCapabilities):
+        prompt = declared.prompt_capabilities
+    else:
+        prompt = (declared.session and declared.session.prompt) or DraftPromptCapabilities()
+    has_documents = _is_declared(prompt.embedded_context)
     return CapabilityManifest(
         {
             **ALWAYS,
-            Capability.IMAGE_INPUT: _level(prompt.image),
-            Capability.AUDIO: _level(prompt.audio),
-            EMBEDDED_CONTEXT: _level(prompt.embedded_context),
-            Capability.PDF_INPUT: (
-                SupportLevel.limited(UNCERTAIN_PDF) if _is_said(prompt.embedded_context) else SupportLevel.UNSUPPORTED
-            ),
+            Capability.IMAGE_INPUT: _level(_is_declared(prompt.image)),
+            Capability.AUDIO: _level(_is_declared(prompt.audio)),
+            EMBEDDED_CONTEXT: _level(has_documents),
+            Capability.PDF_INPUT: SupportLevel.limited(PDF_UNDECLARED) if has_documents else SupportLevel.UNSUPPORTED,
         }
     )
 
 
-def carries(manifest: CapabilityManifest, capability: str) -> bool:
-    """Whether content that needs this capability may be sent at all."""
-    level = manifest.get(capability) or manifest.get(ALIASES.get(capability, capability))
-    return level is not None and level.kind != SupportLevel.UNSUPPORTED.kind
+def _is_declared(value: object) -> bool:
+    # Version 1 declares with `true`; the draft with an object, which may be empty.
+    return value is not None and value is not False
 
 
-def _prompt(declared: AgentCapabilities | DraftAgentCapabilities) -> PromptCapabilities | DraftPromptCapabilities:
-    if isinstance(declared, AgentCapabilities):
-        return declared.prompt_capabilities
-    return (declared.session and declared.session.prompt) or DraftPromptCapabilities()
+def _level(is_declared: bool) -> SupportLevel:
+    return SupportLevel.NATIVE if is_declared else SupportLevel.UNSUPPORTED
 
-
-def _level(said: object) -> SupportLevel:
-    return SupportLevel.NATIVE if _is_said(said) else SupportLevel.UNSUPPORTED
-
-
-def _is_said(said: object) -> bool:
-    # Version 1 says yes with `true`; the draft with an object, be it an empty one.
-    return said is not None and said is not False
-
-
-# Turns a work order into the prompt that puts it to an agent.
-#
-# Pure. Does not know processes, sessions or JSON-RPC. Every answer has a session of its own, so a conversation is
-# told from its beginning: instructions and earlier messages are written out as labelled text before the newest
-# message. Whatever a prompt cannot carry is refused by the name of the capability that is missing; nothing is left
-# out silently.
 
 LABELS: Final[Mapping[Role, str]] = MappingProxyType(
     {
@@ -129,7 +112,7 @@ LABELS: Final[Mapping[Role, str]] = MappingProxyType(
         Role.TOOL: "Earlier, a tool answered",
     }
 )
-"""What stands before a message that is written out."""
+"""The labels before messages of a conversation."""
 NOW: Final = "Now the user says"
 ANSWERED: Final = {False: "the tool answered", True: "the tool failed"}
 NOTE: Final = (
@@ -140,24 +123,43 @@ PDF: Final = "application/pdf"
 
 
 def prompt_blocks(order: WorkOrder, manifest: CapabilityManifest, marker: str) -> list[ContentBlock]:
-    """The prompt that puts this order to an agent; raises `BackendError` for what it cannot carry.
+    """Return the prompt for this order; raise `BackendError` for what it cannot carry.
 
     `marker` is new for every prompt and part of every label, so that no text can pretend to be another part.
     """
-    _refuse_what_cannot_be_asked(order)
+    _check_supported(order)
     messages = order.conversation.messages
     if not messages:
-        raise BackendError("There is nothing to ask: the conversation is empty", retryable=False)
-    writing = _Writing(manifest, f"#{marker}")
+        raise BackendError("The conversation is empty: there is nothing to send", retryable=False)
+    writer = _PromptWriter(manifest, f"#{marker}")
     if len(messages) == 1 and messages[0].role is Role.USER:
-        blocks = [*writing.parts(messages[0].content)]
+        blocks = [*writer.parts(messages[0].content)]
     else:
-        blocks = _joined([block for index in range(len(messages)) for block in writing.message(messages, index)])
-    return _joined([TextBlock(text=f"{NOTE.format(mark=writing.mark)}\n\n"), *blocks]) if writing.has_labels else blocks
+        blocks = _joined([block for index in range(len(messages)) for block in writer.message(messages, index)])
+    return _joined([TextBlock(text=f"{NOTE.format(mark=writer.mark)}\n\n"), *blocks]) if writer.has_labels else blocks
+
+
+def _check_supported(order: WorkOrder) -> None:
+    """Raise `BackendError` for fields of the order that the protocol does not have."""
+    fields = (
+        (Capability.TOOL_USE, order.tools),
+        (Capability.STRUCTURED_OUTPUT_JSON_SCHEMA, order.response_schema is not None),
+        (Capability.JSON_MODE, order.json_mode),
+        (Capability.STOP_SEQUENCES, order.stop_sequences),
+        (Capability.EXTENDED_THINKING, order.thinking),
+        *((name, True) for name in order.parameters),
+    )
+    for capability, value in fields:
+        if value:
+            raise _refusal(capability)
+
+
+def _refusal(capability: str) -> BackendError:
+    return BackendError(f"A prompt to this agent cannot carry {capability}", retryable=False, refused=capability)
 
 
 def _joined(blocks: Sequence[ContentBlock]) -> list[ContentBlock]:
-    """The same blocks, with texts that follow each other made one."""
+    """Return the same blocks, with adjacent texts as one."""
     joined: list[ContentBlock] = []
     for block in blocks:
         last = joined[-1] if joined else None
@@ -168,8 +170,8 @@ def _joined(blocks: Sequence[ContentBlock]) -> list[ContentBlock]:
     return joined
 
 
-class _Writing:
-    """Writes messages out, and knows whether it put labels between them."""
+class _PromptWriter:
+    """Writes messages as content blocks, and records whether it used labels."""
 
     def __init__(self, manifest: CapabilityManifest, mark: str) -> None:
         self.mark: Final = mark
@@ -199,59 +201,42 @@ class _Writing:
             case ThinkingPart():
                 yield TextBlock(text=f"{self._label('thought')} {part.text}\n{self._label('end of thought')}\n")
             case ImagePart():
-                _need(Capability.IMAGE_INPUT, self._manifest)
+                self._check(Capability.IMAGE_INPUT)
                 yield ImageBlock(data=part.data, mime_type=part.media_type, uri=part.uri)
             case AudioPart():
-                _need(Capability.AUDIO, self._manifest)
+                self._check(Capability.AUDIO)
                 yield AudioBlock(data=part.data, mime_type=part.media_type)
             case ResourceLinkPart() | ResourcePart():
                 yield self._document(part)
             case ToolUsePart():
-                called = json.dumps({"name": part.name, "arguments": part.input}, ensure_ascii=False)
-                yield TextBlock(text=f"{self._label('called a tool')} {called}")
+                call = json.dumps({"name": part.name, "arguments": part.input}, ensure_ascii=False)
+                yield TextBlock(text=f"{self._label('called a tool')} {call}")
             case ToolResultPart():
                 yield TextBlock(text=f"{self._label(ANSWERED[part.is_error])} ")
                 yield from self.parts(part.content)
             case _:
                 assert_never(part)
 
+    def _check(self, capability: str) -> None:
+        if not self._has(capability):
+            raise _refusal(capability)
+
+    def _has(self, capability: str) -> bool:
+        level = self._manifest.get(capability) or self._manifest.get(ALIASES.get(capability, capability))
+        return level is not None and level.kind != SupportLevel.UNSUPPORTED.kind
+
     def _document(self, part: ResourceLinkPart | ResourcePart) -> ContentBlock:
         if isinstance(part, ResourceLinkPart):
             return ResourceLinkBlock(
                 uri=part.uri, name=part.name, description=part.description, mime_type=part.media_type
             )
-        if carries(self._manifest, EMBEDDED_CONTEXT):
+        if self._has(EMBEDDED_CONTEXT):
             if part.data is None:
                 text = TextResource(uri=part.uri, text=part.text or "", mime_type=part.media_type)
                 return ResourceBlock(resource=text)
             return ResourceBlock(resource=BlobResource(uri=part.uri, blob=part.data, mime_type=part.media_type))
         if part.data is not None:
             raise _refusal(Capability.PDF_INPUT if part.media_type == PDF else EMBEDDED_CONTEXT)
-        # Text loses nothing by being written out, with the address that it came from.
+        # A text document loses nothing as text with its address.
         begin, end = self._label("Document"), self._label("End of document")
         return TextBlock(text=f"{begin} {part.uri}\n{part.text or ''}\n{end}\n")
-
-
-def _need(capability: str, manifest: CapabilityManifest) -> None:
-    if not carries(manifest, capability):
-        raise _refusal(capability)
-
-
-def _refusal(capability: str) -> BackendError:
-    return BackendError(
-        f"A prompt to this agent cannot carry what was asked for: {capability}", retryable=False, refused=capability
-    )
-
-
-def _refuse_what_cannot_be_asked(order: WorkOrder) -> None:
-    asked = (
-        (Capability.TOOL_USE, bool(order.tools)),
-        (Capability.STRUCTURED_OUTPUT_JSON_SCHEMA, order.response_schema is not None),
-        (Capability.JSON_MODE, order.json_mode),
-        (Capability.STOP_SEQUENCES, bool(order.stop_sequences)),
-        (Capability.EXTENDED_THINKING, order.thinking),
-        *((name, True) for name in order.parameters),
-    )
-    for capability, is_asked in asked:
-        if is_asked:
-            raise _refusal(capability)
