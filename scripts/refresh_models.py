@@ -1,8 +1,8 @@
-"""Makes the snapshot of model facts anew: `python -m scripts.refresh_models`.
+"""Rebuilds the snapshot of model facts: `python -m scripts.refresh_models`.
 
-Downloads the wheels that carry open data about models (or takes them from disk), reads the data in them
-without importing anything, settles it by the tables of `accord.backends.facts`, and writes `snapshot.json`
-and `SOURCES.md`. The same wheels give the same files. Where wheels come from is pip's own business.
+Downloads the wheels that carry open data about models with pip (or takes them from disk), reads their data without
+importing them, settles it by the tables of `accord.backends.facts`, and writes `snapshot.json` and `SOURCES.md`. The
+same wheels give the same files.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from zipfile import BadZipFile, ZipFile
 from scripts.model_claims import Claim, Entry, read_langchain, read_litellm, read_models_dev, settle, table
 
 from accord.backends.facts import Catalogue, FactSource, ModelFacts, SnapshotError
-from accord.backends.facts.snapshot import write
+from accord.backends.facts.snapshot import write_document
 
-ROOM: Final = Path(__file__).parent.parent / "src" / "accord" / "backends" / "facts"
+FACTS_FOLDER: Final = Path(__file__).parent.parent / "src" / "accord" / "backends" / "facts"
 LICENCE: Final = "MIT"
 
 # LangChain's packages that carry profiles, and whose models they describe.
@@ -62,7 +62,7 @@ Download: TypeAlias = Callable[[str, Path], Path]
 
 
 class RefreshError(Exception):
-    """Something a person has to look at, told in one line."""
+    """A problem that a person has to look at, in one line."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Wheel:
 
     @property
     def package(self) -> str:
-        """The package's name, as one would install it."""
+        """The package's name on the index."""
         return self.path.name.partition("-")[0].replace("_", "-").lower()
 
     @property
@@ -83,7 +83,7 @@ class Wheel:
         return self.path.name.split("-")[1]
 
     def find(self, pattern: re.Pattern[str]) -> str | None:
-        """The text of the first member whose whole name matches."""
+        """Return the text of the first member whose whole name matches."""
         name = next((name for name in sorted(self.files.namelist()) if pattern.fullmatch(name)), None)
         if name is None:
             return None
@@ -91,7 +91,7 @@ class Wheel:
         return (gzip.decompress(content) if name.endswith(".gz") else content).decode()
 
     def text(self, pattern: re.Pattern[str]) -> str:
-        """As `find`, where doing without is an error."""
+        """Return the text as `find` does; raise `RefreshError` if there is none."""
         found = self.find(pattern)
         if found is None:
             problem = f"{self.path.name}: no member matches {pattern.pattern}; the package has changed its layout"
@@ -100,20 +100,20 @@ class Wheel:
 
 
 def download(package: str, folder: Path) -> Path:
-    """The newest wheel of a package, fetched by pip from wherever pip is set up to look."""
+    """Download the newest wheel of a package with pip, from the index that pip is configured for."""
     before = set(folder.iterdir())
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
     done = subprocess.run([*command, "--dest", str(folder), package], capture_output=True, text=True, check=False)
     fetched = [path for path in folder.iterdir() if path not in before and path.suffix == ".whl"]
     if done.returncode or not fetched:
-        reason = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "pip said nothing")
+        reason = next((line for line in reversed(done.stderr.splitlines()) if line.strip()), "pip gave no reason")
         problem = f"cannot download {package}: {reason}"
         raise RefreshError(problem)
     return fetched[0]
 
 
 def read_wheel(path: Path) -> tuple[FactSource, list[Claim]]:
-    """The source that a wheel is and everything that it claims."""
+    """Return a wheel as a source, and its claims."""
     try:
         with ZipFile(path) as files:
             return _read(Wheel(path, files))
@@ -145,13 +145,13 @@ def _read(wheel: Wheel) -> tuple[FactSource, list[Claim]]:
         raise RefreshError(problem)
     found = list(claims)
     if not found:
-        problem = f"{wheel.path.name}: not one fact in it; have its field names changed?"
+        problem = f"{wheel.path.name}: no facts in it; check whether its field names have changed"
         raise RefreshError(problem)
     return source, found
 
 
 def _profiles(text: str) -> Entry:
-    """The literal assigned in the module, evaluated as data."""
+    """Return the literal that is assigned in the module, evaluated as data."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.AnnAssign | ast.Assign) and isinstance(node.value, ast.Dict):
             return table(ast.literal_eval(node.value))
@@ -177,10 +177,10 @@ def _source(wheel: Wheel, data: str) -> FactSource:
 
 
 def _date(wheel: Wheel, data: str) -> tuple[str, str]:
-    """The day up to which the wheel's own contents testify.
+    """Return the date of the wheel's data, and where it was found.
 
-    Wheels are built with all their clocks set to a constant and an index need not tell when a file came, so
-    the date is looked for inside: a build stamp, else the newest dated entry, else the day of the download.
+    Members of a wheel all have one constant date, and an index need not give the upload's. So the date is that of a
+    build stamp, else of the newest dated entry, else of the download.
     """
     fetched = datetime.fromtimestamp(wheel.path.stat().st_mtime, UTC).date().isoformat()
     stamp = re.search(r'"timestamp": *"(\d{4}-\d{2}-\d{2})', wheel.find(BUILD_STAMP) or "")
@@ -191,8 +191,8 @@ def _date(wheel: Wheel, data: str) -> tuple[str, str]:
     return fetched, "day of download"
 
 
-def counted(sources: Iterable[FactSource], models: Sequence[ModelFacts]) -> list[FactSource]:
-    """The sources, sorted, each with the number of facts that rest on it and of the models they belong to."""
+def count_facts(sources: Iterable[FactSource], models: Sequence[ModelFacts]) -> list[FactSource]:
+    """Return the sources, sorted, each with the number of its facts and of their models."""
     facts = Counter(fact.source for model in models for fact in model.facts.values())
     pairs = Counter(label for model in models for label in {fact.source for fact in model.facts.values()})
     return [
@@ -202,7 +202,7 @@ def counted(sources: Iterable[FactSource], models: Sequence[ModelFacts]) -> list
 
 
 def describe(sources: Sequence[FactSource]) -> str:
-    """The text of SOURCES.md."""
+    """Return the text of SOURCES.md."""
     rows = "\n".join(
         f"| {source.name} | {source.version} | {source.date} ({source.dated_by}) | {source.licence} "
         f"| {source.models:,} | {source.facts:,} |"
@@ -251,7 +251,7 @@ All under the MIT licence:
 
 
 def changes(old: str | None, models: Sequence[ModelFacts]) -> str:
-    """One line on what differs from the snapshot that was there before."""
+    """Return one line on what differs from the snapshot before."""
     try:
         before = {model.name: model.manifest() for model in Catalogue.read(old).all_models()} if old else None
     except SnapshotError:
@@ -269,12 +269,12 @@ def changes(old: str | None, models: Sequence[ModelFacts]) -> str:
 
 
 def refresh(wheels: Iterable[Path], out: Path) -> list[str]:
-    """Write the snapshot and its sources from these wheels; the report, line by line."""
+    """Write the snapshot and its sources from these wheels; return the lines of the report."""
     read = [read_wheel(path) for path in wheels]
     models = settle(claim for _, claims in read for claim in claims)
-    sources = counted((source for source, _ in read), models)
+    sources = count_facts((source for source, _ in read), models)
     target = out / "snapshot.json"
-    content = write(models, sources)
+    content = write_document(models, sources)
     changed = changes(target.read_text("utf-8") if target.exists() else None, models)
     out.mkdir(parents=True, exist_ok=True)
     target.write_text(content, "utf-8")
@@ -292,7 +292,7 @@ def refresh(wheels: Iterable[Path], out: Path) -> list[str]:
 
 
 def given_or_downloaded(arguments: argparse.Namespace, folder: Path, fetch: Download) -> Iterator[Path]:
-    """The wheels to read: those named on the command line, and the rest from the index."""
+    """Yield the wheels to read: those named on the command line, and the rest from the index."""
     given: dict[str, list[Path]] = {
         "litellm": arguments.litellm,
         "models-dev": arguments.models_dev,
@@ -307,13 +307,13 @@ def given_or_downloaded(arguments: argparse.Namespace, folder: Path, fetch: Down
 
 
 def main(argv: Sequence[str] | None = None, fetch: Download = download) -> int:
-    """The command; 0 when the snapshot was written."""
-    parser = argparse.ArgumentParser(description="Make the snapshot of model facts anew.")
+    """Run the command; return 0 when the snapshot was written."""
+    parser = argparse.ArgumentParser(description="Rebuild the snapshot of model facts.")
     for option in ("--litellm", "--models-dev", "--langchain"):
         parser.add_argument(
             option, type=Path, nargs="+", default=[], metavar="WHEEL", help="read this instead of downloading"
         )
-    parser.add_argument("--out", type=Path, default=ROOM, metavar="FOLDER", help="default: %(default)s")
+    parser.add_argument("--out", type=Path, default=FACTS_FOLDER, metavar="FOLDER", help="default: %(default)s")
     arguments = parser.parse_args(argv)
     try:
         with tempfile.TemporaryDirectory() as folder:

@@ -24,7 +24,7 @@ from accord.backends.facts import (
     catalogue,
 )
 from accord.backends.facts.mapping import MAKERS, PROVIDERS, RULES, provider_name
-from accord.backends.facts.snapshot import read, write
+from accord.backends.facts.snapshot import read_document, write_document
 from accord.wire.capability import Capability
 
 ROOM: Final = Path(catalogue.__file__).parent
@@ -42,7 +42,7 @@ BAD_MODEL: Final = '{"format":1,"sources":[],"models":{"p":{"m":%s}}}'
 @given(st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
 def test_what_is_no_snapshot_is_refused_with_one_kind_of_error(content: bytes | str):
     with pytest.raises(SnapshotError):
-        read(content)
+        read_document(content)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_no_snapshot_is_refused_with_one_kind_of_error(content: bytes | 
 )
 def test_a_bad_snapshot_says_what_is_wrong_with_it(content: str, sentence: str):
     with pytest.raises(SnapshotError, match=sentence):
-        read(content)
+        read_document(content)
 
 
 @pytest.mark.parametrize("statements", ['["0 +audio"]', '["x +audio"]', '["!0 +audio"]', "[1]", "null", '[""]'])
@@ -72,7 +72,7 @@ def test_a_statement_that_cannot_be_read_names_its_model(statements: str):
 def small(*names: str) -> Catalogue:
     pairs = [name.split("/", 1) for name in names]
     claims = [Claim(provider, model, "audio", "native", LITELLM) for provider, model in pairs]
-    return Catalogue.read(write(settle(claims), [LITELLM]))
+    return Catalogue.read(write_document(settle(claims), [LITELLM]))
 
 
 SMALL: Final = small(
@@ -149,8 +149,8 @@ def test_a_manifest_holds_the_known_and_leaves_out_the_unknown():
 
 
 def test_every_fact_has_a_level_a_listed_source_and_its_date():
-    dates = {source.label: source.date for source in facts.snapshot().sources}
-    for model in facts.all_models():
+    dates = {source.label: source.date for source in facts.shipped_catalogue().sources}
+    for model in facts.shipped_catalogue().all_models():
         assert model.facts
         for fact in [
             *model.facts.values(),
@@ -160,18 +160,22 @@ def test_every_fact_has_a_level_a_listed_source_and_its_date():
             assert fact.date == dates[fact.source]
 
 
-def test_the_snapshot_speaks_only_of_known_capabilities_by_their_canonical_names():
-    assert set(facts.snapshot().capabilities) <= CAPABILITIES - ALIASES
+def shipped_capabilities() -> set[str]:
+    return {name for model in facts.shipped_catalogue().all_models() for name in model.facts}
+
+
+def test_the_snapshot_holds_only_known_capabilities_by_their_canonical_names():
+    assert shipped_capabilities() <= CAPABILITIES - ALIASES
 
 
 def test_models_and_their_facts_come_sorted():
-    models = list(facts.all_models())
+    models = list(facts.shipped_catalogue().all_models())
     assert [(m.provider, m.model) for m in models] == sorted({(m.provider, m.model) for m in models})
     assert all(list(model.facts) == sorted(model.facts) for model in models)
 
 
 def test_every_dispute_is_a_real_contradiction_about_the_fact_that_was_kept():
-    disputes = [(model, dispute) for model in facts.all_models() for dispute in model.disputed]
+    disputes = [(model, dispute) for model in facts.shipped_catalogue().all_models() for dispute in model.disputed]
     assert disputes
     for model, dispute in disputes:
         assert isinstance(dispute, Dispute)
@@ -180,21 +184,20 @@ def test_every_dispute_is_a_real_contradiction_about_the_fact_that_was_kept():
 
 
 def test_every_provider_is_written_under_its_one_name():
-    assert all(model.provider == provider_name(model.provider) for model in facts.all_models())
+    assert all(model.provider == provider_name(model.provider) for model in facts.shipped_catalogue().all_models())
 
 
-def test_the_snapshot_counts_itself_rightly():
-    told, models = facts.snapshot(), list(facts.all_models())
-    assert told.models == len(models) > 5000
-    assert told.facts == sum(len(model.facts) for model in models) == sum(source.facts for source in told.sources)
-    assert told.disputes == sum(len(model.disputed) for model in models)
-    assert all(source.licence == "MIT" and source.copyright for source in told.sources)
+def test_each_source_counts_its_facts_and_has_a_licence():
+    sources, models = facts.shipped_catalogue().sources, list(facts.shipped_catalogue().all_models())
+    assert len(models) > 5000
+    assert sum(len(model.facts) for model in models) == sum(source.facts for source in sources)
+    assert all(source.licence == "MIT" and source.copyright for source in sources)
 
 
 def test_unknown_stays_unknown_where_no_source_speaks():
-    silent = CAPABILITIES - ALIASES - set(facts.snapshot().capabilities)
+    silent = CAPABILITIES - ALIASES - shipped_capabilities()
     assert {"logprobs", "seed_determinism", "stop_sequences", "tool_bash"} <= silent
-    assert not any(silent & model.manifest().keys() for model in facts.all_models())
+    assert not any(silent & model.manifest().keys() for model in facts.shipped_catalogue().all_models())
 
 
 @pytest.mark.parametrize("name", ["snapshot.json", "SOURCES.md"])
@@ -206,13 +209,13 @@ def test_no_address_travels_with_the_data(name: str):
 def test_the_file_is_small_and_is_exactly_what_would_be_written_again():
     content = (ROOM / "snapshot.json").read_bytes()
     assert len(content) < 1_500_000
-    document = read(content)
-    assert write(Catalogue(document).all_models(), document.sources).encode() == content
+    document = read_document(content)
+    assert write_document(Catalogue(document).all_models(), document.sources).encode() == content
 
 
 def test_sources_names_every_source_with_version_date_and_licence():
     page = (ROOM / "SOURCES.md").read_text("utf-8")
-    for told in facts.snapshot().sources:
+    for told in facts.shipped_catalogue().sources:
         assert f"| {told.name} | {told.version} | {told.date} ({told.dated_by}) | MIT |" in page
         assert f"- {told.name}: {told.copyright}" in page
 
@@ -229,13 +232,13 @@ def test_sources_names_every_source_with_version_date_and_licence():
     ],
 )
 def test_well_known_models_are_known_well(name: str, capability: str, level: str):
-    model = facts.find(name)
+    model = facts.find_model(name)
     assert isinstance(model, ModelFacts)
     assert model.manifest()[capability] == level
 
 
 def test_importing_the_room_does_not_read_the_file():
-    code = "from accord.backends.facts import catalogue as c; print(c.shipped.cache_info().currsize)"
+    code = "from accord.backends.facts import catalogue as c; print(c.shipped_catalogue.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
 
@@ -245,6 +248,6 @@ def test_rules_speak_of_known_capabilities_by_their_canonical_names():
 
 
 def test_every_maker_and_every_normalised_provider_has_models_in_the_snapshot():
-    present = {model.provider for model in facts.all_models()}
+    present = {model.provider for model in facts.shipped_catalogue().all_models()}
     assert set(MAKERS.values()) <= present
     assert set(PROVIDERS.values()) <= present

@@ -10,7 +10,7 @@ from scripts.model_claims import Claim, read_langchain, read_litellm, read_model
 
 from accord.backends.facts import Catalogue, FactSource, Level
 from accord.backends.facts.mapping import PROVIDERS, provider_name
-from accord.backends.facts.snapshot import write
+from accord.backends.facts.snapshot import write_document
 
 
 def source(name: str, date: str = "2026-01-01") -> FactSource:
@@ -228,9 +228,9 @@ def test_every_pair_that_was_spoken_of_has_one_fact_a_capability_and_nothing_is_
 @given(CLAIMS)
 def test_writing_and_reading_a_snapshot_loses_nothing(claims: list[Claim]):
     models = settle(claims)
-    text = write(models, [LITELLM, MODELS_DEV, LANGCHAIN])
+    text = write_document(models, [LITELLM, MODELS_DEV, LANGCHAIN])
     assert list(Catalogue.read(text).all_models()) == models
-    assert write(models, [LITELLM, MODELS_DEV, LANGCHAIN]) == text
+    assert write_document(models, [LITELLM, MODELS_DEV, LANGCHAIN]) == text
 
 
 def test_normalising_a_provider_twice_changes_nothing():

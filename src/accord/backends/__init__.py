@@ -1,1 +1,1 @@
-"""Who answers, and what is known about them."""
+"""Backends that answer work orders, and the evidence of what each supports."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from accord.backends.facts import Catalogue, ModelFacts, UnknownModel, find
+from accord.backends.facts import Catalogue, ModelFacts, UnknownModel, find_model
 from accord.config import BackendConfig, LoadedConfig
 from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import UsageError
@@ -76,7 +76,7 @@ def read_evidence(given: str, snapshot: str | None) -> dict[str, Evidence]:
         return dict(from_operator(parse_message(value, CapabilityManifest, given), source=given))
     if given.endswith(".json"):
         raise UsageError(f"{given}: No such file; expected the file of a manifest or a probe, or the name of a model")
-    found = read_catalogue(snapshot).find(given) if snapshot else find(given)
+    found = read_catalogue(snapshot).find(given) if snapshot else find_model(given)
     if isinstance(found, UnknownModel):
         raise UsageError(found.message if found.ambiguous else f"{found.message}; there is no such file, either")
     return gather(from_facts(found))
@@ -140,8 +140,8 @@ def configured_evidence(config: BackendConfig, loaded: LoadedConfig) -> BackendE
 def _model_facts(config: BackendConfig) -> Layer | UnknownModel:
     if config.manifest != BackendConfig.FACTS or config.model is None:
         return {}
-    found = find(config.model)
+    found = find_model(config.model)
     if isinstance(found, UnknownModel):  # several providers may have it, of which the backend's kind names one
-        of_kind = find(f"{config.kind}/{config.model}")
+        of_kind = find_model(f"{config.kind}/{config.model}")
         return found if isinstance(of_kind, UnknownModel) else from_facts(of_kind)
     return from_facts(found)

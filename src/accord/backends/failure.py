@@ -1,8 +1,8 @@
-"""Every way in which a model endpoint fails, and what each means to us: one table for every API and every transport.
+"""Every failure of a model endpoint, and the error that a client gets for it: one table for all APIs and transports.
 
-What an endpoint says of its failure may hold keys, prompts and addresses. So the error that a client gets is in our
-words, with the status and the endpoint's own short code. The endpoint's message, without keys, is a note on the
-exception: it goes to the operator's log, the receipt and `accord ask`.
+What an endpoint says about its failure may hold keys, prompts and addresses. So the client's error has our sentence,
+the status and the endpoint's short code. The endpoint's message, without keys, is a note on the exception: it goes to
+the operator's log, the receipt and `accord ask`.
 """
 
 import re
@@ -26,11 +26,11 @@ _SECRET: Final = re.compile(
     r"|\bAIza[\w\-]{10,}|\bbearer\s+(?=\S*[\d*])\S{6,}",
     re.IGNORECASE,
 )
-"""What keys and account names of providers look like; the configured key itself is masked whatever it looks like."""
+"""Patterns of providers' keys and account names; the configured key is masked whatever it looks like."""
 
 
 class Failure(StrEnum):
-    """What is wrong, whoever says so."""
+    """The kinds of failure, independent of API and transport."""
 
     BAD_KEY = "bad_key"
     FORBIDDEN = "forbidden"
@@ -109,11 +109,11 @@ BY_STATUS: Final[Mapping[int, Failure]] = MappingProxyType(
         529: Failure.OVERLOADED,
     }
 )
-"""What a status means if the body says nothing better."""
+"""The failure of a status, if the body says nothing more exact."""
 
 
 def failure_by_status(status: int) -> Failure:
-    """What this status means on its own."""
+    """Return the failure that this status means without a body."""
     known = BY_STATUS.get(status)
     if known is not None:
         return known
@@ -171,13 +171,13 @@ class EndpointError(BackendError):
 
 
 def without_secrets(message: str, secrets: Iterable[str] = ()) -> str:
-    """An endpoint's message on one line, shortened, without these secrets and without what looks like a key."""
+    """Return an endpoint's message on one line, shortened, without these secrets and anything that looks like a key."""
     for secret in secrets:
         message = message.replace(secret, MASK)
     return escape_line(" ".join(_SECRET.sub(MASK, message).split())[:MAX_NOTE_CHARS])
 
 
 def text_of(body: bytes) -> str | None:
-    """The message in the body of an error that is not the API's own, such as a proxy's page; None if there is none."""
+    """Return the text of an error body that is not the API's, such as a proxy's HTML page; None if it is empty."""
     text = _TAG.sub(" ", body[:MAX_BODY_BYTES].decode(errors="replace")).strip()
     return text or None

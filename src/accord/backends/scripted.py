@@ -1,7 +1,7 @@
-"""A backend that answers from a script: for tests, demos, and users' own tests. It ships as a real one.
+"""Backends without a model: one answers from a script, one echoes. For tests, demos, and tests of users' own agents.
 
-A script says, answer by answer, which pieces come, after which delay, and where it fails. It declares whatever manifest
-it is given, and it does what a backend must: it stops at once when it is closed.
+A script lists, answer by answer, the pieces, the pauses before them and where the backend fails. As every backend must,
+it stops at once when its iterator is closed.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing comes for this long."""
+    """A pause of this length."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedFault:
-    """The backend fails here."""
+    """A failure of the backend."""
 
     message: str = "scripted fault"
     retryable: bool = True
@@ -37,7 +37,7 @@ Script = Sequence[Step]
 
 @dataclass(slots=True)
 class ScriptedBackend:
-    """Gives its scripts in turn, the last one again and again; keeps the orders that it was given."""
+    """Answers with its scripts in turn, then with the last one again; records the orders and the closed answers."""
 
     name: str
     scripts: Sequence[Script]
@@ -50,7 +50,7 @@ class ScriptedBackend:
         self.manifest = CapabilityManifest.model_validate(self.declared)
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """The pieces of the next script; a string is a piece of text, and the end is added if it is not scripted."""
+        """Yield the pieces of the next script; a string is a piece of text, and a missing end is added."""
         script = self.scripts[min(len(self.orders), len(self.scripts) - 1)] if self.scripts else ()
         self.orders.append(order)
         try:
@@ -65,7 +65,7 @@ class ScriptedBackend:
             self.closed += 1
 
     async def probe(self) -> None:
-        """It is always there."""
+        """Return at once: it is always available."""
 
 
 async def _perform(step: Step) -> AnyPiece | None:
@@ -82,27 +82,23 @@ async def _perform(step: Step) -> AnyPiece | None:
 
 
 ECHO_MANIFEST: Final = {"streaming": "native", "system_message": "native", "file_input": "unsupported"}
-"""It repeats text only. Without a word on files, plans would take it for able to read them, and it would drop them."""
+"""It repeats text only. If it did not declare files as unsupported, plans would send it files, which it would drop."""
 
 
 @dataclass(slots=True)
 class EchoBackend:
-    """Answers with what it was told last; needs no key, no network and no script."""
+    """Answers with the last text of the conversation; needs no key, no network and no script."""
 
     name: str = "echo"
     manifest: CapabilityManifest = field(default_factory=lambda: CapabilityManifest.model_validate(ECHO_MANIFEST))
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """The last text of the conversation, a word at a time."""
-        said = [
-            part.text
-            for message in order.conversation.messages
-            for part in message.content
-            if isinstance(part, TextPart)
-        ]
-        for word in (said[-1] if said else "").split(" "):
+        """Yield the last text of the conversation word by word."""
+        parts = [part for message in order.conversation.messages for part in message.content]
+        texts = [part.text for part in parts if isinstance(part, TextPart)]
+        for word in (texts[-1] if texts else "").split(" "):
             yield TextPiece(text=f"{word} ")
         yield EndPiece()
 
     async def probe(self) -> None:
-        """It is always there."""
+        """Return at once: it is always available."""

@@ -1,4 +1,4 @@
-"""The way to a model's endpoint: one request, one reply that is read piece by piece. Knows no API and no backend."""
+"""The interface of an HTTP client for model endpoints: one request, one reply that is read as it arrives."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from accord.backends.failure import Failure
 
 @dataclass(frozen=True, slots=True)
 class UpstreamRequest:
-    """One request."""
+    """One HTTP request."""
 
     method: str
     url: str
@@ -18,7 +18,7 @@ class UpstreamRequest:
 
 
 class UpstreamError(Exception):
-    """The way broke: `failure` says how, in a word of the one table; the text holds no address and no key."""
+    """The request or its reply failed. The text holds no address and no key."""
 
     def __init__(self, failure: Failure, reason: str) -> None:
         super().__init__(reason)
@@ -27,42 +27,42 @@ class UpstreamError(Exception):
 
 
 class UpstreamReply(Protocol):
-    """One answer while it arrives."""
+    """One reply while its body arrives."""
 
     @property
     def status(self) -> int:
-        """Its HTTP status."""
+        """The HTTP status."""
         ...
 
     @property
     def headers(self) -> Mapping[str, str]:
-        """Its headers, by names in lower case."""
+        """The headers, by names in lower case."""
         ...
 
     async def read(self) -> bytes:
-        """What has come, at least a byte; nothing at the end. Raises `UpstreamError` if it breaks off or stalls."""
+        """Return what has arrived, at least one byte; nothing at the end. Raises `UpstreamError` if it breaks off."""
         ...
 
     async def close(self) -> None:
-        """Let go of it: a connection whose answer was not read to its end is cut at once."""
+        """Release the reply; a connection whose reply was not read to its end is closed at once."""
         ...
 
 
 class Upstream(Protocol):
-    """A pool of connections."""
+    """A pool of connections to one endpoint."""
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        """The reply, as soon as its head is there; raises `UpstreamError` if it does not come."""
+        """Return the reply as soon as its headers have arrived; raise `UpstreamError` if they do not."""
         ...
 
     async def aclose(self) -> None:
-        """Close every connection; there will be no others."""
+        """Close every connection."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class UpstreamTimeouts:
-    """How long may be waited, in seconds: for a connection, for the head of a reply, for the next bytes of it."""
+    """Timeouts in seconds: for a connection, for the headers of a reply, and between two reads of its body."""
 
     connect_s: float = 10.0
     first_byte_s: float = 60.0

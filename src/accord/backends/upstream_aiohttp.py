@@ -29,53 +29,57 @@ from accord.backends.upstream import UpstreamError, UpstreamReply, UpstreamReque
 from accord.errors import UsageError
 from accord.http_client import environment_proxy, read_piece
 
-# The proxy for an endpoint, looked up once; what is wrong with it is told as any failure on the way is.
+LARGE_BYTES: Final = 1 << 20
+"""A larger body is given to aiohttp as a file, which it writes in pieces, so that it does not block the event loop."""
 
 
 @lru_cache(maxsize=256)
-def proxy_of(origin: str) -> str | None:
-    """The address of the proxy for this origin, such as `https://models.example`, or None."""
+def environment_proxy_for(origin: str) -> str | None:
+    """Return the proxy for an origin such as `https://models.example`, or None; a wrong setting is `UpstreamError`."""
     try:
         return environment_proxy(origin)
     except UsageError as error:
         raise UpstreamError(Failure.UNREACHABLE, error.message) from None
 
 
-# The way to an endpoint over aiohttp: keep-alive pool, the environment's proxies, the operator's certificates.
-
-LARGE_BYTES: Final = 1 << 20
-"""aiohttp writes a body above this in pieces, so that nothing else has to wait for it."""
-
-
 class AiohttpUpstream:
     """Connections to one endpoint. The pool belongs to the event loop that first uses it.
 
-    `tls` says whose certificates are trusted, if not those that the system trusts.
+    `tls` holds the trusted certificates, if they are not the system's.
     """
 
-    def __init__(self, times: UpstreamTimeouts | None = None, *, tls: ssl.SSLContext | None = None) -> None:
-        self._times: Final = times or UpstreamTimeouts()
+    def __init__(self, timeouts: UpstreamTimeouts | None = None, *, tls: ssl.SSLContext | None = None) -> None:
+        self._timeouts: Final = timeouts or UpstreamTimeouts()
         self._tls: Final = tls
         self._session: ClientSession | None = None
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        """The reply, as soon as its head is there."""
+        """Return the reply as soon as its headers have arrived."""
         body = request.body
         data = BytesIO(body) if body is not None and len(body) > LARGE_BYTES else body
-        session = self._opened()
+        if self._session is None:
+            self._session = ClientSession(
+                connector=TCPConnector(limit=0, ssl=self._tls if self._tls is not None else True),
+                # The waits for headers and for the body have limits of our own: aiohttp has one for both, and drops
+                # it when it cannot parse a body (see `http_client.py`).
+                timeout=ClientTimeout(total=None, sock_connect=self._timeouts.connect_s),
+                cookie_jar=DummyCookieJar(),
+            )
         try:
             url = URL(request.url, encoded=True)
-            proxy = proxy_of(str(url.origin()))
-            async with asyncio.timeout(self._times.first_byte_s):
-                # A redirect would carry the prompt, and the key, to somebody who was not asked.
-                reply = await session.request(
+            proxy = environment_proxy_for(str(url.origin()))
+            async with asyncio.timeout(self._timeouts.first_byte_s):
+                # A redirect would send the prompt and the key to a server that the operator did not choose.
+                reply = await self._session.request(
                     request.method, url, data=data, headers=request.headers, proxy=proxy, allow_redirects=False
                 )
         except TimeoutError as error:
-            raise UpstreamError(Failure.TIMED_OUT, _timed_out(error)) from None
+            has_connected = "connect" not in str(error).lower()
+            reason = "no answer began in time" if has_connected else "no connection was made in time"
+            raise UpstreamError(Failure.TIMED_OUT, reason) from None
         except (ClientError, OSError, ValueError) as error:
-            raise UpstreamError(_failure(error), _told(error)) from None
-        return _AiohttpReply(reply, self._times.gap_s)
+            raise UpstreamError(_failure_of(error), _reason(error)) from None
+        return _AiohttpReply(reply, self._timeouts.gap_s)
 
     async def aclose(self) -> None:
         """Close every connection."""
@@ -83,20 +87,9 @@ class AiohttpUpstream:
         if session is not None:
             await session.close()
 
-    def _opened(self) -> ClientSession:
-        if self._session is None:
-            self._session = ClientSession(
-                connector=TCPConnector(limit=0, ssl=self._tls if self._tls is not None else True),
-                # The waits for a head and for the next bytes have limits of our own: aiohttp has one for both, and
-                # drops it when it cannot parse a body (see `http_body`).
-                timeout=ClientTimeout(total=None, sock_connect=self._times.connect_s),
-                cookie_jar=DummyCookieJar(),
-            )
-        return self._session
-
 
 class _AiohttpReply:
-    """One answer of aiohttp's."""
+    """One reply of aiohttp."""
 
     __slots__ = ("_gap_s", "_reply", "headers", "status")
 
@@ -107,21 +100,21 @@ class _AiohttpReply:
         self.headers: Final[Mapping[str, str]] = {name.lower(): value for name, value in reply.headers.items()}
 
     async def read(self) -> bytes:
-        """What has come."""
+        """Return what has arrived."""
         try:
             return await read_piece(self._reply, self._gap_s)
         except TimeoutError:
-            raise UpstreamError(Failure.TIMED_OUT, "nothing came for too long") from None
+            raise UpstreamError(Failure.TIMED_OUT, "the answer stalled") from None
         except (ClientError, OSError, ValueError) as error:
-            raise UpstreamError(Failure.BROKEN_OFF, _told(error)) from None
+            raise UpstreamError(Failure.BROKEN_OFF, _reason(error)) from None
 
     async def close(self) -> None:
-        """Cut the connection, unless all was read: then aiohttp has taken it back already."""
+        """Close the connection; if all was read, aiohttp has already returned it to the pool."""
         self._reply.close()
 
 
-def _failure(error: Exception) -> Failure:
-    """What it means that no reply came about."""
+def _failure_of(error: Exception) -> Failure:
+    """Return the failure that this error of aiohttp means."""
     match error:
         case ClientConnectorCertificateError():
             return Failure.UNTRUSTED
@@ -133,13 +126,9 @@ def _failure(error: Exception) -> Failure:
             return Failure.UNREACHABLE
 
 
-def _timed_out(error: TimeoutError) -> str:
-    return "no connection came about in time" if "connect" in str(error).lower() else "no answer began in time"
-
-
-def _told(error: Exception) -> str:
-    """What is wrong, in the system's words or by its kind: the text may hold addresses, headers and what was sent."""
+def _reason(error: Exception) -> str:
+    """Return the system's message or the error's type: its own text may hold addresses, headers and the request."""
     if isinstance(error, ClientConnectorDNSError):
-        return "its name cannot be found"
+        return "its name cannot be resolved"
     number = error.errno if isinstance(error, OSError) else None
     return type(error).__name__ if number is None or number not in errorcode else os.strerror(number)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from accord.backends.evidence import from_facts, manifest_of, read_catalogue
-from accord.backends.facts import Catalogue, ModelFacts, shipped
+from accord.backends.facts import Catalogue, ModelFacts, shipped_catalogue
 from accord.cli.options import JsonOption, RequireOption, SnapshotOption, check_spelling, read_requirements
 from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.negotiate import NOT_DECLARED, negotiate
@@ -57,7 +57,7 @@ def models_command(  # noqa: PLR0913 - one flag each
     check_spelling(columns, "--capability")
     needs = CapabilityRequirements() if require is None else read_requirements(require)
     required = [need.capability for need in needs.required]
-    known = read_catalogue(snapshot) if snapshot else shipped()
+    known = read_catalogue(snapshot) if snapshot else shipped_catalogue()
     models, is_named = _search(known, search, by_name=require is not None)
     reasons = {model.name: negotiate(manifest_of(from_facts(model)), needs).reasons for model in models}
     found = [model for model in models if not reasons[model.name]]

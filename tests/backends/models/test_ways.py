@@ -11,7 +11,7 @@ import trustme
 
 from accord.backends.failure import EndpointError, Failure
 from accord.backends.model import ModelBackend
-from accord.backends.upstream_aiohttp import proxy_of
+from accord.backends.upstream_aiohttp import environment_proxy_for
 from accord.engine import RunningTurn
 from accord.wire.packet import StreamPacket
 from accord.wire.work import TextPiece
@@ -28,9 +28,9 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for word in PROXY_WORDS:
         monkeypatch.delenv(word, raising=False)
         monkeypatch.delenv(word.upper(), raising=False)
-    proxy_of.cache_clear()
+    environment_proxy_for.cache_clear()
     yield
-    proxy_of.cache_clear()
+    environment_proxy_for.cache_clear()
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_a_proxy_that_is_not_there_or_none_is_unreachable(monkeypatch: pytest.Mo
     with FaultyServer(in_turn(STREAMED)) as server:
         for named in ("http://127.0.0.1:9", "socks5://127.0.0.1:9"):
             monkeypatch.setenv("http_proxy", named)
-            proxy_of.cache_clear()
+            environment_proxy_for.cache_clear()
             assert failure_of(model(server.url)) is Failure.UNREACHABLE
     assert server.seen == []
 

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, spoken by pure functions."""
+"""Anthropic's Messages API."""
 
 from accord.backends.anthropic.request import AnthropicMessages
 

@@ -1,11 +1,11 @@
-"""What is known about models: facts with source and date, read from a snapshot that ships as data.
+"""What open data says about models: facts with source and date, read from a snapshot that ships with the package.
 
-The face of the room. `find` and `all_models` look things up, `snapshot` tells where it all comes from,
-`Catalogue` reads somebody's own snapshot. The file is read at the first look-up, not at import.
+`find_model` looks a model up, `shipped_catalogue` has them all, `Catalogue` reads another snapshot. The file is read at
+the first look-up, not at import.
 """
 
-from accord.backends.facts.catalogue import Catalogue, SnapshotError, all_models, find, shipped, snapshot
-from accord.backends.facts.snapshot import Dispute, Fact, FactSource, Level, ModelFacts, Snapshot, UnknownModel
+from accord.backends.facts.catalogue import Catalogue, find_model, shipped_catalogue
+from accord.backends.facts.snapshot import Dispute, Fact, FactSource, Level, ModelFacts, SnapshotError, UnknownModel
 
 __all__ = [
     "Catalogue",
@@ -14,11 +14,8 @@ __all__ = [
     "FactSource",
     "Level",
     "ModelFacts",
-    "Snapshot",
     "SnapshotError",
     "UnknownModel",
-    "all_models",
-    "find",
-    "shipped",
-    "snapshot",
+    "find_model",
+    "shipped_catalogue",
 ]

@@ -1,7 +1,6 @@
-"""Looking up what is known about a model.
+"""Looks up a model by name: which pair of provider and model a name means, and what to suggest when it means none.
 
-Decides which pair of provider and model a name means, and what to suggest when it means none. It does not
-know how facts were gathered, and it never turns an unknown into a yes or a no.
+It does not know how facts were gathered, and an unknown capability stays unknown.
 """
 
 from collections import defaultdict
@@ -12,9 +11,7 @@ from pkgutil import get_data
 from typing import Final
 
 from accord.backends.facts.mapping import maker, provider_name
-from accord.backends.facts.snapshot import Document, ModelFacts, Snapshot, SnapshotError, UnknownModel, read
-
-__all__ = ["SHIPPED", "Catalogue", "SnapshotError", "all_models", "find", "snapshot"]
+from accord.backends.facts.snapshot import Document, FactSource, ModelFacts, UnknownModel, read_document
 
 SHIPPED: Final = "snapshot.json"
 MAX_SUGGESTIONS: Final = 5
@@ -28,14 +25,14 @@ class Catalogue:
 
     @classmethod
     def read(cls, content: bytes | str) -> "Catalogue":
-        """The catalogue of a snapshot's text; `SnapshotError` when it is none."""
-        return cls(read(content))
+        """Return the catalogue in a snapshot's text; raise `SnapshotError` if it is not one."""
+        return cls(read_document(content))
 
     def find(self, name: str) -> ModelFacts | UnknownModel:
-        """The model that a name means.
+        """Return the model that a name means.
 
-        `provider/model` means that pair, under any of the provider's known names. A bare model name means
-        the only provider that has it, or else the model's maker; letter case counts only as a last resort.
+        `provider/model` is that pair, under any of the provider's known names. A plain model name is that of the only
+        provider that has it, else of the model's maker. Letter case counts only where it makes a difference.
         """
         head, _, model = name.strip().partition("/")
         provider = provider_name(head)
@@ -43,32 +40,26 @@ class Catalogue:
             return self._document.facts(provider, model)
         pairs = self._pairs.get(name.strip().lower(), ())
         if not pairs:
-            return UnknownModel(name, self._near(name.strip(), provider))
+            return UnknownModel(name, self._suggestions(name.strip(), provider))
         chosen = _choose(name.strip(), pairs)
         if chosen is None:
             return UnknownModel(name, tuple("/".join(pair) for pair in pairs), ambiguous=True)
         return self._document.facts(*chosen)
 
     def all_models(self) -> Iterator[ModelFacts]:
-        """Every model, sorted by provider and name."""
+        """Yield every model, sorted by provider and name."""
         for provider in sorted(self._document.models):
             for model in sorted(self._document.models[provider]):
                 yield self._document.facts(provider, model)
 
-    def snapshot(self) -> Snapshot:
-        """Where the facts come from and how many there are."""
-        models = list(self.all_models())
-        return Snapshot(
-            sources=self._document.sources,
-            capabilities=tuple(sorted({name for model in models for name in model.facts})),
-            models=len(models),
-            facts=sum(len(model.facts) for model in models),
-            disputes=sum(len(model.disputed) for model in models),
-        )
+    @property
+    def sources(self) -> tuple[FactSource, ...]:
+        """The releases of open data that the facts come from."""
+        return self._document.sources
 
     @cached_property
     def _pairs(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
-        """Pairs by their lower-case names, with the provider and without."""
+        """Pairs of provider and model by their names in lower case, with the provider and without."""
         found: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for provider in sorted(self._document.models):
             for model in sorted(self._document.models[provider]):
@@ -76,7 +67,7 @@ class Catalogue:
                 found[f"{provider}/{model}".lower()].append((provider, model))
         return {name: tuple(pairs) for name, pairs in found.items()}
 
-    def _near(self, name: str, provider: str) -> tuple[str, ...]:
+    def _suggestions(self, name: str, provider: str) -> tuple[str, ...]:
         wanted = name.lower()
         if models := self._document.models.get(provider):
             names = {model.lower(): f"{provider}/{model}" for model in models}
@@ -95,22 +86,11 @@ def _choose(name: str, pairs: tuple[tuple[str, str], ...]) -> tuple[str, str] | 
 
 
 @cache
-def shipped() -> Catalogue:
-    """The catalogue that comes with the package, read at the first call."""
+def shipped_catalogue() -> Catalogue:
+    """Return the catalogue that ships with the package, read at the first call."""
     return Catalogue.read(get_data(__name__, SHIPPED) or b"")
 
 
-def find(name: str) -> ModelFacts | UnknownModel:
-    """`Catalogue.find` in the shipped catalogue."""
-    return shipped().find(name)
-
-
-def all_models() -> Iterator[ModelFacts]:
-    """`Catalogue.all_models` of the shipped catalogue."""
-    return shipped().all_models()
-
-
-@cache
-def snapshot() -> Snapshot:
-    """`Catalogue.snapshot` of the shipped catalogue."""
-    return shipped().snapshot()
+def find_model(name: str) -> ModelFacts | UnknownModel:
+    """Return the model that a name means in the shipped catalogue."""
+    return shipped_catalogue().find(name)

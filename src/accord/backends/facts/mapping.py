@@ -1,7 +1,7 @@
-"""The tables by which foreign field names become Accord's capabilities, and foreign provider names ours.
+"""Tables from the field names and provider names of data sources to Accord's. Data only.
 
-Data only. A rule names a field of one source, the capability it speaks about, and which of its answers are
-trusted. What a field's absence means is no question of this module: absence is never an answer.
+A rule names a field of one source, the capability that it is about, and which of its values to trust. A missing field
+never means anything.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True)
 class FieldRule:
-    """One field of a source and the capability it decides."""
+    """One field of a source and the capability that it is about."""
 
     field: str
     capability: str
@@ -21,7 +21,7 @@ class FieldRule:
     trusted: Literal["both", "yes", "no"] = "both"
 
 
-# Within one entry the first rule that gives an answer speaks for its capability.
+# Within one entry the first rule that gives a value decides its capability.
 RULES: Final[Mapping[str, tuple[FieldRule, ...]]] = {
     "litellm": (
         FieldRule("supports_function_calling", "tool_use"),
@@ -39,9 +39,9 @@ RULES: Final[Mapping[str, tuple[FieldRule, ...]]] = {
         FieldRule("supports_web_search", "tool_web_search"),
         FieldRule("supports_url_context", "tool_web_fetch"),
         FieldRule("supported_output_modalities", "image_generation", item="image"),
-        # An endpoint list names the doors somebody has tried; a door that is not on it may still exist.
+        # The list holds endpoints that were tried; one that is not on it may exist.
         FieldRule("supported_endpoints", "batch_mode", item="/v1/batch", trusted="yes"),
-        # Only the no is ever written, for models that refuse all three parameters.
+        # Only false is ever written, for models that refuse all three parameters.
         FieldRule("supports_sampling_params", "temperature", trusted="no"),
         FieldRule("supports_sampling_params", "top_p", trusted="no"),
         FieldRule("supports_sampling_params", "top_k", trusted="no"),
@@ -53,7 +53,7 @@ RULES: Final[Mapping[str, tuple[FieldRule, ...]]] = {
         FieldRule("temperature", "temperature"),
         FieldRule("modalities.input", "image_input", item="image"),
         FieldRule("modalities.input", "audio", item="audio"),
-        # The list often forgets PDF: LiteLLM contradicts a third of its noes, LangChain keeps only the yes.
+        # The list often omits PDF: LiteLLM contradicts a third of the omissions, LangChain keeps only true.
         FieldRule("modalities.input", "pdf_input", item="pdf", trusted="yes"),
         FieldRule("modalities.output", "image_generation", item="image"),
     ),
@@ -99,7 +99,7 @@ PROVIDERS: Final[Mapping[str, str]] = {
 # LiteLLM writes `vertex_ai-<family>_models` for one and the same provider.
 PROVIDER_PREFIXES: Final[Mapping[str, str]] = {"vertex-ai-": "google-vertex"}
 
-# Who makes a model whose name begins so: a bare model name means the maker's own offer.
+# The maker of models whose name begins like this: a plain model name means the maker's own offer.
 MAKERS: Final[Mapping[str, str]] = {
     "chatgpt-": "openai",
     "claude-": "anthropic",
@@ -132,9 +132,9 @@ MAKERS: Final[Mapping[str, str]] = {
     "v0-": "v0",
 }
 
-# LiteLLM's `mode` of what answers in text.
+# The values of LiteLLM's `mode` for models that answer with text.
 TEXT_MODES: Final = frozenset({"chat", "completion", "responses"})
-# The other sources have no such field; these parts of a name betray what does not converse.
+# The other sources have no such field; these parts of a name mark models that are not for conversations.
 NOT_CHAT: Final = re.compile(r"embed|rerank|bge-|melotts|moderation", re.IGNORECASE)
 # Parts of a LiteLLM key that choose a region or a price, not a model; only these providers have them.
 ROUTED: Final = frozenset({"amazon-bedrock", "azure", "bedrock-mantle"})
@@ -144,7 +144,7 @@ ROUTE: Final = re.compile(
 
 
 def provider_name(name: str) -> str:
-    """The one name under which a provider is known here."""
+    """Return the name of a provider in the snapshot."""
     plain = name.strip().lower().replace("_", "-")
     for prefix, provider in PROVIDER_PREFIXES.items():
         if plain.startswith(prefix):
@@ -153,6 +153,6 @@ def provider_name(name: str) -> str:
 
 
 def maker(model: str) -> str | None:
-    """The provider that makes a model of this name, where the name tells."""
+    """Return the provider that makes a model of this name, if the name shows it."""
     plain = model.lower()
     return next((provider for prefix, provider in MAKERS.items() if plain.startswith(prefix)), None)

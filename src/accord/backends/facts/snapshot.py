@@ -1,4 +1,12 @@
-"""Model facts: their values, and the snapshot file they are stored in."""
+"""Model facts, and the format of the snapshot file that stores them.
+
+A fact is what one source states about one capability of one provider's model. A capability without a fact is *unknown*:
+whether that counts as unsupported is a policy of plans.
+
+The file is JSON with one model a line, so that a refresh can be reviewed as a diff. A model is a list of statements,
+one for each source: `"litellm +tool_use -audio"` are LiteLLM's yes and no, and a statement that begins with `!` was
+overruled by another source. Where the file is, and how a model is found, is in `catalogue.py`.
+"""
 
 import json
 from collections import defaultdict
@@ -7,18 +15,12 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
-# The values that model facts are made of.
-#
-# A fact says what one source states about one capability of one provider's model. A capability without a
-# fact is *unknown*: whether that counts as a no is a policy, and policies do not live here. This module does
-# not know where facts come from, how they are stored or how a model is looked up.
-
 Level: TypeAlias = Literal["native", "unsupported"]
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What one source states: the level, who says so, and the day its data was made."""
+    """What one source states: the level, the source, and the date of its data."""
 
     level: Level
     source: str
@@ -45,7 +47,7 @@ class ModelFacts:
 
     @property
     def name(self) -> str:
-        """The pair as one writes it: `provider/model`."""
+        """The pair in the form `provider/model`."""
         return f"{self.provider}/{self.model}"
 
     def manifest(self) -> dict[str, str]:
@@ -55,24 +57,24 @@ class ModelFacts:
 
 @dataclass(frozen=True, slots=True)
 class UnknownModel:
-    """No model of that name: either several providers have it, or none has and these names come near."""
+    """A name that means no single model: several providers have it, or none has and these names are similar."""
 
-    asked: str
+    name: str
     candidates: tuple[str, ...]
     ambiguous: bool = False
 
     @property
     def message(self) -> str:
         """One line for a person."""
-        shown = ", ".join(self.candidates[:8]) + (", …" if len(self.candidates) > 8 else "")
+        listed = ", ".join(self.candidates[:8]) + (", …" if len(self.candidates) > 8 else "")
         if self.ambiguous:
-            return f"{self.asked!r} is offered by {len(self.candidates)} providers, choose one: {shown}"
-        return f"no facts about a model named {self.asked!r}" + (f"; did you mean {shown}?" if shown else "")
+            return f"{self.name!r} is offered by {len(self.candidates)} providers, choose one: {listed}"
+        return f"no facts about a model named {self.name!r}" + (f"; did you mean {listed}?" if listed else "")
 
 
 @dataclass(frozen=True, slots=True)
 class FactSource:
-    """One release of open data that was read, and how much of the snapshot rests on it."""
+    """One release of open data, and how much of the snapshot comes from it."""
 
     name: str
     version: str
@@ -85,26 +87,9 @@ class FactSource:
 
     @property
     def label(self) -> str:
-        """Name and version, as a fact cites it."""
+        """Name and version, as facts cite them."""
         return f"{self.name} {self.version}"
 
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """What a catalogue holds, counted."""
-
-    sources: tuple[FactSource, ...]
-    capabilities: tuple[str, ...]
-    models: int
-    facts: int
-    disputes: int
-
-
-# The shape of the snapshot file, written and read in one place.
-#
-# JSON, one model a line, so that a refresh can be reviewed as a diff. A model is a list of statements, one for
-# each source that speaks: `"litellm +tool_use -audio"` is LiteLLM's yes and no, and a statement that begins
-# with `!` was overruled by another. This module does not know where the file lies or how a model is found.
 
 FORMAT: Final = 1
 SIGNS: Final[Mapping[Level, str]] = {"native": "+", "unsupported": "-"}
@@ -114,32 +99,32 @@ Statements: TypeAlias = Sequence[str]
 
 
 class SnapshotError(ValueError):
-    """A snapshot file that is not what this module writes."""
+    """A snapshot file that does not have this module's format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A snapshot as it lies in the file: models are kept as statements until somebody asks."""
+    """The contents of a snapshot file; statements are parsed when a model is looked up."""
 
     sources: tuple[FactSource, ...]
     models: Mapping[str, Mapping[str, Statements]]
 
     def facts(self, provider: str, model: str) -> ModelFacts:
-        """The statements about one pair, spelled out."""
+        """Return the parsed statements about one model."""
         try:
-            return self._spelled_out(provider, model)
+            return self._parse(provider, model)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             problem = f"the snapshot's statements about {provider}/{model} cannot be read: {error!r}"
             raise SnapshotError(problem) from error
 
-    def _spelled_out(self, provider: str, model: str) -> ModelFacts:
+    def _parse(self, provider: str, model: str) -> ModelFacts:
         sources = {source.name: source for source in self.sources}
         facts: dict[str, Fact] = {}
         overruled: defaultdict[str, list[Fact]] = defaultdict(list)
         for statement in self.models[provider][model]:
-            who, *said = statement.removeprefix("!").split()
-            source = sources[who]
-            for word in said:
+            name, *words = statement.removeprefix("!").split()
+            source = sources[name]
+            for word in words:
                 fact = _fact(LEVELS[word[0]], source)
                 if statement.startswith("!"):
                     overruled[word[1:]].append(fact)
@@ -149,8 +134,8 @@ class Document:
         return ModelFacts(provider, model, {name: facts[name] for name in sorted(facts)}, disputed)
 
 
-def read(content: bytes | str) -> Document:
-    """A snapshot's text, checked in its outline."""
+def read_document(content: bytes | str) -> Document:
+    """Parse a snapshot's text; the statements are checked later."""
     try:
         outline = json.loads(content)
         version = outline["format"]
@@ -165,15 +150,15 @@ def read(content: bytes | str) -> Document:
     return Document(sources, models)
 
 
-def write(models: Iterable[ModelFacts], sources: Sequence[FactSource]) -> str:
-    """The snapshot's text; the same models and sources give the same text."""
+def write_document(models: Iterable[ModelFacts], sources: Sequence[FactSource]) -> str:
+    """Return the snapshot's text; the same models and sources give the same text."""
     names = {source.label: source.name for source in sources}
     providers: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
     for model in models:
         providers[model.provider][model.model] = _statements(model, names)
     blocks = ",\n".join(f"{json.dumps(name)}:{{\n{_lines(providers[name])}\n}}" for name in sorted(providers))
-    told = ",\n".join(json.dumps(asdict(source)) for source in sources)
-    return f'{{"format":{FORMAT},\n"sources":[\n{told}\n],\n"models":{{\n{blocks}\n}}}}\n'
+    listed = ",\n".join(json.dumps(asdict(source)) for source in sources)
+    return f'{{"format":{FORMAT},\n"sources":[\n{listed}\n],\n"models":{{\n{blocks}\n}}}}\n'
 
 
 def _lines(models: Mapping[str, Statements]) -> str:
@@ -184,14 +169,14 @@ def _lines(models: Mapping[str, Statements]) -> str:
 
 
 def _statements(model: ModelFacts, names: Mapping[str, str]) -> list[str]:
-    said: defaultdict[tuple[bool, str], list[str]] = defaultdict(list)
+    words: defaultdict[tuple[bool, str], list[str]] = defaultdict(list)
     for capability in sorted(model.facts):
         fact = model.facts[capability]
-        said[False, names[fact.source]].append(SIGNS[fact.level] + capability)
+        words[False, names[fact.source]].append(SIGNS[fact.level] + capability)
     for dispute in model.disputed:
         for fact in dispute.overruled:
-            said[True, names[fact.source]].append(SIGNS[fact.level] + dispute.capability)
-    return [f"{'!' * lost}{who} {' '.join(said[lost, who])}" for lost, who in sorted(said)]
+            words[True, names[fact.source]].append(SIGNS[fact.level] + dispute.capability)
+    return [f"{'!' * lost}{name} {' '.join(words[lost, name])}" for lost, name in sorted(words)]
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Google's own API of the Gemini models (`generateContent`), as a pure `ModelApi`."""
+"""Google's API for Gemini models (`generateContent`)."""
 
 from accord.backends.gemini.request import Gemini
 
