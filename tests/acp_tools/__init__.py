@@ -1,1 +1,1 @@
-"""Tests."""
+"""Tests of the tools for ACP agents."""

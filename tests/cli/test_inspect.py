@@ -84,7 +84,7 @@ def test_json_and_junit_read_back(tmp_path: Path):
         ("handshake", "pass"),
         ("agent-info", "pass"),
     ]
-    assert ET.parse(xml).getroot().get("tests") == "2"  # noqa: S314 - our own
+    assert ET.parse(xml).getroot().get("tests") == "2"  # noqa: S314 - written by Accord
 
 
 def test_json_on_stdout_is_nothing_but_json():

@@ -1,1 +1,1 @@
-"""Tests of judging what an agent did."""
+"""Tests of the inspector."""

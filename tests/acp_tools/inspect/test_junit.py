@@ -30,7 +30,7 @@ def report(*found: tuple[Level, Result]) -> InspectionReport:
 )
 def test_a_case_fails_if_and_only_if_the_exit_status_is_one(level: Level, result: Result, inside: list[str]):
     made = report((level, result))
-    suite = ET.fromstring(to_junit(made))  # noqa: S314 - our own
+    suite = ET.fromstring(to_junit(made))  # noqa: S314 - written by Accord
     assert [part.tag for part in suite[0]] == inside
     assert (suite.get("failures") == "0") == made.keeps_contract
     assert suite.get("name") == "accord inspect a & b"
@@ -39,7 +39,7 @@ def test_a_case_fails_if_and_only_if_the_exit_status_is_one(level: Level, result
 
 def test_the_counts_add_up():
     made = report(*((level, result) for level in Level for result in Result))
-    suite = ET.fromstring(to_junit(made))  # noqa: S314 - our own
+    suite = ET.fromstring(to_junit(made))  # noqa: S314 - written by Accord
     assert [suite.get(name) for name in ("tests", "failures", "skipped")] == ["9", "1", "5"]
     assert made.dump()["counts"] == {"pass": 3, "fail": 3, "skipped": 3}
     assert InspectionReport.model_validate(made.dump()) == made

@@ -124,12 +124,12 @@ def test_a_late_death_after_a_broken_line_does_not_fail_the_next_check(tmp_path:
         (
             "no-model",
             "text",
-            "The agent answered with an error of its own: error -32603: Set API_KEY=[hidden] to use a model",
+            "The agent answered with an unrelated error: error -32603: Set API_KEY=[hidden] to use a model",
         ),
         (
             "no-model",
             "cancel",
-            "The agent answered with an error of its own: error -32603: Set API_KEY=[hidden] to use a model",
+            "The agent answered with an unrelated error: error -32603: Set API_KEY=[hidden] to use a model",
         ),
     ],
 )

@@ -37,7 +37,7 @@ SILENT, GONE = Silent(1), Gone(1)
         (INVALID, INVALID, "skipped", "Plain text is refused with -32602 as well"),
         (NO_KEY, DONE, "fail", "An image was rejected with the wrong code, -32603 instead of -32602"),
         (Refused(-32600, ""), NO_KEY, "fail", "An image was rejected with the wrong code, -32600 instead of -32602"),
-        (NO_KEY, NO_KEY, "skipped", "The agent answers every prompt with an error of its own: error -32603: no key"),
+        (NO_KEY, NO_KEY, "skipped", "The agent answers every prompt with an unrelated error: error -32603: no key"),
         (DONE, DONE, "fail", "An image was accepted or silently dropped"),
         (GONE, DONE, "fail", "The agent crashed"),
         (GONE, SILENT, "fail", "The agent crashed"),
@@ -76,7 +76,7 @@ def test_content_that_must_be_accepted_is_skipped_if_the_agent_has_no_key(reply:
     ("reply", "sentence"),
     [
         (Refused(-32000, ""), "needs authentication"),
-        (NO_KEY, "The agent answered with an error of its own"),
+        (NO_KEY, "The agent answered with an unrelated error"),
         (INVALID, "An image was refused"),
         (DONE, "An image was accepted"),
     ],

@@ -1,1 +1,1 @@
-"""Tests of what is decided between an editor and an agent."""
+"""Tests of the proxy between an editor and an agent."""

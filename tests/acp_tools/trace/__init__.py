@@ -1,1 +1,1 @@
-"""Tests of traces: what is recorded, and how it is shown."""
+"""Tests of traces: the recorded entries, and the page."""

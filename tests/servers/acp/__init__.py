@@ -1,1 +1,1 @@
-"""Tests of the ACP door over real pipes."""
+"""Tests of the ACP server, most of them over real pipes."""

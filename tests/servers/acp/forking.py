@@ -1,6 +1,6 @@
 """Start many `accord acp` quickly: one process loads everything and forks a child for each agent.
 
-Each child is the command itself on pipes of its own. Arguments: `agent,stdin,stdout` for each, the last two being
+Each child runs the command on its own pipes. Arguments: `agent,stdin,stdout` for each, the last two being
 descriptors. The exit status is 0 if every child's was.
 """
 

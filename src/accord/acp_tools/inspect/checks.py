@@ -364,7 +364,7 @@ async def _cancel(probe: AgentProbe) -> CheckOutcome:
     await asyncio.wait({pending}, timeout=wait_s)
     early = pending.result() if pending.done() else Silent(QUICK_TURN_S)
     if isinstance(early, Refused) or (isinstance(early, Answered) and not is_draft):
-        did = "answered with an error of its own" if is_agent_error(early) else "ended the turn before it was cancelled"
+        did = "answered with an unrelated error" if is_agent_error(early) else "ended the turn before it was cancelled"
         return skipped(f"The agent {did}: {describe(early)}", early)
     clock = asyncio.get_running_loop().time
     cancelled_at = clock()

@@ -119,8 +119,9 @@ class AgentProbe:
         self.declared: DeclaredAgent = read_initialize_result(None)
         self.first_session: Reply = Silent(0)
         """The reply to the first `session/new`."""
-        self.noise: Final[list[str]] = []
         self.crashed_in: Final[list[str]] = []
+        """The checks during which an agent died."""
+        self._noise: Final[list[str]] = []
         self._baseline: Reply | None = None
         self._answers_unknown: bool | None = None
         self._shared: AgentConnection | None = None
@@ -212,22 +213,16 @@ class AgentProbe:
             return UNKNOWN_METHOD, {"_meta": meta}
         return "initialize", {**_initialize_params(self.settings.protocol), "_meta": meta}
 
-    async def ping(self, connection: AgentConnection) -> Reply:
-        """Send a harmless request and return the reply."""
-        return await connection.call(*await self.harmless_request())
-
     async def send_line(self, line: bytes) -> LineEffect:
-        """Send this line to an agent of its own, then a harmless request; done once for each line.
-
-        An agent of its own, so that one which dies late does not fail the next check.
-        """
+        """Send this line to a new agent, then a harmless request; done once for each line."""
         if line in self._line_effects:
             return self._line_effects[line]
-        await self.harmless_request()
+        request = await self.harmless_request()
+        # Not the shared agent: one that dies late would fail the next check.
         connection = await self.fresh(initialized=True)
         connection.got_broken_line = True
         await connection.send(line)
-        reply = await self.ping(connection)
+        reply = await connection.call(*request)
         # An error reply, or the end of the agent, may come after the reply to the next request.
         await asyncio.wait({connection.reading}, timeout=min(self.settings.watch_s, connection.timeout_s))
         if not connection.is_alive:
@@ -283,7 +278,7 @@ class AgentProbe:
 
     def all_noise(self) -> list[str]:
         """The lines on stdout of any agent that are not messages."""
-        return [*self.noise, *(line for connection in self._all() for line in connection.noise)]
+        return [*self._noise, *(line for connection in self._all() for line in connection.noise)]
 
     async def _start(self) -> AgentConnection:
         peer = await start_peer(self.settings.command, environ=self.settings.environ, cwd=self.settings.cwd)
@@ -299,7 +294,7 @@ class AgentProbe:
 
     async def _end(self, connection: AgentConnection) -> None:
         await connection.end()
-        self.noise.extend(connection.noise)
+        self._noise.extend(connection.noise)
         connection.noise.clear()
 
 

@@ -143,7 +143,7 @@ def _skip_if_as_baseline(reply: Reply, baseline: Reply) -> CheckOutcome | None:
     if isinstance(reply, Silent) and isinstance(baseline, Silent):
         why = f"Plain text is not answered within {reply.seconds:g} s either: a slow model needs a longer --timeout"
     elif is_agent_error(reply) and is_agent_error(baseline):
-        why = f"The agent answers every prompt with an error of its own: {describe(reply)}"
+        why = f"The agent answers every prompt with an unrelated error: {describe(reply)}"
     elif stop_reason(reply) == REFUSAL == stop_reason(baseline):
         why = "The agent refuses to work on any prompt, even on plain text"
     else:
@@ -164,7 +164,7 @@ def judge_session(reply: Reply) -> CheckOutcome:
         case Refused(code=code) if code == RpcCode.AUTH_REQUIRED:
             return skipped("needs authentication", reply)
         case Refused() if is_agent_error(reply):
-            return skipped(f"The agent answered with an error of its own: {describe(reply)}", reply)
+            return skipped(f"The agent answered with an unrelated error: {describe(reply)}", reply)
         case Refused():
             return failed("A well-formed session/new was refused", reply)
         case _:
@@ -177,7 +177,7 @@ def judge_accepted(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
         case Refused(code=code) if code == RpcCode.AUTH_REQUIRED:
             return skipped("needs authentication", reply)
         case Refused() if is_agent_error(reply):
-            return skipped(f"The agent answered with an error of its own: {describe(reply)}", reply)
+            return skipped(f"The agent answered with an unrelated error: {describe(reply)}", reply)
         case Refused():
             return failed(f"{what} was refused", reply)
         case Answered() if stop_reason(reply) != REFUSAL:

@@ -50,7 +50,7 @@ TOO_LONG: Final = f"The line is longer than {MAX_LINE_BYTES} bytes"
 
 # The clauses that findings refer to.
 REFUSED: Final = "a session/prompt carries only what the agent declared (ACP, prompt capabilities)"
-SHAPE: Final = "messages have the shape that the protocol gives them (ACP, schema)"
+SHAPE: Final = "messages match the schema of the protocol (ACP, schema)"
 RPC: Final = "a line is one JSON-RPC 2.0 message"
 IDS: Final = "an answer has the id of one call (JSON-RPC 2.0, 5)"
 LADDER: Final = "never silently degrade (Accord)"
