@@ -130,8 +130,8 @@ class ClientAdapter:
         # By class, not by isinstance: pydantic's instance check costs more than adapting a delta does.
         if packet.__class__ not in PACKETS:
             packet = as_model(StreamPacket, packet, "packet", PACKET)
-        if packet.__class__ is DeltaPacket:
-            self._feed_text(cast("DeltaPacket", packet))
+        if type(packet) is DeltaPacket:
+            self._feed_text(packet)
         else:
             self._feed_other(cast("EventPacket | ErrorPacket | ClosePacket", packet))
         # The first delta does not take the fast path, because the report records its position.
