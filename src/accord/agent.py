@@ -128,7 +128,7 @@ class Asks(Protocol):
 Permissions = Callable[[PermissionRequest], Awaitable[Permission]]
 """Whoever asks the user for permission, and says what came of it."""
 
-CANNOT_ASK: Final = Permission.trusted(status=PermissionStatus.NOBODY, why="This client cannot be asked")
+CANNOT_ASK: Final = Permission.trusted(status=PermissionStatus.NO_CLIENT, why="This client cannot be asked")
 
 
 async def deny_permission(_: PermissionRequest) -> Permission:

@@ -11,7 +11,7 @@ from accord.wire.conversation import ResourcePart
 from accord.wire.emulation import EmulationRecord
 from accord.wire.event import PresentationEvent
 from accord.wire.manifest import NegotiationResult
-from accord.wire.message import MAX_FIELD_CHARS, MAX_PROBLEMS_TOLD, Message
+from accord.wire.message import MAX_FIELD_CHARS, MAX_PROBLEMS, Message
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
 from accord.wire.request import AgentRequest, ServiceRequest, ServiceResponse
 from accord.wire.work import ToolSpec, WorkOrder
@@ -62,7 +62,7 @@ def test_an_error_never_repeats_what_the_peer_sent():
 def test_an_error_stays_small_however_wrong_the_message_is():
     with pytest.raises(InvalidMessageError) as caught:
         AgentRequest.parse(json.dumps({"query": "q", "files": list(range(10_000))}))
-    assert len(caught.value.problems) == MAX_PROBLEMS_TOLD
+    assert len(caught.value.problems) == MAX_PROBLEMS
     with pytest.raises(InvalidMessageError) as caught:
         AgentRequest.parse(json.dumps({"query": "q", "requirements": {"required": [{"capability": "x" * 100_000}]}}))
     assert all(len(problem.field) <= MAX_FIELD_CHARS + 1 for problem in caught.value.problems)
@@ -97,7 +97,7 @@ def test_a_structure_that_contains_itself_is_refused():
 
 
 def test_a_value_that_json_cannot_carry_is_not_sent():
-    with pytest.raises(NotSerialisableError, match="A EventPacket holds what JSON cannot carry"):
+    with pytest.raises(NotSerialisableError, match="A EventPacket holds a value that is not JSON"):
         EventPacket(p={"n": object()}).to_json()
 
 

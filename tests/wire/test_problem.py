@@ -40,7 +40,7 @@ def test_decision_9_a_failed_protocol_is_an_error_packet_and_a_failed_task_is_an
     assert failed.p["data"]["message"] == "No such file"
 
 
-RAISED = {
+EXCEPTIONS = {
     ErrorCode.AGENT_FAILED: AgentError,
     ErrorCode.BACKEND_FAILED: BackendError,
     ErrorCode.EMULATION_FAILED: EmulationError,
@@ -54,7 +54,7 @@ def test_an_error_that_travelled_is_raised_as_the_class_of_its_code_with_everyth
     body = ProblemBody(title="t", status=ERROR_FACTS[code].http, code=code, detail="It broke", details={"a": 1})
     told = StreamError(code=code, message="It broke", severity=ERROR_FACTS[code].severity, details={"a": 1})
     for raised in (error_from_problem(body), error_from_stream(told)):
-        assert type(raised) is RAISED.get(code, RefusedError)
+        assert type(raised) is EXCEPTIONS.get(code, RefusedError)
         assert (raised.code, raised.message, raised.details) == (code, "It broke", {"a": 1})
         assert raised.severity is ERROR_FACTS[code].severity
 

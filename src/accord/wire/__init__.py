@@ -1,1 +1,1 @@
-"""What travels: frozen models, one file a noun. They have a shape and no opinion; `core` decides."""
+"""The message models, one file per noun. They check shapes only; decisions are made in `core`."""

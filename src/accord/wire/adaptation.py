@@ -1,7 +1,7 @@
-"""The account of what one client got instead of what was sent: every item once, totals that add up.
+"""The adaptation report: what one client was shown of each item, and why. Totals add up.
 
-No decisions, and no words of the user: an entry names the item, its rung on the ladder, a reason from a closed set,
-and which fields were kept and lost.
+It quotes nothing that a user or an agent wrote: an entry names the item, its rung on the ladder, a reason from a closed
+set, and which fields were kept and lost.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from accord.wire.request import ClientCapabilities
 
 
 class Rung(StrEnum):
-    """The degradation ladder, best first; `refused` is for clients that asked for strictness."""
+    """The degradation ladder, best first; `refused` is for clients that set a minimum fidelity."""
 
     NATIVE = "native"
     SIMPLIFIED = "simplified"
@@ -25,7 +25,7 @@ class Rung(StrEnum):
 
 
 class AdaptationReason(StrEnum):
-    """Why an item stands on its rung."""
+    """Why an item is on its rung."""
 
     SUPPORTED = "supported"
     ALWAYS_DELIVERED = "always_delivered"
@@ -48,30 +48,30 @@ class AdaptationReason(StrEnum):
 
 
 class AdaptationEntry(Message, frozen=True):
-    """What became of one item, or of all the text deltas of the stream, which are one item with a count."""
+    """The outcome of one item, or of all the text deltas of the stream, which are one item with a count."""
 
-    position: int = Field(description="The place of the packet in the stream, from 0; of the first one, if several.")
-    count: int = Field(default=1, description="How many packets this entry stands for.")
+    position: int = Field(description="The index of the packet in the stream, from 0; of the first one, if several.")
+    count: int = Field(default=1, description="How many packets this entry covers.")
     id: str
-    type: str = Field(description="The event's type; for other packets, what they do: delta, error, close.")
+    type: str = Field(description="The event's type; for other packets the op: delta, error, close.")
     rung: Rung
     reason: AdaptationReason
     kept: list[str] = Field(default_factory=list, description="Fields that reached the client.")
     lost: list[str] = Field(default_factory=list, description="Fields that did not.")
-    notes: dict[str, int] = Field(default_factory=dict, description="What was done to the text, by kind.")
+    notes: dict[str, int] = Field(default_factory=dict, description="Changes of the text, counted by kind.")
 
 
 class AdaptationReport(Message, frozen=True):
-    """Every compromise of one stream for one client."""
+    """How one stream was adapted for one client."""
 
-    declared: ClientCapabilities | None = Field(default=None, description="What the client said, if anything.")
+    declared: ClientCapabilities | None = Field(default=None, description="What the client declared, if anything.")
     assumed: list[str] = Field(default_factory=list, description="What had to be assumed about the client.")
-    totals: dict[Rung, int] = Field(description="How many packets stand on each rung.")
+    totals: dict[Rung, int] = Field(description="How many packets are on each rung.")
     entries: list[AdaptationEntry]
     unlisted: int = Field(
         default=0, description="Packets that are counted in the totals but have no entry of their own."
     )
 
     def total(self) -> int:
-        """How many packets came in."""
+        """The number of packets of the stream."""
         return sum(self.totals.values())

@@ -1,4 +1,7 @@
-"""What an agent shows of its work beyond CAP's events: plans, tool calls, and permission requests."""
+"""What an agent shows of its work beyond CAP's events: plans, tool calls, and permission requests.
+
+Payloads and option kinds are those of the Agent Client Protocol, since editors show them.
+"""
 
 from enum import StrEnum
 from typing import Annotated, Final, Self
@@ -11,10 +14,6 @@ from accord.wire.acp.tool import PermissionOptionKind, ToolCallUpdate
 from accord.wire.acp.update import PlanEntry
 from accord.wire.message import Message
 
-# What an agent shows of its work beyond the protocol's six events: its plan, and the tools that it uses.
-#
-# Their payloads have the Agent Client Protocol's own shape, since editors are who shows them.
-
 PLAN: Final = "plan"
 TOOL_CALL: Final = "tool_call"
 
@@ -26,48 +25,44 @@ class PlanPayload(AcpMessage, frozen=True):
 
 
 class ToolCallPayload(ToolCallUpdate, frozen=True):
-    """A tool at work; the same id again is the same call, gone on."""
+    """A tool call; the same id again updates the same call."""
 
     title: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - here it is never absent
 
 
-# What an agent asks its user's leave for, what it offers to choose from, and what came of it.
-#
-# The kinds of option are the Agent Client Protocol's; a request for permission is put in its messages by the door.
-
 ALLOWING: Final = frozenset({PermissionOptionKind.ALLOW_ONCE, PermissionOptionKind.ALLOW_ALWAYS})
-"""The kinds of option that are a yes."""
+"""The kinds of option that grant the permission."""
 
 
 class OfferedOption(Message, frozen=True):
-    """One answer that the user can give."""
+    """One option that the user can choose."""
 
     id: str = Field(min_length=1)
     name: str = Field(min_length=1)
     kind: PermissionOptionKind
 
 
-def _each_once(options: list[OfferedOption]) -> list[OfferedOption]:
+def _check_ids(options: list[OfferedOption]) -> list[OfferedOption]:
     if len({option.id for option in options}) < len(options):
-        raise PydanticCustomError("options", "Options should have ids that differ")
+        raise PydanticCustomError("options", "Options should have different ids")
     return options
 
 
-Options = Annotated[list[OfferedOption], Field(min_length=1), AfterValidator(_each_once)]
+Options = Annotated[list[OfferedOption], Field(min_length=1), AfterValidator(_check_ids)]
 
 
 class PermissionStatus(StrEnum):
-    """What can come of asking for permission; only the first is a yes."""
+    """The outcome of a permission request; only `allowed` grants it. `nobody`: no client can be asked."""
 
     ALLOWED = "allowed"
     REJECTED = "rejected"
     CANCELLED = "cancelled"
-    NOBODY = "nobody"
+    NO_CLIENT = "nobody"
     FAILED = "failed"
 
 
 class PermissionRequest(Message, frozen=True):
-    """What an agent asks leave for. `call` is the tool call that it is about."""
+    """A permission that an agent requests. `call` is the tool call that it is for."""
 
     title: str = Field(min_length=1)
     call: ToolCallPayload
@@ -75,36 +70,36 @@ class PermissionRequest(Message, frozen=True):
 
 
 class Permission(Message, frozen=True):
-    """What came of asking: true if it is a yes, and nothing else is."""
+    """The outcome of a permission request. It is true only if the permission was granted."""
 
     status: PermissionStatus
-    option: OfferedOption | None = Field(default=None, description="What was chosen; absent if nothing was.")
-    why: str | None = Field(default=None, description="Why nothing was chosen.")
+    option: OfferedOption | None = Field(default=None, description="The chosen option; absent if none was.")
+    why: str | None = Field(default=None, description="Why no option was chosen.")
 
     def __bool__(self) -> bool:
         return self.status is PermissionStatus.ALLOWED
 
     @classmethod
     def chosen(cls, option: OfferedOption) -> Self:
-        """What choosing this option comes to."""
-        is_yes = option.kind in ALLOWING
-        return cls(status=PermissionStatus.ALLOWED if is_yes else PermissionStatus.REJECTED, option=option)
+        """The outcome of choosing this option."""
+        is_granted = option.kind in ALLOWING
+        return cls(status=PermissionStatus.ALLOWED if is_granted else PermissionStatus.REJECTED, option=option)
 
     @model_validator(mode="after")
-    def _fits(self) -> Self:
+    def _check_option(self) -> Self:
         expected = None if self.option is None else self.option.kind in ALLOWING
         decided = {PermissionStatus.ALLOWED: True, PermissionStatus.REJECTED: False}.get(self.status)
         if decided is not expected:
-            raise PydanticCustomError("permission", "A yes or a no is an option of its kind, anything else is none")
+            raise PydanticCustomError("permission", "Only allowed and rejected have an option, of that kind")
         return self
 
 
 class PermissionRecord(Message, frozen=True):
-    """What a receipt says of one permission: what was asked for in the agent's words, what was offered, what came."""
+    """A permission request in a receipt: its title in the agent's words, the options, and the outcome."""
 
     title: str
     options: list[OfferedOption]
     status: PermissionStatus
     chosen: str | None = Field(default=None, description="The id of the option that was chosen.")
-    why: str | None = Field(default=None, description="Why nothing was chosen.")
+    why: str | None = Field(default=None, description="Why no option was chosen.")
     waited_ms: float = Field(ge=0, allow_inf_nan=False)

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 from pydantic import StringConstraints
 
 CapabilityName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=128)]
-"""Any snake_case name. A `Capability` is one, and so is a name that Accord has never heard of."""
+"""Any snake_case name: a `Capability`, or a name that Accord does not know."""
 
 
 class Capability(StrEnum):
-    """The capabilities that Agent Backplane knows."""
+    """The capabilities that Agent Backplane defines."""
 
     STREAMING = "streaming"
     TOOL_READ = "tool_read"
@@ -60,7 +60,7 @@ class Capability(StrEnum):
 
 MEANINGS: Final[Mapping[Capability, str]] = MappingProxyType(
     {
-        Capability.STREAMING: "Gives its answer in pieces while it is being made",
+        Capability.STREAMING: "Sends its answer in pieces while it is generated",
         Capability.TOOL_READ: "Reads files",
         Capability.TOOL_WRITE: "Writes files",
         Capability.TOOL_EDIT: "Changes parts of files",
@@ -70,34 +70,34 @@ MEANINGS: Final[Mapping[Capability, str]] = MappingProxyType(
         Capability.TOOL_WEB_SEARCH: "Searches the web",
         Capability.TOOL_WEB_FETCH: "Fetches pages from the web",
         Capability.TOOL_ASK_USER: "Asks the user while it works",
-        Capability.HOOKS_PRE_TOOL_USE: "Lets the caller step in before a tool runs",
-        Capability.HOOKS_POST_TOOL_USE: "Lets the caller step in after a tool ran",
+        Capability.HOOKS_PRE_TOOL_USE: "Lets the caller intervene before a tool runs",
+        Capability.HOOKS_POST_TOOL_USE: "Lets the caller intervene after a tool ran",
         Capability.SESSION_RESUME: "Continues an earlier session",
-        Capability.SESSION_FORK: "Branches a session into two",
-        Capability.CHECKPOINTING: "Saves states that can be gone back to",
-        Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: "Answers in JSON that fits a given schema",
+        Capability.SESSION_FORK: "Forks a session into two",
+        Capability.CHECKPOINTING: "Saves states that can be restored",
+        Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: "Answers in JSON that matches a given schema",
         Capability.MCP_CLIENT: "Uses the tools of MCP servers",
         Capability.MCP_SERVER: "Offers itself as an MCP server",
         Capability.TOOL_USE: "Calls tools that the caller describes",
         Capability.EXTENDED_THINKING: "Reasons at length before it answers",
         Capability.IMAGE_INPUT: "Reads images",
         Capability.PDF_INPUT: "Reads PDF documents",
-        Capability.CODE_EXECUTION: "Runs code in a sandbox of its own",
-        Capability.LOGPROBS: "Tells the probabilities of its tokens",
+        Capability.CODE_EXECUTION: "Runs code in its own sandbox",
+        Capability.LOGPROBS: "Returns the probabilities of its tokens",
         Capability.SEED_DETERMINISM: "Repeats an answer when given the same seed",
-        Capability.STOP_SEQUENCES: "Stops at texts that the caller names",
+        Capability.STOP_SEQUENCES: "Stops at strings that the caller names",
         Capability.FUNCTION_CALLING: "Calls functions that the caller describes (the same as tool_use)",
         Capability.VISION: "Reads images (the same as image_input)",
-        Capability.AUDIO: "Hears sound",
+        Capability.AUDIO: "Takes audio input",
         Capability.JSON_MODE: "Answers in JSON of any shape",
-        Capability.SYSTEM_MESSAGE: "Takes instructions apart from the conversation",
+        Capability.SYSTEM_MESSAGE: "Takes instructions separate from the conversation",
         Capability.TEMPERATURE: "Lets the caller set the sampling temperature",
         Capability.TOP_P: "Lets the caller limit sampling by cumulative probability",
         Capability.TOP_K: "Lets the caller limit sampling to the likeliest tokens",
         Capability.MAX_TOKENS: "Lets the caller limit the length of the answer",
         Capability.FREQUENCY_PENALTY: "Lets the caller discourage frequent tokens",
         Capability.PRESENCE_PENALTY: "Lets the caller discourage tokens that occurred",
-        Capability.CACHE_CONTROL: "Lets the caller say which part of a prompt to cache",
+        Capability.CACHE_CONTROL: "Lets the caller choose which part of a prompt to cache",
         Capability.BATCH_MODE: "Takes many requests at once, to be answered later",
         Capability.EMBEDDINGS: "Turns text into vectors",
         Capability.IMAGE_GENERATION: "Makes images",
@@ -108,33 +108,33 @@ FILE_INPUT: Final = "file_input"
 TOOL_RESULT_MEDIA: Final = "tool_result_media"
 REASONING_HISTORY: Final = "reasoning_history"
 
-OWN_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
+ADDED_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         FILE_INPUT: "Reads files that are neither images, audio, text nor PDF",
         TOOL_RESULT_MEDIA: "Takes images and files in the results of tools",
-        REASONING_HISTORY: "Takes its earlier reasoning back in later messages",
+        REASONING_HISTORY: "Takes its earlier reasoning in later messages",
     }
 )
 """Accord's additions to ABP's capabilities."""
 
 KNOWN_CAPABILITIES: Final[Mapping[str, str]] = MappingProxyType(
-    {str(name): meaning for name, meaning in (MEANINGS | OWN_MEANINGS).items()}
+    {str(name): meaning for name, meaning in (MEANINGS | ADDED_MEANINGS).items()}
 )
 """Every known name with its meaning."""
 
 CANONICAL: Final[Mapping[str, str]] = MappingProxyType(
     {Capability.VISION: Capability.IMAGE_INPUT, Capability.FUNCTION_CALLING: Capability.TOOL_USE}
 )
-"""The names that are another spelling of a capability, and the name under which that capability is kept."""
+"""Aliases of capabilities, and their canonical names."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType(
     {**CANONICAL, **{name: alias for alias, name in CANONICAL.items()}}
 )
-"""Two names for one thing, in both directions: declaring one declares the other."""
+"""Pairs of names for one capability, in both directions: declaring one declares the other."""
 
 
 def snake_case(name: str) -> str:
-    """The name as everything but reports spells it: `ToolRead` is `tool_read`, and so is `tool_read`."""
+    """Return the name in snake_case: `tool_read` for `ToolRead` and for `tool_read`."""
     return name if name.islower() else _CAPITAL.sub(r"_\1", name).lower()
 
 
@@ -142,10 +142,10 @@ _CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def canonical_name(name: str) -> str:
-    """The name under which this capability is kept: `image_input` for `vision`, any other name for itself."""
+    """Return the canonical name: `image_input` for `vision`, any other name unchanged."""
     return str(CANONICAL.get(name, name))
 
 
 def pascal_case(name: str) -> str:
-    """The name as ABP's reports and warnings spell it: `tool_read` is `ToolRead`."""
+    """Return the name as ABP's reports and warnings spell it: `ToolRead` for `tool_read`."""
     return "".join(word.capitalize() for word in name.split("_"))

@@ -35,108 +35,115 @@ from accord.wire.routes import (
 )
 from accord.wire.service import HealthCheckResponse, ServiceCapabilities
 
-# Every route of the service as an OpenAPI operation: what it takes, what it gives, how it fails.
-#
-# Failures come from `errors.ERROR_FACTS`, shapes from the messages; how a message is referred to is handed in.
-
 Json = dict[str, Any]
 SchemaOf = Callable[[type[BaseModel]], Json]
+"""Returns the schema of a model, inline or as a reference."""
 
 BEARER: Final = "bearer"
 SECURITY_SCHEMES: Final[Mapping[str, Json]] = {
     BEARER: {
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of the operator's, or of the identity provider that the operator trusts.",
+        "description": "An API token of the operator, or a token of the configured identity provider.",
     }
 }
 OPTIONAL_BEARER: Final[list[Json]] = [{}, {BEARER: []}]
-"""A service on loopback asks nobody who they are."""
+"""A service on loopback may run without authentication."""
 
 RETRY_STATUSES: Final = frozenset({"429", "503"})
 _RETRY_AFTER: Final[Json] = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "string"}}}
 
-_ANY_DOOR: Final = (
+_COMMON_ERRORS: Final = (
     ErrorCode.UNAUTHENTICATED,
     ErrorCode.METHOD_NOT_FOUND,
     ErrorCode.RATE_LIMIT_EXCEEDED,
     ErrorCode.INTERNAL,
     ErrorCode.UNAVAILABLE,
 )
-"""How every route behind the gate can fail."""
-_ONE_TURN: Final = (*_ANY_DOOR, ErrorCode.INVALID_MESSAGE, ErrorCode.FORBIDDEN, ErrorCode.NOT_FOUND)
-_OPEN: Final = (ErrorCode.METHOD_NOT_FOUND, ErrorCode.INTERNAL)
+"""The errors of every route that authenticates."""
+_TURN_ERRORS: Final = (*_COMMON_ERRORS, ErrorCode.INVALID_MESSAGE, ErrorCode.FORBIDDEN, ErrorCode.NOT_FOUND)
+_PUBLIC_ERRORS: Final = (ErrorCode.METHOD_NOT_FOUND, ErrorCode.INTERNAL)
 
 _REQUEST_ID: Final[Json] = {
     "name": "request_id",
     "in": "path",
     "required": True,
-    "description": "The id under which the turn was asked for.",
+    "description": "The request id of the turn.",
     "schema": {"type": "string", "format": "uuid"},
 }
 _ITEM_ID: Final[Json] = {
     "name": "item_id",
     "in": "path",
     "required": True,
-    "description": "The id that the stream gave for what it kept.",
+    "description": "The id of the item in the stream.",
     "schema": {"type": "string", "minLength": 1},
 }
 _LAST_EVENT_ID: Final[Json] = {
     "name": "Last-Event-ID",
     "in": "header",
     "required": False,
-    "description": "The id of the last packet that was received: the stream goes on after it.",
+    "description": "The id of the last packet that was received: the stream continues after it.",
     "schema": {"type": "string"},
 }
 
 
 def paths(schema_of: SchemaOf) -> Json:
-    """Every path of the service."""
+    """Return every path of the service."""
     return {
         ASSIST_PATH: _assist(schema_of),
         REQUEST_PATH: _request(schema_of),
         RECEIPT_PATH: _part_of_turn(
-            "receipt", "Read the receipt of a turn that is over", schema_of, schema_of(Receipt)
+            "receipt", "Read the receipt of a turn that has ended", schema_of, schema_of(Receipt)
         ),
         ADAPTATION_PATH: _part_of_turn(
             "adaptation",
-            "Read what a client got instead of what was sent",
+            "Read how a turn was adapted for a client",
             schema_of,
             schema_of(AdaptationReport),
         ),
-        ITEM_PATH: _part_of_turn(
-            "item", "Read what the stream kept for later", schema_of, {"type": "object"}, _ITEM_ID
+        ITEM_PATH: _part_of_turn("item", "Read an item that was deferred", schema_of, {"type": "object"}, _ITEM_ID),
+        CAPABILITIES_PATH: _read(
+            "capabilities",
+            "Read what the agent accepts and what each backend supports",
+            schema_of,
+            "The current capabilities",
+            json_content(schema_of(ServiceCapabilities)),
         ),
-        CAPABILITIES_PATH: _capabilities(schema_of),
         HEALTH_PATH: _health(
             "health",
-            "Read whether the service, its store and its backends are well",
+            "Check the service, its store and its backends",
             schema_of,
-            "`ok`, or `degraded`: turns are taken, but a backend fails",
+            "`ok`, or `degraded`: turns are accepted, but a backend fails",
         ),
-        LIVE_PATH: _health("live", "Read whether the process answers", schema_of, "`ok`"),
-        READY_PATH: _health("ready", "Read whether the process can take turns", schema_of, "`ok`"),
-        METRICS_PATH: _metrics(schema_of),
+        LIVE_PATH: _health("live", "Check that the process answers", schema_of, "`ok`"),
+        READY_PATH: _health("ready", "Check that the process accepts turns", schema_of, "`ok`"),
+        METRICS_PATH: _read(
+            "metrics",
+            "Read the metrics",
+            schema_of,
+            "Metrics in the text format of Prometheus",
+            {"text/plain": {"schema": {"type": "string"}}},
+        ),
         OPENAPI_PATH: _open("openapi", "Read this document", schema_of, "application/json", {"type": "object"}),
         DOCS_PATH: _open("docs", "Read this document as a page", schema_of, "text/html", {"type": "string"}),
     }
 
 
 def assist_path(schema_of: SchemaOf) -> Json:
-    """The path item of the one operation that asks the agent, as it stands alone."""
+    """Return the path item of the operation that asks the agent, complete in itself."""
     return {
         "post": {
             "operationId": "assist",
             "summary": "Ask the agent",
-            "description": "The Accept header chooses between one answer and a stream of packets.",
+            "description": "The Accept header selects one response or a stream of packets.",
             "requestBody": {"required": True, "content": json_content(schema_of(ServiceRequest))},
-            "responses": {"200": _answer(schema_of), **problems(ERROR_FACTS, schema_of(ProblemBody))},
+            "responses": {"200": _answer_response(schema_of), **problems(ERROR_FACTS, schema_of(ProblemBody))},
         }
     }
 
 
 def problems(codes: Iterable[ErrorCode], problem: Json) -> Json:
-    """The answers that say no, one a status."""
+    """Return the error responses of these codes, one per status."""
     by_status: dict[int, list[ErrorCode]] = {}
     for code in codes:
         by_status.setdefault(ERROR_FACTS[code].http, []).append(code)
@@ -150,7 +157,7 @@ def problems(codes: Iterable[ErrorCode], problem: Json) -> Json:
 
 
 def json_content(schema: Json) -> Json:
-    """Content that is JSON of this shape."""
+    """Return JSON content of this schema."""
     return {"application/json": {"schema": schema}}
 
 
@@ -161,23 +168,23 @@ def _assist(schema_of: SchemaOf) -> Json:
 
 def _request(schema_of: SchemaOf) -> Json:
     problem = schema_of(ProblemBody)
-    over = {**problems([ErrorCode.REQUEST_CONFLICT], problem)["409"], "description": "The turn is over"}
+    over = {**problems([ErrorCode.REQUEST_CONFLICT], problem)["409"], "description": "The turn has ended"}
     return {
         "parameters": [_REQUEST_ID],
         "get": {
             "operationId": "read",
-            "summary": "Read a turn again, or go on reading it",
-            "description": "A running turn is read along. The Accept header chooses, as it does when asking.",
+            "summary": "Read a turn from the start, or continue reading it",
+            "description": "A running turn is read while it runs. The Accept header selects one response or a stream.",
             "parameters": [_LAST_EVENT_ID],
-            "responses": _with_headers({"200": _answer(schema_of), **problems(ERROR_FACTS, problem)}),
+            "responses": _with_headers({"200": _answer_response(schema_of), **problems(ERROR_FACTS, problem)}),
         },
         "delete": {
             "operationId": "cancel",
             "summary": "Cancel a running turn",
             "responses": _with_headers(
                 {
-                    "202": {"description": "It is being cancelled; its stream will say so, and close"},
-                    **problems(_ONE_TURN, problem),
+                    "202": {"description": "The turn is being cancelled; its stream ends with an error"},
+                    **problems(_TURN_ERRORS, problem),
                     "409": over,
                 }
             ),
@@ -187,38 +194,22 @@ def _request(schema_of: SchemaOf) -> Json:
 
 def _part_of_turn(name: str, summary: str, schema_of: SchemaOf, schema: Json, *parameters: Json) -> Json:
     given = {"200": {"description": "Found", "content": json_content(schema)}}
-    responses = _with_headers({**given, **problems(_ONE_TURN, schema_of(ProblemBody))})
+    responses = _with_headers({**given, **problems(_TURN_ERRORS, schema_of(ProblemBody))})
     return {
         "parameters": [_REQUEST_ID, *parameters],
         "get": {"operationId": name, "summary": summary, "responses": responses},
     }
 
 
-def _capabilities(schema_of: SchemaOf) -> Json:
-    given = {"200": {"description": "As of now", "content": json_content(schema_of(ServiceCapabilities))}}
-    return {
-        "get": {
-            "operationId": "capabilities",
-            "summary": "Ask what the agent takes and which backends can do what",
-            "responses": _with_headers({**given, **problems(_ANY_DOOR, schema_of(ProblemBody))}),
-        }
-    }
+def _read(name: str, summary: str, schema_of: SchemaOf, description: str, content: Json) -> Json:
+    responses = {"200": {"description": description, "content": content}}
+    responses |= problems(_COMMON_ERRORS, schema_of(ProblemBody))
+    return {"get": {"operationId": name, "summary": summary, "responses": _with_headers(responses)}}
 
 
-def _metrics(schema_of: SchemaOf) -> Json:
-    given = {"200": {"description": "Here they are", "content": {"text/plain": {"schema": {"type": "string"}}}}}
-    return {
-        "get": {
-            "operationId": "metrics",
-            "summary": "Read the numbers for Prometheus",
-            "responses": _with_headers({**given, **problems(_ANY_DOOR, schema_of(ProblemBody))}),
-        }
-    }
-
-
-def _health(name: str, summary: str, schema_of: SchemaOf, well: str) -> Json:
+def _health(name: str, summary: str, schema_of: SchemaOf, description: str) -> Json:
     answer = json_content(schema_of(HealthCheckResponse))
-    unready = "`maintenance`: it is being stopped; `degraded`: its store cannot be written"
+    unready = "`maintenance`: the service is stopping; `degraded`: its store cannot be written"
     return {
         "get": {
             "operationId": name,
@@ -226,8 +217,8 @@ def _health(name: str, summary: str, schema_of: SchemaOf, well: str) -> Json:
             "security": [],
             "responses": _with_headers(
                 {
-                    "200": {"description": well, "content": answer},
-                    **problems(_OPEN, schema_of(ProblemBody)),
+                    "200": {"description": description, "content": answer},
+                    **problems(_PUBLIC_ERRORS, schema_of(ProblemBody)),
                     **({} if name == "live" else {"503": {"description": unready, "content": answer}}),
                 }
             ),
@@ -236,37 +227,33 @@ def _health(name: str, summary: str, schema_of: SchemaOf, well: str) -> Json:
 
 
 def _open(name: str, summary: str, schema_of: SchemaOf, media_type: str, schema: Json) -> Json:
-    given = {"200": {"description": "Here it is", "content": {media_type: {"schema": schema}}}}
+    given = {"200": {"description": "The document", "content": {media_type: {"schema": schema}}}}
     return {
         "get": {
             "operationId": name,
             "summary": summary,
             "security": [],
-            "responses": {**given, **problems(_OPEN, schema_of(ProblemBody))},
+            "responses": {**given, **problems(_PUBLIC_ERRORS, schema_of(ProblemBody))},
         }
     }
 
 
-def _answer(schema_of: SchemaOf) -> Json:
+def _answer_response(schema_of: SchemaOf) -> Json:
     # OpenAPI 3.1 cannot type a stream's items; the packet of one `data:` line is named beside it.
     stream = {"text/event-stream": {"schema": {"type": "string"}, "x-event-data": schema_of(StreamPacket)}}
     return {
-        "description": "The answer: whole, or as server-sent events with one packet each",
+        "description": "The answer: complete, or as server-sent events with one packet each",
         "content": json_content(schema_of(ServiceResponse)) | stream,
     }
 
 
 def _with_headers(responses: Json) -> Json:
-    """The same answers; those that say "later" say when."""
+    """Add `Retry-After` to the responses that have it."""
     return {
         status: {**answer, "headers": _RETRY_AFTER} if status in RETRY_STATUSES else answer
         for status, answer in responses.items()
     }
 
-
-# The service as OpenAPI 3.1 and as JSON Schemas, written from the models and the table of errors.
-#
-# Nothing is described twice: shapes come from the messages, errors from `errors.ERROR_FACTS`.
 
 _COMPONENT_REF: Final = "#/components/schemas/{model}"
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
@@ -282,7 +269,7 @@ SERVED: Final[tuple[type[BaseModel], ...]] = (
     Receipt,
     AdaptationReport,
 )
-"""The messages that the HTTP contract speaks of."""
+"""The messages of the HTTP contract."""
 
 MESSAGES: Final[tuple[type[BaseModel], ...]] = (
     *SERVED,
@@ -299,38 +286,38 @@ MESSAGES: Final[tuple[type[BaseModel], ...]] = (
     ContentBlock,
     InspectionReport,
 )
-"""Every message that has a schema of its own."""
+"""Every message whose schema is published."""
 
 
 class ServiceContract:
-    """An agent as a standard REST service."""
+    """The OpenAPI description of an agent's HTTP service."""
 
     @staticmethod
     def generate_openapi() -> Json:
-        """The Path Item of the POST operation, complete in itself: it can be placed in any document."""
-        return assist_path(_inlined)
+        """Return the path item of the POST operation, complete in itself: it can be placed in any document."""
+        return assist_path(_inlined_schema)
 
     @staticmethod
     def document(*, title: str = "Accord", version: str = "1.0.0") -> Json:
-        """The whole OpenAPI 3.1 document, its schemas named once under `components`."""
+        """Return the OpenAPI 3.1 document, with its schemas under `components`."""
         return {
             "openapi": "3.1.0",
             "jsonSchemaDialect": _DIALECT,
             "info": {
                 "title": title,
                 "version": version,
-                "description": "Ask an agent; what it shows is adapted to what the client declares.",
+                "description": "Ask an agent. Its output is adapted to the capabilities that the client declares.",
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/"}],
             "security": deepcopy(OPTIONAL_BEARER),
-            "paths": deepcopy(paths(_referred)),  # what is shared among routes stays ours
+            "paths": deepcopy(paths(lambda model: {"$ref": _COMPONENT_REF.format(model=model.__name__)})),
             "components": {"schemas": _components(), "securitySchemes": deepcopy(dict(SECURITY_SCHEMES))},
         }
 
 
 def schemas_of(messages: Iterable[type[BaseModel]]) -> dict[str, Json]:
-    """The JSON Schema of each of these messages, by name."""
+    """Return the JSON Schema of each of these messages, by name."""
     return {
         message.__name__: {"$schema": _DIALECT, **message.model_json_schema(mode="validation")} for message in messages
     }
@@ -344,17 +331,13 @@ def _components() -> Json:
     return dict(sorted(schemas.items()))
 
 
-def _referred(model: type[BaseModel]) -> Json:
-    return {"$ref": _COMPONENT_REF.format(model=model.__name__)}
-
-
-def _inlined(model: type[BaseModel]) -> Json:
+def _inlined_schema(model: type[BaseModel]) -> Json:
     schema = model.model_json_schema(mode="validation")
     return _resolve(schema, schema.pop("$defs", {}))
 
 
 def _resolve(node: Any, definitions: Json) -> Any:
-    """The schema with every reference replaced by what it refers to; none of the served messages is recursive."""
+    """Replace every reference by what it refers to; no message of `SERVED` is recursive."""
     if isinstance(node, list):
         return [_resolve(item, definitions) for item in cast("list[Any]", node)]
     if not isinstance(node, dict):
@@ -362,5 +345,5 @@ def _resolve(node: Any, definitions: Json) -> Any:
     schema = cast("Json", node)
     if "$ref" in schema:
         return _resolve(definitions[schema["$ref"].rpartition("/")[2]], definitions)
-    # A discriminator's mapping speaks of references; without them the constants of each kind tell as much.
+    # A discriminator maps to references; without references the constants of each kind are enough.
     return {key: _resolve(value, definitions) for key, value in schema.items() if key != "discriminator"}

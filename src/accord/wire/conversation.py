@@ -10,11 +10,9 @@ from pydantic import Field, TypeAdapter
 
 from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, close_union
 
-# One message of a conversation's history (CAP), and a history that is read when somebody looks at it.
-
 
 class Role(StrEnum):
-    """Who is speaking."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -23,7 +21,7 @@ class Role(StrEnum):
 
 
 class ChatMessage(Message, frozen=True):
-    """What one speaker said. The timestamp may be left out on the wire; then it is the time of reading."""
+    """One message of a history (CAP). If the timestamp is absent, it is set when the message is read."""
 
     role: Role
     content: str
@@ -33,7 +31,7 @@ class ChatMessage(Message, frozen=True):
 
 
 class Transcript(Sequence[ChatMessage]):
-    """Messages that are still the JSON texts they were kept as: most agents look at few of them, or at none."""
+    """A history that is parsed on first use: most agents read few of its messages, or none."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -42,14 +40,14 @@ class Transcript(Sequence[ChatMessage]):
         return len(self._texts)
 
     def __iter__(self) -> Iterator[ChatMessage]:
-        return iter(self._read)
+        return iter(self._messages)
 
     @overload
     def __getitem__(self, place: int) -> ChatMessage: ...
     @overload
     def __getitem__(self, place: slice) -> Sequence[ChatMessage]: ...
     def __getitem__(self, place: int | slice) -> ChatMessage | Sequence[ChatMessage]:
-        return self._read[place]
+        return self._messages[place]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)  # pyright: ignore[reportUnknownArgumentType]
@@ -57,7 +55,7 @@ class Transcript(Sequence[ChatMessage]):
     __hash__ = None  # pyright: ignore[reportAssignmentType] - as of every list
 
     @cached_property
-    def _read(self) -> list[ChatMessage]:
+    def _messages(self) -> list[ChatMessage]:
         # All at once: one call into the parser costs as much as reading several of them.
         return _MESSAGES.validate_json(f"[{','.join(self._texts)}]")
 
@@ -65,13 +63,8 @@ class Transcript(Sequence[ChatMessage]):
 _MESSAGES = TypeAdapter(list[ChatMessage])
 
 
-# The conversation that a backend is given and that emulation acts on (ABP, decision 15).
-#
-# Neutral between model APIs: translators in `backends/` turn it into each API's own form.
-
-
 class MessagePart(Tagged, frozen=True):
-    """A piece of a message, told apart by `type`."""
+    """A part of a message, by `type`; each backend translates it to its API."""
 
     type: str
 
@@ -93,7 +86,7 @@ class ImagePart(MessagePart, frozen=True):
 
 
 class AudioPart(MessagePart, frozen=True):
-    """Sound, in base64."""
+    """Audio, in base64."""
 
     type: Literal["audio"] = "audio"
     media_type: str
@@ -111,7 +104,7 @@ class ToolUsePart(MessagePart, frozen=True):
 
 
 class ToolResultPart(MessagePart, frozen=True):
-    """What a tool answered."""
+    """The result of a tool call."""
 
     type: Literal["tool_result"] = "tool_result"
     tool_use_id: str
@@ -142,7 +135,7 @@ class ResourcePart(MessagePart, frozen=True):
 
 
 class ResourceLinkPart(MessagePart, frozen=True):
-    """A document by its address."""
+    """A document by its URI."""
 
     type: Literal["resource_link"] = "resource_link"
     uri: str
@@ -154,7 +147,7 @@ class ResourceLinkPart(MessagePart, frozen=True):
 AnyPart = (
     TextPart | ImagePart | AudioPart | ToolUsePart | ToolResultPart | ThinkingPart | ResourcePart | ResourceLinkPart
 )
-"""For a `match` that the type checker can prove complete."""
+"""The union of all kinds, for an exhaustive `match`."""
 
 close_union(
     MessagePart,
@@ -173,7 +166,7 @@ close_union(
 
 
 class ConversationMessage(Message, frozen=True):
-    """What one speaker said, in parts."""
+    """One message, in parts."""
 
     role: Annotated[Role, WrittenAsText()]
     content: list[MessagePart]

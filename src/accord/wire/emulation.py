@@ -8,42 +8,40 @@ from pydantic import Field
 from accord.wire.capability import CapabilityName
 from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, close_union
 
-# How a missing capability is stood in for, and the account of it (ABP, decisions 13 and 15).
-
 
 class EmulationStrategy(Tagged, frozen=True):
-    """A way to stand in, told apart by `type`."""
+    """A strategy to emulate a capability, by `type`."""
 
     type: Literal["system_prompt_injection", "post_processing", "disabled"]
 
-    if TYPE_CHECKING:  # the other fields are those of the kind that is named
+    if TYPE_CHECKING:  # the other fields are those of the kind that `type` names
 
         def __init__(self, *, type: str, **fields: str) -> None: ...
 
 
 class SystemPromptInjection(EmulationStrategy, frozen=True):
-    """The model is asked for it in the system prompt."""
+    """The system prompt instructs the model."""
 
     type: Literal["system_prompt_injection"] = "system_prompt_injection"
     prompt: str
 
 
 class PostProcessing(EmulationStrategy, frozen=True):
-    """It is made out of the model's answer."""
+    """The capability is derived from the model's answer."""
 
     type: Literal["post_processing"] = "post_processing"
     detail: str
 
 
 class Disabled(EmulationStrategy, frozen=True):
-    """It cannot be stood in for."""
+    """The capability is not emulated."""
 
     type: Literal["disabled"] = "disabled"
     reason: str
 
 
 AnyStrategy = SystemPromptInjection | PostProcessing | Disabled
-"""For a `match` that the type checker can prove complete."""
+"""The union of all kinds, for an exhaustive `match`."""
 
 close_union(
     EmulationStrategy,
@@ -57,7 +55,7 @@ close_union(
 
 
 class EmulationConfig(Message, frozen=True):
-    """The operator's strategies; what is not named here has its default."""
+    """The operator's strategies; other capabilities have their default."""
 
     strategies: dict[CapabilityName, EmulationStrategy] = Field(default_factory=dict[CapabilityName, EmulationStrategy])
 
@@ -67,14 +65,14 @@ class EmulationConfig(Message, frozen=True):
 
 
 class EmulationEntry(Message, frozen=True):
-    """One capability and how it was stood in for."""
+    """An emulated capability and its strategy."""
 
     capability: CapabilityName
     strategy: EmulationStrategy
 
 
 class EmulationReport(Message, frozen=True):
-    """What was stood in for, and what could not be."""
+    """The emulations that were applied, and warnings for capabilities that cannot be emulated."""
 
     applied: list[EmulationEntry] = Field(default_factory=list[EmulationEntry])
     warnings: list[str] = Field(default_factory=list[str])
@@ -84,13 +82,11 @@ class EmulationReport(Message, frozen=True):
         return not self.applied and not self.warnings
 
     def has_unemulatable(self) -> bool:
-        """Whether something could not be stood in for."""
+        """Whether a capability could not be emulated."""
         return bool(self.warnings)
 
 
-# The account of emulations that were performed: every attempt, everything changed or lost.
-#
-# It is what a receipt carries of them. It holds counts and short findings, never what a user or a model said.
+# The record below is part of a receipt: it holds counts and short findings, never text of a user or a model.
 
 
 class EffectKind(StrEnum):
@@ -123,14 +119,13 @@ LOSSES: Final = frozenset(
         EffectKind.TEXT_AROUND_JSON,
     }
 )
-"""The effects by which something that was sent or said did not arrive."""
+"""The effects that lost something of the request or the answer."""
 
 
 class Effect(Message, frozen=True):
-    """One thing done, and how much of it: characters of text, or the number of whatever the kind names.
+    """One effect, with a count: characters of text, or the number of items that the kind names.
 
-    Where another backend had a part in it, `by` names that backend, `usage` is what it took there, and `why` says what
-    came in between.
+    Where another backend took part, `by` names it and `usage` is what it used; `why` is the reason of a failure.
     """
 
     capability: CapabilityName
@@ -142,12 +137,12 @@ class Effect(Message, frozen=True):
 
     @property
     def lost(self) -> bool:
-        """Whether something did not arrive."""
+        """Whether something was lost."""
         return self.kind in LOSSES
 
 
 class Attempt(Message, frozen=True):
-    """One answer of the backend, and whether it would do."""
+    """One answer of the backend, and whether it was accepted."""
 
     number: int
     ok: bool
@@ -157,7 +152,7 @@ class Attempt(Message, frozen=True):
 
 
 class EmulationRecord(Message, frozen=True):
-    """Everything that emulation did in one turn."""
+    """All emulations of one question, with their attempts and effects."""
 
     emulated: list[EmulationEntry] = Field(default_factory=list[EmulationEntry])
     attempts: list[Attempt] = Field(default_factory=list[Attempt])

@@ -1,6 +1,10 @@
-"""Presentation events (CAP), told apart by `type`, and the URLs that may stand in them (decision 5)."""
+"""Presentation events (CAP), a union by `type`, and the URLs that they may contain (decisions 4 and 5).
+
+How an event is adapted to a client is decided in `core/output`.
+"""
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
@@ -22,10 +26,8 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, close_union
 
-# Addresses that a client can open safely (decision 5): an allow-list for each use.
-#
-# Text stays as it was sent: no normalising, no punycode, no added slash. The web's own schemes are matched in
-# compiled code; the rest, which is rare, is looked up in the tables below. Nothing here fetches anything.
+# URLs stay as they were sent: no normalising, no punycode, no added slash. http and https are matched in compiled code;
+# the rest, which is rare, is looked up in the tables below.
 
 UNSAFE: Final = "Expected an absolute URL that is safe to open, such as https://…"
 _WEB: Final = r"^[hH][tT][tT][pP][sS]?://[^\s/?#\\\x00-\x1f\x7f]([^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f])?$"
@@ -33,87 +35,70 @@ _SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):(//)?(?=[^\s/])", re.ASC
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\u2028\u2029]|\s$")
 _DATA_URL: Final = re.compile(r"data:([a-z0-9.+-]+/[a-z0-9.+-]+)[;,]", re.IGNORECASE)
 
-# Allow-lists, since a click on any other scheme hands the text to whichever program claims it: `vscode:` and `ms-…:`
-# run things, `ssh:` and `ldap:` take arguments, `file:` and `smb:` open files and send credentials to a host.
+# Allow-lists, since a click on any other scheme hands the text to the program that registered it: `vscode:` and `ms-…:`
+# run programs, `ssh:` and `ldap:` take arguments, `file:` and `smb:` open files and send credentials to a host.
 LINK_PLACES: Final = frozenset("http https s3 gs".split())
-"""Schemes of a link that go on with `//`: the web, and names of stored objects, which nothing opens."""
+"""Schemes of a link with `//`: the web, and names of stored objects, which no program opens."""
 LINK_NAMES: Final = frozenset("arxiv doi isbn mailto pmid tel urn".split())
-"""Schemes of a link that do not: names of publications, and whom to write to or call."""
+"""Schemes of a link without `//`: names of publications, mail addresses and phone numbers."""
 
-# SVG is a document that can hold scripts and fetch others, so it is no inline image.
+# SVG is a document that can contain scripts and load others, so it is not allowed as an inline image.
 INLINE_IMAGES: Final = frozenset("png jpeg jpg gif webp avif apng bmp tiff heic heif x-icon vnd.microsoft.icon".split())
 
 
 def is_safe_address(text: str) -> bool:
-    """Whether a client may be given this as a link."""
+    """Whether this URL is safe to be opened as a link."""
     if _CONTROL.search(text) or not (found := _SCHEME.match(text)):
         return False
     return found[1].lower() in (LINK_PLACES if found[2] else LINK_NAMES)
 
 
 def inline_media_type(text: str) -> str | None:
-    """The media type that a `data:` URL says it carries, in lower case; None if it is not such a URL."""
+    """Return the media type of a `data:` URL, in lower case; None if this is not one."""
     found = _DATA_URL.match(text)
     return found[1].lower() if found else None
 
 
 def is_inline_medium(text: str) -> bool:
-    """Whether this is a raster image, a sound or a film as a `data:` URL."""
+    """Whether this is a `data:` URL of a raster image, audio or video."""
     family, _, kind = (inline_media_type(text) or "").partition("/")
     is_listed = family in ("audio", "video") or (family == "image" and kind in INLINE_IMAGES)
     return is_listed and not _CONTROL.search(text)
 
 
-def _link(text: str) -> str:
-    if is_safe_address(text):
-        return text
-    raise _refusal()
+class _CheckedUrl:
+    """Accepts http and https in compiled code, and calls `is_allowed` only for other URLs."""
 
-
-def _inline(text: str) -> str:
-    if is_inline_medium(text):
-        return text
-    raise _refusal()
-
-
-def _refusal() -> PydanticCustomError:
-    return PydanticCustomError("url_unsafe", UNSAFE)
-
-
-class _CompiledFirst:
-    """Lets compiled code take the web's own addresses and asks Python only about the others."""
-
-    def __init__(self, otherwise: Any) -> None:
-        self.otherwise = otherwise
+    def __init__(self, is_allowed: Callable[[str], bool]) -> None:
+        self._is_allowed: Final = is_allowed
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         text = handler(source)
         web = core_schema.str_schema(pattern=_WEB)
-        other = core_schema.no_info_after_validator_function(self.otherwise, text)
+        other = core_schema.no_info_after_validator_function(self._check, text)
         return core_schema.custom_error_schema(
             core_schema.union_schema([web, other], mode="left_to_right"),
             custom_error_type="url_unsafe",
             custom_error_message=UNSAFE,
         )
 
+    def _check(self, text: str) -> str:
+        if self._is_allowed(text):
+            return text
+        raise PydanticCustomError("url_unsafe", UNSAFE)
+
 
 _URI_SCHEMA: Final = WithJsonSchema({"type": "string", "format": "uri"})
 
-SafeUrl = Annotated[str, _CompiledFirst(_link), _URI_SCHEMA]
-"""An address of a source, to be opened by a click."""
+SafeUrl = Annotated[str, _CheckedUrl(is_safe_address), _URI_SCHEMA]
+"""The URL of a source, to be opened by a click."""
 
-MediaUrl = Annotated[str, _CompiledFirst(_inline), _URI_SCHEMA]
-"""An address of a medium, to be loaded: on the web, or the medium itself as a `data:` URL."""
-
-
-# What an agent shows beside its text (CAP, presentation events), told apart by `type`.
-#
-# Decisions 4 and 5: each type has its own payload, an empty object is no payload, and addresses are safe to open.
-# How an event looks on a given client is not decided here.
+MediaUrl = Annotated[str, _CheckedUrl(is_inline_medium), _URI_SCHEMA]
+"""The URL of media, to be loaded: on the web, or inline as a `data:` URL."""
 
 
 class PresentationEventType(StrEnum):
-    """The event types that the protocol names."""
+    """The event types of the protocol."""
 
     CITATION_BLOCK = "citation_block"
     PROGRESS_INDICATOR = "progress_indicator"
@@ -136,13 +121,13 @@ class CitationItem(Message, frozen=True):
 
 
 class CitationBlock(Message, frozen=True):
-    """Sources of what was said."""
+    """The sources of an answer."""
 
     items: list[CitationItem]
 
 
 class MediaVariant(Message, frozen=True):
-    """The same medium in another size, for clients that ask for less."""
+    """The same media item in another size."""
 
     url: MediaUrl
     mime_type: str
@@ -152,7 +137,7 @@ class MediaVariant(Message, frozen=True):
 
 
 class MediaItem(Message, frozen=True):
-    """One picture, sound or film, by address or inline."""
+    """An image, audio or video, by URL or inline."""
 
     url: MediaUrl
     mime_type: str
@@ -160,21 +145,21 @@ class MediaItem(Message, frozen=True):
     variants: list[MediaVariant] | None = None
 
     @model_validator(mode="after")
-    def _inline_type_agrees(self) -> Self:
+    def _check_inline_type(self) -> Self:
         inline = inline_media_type(self.url)
         if inline and inline != self.mime_type.partition(";")[0].strip().lower():
-            raise PydanticCustomError("media_type_mismatch", "mime_type should be what the data: URL says it carries")
+            raise PydanticCustomError("media_type_mismatch", "mime_type should be the media type of the data: URL")
         return self
 
 
 class MediaCarousel(Message, frozen=True):
-    """Media to look through."""
+    """A carousel of media items."""
 
     items: list[MediaItem]
 
 
 class ProgressUpdate(Message, frozen=True):
-    """How far a piece of work has come."""
+    """The progress of a task."""
 
     label: str
     status: Literal["running", "complete", "failed"]
@@ -188,7 +173,7 @@ class MarkdownBlock(Message, frozen=True):
 
 
 class UserError(Message, frozen=True):
-    """A failed sub-task, told to the user; the agent is well. Keeps whatever else was sent."""
+    """A failed sub-task; the stream itself goes on. Additional members are kept."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -199,16 +184,16 @@ class UserError(Message, frozen=True):
     retryable: bool = False
 
     @model_serializer(mode="wrap")
-    def _keep_every_key(self, handler: SerializerFunctionWrapHandler):
+    def _serialise_extra(self, handler: SerializerFunctionWrapHandler):
         fields: dict[str, Any] = handler(self)
-        # Leaving out absent fields would also leave out what the agent itself sent as null.
+        # Leaving out absent fields would also leave out members that the agent sent as null.
         return fields | (self.__pydantic_extra__ or {})
 
 
 class PresentationEvent(Tagged, frozen=True):
-    """An event for the user's eyes. `PresentationEvent(type=…, data=…)` builds the kind that `type` names.
+    """An event to be shown to the user. `PresentationEvent(type=…, data=…)` builds the kind that `type` names.
 
-    The wire may leave out `id` and `timestamp`; both are then given when the event is read.
+    If `id` or `timestamp` are absent, they are set when the event is read.
     """
 
     id: UUID = Field(default_factory=uuid4)
@@ -267,7 +252,7 @@ class UserErrorEvent(PresentationEvent, frozen=True):
 
 
 class ThoughtEvent(PresentationEvent, frozen=True):
-    """Steps of reasoning, in whatever form the agent has them."""
+    """Steps of reasoning, in any form."""
 
     type: Annotated[Literal[_Type.THOUGHT_TRACE], WrittenAsText()] = _Type.THOUGHT_TRACE
     data: FreeObject

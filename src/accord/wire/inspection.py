@@ -1,4 +1,4 @@
-"""What an inspection of an ACP agent found. How it is found is not known here."""
+"""The report of an inspection of an ACP agent. The checks are in `acp_tools/inspect`."""
 
 from enum import StrEnum
 from typing import Self
@@ -9,7 +9,7 @@ from accord.wire.message import FreeValue, Message
 
 
 class Level(StrEnum):
-    """How much a check matters."""
+    """The requirement level of a check."""
 
     MUST = "must"
     SHOULD = "should"
@@ -17,7 +17,7 @@ class Level(StrEnum):
 
 
 class Result(StrEnum):
-    """How a check ended."""
+    """The result of a check."""
 
     PASS = "pass"  # noqa: S105 - a result, no password
     FAIL = "fail"
@@ -25,7 +25,7 @@ class Result(StrEnum):
 
 
 class InspectionFinding(Message, frozen=True):
-    """One check and what came of it; `observed` is what the agent did, shortened and without secrets."""
+    """One check and its result; `observed` is what the agent did, shortened and without secrets."""
 
     check: str
     title: str
@@ -37,7 +37,7 @@ class InspectionFinding(Message, frozen=True):
 
 
 class DeclaredCapability(Message, frozen=True):
-    """One flag of an agent's declaration: as it was received, how it is read, and what is odd about it."""
+    """One flag of an agent's declaration: as received, how it is read, and a remark if it is malformed."""
 
     flag: str
     received: FreeValue = None
@@ -46,7 +46,7 @@ class DeclaredCapability(Message, frozen=True):
 
 
 class InspectedAgent(Message, frozen=True):
-    """Who was inspected, as far as it said."""
+    """The inspected agent, as far as it named itself."""
 
     name: str | None = None
     version: str | None = None
@@ -54,7 +54,7 @@ class InspectedAgent(Message, frozen=True):
 
 
 class InspectionReport(Message, frozen=True):
-    """Everything that one inspection found. `program` is the command's first word without its folder."""
+    """The report of one inspection. `program` is the command's first word without its folder."""
 
     program: str
     agent: InspectedAgent
@@ -62,7 +62,7 @@ class InspectionReport(Message, frozen=True):
     findings: list[InspectionFinding] = Field(default_factory=list[InspectionFinding])
     counts: dict[Result, int]
     keeps_contract: bool
-    """Whether nothing that an agent must do failed."""
+    """Whether no check of level `must` failed."""
 
     @classmethod
     def about(
@@ -72,7 +72,7 @@ class InspectionReport(Message, frozen=True):
         capabilities: list[DeclaredCapability],
         findings: list[InspectionFinding],
     ) -> Self:
-        """The report of these findings, with what they come to."""
+        """Make the report of these findings, with its counts."""
         return cls(
             program=program,
             agent=agent,
@@ -83,5 +83,5 @@ class InspectionReport(Message, frozen=True):
         )
 
     def count(self, result: Result, level: Level | None = None) -> int:
-        """How many checks ended so, of one level or of all."""
+        """The number of checks with this result, of one level or of all."""
         return sum(1 for found in self.findings if found.result is result and level in (None, found.level))

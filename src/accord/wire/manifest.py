@@ -10,24 +10,22 @@ from pydantic import ConfigDict, Field, RootModel
 from accord.wire.capability import CapabilityName
 from accord.wire.message import DeferredBuild, Message, Tagged, close_union
 
-# How well a capability is supported, and how well it must be (ABP): the levels, the thresholds, the order.
-
 
 class MinSupport(StrEnum):
-    """The least that a requirement accepts."""
+    """The minimum support that a requirement accepts."""
 
     NATIVE = "native"
     EMULATED = "emulated"
 
 
-# A restricted capability works, with limits: good enough for "emulated", never for "native".
+# A restricted capability works within limits: it satisfies "emulated", never "native".
 SATISFIED_BY: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         MinSupport.NATIVE: frozenset({"native"}),
         MinSupport.EMULATED: frozenset({"native", "emulated", "restricted"}),
     }
 )
-"""Which levels are good enough for which minimum."""
+"""The levels that satisfy each minimum."""
 
 
 class Limits(Message, frozen=True):
@@ -69,7 +67,7 @@ class SupportLevel(DeferredBuild, RootModel[Literal["native", "emulated", "unsup
         return None if isinstance(level, str) else level.restricted.reason
 
     def satisfies(self, minimum: MinSupport | str) -> bool:
-        """Whether this is good enough."""
+        """Whether this level satisfies the minimum."""
         return self.kind in SATISFIED_BY[MinSupport(minimum)]
 
 
@@ -79,26 +77,26 @@ SupportLevel.UNSUPPORTED = SupportLevel("unsupported")
 
 
 class ReportedSupport(Tagged, frozen=True):
-    """A level as a report tells it: `{"level": "emulated", "strategy": …}`."""
+    """A level as it appears in a report: `{"level": "emulated", "strategy": …}`."""
 
     level: Literal["native", "emulated", "unsupported"]
 
 
 class ReportedNative(ReportedSupport, frozen=True):
-    """The backend does it itself."""
+    """The backend supports it natively."""
 
     level: Literal["native"] = "native"
 
 
 class ReportedEmulated(ReportedSupport, frozen=True):
-    """The backend can stand in for it, in the way that `strategy` says."""
+    """The backend emulates it, by `strategy`."""
 
     level: Literal["emulated"] = "emulated"
     strategy: str
 
 
 class ReportedUnsupported(ReportedSupport, frozen=True):
-    """The backend cannot do it."""
+    """The backend does not support it."""
 
     level: Literal["unsupported"] = "unsupported"
 
@@ -110,11 +108,8 @@ close_union(
 )
 
 
-# What a backend says it can do (ABP): a level for each capability. Silence is not a level; `core` decides it.
-
-
 class CapabilityManifest(DeferredBuild, RootModel[dict[CapabilityName, SupportLevel]]):
-    """Capability names and how well each is supported; reads like a mapping."""
+    """The support level of each capability that a backend declares. It can be used like a mapping."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -131,7 +126,7 @@ class CapabilityManifest(DeferredBuild, RootModel[dict[CapabilityName, SupportLe
         return iter(self.root)
 
     def get(self, name: str) -> SupportLevel | None:
-        """The declared level, or None where the backend is silent."""
+        """The declared level; None if the backend declares none."""
         return self.root.get(name)
 
     def items(self) -> ItemsView[str, SupportLevel]:
@@ -139,18 +134,15 @@ class CapabilityManifest(DeferredBuild, RootModel[dict[CapabilityName, SupportLe
         return self.root.items()
 
 
-# What a piece of work needs (ABP), and what it would like.
-
-
 class CapabilityRequirement(Message, frozen=True):
-    """One capability and the least support that will do."""
+    """One capability and the minimum support that it needs."""
 
     capability: CapabilityName
     min_support: MinSupport
 
 
 class CapabilityRequirements(Message, frozen=True):
-    """What must be there, and what would be welcome. `preferred` is Accord's addition."""
+    """The required capabilities, and the preferred ones. `preferred` is Accord's addition."""
 
     required: list[CapabilityRequirement] = Field(default_factory=list[CapabilityRequirement])
     preferred: list[CapabilityRequirement] = Field(
@@ -158,14 +150,11 @@ class CapabilityRequirements(Message, frozen=True):
     )
 
 
-# What came of comparing a manifest with requirements (ABP, decisions 10 and 11). The comparing is in `core`.
-
-
 class NegotiationResult(Message, frozen=True):
     """Every requirement in exactly one list, order and duplicates kept.
 
-    `reasons` tells why a name is in `unsupported`; `strategies` tells how a name in `emulatable` is provided
-    where that is more than the backend's own adapter. Both are Accord's additions beside the three lists.
+    `reasons` says why a name is in `unsupported`; `strategies` says how a name in `emulatable` is provided, where that
+    is not the backend's own adapter. Both are Accord's additions to the three lists.
     """
 
     native: list[CapabilityName] = Field(default_factory=list[CapabilityName])
@@ -179,11 +168,11 @@ class NegotiationResult(Message, frozen=True):
     )
 
     def is_compatible(self) -> bool:
-        """Whether nothing that was required is missing."""
+        """Whether every requirement is met."""
         return not self.unsupported
 
     def total(self) -> int:
-        """How many requirements were looked at."""
+        """The number of requirements."""
         return len(self.native) + len(self.emulatable) + len(self.unsupported)
 
 

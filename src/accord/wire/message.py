@@ -1,8 +1,8 @@
-"""The ground every message stands on: how it is read, how it is written, how a union is told apart.
+"""The base classes of every message: parsing, serialising, and tagged unions.
 
-It decides the house's JSON manners (free-form objects are JSON and nothing else, absent optionals are left out) and
-must not know any particular message. Reading has two doors with one rule: pydantic's `model_validate_json`, which
-raises pydantic's error for pydantic's users, and `parse`, which raises ours for everything that a peer sends.
+Free-form objects hold only JSON values, and absent optional members are left out. There are two ways to parse, with the
+same rules: pydantic's `model_validate_json` raises pydantic's error, `parse` raises `InvalidMessageError`, which never
+quotes the peer's data.
 """
 
 import re
@@ -16,7 +16,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, Pydanti
 
 from accord.errors import InvalidMessageError, NotSerialisableError, Problem, UsageError
 
-MAX_PROBLEMS_TOLD: Final = 20
+MAX_PROBLEMS: Final = 20
 MAX_FIELD_CHARS: Final = 120
 
 MAX_DEPTH: Final = 200
@@ -25,7 +25,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 
 def only_json(value: Any, _depth: int = 0) -> Any:
-    """The value itself, if JSON can carry it: pydantic's parser lets NaN and Infinity through, and so would Python."""
+    """Return the value if it is valid JSON: pydantic's parser accepts NaN and Infinity."""
     inner: Iterable[Any]
     if isinstance(value, dict):
         inner = cast("dict[Any, Any]", value).values()
@@ -45,24 +45,24 @@ def only_json(value: Any, _depth: int = 0) -> Any:
 
 
 FreeObject = Annotated[dict[str, Any], AfterValidator(only_json)]
-"""An object of any shape, kept key by key."""
+"""An object of any shape; every member is kept."""
 
 FreeValue = Annotated[Any, AfterValidator(only_json)]
 """Any JSON value."""
 
 
 class DeferredBuild:
-    """Makes a model whose validator is built on first use, so that importing stays cheap.
+    """A model whose validator is built on first use, so that importing stays fast.
 
     pydantic's `defer_build` is set only while the class is made. If it stayed, every `TypeAdapter` of the class would
-    be deferred as well, and FastAPI, which silences pydantic's warnings while it makes one, would let them through.
+    be deferred as well, and FastAPI, which silences pydantic's warnings while it makes one, would show them.
     """
 
     model_config: ClassVar[ConfigDict]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        # pydantic reads the setting from this very dict, after this call and before the next one.
+        # pydantic reads the setting from this dict after this call and before `__pydantic_init_subclass__`.
         if "model_config" in cls.__dict__:
             cls.model_config["defer_build"] = True
 
@@ -72,13 +72,13 @@ class DeferredBuild:
 
 
 class Message(DeferredBuild, BaseModel, frozen=True):
-    """A frozen message that ignores what it does not know and is built on first use (imports stay cheap)."""
+    """A frozen message that ignores unknown members."""
 
     model_config = ConfigDict(extra="ignore")
 
     @classmethod
     def parse(cls, raw: bytes | str) -> Self:
-        """The message in these bytes; raises `InvalidMessageError` naming each field and what was expected."""
+        """Parse a message; raises `InvalidMessageError` naming each field and what was expected."""
         try:
             return cls.__pydantic_validator__.validate_json(raw)
         except ValidationError as error:
@@ -86,10 +86,10 @@ class Message(DeferredBuild, BaseModel, frozen=True):
 
     @classmethod
     def trusted(cls, **fields: Any) -> Self:
-        """The message of these fields, unchecked: for values that our own code made, never for what a peer sent.
+        """Make a message without validation: for values made by Accord, never for data of a peer.
 
-        Only the names are looked at, and of a union it is called on the kind. It costs a fraction of checking, and of
-        pydantic's `model_construct`.
+        Only the names of the fields are checked; for a union, call it on the kind. It costs a fraction of validation,
+        and of pydantic's `model_construct`.
         """
         blank, required, factories = _blank(cls)
         held = {**blank, **fields}
@@ -106,14 +106,14 @@ class Message(DeferredBuild, BaseModel, frozen=True):
         return made
 
     def to_json(self) -> str:
-        """The message as JSON text, without its absent optional fields."""
+        """Serialise the message as JSON text, without absent optional fields."""
         try:
             return self.__pydantic_serializer__.to_json(self, exclude_none=True).decode()
         except PydanticSerializationError as error:
-            raise NotSerialisableError(f"A {type(self).__name__} holds what JSON cannot carry: {error}") from None
+            raise NotSerialisableError(f"A {type(self).__name__} holds a value that is not JSON: {error}") from None
 
     def dump(self) -> dict[str, Any]:
-        """The message as plain JSON values, without its absent optional fields."""
+        """Convert the message to plain JSON values, without absent optional fields."""
         return self.__pydantic_serializer__.to_python(self, mode="json", exclude_none=True)
 
 
@@ -122,17 +122,17 @@ _set: Final = object.__setattr__
 
 @cache
 def _blank(kind: type[Message]) -> tuple[dict[str, Any], frozenset[str], tuple[tuple[str, Callable[[], Any]], ...]]:
-    """The fields of a message in their order with their defaults, which have none, and what makes those not shared."""
+    """Return the fields of a message with their defaults, the required ones, and the default factories."""
     fields = kind.model_fields.items()
     made = [(name, cast("Callable[[], Any]", field.default_factory)) for name, field in fields if field.default_factory]
-    # A bare `list` makes the same list as `list[Part]`, in a tenth of the time.
+    # Calling `list` makes the same list as `list[Part]`, in a tenth of the time.
     factories = tuple((name, cast("Callable[[], Any]", get_origin(factory) or factory)) for name, factory in made)
     required = frozenset(name for name, field in fields if field.is_required())
     return {name: field.default for name, field in fields}, required, factories
 
 
 class WrittenAsText:
-    """Has a tag written as the text it is; asking the enum first costs four times as much."""
+    """Serialises an enum member as the text that it is; going through the enum costs four times as much."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         schema = handler(source)
@@ -140,10 +140,10 @@ class WrittenAsText:
 
 
 class Tagged(Message, frozen=True):
-    """A message whose kind is told by one field. Calling the base builds the kind that the tag names.
+    """The base of a tagged union: one field, the tag, names the kind. Calling the base builds that kind.
 
-    The base class stands for the union: it validates, nests and documents as pydantic's compiled tagged union
-    of the kinds given to `close_union`.
+    As a type, the base is the union: it validates, nests and documents as pydantic's compiled tagged union of the kinds
+    given to `close_union`.
     """
 
     tag: ClassVar[str] = ""
@@ -156,24 +156,24 @@ class Tagged(Message, frozen=True):
             return handler(source)
         union = Union[tuple(cls.kinds.values())]  # noqa: UP007 - the members are known at run time only
         schema = handler.generate_schema(Annotated[union, Field(discriminator=cls.tag)])
-        # A kind knows how to write itself; letting the union look for it again costs several times as much.
+        # The value already has its kind; letting the union search for it again costs several times as much.
         return {**schema, "serialization": core_schema.simple_ser_schema("any")}  # pyright: ignore[reportReturnType]
 
 
 def close_union(
     base: type[Tagged], tag: str, kinds: Mapping[str, type[Tagged]], *, other: type[Tagged] | None = None
 ) -> None:
-    """Close a union: from here on `base` stands for exactly these kinds, and for `other` if the union is open."""
+    """Define the kinds of a union, and the kind of unknown tags, `other`, if the union is open."""
     base.tag, base.kinds, base.other = tag, dict(kinds), other
-    # Only calls on the base look for a kind. The kinds get Python's own __new__ back, and before the base gets ours:
-    # inherited, it would cost every parsed message a Python call.
+    # Only calls on the base select a kind. The kinds get Python's own __new__ before the base gets `_new_kind`: if they
+    # inherited that, every parsed message would cost a Python call.
     for kind in (*kinds.values(), *([other] if other else [])):
         kind.__new__ = object.__new__  # pyright: ignore[reportAttributeAccessIssue]
-    base.__new__ = _empty_kind  # pyright: ignore[reportAttributeAccessIssue]
+    base.__new__ = _new_kind  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _empty_kind(base: type[Tagged], **fields: object) -> Tagged:
-    """An empty instance of the kind that the tag names, for its `__init__` to fill; of the base, to refuse, if none."""
+def _new_kind(base: type[Tagged], **fields: object) -> Tagged:
+    """Make an empty instance of the kind that the tag names; without one, of the base, whose validation fails."""
     named = fields.get(base.tag)
     return object.__new__(base.kinds.get(named, base.other or base) if isinstance(named, str) else base)
 
@@ -182,10 +182,10 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def as_model(kind: type[ModelT], given: object, argument: str, example: str) -> ModelT:
-    """The value itself if it is of this kind, else the one that this dict describes.
+    """Return the value if it is of this kind, else validate it as a dict.
 
-    Raises `UsageError` for what is no dict, naming the argument and the expected form, and `InvalidMessageError` for
-    a dict of another shape.
+    Raises `UsageError` for anything else, naming the argument and the expected form, and `InvalidMessageError` for a
+    dict of another shape.
     """
     if isinstance(given, kind):
         return given
@@ -199,9 +199,9 @@ def as_model(kind: type[ModelT], given: object, argument: str, example: str) -> 
 
 
 def invalid_message(name: str, error: ValidationError) -> InvalidMessageError:
-    """Our error for pydantic's: the same findings, never the peer's own data."""
+    """Convert pydantic's error: the same problems, without the peer's data."""
     found = error.errors(include_url=False, include_input=False)
-    return InvalidMessageError(name, [_problem(details) for details in found[:MAX_PROBLEMS_TOLD]])
+    return InvalidMessageError(name, [_problem(details) for details in found[:MAX_PROBLEMS]])
 
 
 def _problem(details: ErrorDetails) -> Problem:
@@ -214,7 +214,7 @@ def _problem(details: ErrorDetails) -> Problem:
 def _expected(details: ErrorDetails) -> str:
     context = details.get("ctx", {})
     if details["type"] == "union_tag_invalid":
-        # pydantic quotes the tag that was sent; only the ones that would have been taken are told.
+        # pydantic quotes the tag that was sent; only the expected tags are named here.
         return f"'{_tag_name(context)}' should be one of {', '.join(_QUOTED.findall(context['expected_tags']))}"
     if details["type"] == "union_tag_not_found":
         return f"'{_tag_name(context)}' is missing"
@@ -222,5 +222,5 @@ def _expected(details: ErrorDetails) -> str:
 
 
 def _tag_name(context: Mapping[str, Any]) -> str:
-    """The tag as peers spell it; pydantic lists its aliases too, the wire's own last."""
+    """Return the tag as it is spelled on the wire; pydantic lists all its aliases, that one last."""
     return _QUOTED.findall(context["discriminator"])[-1]

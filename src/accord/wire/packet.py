@@ -1,4 +1,4 @@
-"""What a stream is made of (CAP), told apart by `op`. In which order packets may come is not decided here."""
+"""The packets of a stream (CAP), a union by `op`. Their order is not checked here."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,7 +12,7 @@ from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, clos
 
 
 class StreamOpCode(StrEnum):
-    """What a packet does."""
+    """The kind of a packet."""
 
     DELTA = "delta"
     EVENT = "event"
@@ -21,7 +21,7 @@ class StreamOpCode(StrEnum):
 
 
 class StreamError(Message, frozen=True):
-    """Why a stream broke (decision 9: the protocol failed, not a sub-task)."""
+    """Why a stream failed. The failure of a sub-task is a `user_error` event instead."""
 
     code: str
     message: str
@@ -30,25 +30,23 @@ class StreamError(Message, frozen=True):
 
 
 class _OrEvent:
-    """Lets a `PresentationEvent` be given in Python where an object is expected."""
+    """Accepts a `PresentationEvent` in Python where an object is expected."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         free = handler(source)
-        either = core_schema.no_info_before_validator_function(_as_object, free)
+        either = core_schema.no_info_before_validator_function(
+            lambda payload: payload.dump() if isinstance(payload, PresentationEvent) else payload, free
+        )
         return core_schema.json_or_python_schema(json_schema=free, python_schema=either)
 
 
-def _as_object(payload: Any) -> Any:
-    return payload.dump() if isinstance(payload, PresentationEvent) else payload
-
-
 class StreamPacket(Tagged, frozen=True):
-    """One step of a stream. `StreamPacket(op=…, p=…)` builds the kind that `op` names."""
+    """One packet of a stream. `StreamPacket(op=…, p=…)` builds the kind that `op` names."""
 
     op: StreamOpCode
     p: Any
 
-    if TYPE_CHECKING:  # what the call takes, which is more than any one kind's fields say
+    if TYPE_CHECKING:  # the call accepts more than the fields of any one kind
 
         def __init__(self, *, op: StreamOpCode | str, p: Any = None) -> None: ...
 
@@ -61,28 +59,28 @@ class DeltaPacket(StreamPacket, frozen=True):
 
 
 class EventPacket(StreamPacket, frozen=True):
-    """A structured event, kept key by key whatever it looks like (decision 2)."""
+    """A structured event. Unknown members are kept."""
 
     op: Annotated[Literal[StreamOpCode.EVENT], WrittenAsText()] = StreamOpCode.EVENT
     p: Annotated[FreeObject, _OrEvent()]
 
 
 class ErrorPacket(StreamPacket, frozen=True):
-    """The stream is broken."""
+    """The stream has failed."""
 
     op: Annotated[Literal[StreamOpCode.ERROR], WrittenAsText()] = StreamOpCode.ERROR
     p: StreamError
 
 
 class ClosePacket(StreamPacket, frozen=True):
-    """The stream is over."""
+    """The stream has ended."""
 
     op: Annotated[Literal[StreamOpCode.CLOSE], WrittenAsText()] = StreamOpCode.CLOSE
     p: None = None
 
 
 AnyPacket = DeltaPacket | EventPacket | ErrorPacket | ClosePacket
-"""For a `match` that the type checker can prove complete."""
+"""The union of all kinds, for an exhaustive `match`."""
 
 close_union(
     StreamPacket,

@@ -1,6 +1,6 @@
-"""What was decided about one piece of work, before anything was sent: a plan, or a refusal that explains itself.
+"""The decision on a work order before anything is sent: a plan, or a refusal with its reasons.
 
-Both are values: they can be printed, stored in a receipt and read by a program. The deciding is in `core/work/plan.py`.
+Both are values: they can be printed, stored in a receipt and read by a program. `core/work/plan.py` makes them.
 """
 
 from enum import StrEnum
@@ -15,7 +15,7 @@ from accord.wire.message import Message
 
 
 class WorkPolicy(StrEnum):
-    """How far a piece of work may be compromised."""
+    """How much of the requirements may be compromised."""
 
     STRICT = "strict"
     STANDARD = "standard"
@@ -23,14 +23,14 @@ class WorkPolicy(StrEnum):
 
 
 class UnknownPolicy(StrEnum):
-    """What to make of a capability that a manifest says nothing about."""
+    """How to treat a capability that a manifest does not mention."""
 
     DENY = "deny"
     TRY = "try"
 
 
 class Need(Message, frozen=True):
-    """A capability that the work needs or would like, and where that comes from."""
+    """A capability that the work requires or prefers, and the origin of that."""
 
     capability: CapabilityName
     min_support: MinSupport
@@ -39,7 +39,7 @@ class Need(Message, frozen=True):
 
 
 class Rescue(Message, frozen=True):
-    """A capability that the backend lacks and Accord stands in for; never called the backend's own."""
+    """A capability that the backend lacks and Accord emulates. It is never listed as the backend's own."""
 
     capability: CapabilityName
     strategy: EmulationStrategy
@@ -47,17 +47,17 @@ class Rescue(Message, frozen=True):
 
 
 class Shortfall(Message, frozen=True):
-    """A capability that is not there, and why."""
+    """A requirement that is not met, and why."""
 
     capability: CapabilityName
     reason: str
 
 
 class Offer(Message, frozen=True):
-    """What one backend can make of the work.
+    """How well one backend can do the work.
 
-    `missing` stands in the way; `losses` and `unmet` do not: the policy goes on without the first, and the second was
-    only preferred. `tried` is what the manifest is silent about and the operator lets the endpoint decide.
+    `missing` rules the backend out; `losses` and `unmet` do not: the policy accepts the former, and the latter were
+    only preferred. `tried` are capabilities that the manifest does not mention and that the endpoint may decide.
     """
 
     backend: str
@@ -70,12 +70,12 @@ class Offer(Message, frozen=True):
 
     @property
     def is_acceptable(self) -> bool:
-        """Whether the work can be given to this backend."""
+        """Whether this backend can do the work."""
         return not self.missing
 
     @property
     def compromises(self) -> int:
-        """How far this is from the backend doing all of it natively."""
+        """The number of requirements that the backend does not support natively."""
         return sum(map(len, (self.negotiation.emulatable, self.rescues, self.tried, self.losses, self.unmet)))
 
 
@@ -88,7 +88,7 @@ class RejectedOffer(Message, frozen=True):
 
 
 class Plan(Message, frozen=True):
-    """Who does the work, with which compromises; and who would take over if that fails."""
+    """The chosen backend with its compromises, and the fallbacks in their order."""
 
     backend: str
     policy: WorkPolicy
@@ -99,19 +99,19 @@ class Plan(Message, frozen=True):
 
     @property
     def rescues(self) -> list[Rescue]:
-        """What Accord stands in for."""
+        """The capabilities that Accord emulates."""
         return self.offer.rescues
 
 
 class Remedy(Message, frozen=True):
-    """One change that would bring the work nearer to being accepted."""
+    """One change that would help the work to be accepted."""
 
     capability: CapabilityName | None = None
     change: str
 
 
 class Refusal(Message, frozen=True):
-    """An ordinary no: what was asked, what is offered, who came nearest, and what would make it work."""
+    """A refusal: what was required, what each backend offers, which came nearest, and what would make it work."""
 
     code: ErrorCode
     message: str

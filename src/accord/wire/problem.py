@@ -1,4 +1,4 @@
-"""How an error travels over HTTP: a problem body (RFC 9457) with the one table's code in it."""
+"""Errors on the wire: problem bodies of HTTP (RFC 9457) and errors of streams, from exceptions and back."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -22,14 +22,14 @@ from accord.wire.packet import StreamError
 PROBLEM_MEDIA_TYPE = "application/problem+json"
 _CODES: Final = frozenset(map(str, ErrorCode))
 
-RAISED: Final[Mapping[ErrorCode, type[AccordError]]] = MappingProxyType(
+EXCEPTIONS: Final[Mapping[ErrorCode, type[AccordError]]] = MappingProxyType(
     {kind.code: kind for kind in (AgentError, BackendError, EmulationError, TimedOutError, TurnCancelledError)}
 )
-"""Which exception a peer's error code is raised as; every other code is a `RefusedError` that carries it."""
+"""The exception for a peer's error code; every other code is a `RefusedError` that carries it."""
 
 
 class ProblemBody(Message, frozen=True):
-    """The body of every HTTP answer that is not a success."""
+    """The body of every HTTP response that is not a success."""
 
     title: str
     status: int
@@ -40,7 +40,7 @@ class ProblemBody(Message, frozen=True):
 
 
 def problem_body(error: AccordError, *, request_id: str | None = None) -> ProblemBody:
-    """This error as an HTTP body."""
+    """Convert an error to an HTTP body."""
     facts = ERROR_FACTS[error.code]
     return ProblemBody(
         title=facts.title,
@@ -53,26 +53,27 @@ def problem_body(error: AccordError, *, request_id: str | None = None) -> Proble
 
 
 def stream_error(error: AccordError) -> StreamError:
-    """This error as the payload of an error packet."""
+    """Convert an error to the payload of an error packet."""
     return StreamError(
         code=error.code, message=error.message, severity=error.severity, details=dict(error.details) or None
     )
 
 
-def error_from_stream(told: StreamError) -> AccordError:
-    """The error that ended a stream, as whoever reads the stream raises it."""
-    if told.code not in _CODES:
-        return AgentError(told.message, details={**(told.details or {}), "code": told.code})
-    return _raised(ErrorCode(told.code), told.message, told.details or {}, told.severity)
+def error_from_stream(error: StreamError) -> AccordError:
+    """Convert the error packet of a stream to the exception that its reader raises."""
+    if error.code not in _CODES:
+        return AgentError(error.message, details={**(error.details or {}), "code": error.code})
+    return _to_exception(ErrorCode(error.code), error.message, error.details or {}, error.severity)
 
 
-def error_from_problem(told: ProblemBody) -> AccordError:
-    """The error in an HTTP answer, as whoever asked raises it."""
-    return _raised(told.code, told.detail, told.details or {}, ERROR_FACTS[told.code].severity)
+def error_from_problem(problem: ProblemBody) -> AccordError:
+    """Convert a problem body to the exception that the client raises."""
+    severity = ERROR_FACTS[problem.code].severity
+    return _to_exception(problem.code, problem.detail, problem.details or {}, severity)
 
 
-def _raised(code: ErrorCode, message: str, details: Mapping[str, Any], severity: ErrorSeverity) -> AccordError:
-    kind = RAISED.get(code)
+def _to_exception(code: ErrorCode, message: str, details: Mapping[str, Any], severity: ErrorSeverity) -> AccordError:
+    kind = EXCEPTIONS.get(code)
     if kind is None:
         return RefusedError(message, code, details)
     if kind is BackendError:

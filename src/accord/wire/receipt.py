@@ -1,11 +1,11 @@
-"""The account of one turn: who declared what, what was decided, what became of it. One a turn, chained in a session.
+"""The receipt of a turn: what each party declared, what was decided, and the outcome. A session chains its receipts.
 
-It holds counts, names and findings, never what a user or a model said; of a permission it holds the title and the
-options, in the agent's words. `ReceiptBody` is the hashed part, the link to
-the session's previous receipt included; `Receipt` adds the hash. Sealing and verifying are in `core/receipt.py`.
+It holds counts, names and findings, never text of a user or a model; of a permission it holds the title and the options
+in the agent's words. `ReceiptBody` is the hashed part, with the link to the session's previous receipt; `Receipt` adds
+the hash. Sealing and verifying are in `core/receipt.py`.
 
-A receipt is kept and passed on as `to_json()` writes it (any order of keys will do): an explicit null is another text
-than an absent member, and has another hash.
+A receipt must be stored and passed on as `to_json()` writes it, in any order of keys: an explicit null is not the same
+as an absent member, and gives another hash.
 """
 
 from enum import StrEnum
@@ -30,17 +30,14 @@ Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 """A SHA-256 in lower-case hexadecimal."""
 
 
-def _to_the_microsecond(milliseconds: float) -> float:
-    return round(milliseconds, 3)
-
-
-Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(_to_the_microsecond)]
+Milliseconds = Annotated[float, Field(ge=0, allow_inf_nan=False), AfterValidator(lambda value: round(value, 3))]
+"""Rounded to the microsecond."""
 
 
 class RequestShape(Message, frozen=True):
-    """What was asked, without its words: a digest of the whole, and how much of what it held.
+    """The request without its text: a digest of the whole, and counts of its parts.
 
-    The digest of a short text can be found again by whoever guesses the text; it proves, it does not hide.
+    The digest of a short text can be found by guessing the text: it is a proof, not a secret.
     """
 
     digest: Sha256
@@ -51,14 +48,14 @@ class RequestShape(Message, frozen=True):
 
 
 class EvidenceRecord(Message, frozen=True):
-    """Who says so, and when it was said."""
+    """The source of a support level, and its date."""
 
     source: str
     date: str | None = None
 
 
 class AgentParty(Message, frozen=True):
-    """The agent: its prompt capabilities as received, and the types of content that they come to."""
+    """The agent: its prompt capabilities as received, and the types of content that it accepts."""
 
     name: str
     declared: FreeObject | None = None
@@ -67,9 +64,9 @@ class AgentParty(Message, frozen=True):
 
 
 class BackendParty(Message, frozen=True):
-    """The backend that was given the work: its manifest, whose word each entry is, and what speaks against it.
+    """A backend: its manifest, the evidence for each entry, and what contradicts it.
 
-    `refused` is what it refused before, `contradicted` what it declares and its answers showed it not to do.
+    `refused` are capabilities that it refused before, `contradicted` those that its answers showed to be missing.
     """
 
     name: str
@@ -88,14 +85,14 @@ class ClientParty(Message, frozen=True):
 
 
 class Parties(Message, frozen=True):
-    """Those who had to agree before any work was given out; each backend stands with its work."""
+    """The agent and the client of a turn; backends are listed with their work."""
 
     agent: AgentParty
     client: ClientParty
 
 
 class CandidateRecord(Message, frozen=True):
-    """A backend that was looked at, and why it was chosen or not."""
+    """A backend that was considered, and why it was chosen or not."""
 
     backend: str
     chosen: bool
@@ -104,23 +101,25 @@ class CandidateRecord(Message, frozen=True):
 
 
 class Fallback(Message, frozen=True):
-    """A backend that was given the work and failed: before its first packet another one was asked, later none."""
+    """A backend that failed. If it failed before its first packet, the next one was tried."""
 
     backend: str
     code: ErrorCode
     message: str | None = None
     endpoint_message: str | None = Field(
-        default=None, description="What the endpoint itself said, shortened and without keys."
+        default=None, description="The message of the endpoint itself, shortened and without keys."
     )
 
 
 class Work(Message, frozen=True):
-    """One question that the agent put to a backend: what was needed, who could do it, what was stood in for."""
+    """One question of the agent to a backend: its needs, the candidates, the chosen backend, the emulations."""
 
     policy: WorkPolicy = WorkPolicy.STANDARD
     needs: list[Need] = Field(default_factory=list[Need])
     candidates: list[CandidateRecord] = Field(default_factory=list[CandidateRecord])
-    backend: BackendParty | None = Field(default=None, description="Who was given the work; absent if it was refused.")
+    backend: BackendParty | None = Field(
+        default=None, description="The chosen backend; absent if the work was refused."
+    )
     negotiation: NegotiationResult | None = None
     emulations: EmulationRecord | None = None
     fallbacks: list[Fallback] = Field(default_factory=list[Fallback])
@@ -128,7 +127,7 @@ class Work(Message, frozen=True):
 
 
 class Timings(Message, frozen=True):
-    """How long it took, each from the start of the turn."""
+    """Durations, each from the start of the turn."""
 
     plan_ms: Milliseconds
     total_ms: Milliseconds
@@ -136,7 +135,7 @@ class Timings(Message, frozen=True):
 
 
 class OutcomeStatus(StrEnum):
-    """How a turn can end."""
+    """The outcome of a turn."""
 
     DONE = "done"
     REFUSED = "refused"
@@ -145,21 +144,21 @@ class OutcomeStatus(StrEnum):
 
 
 class Outcome(Message, frozen=True):
-    """How the turn ended; whatever is not done says why."""
+    """The outcome of a turn, with an error code unless it is done."""
 
     status: OutcomeStatus
     code: ErrorCode | None = None
     message: str | None = None
 
     @model_validator(mode="after")
-    def _says_why(self) -> Self:
+    def _check_code(self) -> Self:
         if (self.status is OutcomeStatus.DONE) is (self.code is not None):
-            raise PydanticCustomError("outcome", "A turn that is done has no error code, and every other has one")
+            raise PydanticCustomError("outcome", "A turn that is done has no error code, and any other has one")
         return self
 
 
 class ReceiptBody(Message, frozen=True):
-    """Everything a receipt says; all of it is hashed."""
+    """The content of a receipt; all of it is hashed."""
 
     version: Literal[1] = RECEIPT_VERSION
     request_id: str
@@ -168,31 +167,31 @@ class ReceiptBody(Message, frozen=True):
     previous: Sha256 | None = Field(default=None, description="The hash of the session's receipt before this one.")
     request: RequestShape
     parties: Parties
-    work: list[Work] = Field(default_factory=list[Work], description="Every question that the agent put to a backend.")
+    work: list[Work] = Field(default_factory=list[Work], description="Every question of the agent to a backend.")
     permissions: list[PermissionRecord] | None = Field(
-        default=None, description="Every permission that the agent asked for; absent if it asked for none."
+        default=None, description="Every permission that the agent requested; absent if none."
     )
     adaptation: AdaptationReport | None = None
     timings: Timings
     outcome: Outcome
 
     def hashed(self) -> dict[str, Any]:
-        """The part that the hash is made of, as plain JSON values."""
+        """Return the part that the hash covers, as plain JSON values."""
         members = self.dump()
         for name in ("hash", "signature"):
             members.pop(name, None)
-        # `0.0` and `0` are the same number and the same canonical text, which is much quicker found for the latter.
+        # `0.0` and `0` are the same number and the same canonical text, which is found much faster for the latter.
         members["timings"] = {name: to_int_if_whole(value) for name, value in members["timings"].items()}
         return members
 
 
 def to_int_if_whole(value: float) -> float:
-    """The same number, as an `int` if it is one."""
+    """Return the number as an `int` if it is whole."""
     return int(value) if value == int(value) else value
 
 
 class Receipt(ReceiptBody, frozen=True):
-    """The account of one turn, sealed: made by `core.receipt.seal`, checked by `core.receipt.verify`."""
+    """The sealed receipt of one turn: made by `core.receipt.seal`, checked by `core.receipt.verify`."""
 
     hash: Sha256
     signature: str | None = Field(default=None, description="An Ed25519 signature of the hash, in base64.")

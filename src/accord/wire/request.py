@@ -11,25 +11,23 @@ from accord.wire.acp.content import ContentBlock
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import FreeObject, Message
 
-# What a client can show (CAP, smart content negotiation). What is made of it is decided by the adapter.
-
 
 class TextProfile(StrEnum):
-    """How text without markdown should read: for eyes or for ears."""
+    """How text without markdown is written: to be read or to be spoken."""
 
     PLAIN = "plain"
     SPEECH = "speech"
 
 
 class SpeechFormat(StrEnum):
-    """How text for a voice is written."""
+    """The format of text to be spoken."""
 
     TEXT = "text"
     SSML = "ssml"
 
 
 class MinFidelity(StrEnum):
-    """The lowest rung of the ladder that a strict client takes."""
+    """The lowest rung of the ladder that a strict client accepts."""
 
     NATIVE = "native"
     SIMPLIFIED = "simplified"
@@ -38,7 +36,7 @@ class MinFidelity(StrEnum):
 
 
 class AbsentList(list[str]):
-    """The empty list that stands for an absent one; it is never written."""
+    """The default of an absent list: empty, and never serialised."""
 
 
 def _is_absent(events: list[str]) -> bool:
@@ -55,21 +53,18 @@ class ClientCapabilities(Message, frozen=True):
     )
     prefers_markdown: bool = Field(default=True, description="False asks for plain text.")
     image_resolution: str | None = Field(default=None, description="low, high or auto; anything else counts as auto.")
-    text_profile: TextProfile | None = Field(default=None, description="How text without markdown should read.")
+    text_profile: TextProfile | None = Field(default=None, description="How text without markdown is written.")
     speech_format: SpeechFormat | None = Field(
-        default=None, description="ssml: text for a voice is escaped, to stand between <speak> and </speak>."
+        default=None, description="ssml: text to be spoken is escaped, to be put between <speak> and </speak>."
     )
     min_fidelity: MinFidelity | None = Field(
-        default=None, description="Ends the stream with an error rather than show an event below this rung."
+        default=None, description="The stream ends with an error rather than with an event below this rung."
     )
 
     @property
     def declares_events(self) -> bool:
-        """Whether `supported_events` was said at all: silence means the standard set, `[]` means none."""
+        """Whether `supported_events` was declared: absent means the standard set, `[]` means none."""
         return not _is_absent(self.supported_events)
-
-
-# The envelope that asks (CAP): who, in which session, and what. Unknown fields are ignored.
 
 
 class Identity(Message, frozen=True):
@@ -81,7 +76,7 @@ class Identity(Message, frozen=True):
 
 
 class SessionContext(Message, frozen=True):
-    """Who is asking, in which session; kept apart from the work itself."""
+    """The user, the session and, if named, the agent of a request."""
 
     session_id: str
     user: Identity
@@ -89,7 +84,7 @@ class SessionContext(Message, frozen=True):
 
 
 class AgentRequest(Message, frozen=True):
-    """The work itself. The older shape `{session_id, payload: {input}, capabilities}` is read as well."""
+    """The request to the agent. The older shape `{session_id, payload: {input}, capabilities}` is accepted as well."""
 
     query: str = Field(validation_alias=AliasChoices("query", AliasPath("payload", "input")))
     files: list[str] = Field(default_factory=list[str])
@@ -97,23 +92,20 @@ class AgentRequest(Message, frozen=True):
     meta: FreeObject = Field(default_factory=dict[str, Any])
     session_id: str | None = None
     capabilities: ClientCapabilities | None = None
-    content: list[ContentBlock] | None = Field(default=None, fail_fast=True)  # of a million bad blocks, one is told
+    content: list[ContentBlock] | None = Field(default=None, fail_fast=True)  # of a million bad blocks, one is reported
     requirements: CapabilityRequirements | None = None
 
 
 class ServiceRequest(Message, frozen=True):
-    """One request, traceable by its id."""
+    """One request, identified by its id."""
 
     request_id: UUID
     context: SessionContext
     payload: AgentRequest
 
 
-# The envelope that answers at once (CAP).
-
-
 class ServiceResponse(Message, frozen=True):
-    """The whole result of one request."""
+    """The complete result of one request."""
 
     request_id: UUID
     created_at: datetime

@@ -1,4 +1,4 @@
-"""Every path of the HTTP service. The only place where one is spelled."""
+"""Every path of the HTTP service, spelled only here."""
 
 from typing import Final
 from urllib.parse import quote
@@ -19,6 +19,6 @@ DOCS_PATH: Final = "/docs"
 
 
 def fill_path(path: str, **ids: object) -> str:
-    """Put ids into a path, each quoted as one step of it, whatever it contains."""
-    # Quoting leaves dots as they are, and two dots would be a step up.
+    """Put ids into a path, each quoted as one segment, whatever it contains."""
+    # Quoting leaves dots as they are, and a segment of two dots would go up one level.
     return path.format(**{name: quote(str(value), safe="").replace(".", "%2E") for name, value in ids.items()})

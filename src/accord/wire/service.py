@@ -1,4 +1,4 @@
-"""What a service reports about itself: health, capabilities, and what a probe saw an endpoint do."""
+"""What a service reports about itself: health and capabilities; and the findings of a probe."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -12,11 +12,9 @@ from accord.wire.message import Message
 from accord.wire.receipt import AgentParty, BackendParty
 from accord.wire.request import TextProfile
 
-# How a service says that it is well (CAP).
-
 
 class HealthCheckStatus(StrEnum):
-    """What a probe may be told."""
+    """The status of a service (CAP)."""
 
     OK = "ok"
     DEGRADED = "degraded"
@@ -24,7 +22,7 @@ class HealthCheckStatus(StrEnum):
 
 
 class HealthCheckResponse(Message, frozen=True):
-    """The answer to a health probe."""
+    """The response to a health check (CAP)."""
 
     status: HealthCheckStatus
     agent_id: UUID
@@ -32,28 +30,27 @@ class HealthCheckResponse(Message, frozen=True):
     uptime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-# What a service can do, as it tells whoever may ask: its agent, its backends, and what it can show. No decisions.
-
 Emulates = Literal["system_prompt_injection", "post_processing"]
 
 
 class ServiceCapabilities(Message, frozen=True):
-    """What the agent takes, which backends can do what, what is stood in for, and how an answer can be shown."""
+    """The accepted content, the capabilities of each backend, the emulations, and the output formats."""
 
     agent: AgentParty
-    backends: list[BackendParty] = Field(description="In the operator's order, with what each was seen to refuse.")
-    emulations: dict[CapabilityName, Emulates] = Field(
-        description="What Accord stands in for, and by which kind of strategy; its prompts are the operator's own."
+    backends: list[BackendParty] = Field(
+        description="In the operator's order, with the capabilities that each has refused."
     )
-    text_profiles: list[TextProfile] = Field(description="How text without markdown can be asked for.")
-    events: list[str] = Field(description="The standard events, which a client that declares none is taken to show.")
-
-
-# What an endpoint was seen to do, kept in a file beside the configuration by `accord backends probe --write`.
+    emulations: dict[CapabilityName, Emulates] = Field(
+        description="The capabilities that Accord emulates, and the kind of strategy."
+    )
+    text_profiles: list[TextProfile] = Field(
+        description="The profiles of text without markdown that a client can ask for."
+    )
+    events: list[str] = Field(description="The standard events: those of a client that declares none.")
 
 
 class ProbeRecord(Message, frozen=True):
-    """What was found of one model, and on which day."""
+    """What `accord backends probe --write` found out about one model, with the date."""
 
     backend: str
     model: str | None = None

@@ -1,4 +1,9 @@
-"""What stores keep: sessions, turns, packets, receipts and API tokens."""
+"""The records that stores keep: sessions, turns, packets, receipts and API tokens.
+
+A session belongs to one owner, a turn to one session, everything else to one turn. Times are set by the writer of the
+record and always have a time zone. Records are not sent to peers, and several are made for every turn, so most are
+plain structs without validation.
+"""
 
 import hashlib
 import re
@@ -12,27 +17,21 @@ from pydantic import AwareDatetime, Field
 from accord.wire.message import Message
 from accord.wire.request import ClientCapabilities
 
-# What is remembered of a session: its facts, its turns, their packets and receipts. Where is not known here.
-#
-# A session belongs to one owner, a turn to one session, everything else to one turn. Times are given by whoever
-# writes the record, and always carry their zone. Records never travel, and several are made for every turn: so they
-# are plain, and nobody checks them but the engine that names them and the store that keeps them.
-
 MAX_ID_CHARS = 512
 
 
-# PostgreSQL's text cannot hold U+0000, and an id that only one of the stores can hold would be a trap.
+# PostgreSQL's text cannot hold U+0000; all stores accept the same ids.
 Id = Annotated[str, Field(min_length=1, max_length=MAX_ID_CHARS, pattern=r"^[^\x00]+$")]
-"""A name that a peer or the engine chose."""
+"""An id chosen by a peer or the engine."""
 
 
 def is_id(name: str) -> bool:
-    """The same, asked of a name that no message brought."""
+    """Whether this is a valid `Id`, for names that are not part of a message."""
     return 0 < len(name) <= MAX_ID_CHARS and "\0" not in name
 
 
 class TurnState(StrEnum):
-    """How far a turn has come. All but `running` are final."""
+    """The state of a turn. All but `running` are final."""
 
     RUNNING = "running"
     DONE = "done"
@@ -40,46 +39,46 @@ class TurnState(StrEnum):
     CANCELLED = "cancelled"
 
 
-# `gc=False`: a record refers to nothing that could refer to it, so nobody needs to look for circles among millions.
+# `gc=False`: a record refers to nothing that could refer back to it, so the collector need not scan millions of them.
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A session as it was agreed: who talks to which agent, what the client declared, what was negotiated."""
+    """A session: its owner, its agent, what the client declared, what was negotiated."""
 
     session_id: str
     owner: str
     agent: str
     capabilities: ClientCapabilities | None = None
-    """As declared; absent if nothing was."""
+    """As declared; None if nothing was."""
     negotiated: dict[str, Any] = {}
     created_at: datetime
     updated_at: datetime
 
 
 class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One request of a session, known by its id for ever: the same id is the same turn."""
+    """One turn of a session. A request id is never reused: the same id is the same turn."""
 
     request_id: str
     session_id: str
     owner: str
     request_digest: str
-    """Tells a repeated request from another one under the same id."""
+    """Distinguishes a repeated request from another one with the same id."""
     runner: str
-    """The process that runs it, by a name that no other process ever had."""
+    """The process that runs it, by a name that is unique among all processes."""
     state: TurnState = TurnState.RUNNING
     last_seq: int = 0
-    """The number of the last packet kept; the first is 1."""
+    """The number of the last stored packet; the first is 1."""
     created_at: datetime
     ended_at: datetime | None = None
 
 
 class PacketRecord(NamedTuple):
-    """One packet of a turn, as JSON text, with its place in the stream. Plain, since there is one for every word."""
+    """One packet of a turn, as JSON text, with its number. A plain tuple, since there is one for every word."""
 
     seq: int
     body: str
 
 
 class ReceiptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The sealed receipt of a turn, as the JSON text that was hashed, and the receipt of the session before it."""
+    """The sealed receipt of a turn, as the JSON text that was hashed, and the hash of the receipt before it."""
 
     request_id: str
     session_id: str
@@ -89,7 +88,7 @@ class ReceiptRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DeletionCounts(Message, frozen=True):
-    """How much was deleted, kind by kind."""
+    """How many records of each kind were deleted."""
 
     sessions: int = 0
     turns: int = 0
@@ -104,38 +103,35 @@ class DeletionCounts(Message, frozen=True):
         )
 
 
-# A token of Accord's own, as it is kept: whose it is, how long it is good for, and the hash that it is found by.
-#
-# The secret itself is in no record. It is random and long, so one round of SHA-256 hides it: there is nothing to
-# guess. Who makes tokens, and who lets their bearers in, is not known here.
+# The secret of a token is in no record. It is random and long, so one round of SHA-256 hides it: it cannot be guessed.
 
 PREFIX: Final = "accord_"
-"""What every token begins with, so that people and secret scanners know one when they see it."""
+"""The prefix of every token, so that people and secret scanners recognise it."""
 SECRET_BYTES: Final = 32
 
 _SHAPE: Final = re.compile(PREFIX + r"[A-Za-z0-9_-]{43}")
 
 
 class TokenRecord(Message, frozen=True):
-    """One token. Whoever shows it is `user`."""
+    """An API token of Accord. Requests with it are made by `user`."""
 
-    token_id: Id = Field(description="How it is called when it is listed or revoked.")
+    token_id: Id = Field(description="Names the token when it is listed or revoked.")
     user: Id
     label: Annotated[str, Field(max_length=200, pattern=r"^[^\x00]*$")] = ""
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="SHA-256 of the token.")
     created_at: AwareDatetime
-    expires_at: AwareDatetime | None = Field(default=None, description="Absent: good until it is revoked.")
+    expires_at: AwareDatetime | None = Field(default=None, description="Absent: valid until it is revoked.")
 
     def is_expired(self, now: datetime) -> bool:
-        """Whether it is no longer good."""
+        """Whether the token has expired."""
         return self.expires_at is not None and now >= self.expires_at
 
 
 def looks_like_token(text: str) -> bool:
-    """Whether this could be one of ours; what could not need not be looked for."""
+    """Whether this has the form of a token of Accord; anything else need not be looked up."""
     return _SHAPE.fullmatch(text) is not None
 
 
 def token_digest(token: str) -> str:
-    """The hash that a token is kept and found by."""
+    """Return the hash under which a token is stored and found."""
     return hashlib.sha256(token.encode()).hexdigest()

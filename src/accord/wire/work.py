@@ -8,8 +8,6 @@ from accord.wire.conversation import Conversation
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import FreeObject, FreeValue, Message, Tagged, close_union
 
-# A piece of work for a backend (ABP's work order): what is asked, and with what. Who does it is decided in `core`.
-
 
 class ToolSpec(Message, frozen=True):
     """A tool that the model may call."""
@@ -33,67 +31,65 @@ class WorkOrder(Message, frozen=True):
     parameters: FreeObject = Field(default_factory=dict[str, Any])
 
 
-# What a backend answers, piece by piece, told apart by `type`: neutral between model APIs.
-
 EndReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]
 """Why an answer ends."""
 
 
 class AnswerPiece(Tagged, frozen=True):
-    """One piece of an answer."""
+    """One piece of an answer, by `type`; the same for every model API."""
 
     type: str
 
 
 class TextPiece(AnswerPiece, frozen=True):
-    """Some text of the answer."""
+    """Text of the answer."""
 
     type: Literal["text"] = "text"
     text: str
 
 
 class ThinkingPiece(AnswerPiece, frozen=True):
-    """Some of the reasoning, not part of the answer."""
+    """Reasoning, which is not part of the answer."""
 
     type: Literal["thinking"] = "thinking"
     text: str
     signature: str | None = Field(
-        default=None, description="The model's signature of the reasoning so far; to be given back as it came."
+        default=None, description="The model's signature of the reasoning so far; to be sent back unchanged."
     )
     redacted: bool = Field(default=False, description="Only the signature is available.")
 
 
 class ToolCallPiece(AnswerPiece, frozen=True):
-    """A whole call of a tool."""
+    """A complete tool call."""
 
     type: Literal["tool_call"] = "tool_call"
     id: str
     name: str
     input: FreeValue
-    signature: str | None = Field(default=None, description="The model's signature; to be given back as it came.")
+    signature: str | None = Field(default=None, description="The model's signature; to be sent back unchanged.")
 
 
 class WorkPiece(AnswerPiece, frozen=True):
-    """A backend's own work, to be shown: its plan, or a tool that it uses itself. Nobody is to answer it."""
+    """Work of the backend itself, to be shown: its plan, or a tool that it runs. It needs no reply."""
 
     type: Literal["work"] = "work"
     event: FreeObject = Field(description="The event that shows it: its type, data and fallbacks.")
 
 
 class EndPiece(AnswerPiece, frozen=True):
-    """The answer is complete; the last piece, always."""
+    """The end of the answer; always the last piece."""
 
     type: Literal["end"] = "end"
     reason: EndReason = "end_turn"
     usage: FreeObject | None = None
     logprobs: list[FreeObject] | None = Field(
         default=None,
-        description="If asked for: each token with its log probability, and the likeliest others as `top`.",
+        description="If requested: each token with its log probability, and the likeliest alternatives as `top`.",
     )
 
 
 AnyPiece = TextPiece | ThinkingPiece | ToolCallPiece | WorkPiece | EndPiece
-"""For a `match` that the type checker can prove complete."""
+"""The union of all kinds, for an exhaustive `match`."""
 
 close_union(
     AnswerPiece,

@@ -83,5 +83,5 @@ def test_an_invalid_title_is_an_error(title: str):
 )
 def test_the_status_must_match_the_kind_of_option(status: str, kind: Any):
     option = None if kind is None else OfferedOption(id="a", name="A", kind=kind)
-    with pytest.raises(ValidationError, match="A yes or a no is an option of its kind"):
+    with pytest.raises(ValidationError, match="Only allowed and rejected have an option"):
         Permission(status=PermissionStatus(status), option=option)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from accord.wire.capability import ALIASES, FILE_INPUT, OWN_MEANINGS, REASONING_HISTORY, TOOL_RESULT_MEDIA, Capability
+from accord.wire.capability import ADDED_MEANINGS, ALIASES, FILE_INPUT, REASONING_HISTORY, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
     AudioPart,
     ImagePart,
@@ -92,7 +92,7 @@ def derive_needs(order: WorkOrder) -> list[Need]:
     derived = [
         _derived_need(name)
         for name in derived_capabilities(order)
-        if name not in required_names and name not in OWN_MEANINGS
+        if name not in required_names and name not in ADDED_MEANINGS
     ]
     parameters = [
         Need(capability=capability, min_support=MinSupport.EMULATED, required=False, because=f"{parameter} is set")
@@ -104,7 +104,7 @@ def derive_needs(order: WorkOrder) -> list[Need]:
 
 def derive_extension_needs(order: WorkOrder) -> list[Need]:
     """The needs among Accord's additions to ABP; they apply only to a backend whose manifest mentions them."""
-    return [_derived_need(name) for name in derived_capabilities(order) if name in OWN_MEANINGS]
+    return [_derived_need(name) for name in derived_capabilities(order) if name in ADDED_MEANINGS]
 
 
 def _derived_need(name: str) -> Need:
