@@ -1,4 +1,4 @@
-"""Control characters made visible: which, how, and that JSON keeps its meaning."""
+"""Escaping control characters: which ones, how, and that JSON keeps its meaning."""
 
 import json
 import unicodedata
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from accord.terminal import escape_controls, escape_line
 
-VISIBLE = [
+ESCAPED = [
     ("\x1b[31m", "\\u001b[31m"),
     ("\x9b31m", "\\u009b31m"),
     ("\x00\x07\x08\x0b\x0c\x7f", "\\u0000\\u0007\\u0008\\u000b\\u000c\\u007f"),
@@ -20,14 +20,14 @@ VISIBLE = [
 UNTOUCHED = ["", "plain", "two\nlines\tand\r\na third", "naïve 你好 👩‍💻 \u200e\u200f é"]
 
 
-@pytest.mark.parametrize(("text", "visible"), VISIBLE)
-def test_control_characters_are_spelled_out(text: str, visible: str):
-    assert escape_controls(text) == visible
-    assert escape_line(text) == visible
+@pytest.mark.parametrize(("text", "escaped"), ESCAPED)
+def test_control_characters_are_escaped(text: str, escaped: str):
+    assert escape_controls(text) == escaped
+    assert escape_line(text) == escaped
 
 
 @pytest.mark.parametrize("text", UNTOUCHED)
-def test_text_stays_as_it_is(text: str):
+def test_other_text_is_not_changed(text: str):
     assert escape_controls(text) == text
 
 
@@ -43,7 +43,7 @@ def test_no_control_character_is_left_and_no_other_is_changed(text: str):
 
 
 @given(st.text(), st.data())
-def test_pieces_are_as_safe_as_the_whole(text: str, data: st.DataObject):
+def test_escaping_pieces_is_as_safe_as_escaping_the_whole(text: str, data: st.DataObject):
     cut = data.draw(st.integers(0, len(text)))
     pieces = escape_controls(text[:cut]) + escape_controls(text[cut:])
     assert escape_controls(pieces) == pieces or text[cut - 1 : cut] == "\r"

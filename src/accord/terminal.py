@@ -1,4 +1,12 @@
-"""Terminal output: nothing that a peer wrote reaches the terminal unescaped."""
+"""Terminal output, with the control characters of peers escaped, so that they cannot drive a terminal or forge a line.
+
+They are written as in JSON, so that JSON text keeps its meaning. An escape sequence that arrives in pieces is harmless,
+since its first character is escaped.
+
+`safe_streams` filters both standard streams, so that every `print` is escaped. Only rich writes escape sequences of its
+own, past that filter; `Console` therefore escapes what it prints, and does not interpret `[…]` as markup. The rule is
+the same for a terminal, a pipe and a file: pipes end in terminals, too (`| less -R`, `| tee`).
+"""
 
 import os
 import re
@@ -13,11 +21,6 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-# Makes control characters in text visible, so that what a peer wrote cannot drive a terminal or forge a line.
-#
-# The visible form is the one that JSON uses: ESC becomes `\u001b`. JSON text therefore keeps its exact meaning when
-# it goes through here, and an escape sequence that arrives in pieces is harmless, since its first character is.
-
 # C0 and C1 controls with DEL (cursor, colours, titles, clipboard, hyperlinks), the line separators and the
 # bidirectional embeddings, overrides and isolates (text that reads differently from what it is), and lone
 # surrogates, which cannot be written at all. The bidirectional marks U+200E and U+200F override nothing and stay.
@@ -25,50 +28,42 @@ _UNSAFE: Final = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u
 _IN_TEXT: Final = re.compile(f"[{_UNSAFE}]|\r(?!\n)")
 _IN_LINE: Final = re.compile(f"[{_UNSAFE}\t\n\r]")
 
+PIPE_WIDTH: Final = 100_000
+"""The width where there is no terminal: a program that reads a table should find each row on one line."""
+MIN_COLUMN: Final = 16
+"""The width to which a column may be narrowed; below that, rows are printed as lists."""
+
+Cell = Text | str
+"""A cell of a table; `styled` makes one."""
+
 
 def escape_controls(text: str) -> str:
-    """The text with its control characters spelled out; tabs and line ends stay."""
-    return _IN_TEXT.sub(_spell, text)
+    """Escape control characters, except for tabs and line ends."""
+    return _IN_TEXT.sub(_escape, text)
 
 
 def escape_line(text: str) -> str:
-    """The text as a single line: tabs and line ends are spelled out, too."""
-    return _IN_LINE.sub(_spell, text)
+    """Escape control characters, tabs and line ends, so that the text is a single line."""
+    return _IN_LINE.sub(_escape, text)
 
 
-def _spell(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     return f"\\u{ord(found[0]):04x}"
 
 
-# Standard output and error of the `accord` command: nothing that a peer wrote reaches the terminal unescaped.
-#
-# `safe_streams` puts a filter over both streams, so that every `print` goes through it. Only rich writes escape
-# sequences of its own, past that filter; `Console` therefore escapes what it is given, and never reads `[…]` in it as
-# rich's markup. The rule is the same whether the output is a terminal, a pipe or a file: pipes end in terminals, too
-# (`| less -R`, `| tee`). Programs use `--json`, whose meaning escaping does not change.
-
-PIPE_WIDTH: Final = 100_000
-"""The width of what is no terminal: a program that reads a table should find each row on one line."""
-MIN_COLUMN: Final = 16
-"""How far a column of a table may be narrowed before the rows are listed instead."""
-
-Cell = Text | str
-"""A cell of a table; text that others wrote becomes one with `styled`."""
-
-
 class SafeStream:
-    """A text stream that makes control characters visible; `unfiltered` is the stream itself."""
+    """A text stream that escapes control characters; `unfiltered` is the stream behind it."""
 
     def __init__(self, unfiltered: IO[str]) -> None:
         self.unfiltered: Final = unfiltered
 
     def write(self, text: str) -> int:
-        """Write the text, made visible."""
+        """Write the text, escaped."""
         self.unfiltered.write(escape_controls(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """Write each of these texts, made visible."""
+        """Write each of these texts, escaped."""
         for line in lines:
             self.write(line)
 
@@ -78,7 +73,7 @@ class SafeStream:
 
 @contextmanager
 def safe_streams() -> Generator[None]:
-    """While this is open, everything printed to standard output or standard error is made visible."""
+    """Escape everything that is printed to standard output and standard error inside this context."""
     out, err = (cast("IO[str]", SafeStream(stream)) for stream in (sys.stdout, sys.stderr))
     with redirect_stdout(out), redirect_stderr(err):
         yield
@@ -86,7 +81,7 @@ def safe_streams() -> Generator[None]:
 
 @contextmanager
 def unfiltered_streams() -> Generator[None]:
-    """While this is open, the streams are as they were: an agent's own code runs, and may print in colour."""
+    """Use the streams without their filter inside this context: an agent's code runs, and may print in colour."""
     with redirect_stdout(unfiltered(sys.stdout)), redirect_stderr(unfiltered(sys.stderr)):
         yield
 
@@ -96,23 +91,23 @@ class Console(rich.console.Console):
 
     def __init__(self, *, stderr: bool = False, soft_wrap: bool = False) -> None:
         file = unfiltered(sys.stderr if stderr else sys.stdout)
-        # Who sets COLUMNS has chosen a width; rich reads it.
+        # rich reads COLUMNS itself.
         width = None if file.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
         super().__init__(file=file, width=width, highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap)
 
     def on_broken_pipe(self) -> NoReturn:
-        """Leave it to `main`, which ends every command in the same way; rich would end with status 1."""
+        """Let `main` handle it, as for every command; rich would exit with status 1."""
         raise BrokenPipeError
 
     @property
     def shows_colour(self) -> bool:
-        """Whether escape sequences for colours are wanted: on a terminal, unless NO_COLOR is set."""
+        """Whether to print colours: on a terminal, unless NO_COLOR is set."""
         return self.color_system is not None and not self.no_color
 
     def print_table(self, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, title: str | None = None) -> None:
-        """Print rows as a table; on a terminal too narrow for one, as a list with a line for each cell.
+        """Print rows as a table or, on a terminal that is too narrow, as lists with a line for each cell.
 
-        No cell is ever cut off: what is too long is folded.
+        Long cells are folded, never cut off.
         """
         cells = [[cell if isinstance(cell, Text) else styled(cell) for cell in row] for row in rows]
         if self._fits(columns, cells):
@@ -133,7 +128,7 @@ class Console(rich.console.Console):
             self.print()
 
     def _fits(self, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> bool:
-        """Whether a table of these rows can be read on this console."""
+        """Whether a table of these rows fits this console."""
         words = [
             [name, *(word for row in rows for word in row[number].plain.split())] for number, name in enumerate(columns)
         ]
@@ -143,28 +138,28 @@ class Console(rich.console.Console):
     def render(
         self, renderable: rich.console.RenderableType, options: rich.console.ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """What rich makes of this, escaped."""
+        """Render as rich does, and escape the result."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(escape_controls(segment.text), segment.style)
 
 
 def unfiltered(stream: IO[str]) -> IO[str]:
-    """The stream without its filter, for who writes escape sequences of ours and escapes everything else itself."""
+    """Return the stream without its filter, for code that writes escape sequences and escapes all else itself."""
     return stream.unfiltered if isinstance(stream, SafeStream) else stream
 
 
 def styled(content: str, style: str = "") -> Text:
-    """A text for a console, escaped before rich measures it, so that columns keep their widths."""
+    """Make a text for a console, escaped before rich measures it, so that columns keep their widths."""
     return Text(escape_controls(content), style)
 
 
 def styled_line(content: str, style: str = "") -> Text:
-    """The same for what belongs on one line."""
+    """Make a text for a console that stays on one line."""
     return Text(escape_line(content), style)
 
 
 def format_count(count: int, noun: str) -> str:
-    """How many of a thing, with the noun in its right form: `1 session`, `2 sessions`."""
+    """Write a count with its noun: `1 session`, `2 sessions`."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

@@ -1,7 +1,7 @@
-"""An endpoint on this machine that speaks enough of OpenAI's chat API: for commands that ask a model.
+"""A local endpoint with enough of OpenAI's chat API for commands that call a model.
 
-It reads no images and says so, takes texts to stop at and overlooks them, calls a tool if it has one, and keeps to a
-schema. Asked to wait, it begins an answer and does not end it until the one who asked goes away.
+It refuses images, ignores stop sequences, calls a tool if it gets one, and follows a schema. A prompt with "wait" gets
+the start of an answer, which ends only when the client disconnects.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ PATIENCE_S = 20.0
 
 
 class ModelServer:
-    """The endpoint and what it was asked."""
+    """The endpoint, and the requests that it received."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -43,7 +43,7 @@ class ModelServer:
             return web.json_response(
                 {"error": {"message": "no such input", "type": "invalid_request_error"}}, status=400
             )
-        message = said(body)
+        message = make_message(body)
         usage = {"prompt_tokens": 7, "completion_tokens": 3}
         if not body.get("stream"):
             choice = {"index": 0, "message": message, "finish_reason": "stop"}
@@ -61,7 +61,7 @@ class ModelServer:
         return reply
 
     async def wait(self) -> None:
-        """Until the one who asked goes away: the server then cancels who answers."""
+        """Wait until the client disconnects: the server then cancels this handler."""
         try:
             await asyncio.sleep(PATIENCE_S)
         except asyncio.CancelledError:
@@ -96,8 +96,8 @@ class ModelServer:
             self._loop.close()
 
 
-def said(body: dict[str, Any]) -> dict[str, Any]:
-    """What the model says to this."""
+def make_message(body: dict[str, Any]) -> dict[str, Any]:
+    """Make the answer of the model."""
     if body.get("tools"):
         call = {"id": "c", "type": "function", "function": {"name": "look_up", "arguments": '{"word": "pineapple"}'}}
         return {"role": "assistant", "content": None, "tool_calls": [call]}

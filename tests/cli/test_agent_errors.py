@@ -1,4 +1,4 @@
-"""What an operator learns of a defect in an agent: from the log of `accord serve` and `accord acp`, real processes."""
+"""A defect in an agent in the log of `accord serve` and `accord acp`, in real processes."""
 
 import asyncio
 import json
@@ -99,7 +99,7 @@ CASES: list[tuple[str, str, str, str, str | None]] = [
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str, Any], str]]:
-    """For each way in which agent code fails, its record in one service's log and what the client was told."""
+    """For each kind of failure of agent code: its record in the log of one service, and the answer to the client."""
 
     async def run() -> dict[str, tuple[dict[str, Any], str]]:
         found: dict[str, tuple[dict[str, Any], str]] = {}
@@ -115,7 +115,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_every_way_in_which_agent_code_fails_is_one_json_record(
+def test_each_failure_of_agent_code_gives_one_json_record(
     failed: dict[str, tuple[dict[str, Any], str]], case: tuple[str, str, str, str, str | None]
 ):
     text, message, kind, said, function = case
@@ -161,7 +161,7 @@ def test_a_text_log_has_the_traceback_and_no_line_of_it_can_be_forged(tmp_path: 
 
 
 @pytest.mark.parametrize("arguments", [["--log-json"], []])
-def test_an_editors_agent_is_logged_to_standard_error(tmp_path: Path, arguments: list[str]):
+def test_accord_acp_logs_to_standard_error(tmp_path: Path, arguments: list[str]):
     (tmp_path / "served_agent.py").write_text(AGENT)
     with (
         (tmp_path / "log").open("wb") as log,

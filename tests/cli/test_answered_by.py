@@ -1,4 +1,4 @@
-"""Who really answered, as `accord ask` and `accord receipts show` tell it; and files that no backend can read."""
+"""The backend that answered, in `accord ask` and `accord receipts show`; and files that no backend can read."""
 
 import json
 import socket
@@ -44,39 +44,39 @@ def accord(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def asked(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
+def ask_json(folder: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     done = accord(folder, "ask", "hello", "--json", *arguments)
     return json.loads(done.stdout), done.stderr
 
 
-def test_a_program_is_told_who_answered_and_what_was_emulated(folder: Path):
-    told, err = asked(folder, "--config", "two.toml", "--require", "extended_thinking", "--receipt")
-    assert (told["status"], told["backend"], told["error"]) == ("done", "second", None)
-    (work,) = told["work"]
+def test_json_output_names_the_backend_and_the_emulations(folder: Path):
+    result, err = ask_json(folder, "--config", "two.toml", "--require", "extended_thinking", "--receipt")
+    assert (result["status"], result["backend"], result["error"]) == ("done", "second", None)
+    (work,) = result["work"]
     assert work["backend"] == "second"
     assert work["fallbacks"] == [{"backend": "first", "code": "backend_failed"}]
     assert [(each["capability"], each["by"]) for each in work["emulated"]] == [("extended_thinking", "accord")]
     assert "emulated: extended_thinking (not declared)" in err
     assert any(line.startswith("failed: first: ") for line in err.splitlines())
 
-    (folder / "r.json").write_text(json.dumps(told["receipt"]))
-    shown = accord(folder, "receipts", "show", "r.json").stdout
-    rows = {line.split("│")[1].strip(): line for line in shown.splitlines() if line.startswith("│")}
-    assert "answered by second" in shown
+    (folder / "r.json").write_text(json.dumps(result["receipt"]))
+    text = accord(folder, "receipts", "show", "r.json").stdout
+    rows = {line.split("│")[1].strip(): line for line in text.splitlines() if line.startswith("│")}
+    assert "answered by second" in text
     assert "yes" in rows["first"]
     assert "failed: backend_failed" in rows["first"]
     assert "answered" in rows["second"]
 
 
-def test_a_question_that_nobody_answered_names_nobody(folder: Path):
-    told, _ = asked(folder, "--config", "two.toml", "--backend", "first")
-    assert (told["status"], told["backend"]) == ("failed", None)
-    assert told["error"]["code"] == "backend_failed"
-    assert told["work"] == [{"fallbacks": [{"backend": "first", "code": "backend_failed"}]}]
+def test_a_failed_turn_names_no_backend(folder: Path):
+    result, _ = ask_json(folder, "--config", "two.toml", "--backend", "first")
+    assert (result["status"], result["backend"]) == ("failed", None)
+    assert result["error"]["code"] == "backend_failed"
+    assert result["work"] == [{"fallbacks": [{"backend": "first", "code": "backend_failed"}]}]
 
 
-def test_a_binary_file_that_the_echo_cannot_show_is_refused_not_dropped(folder: Path):
+def test_a_binary_file_that_the_echo_cannot_read_is_refused(folder: Path):
     (folder / "data.bin").write_bytes(b"\x00\x01\xff\xfe")
-    told, err = asked(folder, "--file", "data.bin")
-    assert (told["status"], told["error"]["code"]) == ("refused", "CAPABILITY_UNSUPPORTED")
+    result, err = ask_json(folder, "--file", "data.bin")
+    assert (result["status"], result["error"]["code"]) == ("refused", "CAPABILITY_UNSUPPORTED")
     assert "file_input (declared unsupported)" in err

@@ -1,4 +1,4 @@
-"""What an endpoint says of its failure reaches the operator: log, receipt and `accord ask`; clients get our words."""
+"""The error message of an endpoint is in the log, the receipt and `accord ask`; clients get our own message."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.servers.transports import body
 
 KEY = "plainwordsonly"
 """A key that does not look like one."""
-SAID = "Unsupported value: 'temperature' must be 1"
+MESSAGE = "Unsupported value: 'temperature' must be 1"
 PAGE = "<html><head><style>p {}</style></head><body><h1>502 Bad Gateway</h1><p>proxy-7</p></body></html>"
 CONFIG = """
 [[backends]]
@@ -55,7 +55,7 @@ class Failing(BaseHTTPRequestHandler):
 
     def _fail(self) -> None:
         key = self.headers.get("authorization", "").removeprefix("Bearer ")
-        message = f"{SAID}\n2026-01-01 error forged \x1b[2J {key} sk-abcdef123456"
+        message = f"{MESSAGE}\n2026-01-01 error forged \x1b[2J {key} sk-abcdef123456"
         error = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
         is_page = self.path.startswith("/page")
         kind, text = ("text/html", PAGE) if is_page else ("application/json", error)
@@ -66,7 +66,7 @@ class Failing(BaseHTTPRequestHandler):
         self.wfile.write(text.encode())
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Write no log."""
 
 
 @pytest.fixture(scope="module")
@@ -91,43 +91,43 @@ def test_the_log_and_the_receipt_have_the_endpoints_message_and_the_client_has_o
             accord_serve(tmp_path, "relay", "--log-json", config=config, environ=environ) as served,
             aiohttp.ClientSession(served.address) as client,
         ):
-            async with client.post("/v1/assist", json=body(1)) as told:
-                answer = await told.text()
+            async with client.post("/v1/assist", json=body(1)) as response:
+                answer = await response.text()
             await served.until_logged("turn failed")
-            async with client.get(f"/v1/requests/{body(1)['request_id']}/receipt") as told:
-                return list(served.log_lines), answer, await told.json()
+            async with client.get(f"/v1/requests/{body(1)['request_id']}/receipt") as response:
+                return list(served.log_lines), answer, await response.json()
 
     lines, answer, receipt = asyncio.run(run())
     records = [json.loads(line) for line in lines if line.startswith("{")]
     failed = [record["fields"] for record in records if record["message"] == "backend failed"]
     assert [fields["backend"] for fields in failed] == ["first", "second"]
-    assert failed[0]["endpoint_message"].startswith(SAID)
+    assert failed[0]["endpoint_message"].startswith(MESSAGE)
     assert failed[0]["endpoint_message"].endswith(f"{MASK} {MASK}")
     assert failed[1]["endpoint_message"] == "502 Bad Gateway proxy-7"
     assert [fallback["endpoint_message"] for fallback in receipt["work"][0]["fallbacks"]] == [
         fields["endpoint_message"] for fields in failed
     ]
-    assert SAID not in answer
+    assert MESSAGE not in answer
     assert "proxy-7" not in answer
     assert "the endpoint failed (502)" in answer
     assert is_clean("".join(lines) + answer + json.dumps(receipt))
 
 
-def test_ask_prints_what_each_endpoint_said(tmp_path: Path, config: str):
+def test_ask_prints_the_message_of_each_endpoint(tmp_path: Path, config: str):
     (tmp_path / "accord.toml").write_text(config)
     command = [sys.executable, "-m", "accord", "ask", "hi", "--config", "accord.toml"]
     environ = {**os.environ, "TINY_KEY": KEY}
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=50, check=False)
     assert done.returncode == 1
     lines = done.stderr.splitlines()
-    assert any(line.startswith(f"first says: {SAID}") for line in lines)
+    assert any(line.startswith(f"first says: {MESSAGE}") for line in lines)
     assert "second says: 502 Bad Gateway proxy-7" in lines
     assert is_clean(done.stderr)
     assert not any(line.startswith("2026-01-01") for line in lines)
 
 
 @pytest.mark.parametrize(
-    ("message", "shown"),
+    ("message", "masked"),
     [
         ("Incorrect API key provided: sk-proj-abc***xyz.", f"Incorrect API key provided: {MASK}"),
         ("invalid_api_key: the api key is not valid", "invalid_api_key: the api key is not valid"),
@@ -138,10 +138,10 @@ def test_ask_prints_what_each_endpoint_said(tmp_path: Path, config: str):
         ("a screen \x1b[2J cleared", "a screen \\u001b[2J cleared"),
     ],
 )
-def test_what_looks_like_a_key_is_masked_and_the_rest_is_kept(message: str, shown: str):
-    assert without_secrets(message) == shown
+def test_only_what_looks_like_a_key_is_masked(message: str, masked: str):
+    assert without_secrets(message) == masked
 
 
 @pytest.mark.parametrize("junk", [b"", b"  \n", b"<html></html>"])
-def test_a_body_without_a_message_says_nothing(junk: bytes):
+def test_a_body_without_a_message_gives_none(junk: bytes):
     assert text_of(junk) is None

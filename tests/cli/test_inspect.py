@@ -1,4 +1,4 @@
-"""`accord inspect`, as a program: exit status, tables, JSON and XML."""
+"""`accord inspect` in a process: exit status, tables, JSON and XML."""
 
 import json
 import os
@@ -33,12 +33,12 @@ def accord(*arguments: str) -> subprocess.CompletedProcess[str]:
         (("--only", "handshake", "--protocol", "2", *AGENT, "draft"), 0),
     ],
 )
-def test_the_exit_status_is_one_when_a_must_fails(arguments: tuple[str, ...], status: int):
+def test_the_exit_status_is_1_if_a_mandatory_check_fails(arguments: tuple[str, ...], status: int):
     assert accord(*arguments).returncode == status
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ((), "Missing argument"),
         (("--", "no-such-agent"), "accord: no-such-agent cannot be started: No such file or directory"),
@@ -48,10 +48,10 @@ def test_the_exit_status_is_one_when_a_must_fails(arguments: tuple[str, ...], st
         (("--only", "handshake", "--json", "no/such/folder.json", *AGENT), "no/such/folder.json cannot be written"),
     ],
 )
-def test_a_call_that_has_to_be_put_right_ends_with_two_and_a_sentence(arguments: tuple[str, ...], told: str):
+def test_a_wrong_call_gives_exit_status_2_and_a_message(arguments: tuple[str, ...], message: str):
     done = accord(*arguments)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -87,12 +87,12 @@ def test_json_and_junit_read_back(tmp_path: Path):
     assert ET.parse(xml).getroot().get("tests") == "2"  # noqa: S314 - written by Accord
 
 
-def test_json_on_stdout_is_nothing_but_json():
+def test_standard_output_has_the_json_alone():
     done = accord("--only", "handshake", "--json", "-", *AGENT)
     assert json.loads(done.stdout)["keeps_contract"] is True
 
 
-def test_what_the_environment_holds_is_never_shown():
+def test_values_of_env_are_never_printed():
     echo = "import os,sys; print(os.environ['ACCORD_TEST_WORD'], flush=True)"
     done = accord("--env", "ACCORD_TEST_WORD=mellon-mellon", "--json", "-", "--", sys.executable, "-c", echo)
     assert done.returncode == 1
@@ -101,7 +101,7 @@ def test_what_the_environment_holds_is_never_shown():
 
 
 @pytest.mark.parametrize(("which", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_ends_the_agent_and_says_nothing(tmp_path: Path, which: signal.Signals, status: int):
+def test_a_signal_ends_the_agent_without_a_message(tmp_path: Path, which: signal.Signals, status: int):
     note = tmp_path / "pid"
     agent = f"import os,pathlib,time; pathlib.Path({str(note)!r}).write_text(str(os.getpid())); time.sleep(60)"
     command = [sys.executable, "-m", "accord", "inspect", "--", sys.executable, "-c", agent]
@@ -110,8 +110,8 @@ def test_a_signal_ends_the_agent_and_says_nothing(tmp_path: Path, which: signal.
         while not (note.exists() and note.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
         running.send_signal(which)
-        _, told = running.communicate(timeout=20)
+        _, errors = running.communicate(timeout=20)
     assert running.returncode == status
-    assert "Traceback" not in told
+    assert "Traceback" not in errors
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)

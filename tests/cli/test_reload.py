@@ -30,7 +30,7 @@ WAIT_S = 20.0
 
 
 def until(is_so: Callable[[], bool], what: str) -> None:
-    """Return once it is so; fails after a while."""
+    """Wait until the condition holds; fail after a while."""
     end = time.monotonic() + WAIT_S
     while not is_so():
         assert time.monotonic() < end, what
@@ -91,7 +91,7 @@ def reloading(folder: Path) -> Generator[Reloading]:
 
 
 @pytest.mark.timeout(90)
-def test_a_change_restarts_the_service_and_a_mistake_waits_for_the_next(tmp_path: Path):
+def test_a_change_restarts_the_service_and_a_broken_agent_waits_for_the_next(tmp_path: Path):
     with reloading(tmp_path) as service:
         assert service.answers("first")
         service.write(AGENT.format(word="second"))

@@ -1,4 +1,4 @@
-"""Every command that prints what a peer wrote, on a real terminal: no escape sequence of the peer's gets there."""
+"""Every command that prints text of a peer, on a real terminal: no escape sequence of the peer reaches it."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with everything that the commands print, all of it hostile."""
+    """A folder whose files have hostile text everywhere."""
     folder = tmp_path_factory.mktemp("hostile")
     # The sequences come in pieces of one character, as a model's tokens might.
     (folder / "accord.toml").write_text(CONFIG.format(script=json.dumps(list(HOSTILE))))
@@ -148,13 +148,13 @@ def test_no_escape_sequence_of_a_peer_reaches_the_terminal(folder: Path, name: s
     assert "Traceback" not in screen.received
 
 
-def test_markup_of_a_peer_is_text_and_our_colours_stay(folder: Path):
+def test_markup_of_a_peer_is_printed_as_text(folder: Path):
     screen = run_on_terminal("receipts", "verify", "receipts.jsonl", cwd=folder)
     assert "[bold]loud[/bold]" in screen.received
     assert "\x1b[32mok" in screen.received
 
 
-def test_commands_that_write_colours_themselves_still_do(folder: Path):
+def test_our_own_colours_are_not_escaped(folder: Path):
     assert "\x1b[" in run_on_terminal("models", "gpt-4o", "--limit", "1", cwd=folder).received
 
 
@@ -164,7 +164,7 @@ def test_help_has_no_escaped_colours(folder: Path):
     assert "\\u001b" not in screen.received
 
 
-def test_json_output_says_exactly_what_was_sent(folder: Path):
+def test_json_output_keeps_the_text_of_the_peer(folder: Path):
     screen = run_on_terminal("ask", "hello", "--json", *TRUSTED, cwd=folder)
     written = screen.received[screen.received.index("{") : screen.received.rindex("}") + 1]
     assert json.loads(written)["text"] == HOSTILE
