@@ -1,4 +1,4 @@
-"""Accord in a function: the ASGI application called once per event, as serverless platforms do, without a server."""
+"""Accord in a serverless function: the ASGI application is called once per event, without a server."""
 
 import asyncio
 import base64
@@ -12,13 +12,13 @@ from accord.servers.http.app import Application
 from accord.servers.service import AllowAll, NullObserver, Service
 from accord.stores.memory import MemoryStore
 
-# A function forgets what it has in memory: use a PostgreSQL store for sessions that outlive one call.
+# A function loses its memory between calls: use a PostgreSQL store for sessions that outlive one call.
 sessions = Sessions(Engine(demo, Dispatcher([])), MemoryStore())
 app = Application(Service(sessions, ServerConfig(), AllowAll(), NullObserver(), "1.0"))
 
 
 async def answer(event: dict[str, Any]) -> dict[str, Any]:
-    """What the application says to one event."""
+    """Call the application with one event and return its response."""
     body = event.get("body") or ""
     content = base64.b64decode(body) if event.get("isBase64Encoded") else body.encode()
     headers = [(name.lower().encode(), str(value).encode()) for name, value in event.get("headers", {}).items()]
@@ -32,25 +32,28 @@ async def answer(event: dict[str, Any]) -> dict[str, Any]:
 
     await app(scope, incoming.get, send)
     start, *parts = sent
-    told = {name.decode(): value.decode() for name, value in start["headers"]}
-    return {"statusCode": start["status"], "headers": told, "body": b"".join(part["body"] for part in parts).decode()}
+    return {
+        "statusCode": start["status"],
+        "headers": {name.decode(): value.decode() for name, value in start["headers"]},
+        "body": b"".join(part["body"] for part in parts).decode(),
+    }
 
 
-async def live_and_answer(event: dict[str, Any]) -> dict[str, Any]:
-    """One whole life of the application, for one event."""
-    events, told = asyncio.Queue[Any](), asyncio.Queue[Any]()
-    life = asyncio.create_task(app({"type": "lifespan"}, events.get, told.put))
+async def run_once(event: dict[str, Any]) -> dict[str, Any]:
+    """Start the application, call it with one event, and stop it."""
+    events, replies = asyncio.Queue[Any](), asyncio.Queue[Any]()
+    lifespan = asyncio.create_task(app({"type": "lifespan"}, events.get, replies.put))
     events.put_nowait({"type": "lifespan.startup"})
-    await told.get()
-    answered = await answer(event)
+    await replies.get()
+    response = await answer(event)
     events.put_nowait({"type": "lifespan.shutdown"})
-    await life
-    return answered
+    await lifespan
+    return response
 
 
 def handle(event: dict[str, Any]) -> dict[str, Any]:
     """The function that the platform calls."""
-    return asyncio.run(live_and_answer(event))
+    return asyncio.run(run_once(event))
 
 
 if __name__ == "__main__":
@@ -60,7 +63,7 @@ if __name__ == "__main__":
         "payload": {"query": "hello", "capabilities": {"supported_events": [], "prefers_markdown": False}},
     }
     body = base64.b64encode(json.dumps(request).encode()).decode()
-    answered = handle({"method": "POST", "path": "/v1/assist", "body": body, "isBase64Encoded": True})
-    print(answered["statusCode"], json.loads(answered["body"])["output"]["text"].splitlines()[0])
-    answered = handle({"method": "GET", "path": "/v1/nothing", "headers": {"Accept": "application/json"}})
-    print(answered["statusCode"], json.loads(answered["body"])["code"])
+    response = handle({"method": "POST", "path": "/v1/assist", "body": body, "isBase64Encoded": True})
+    print(response["statusCode"], json.loads(response["body"])["output"]["text"].splitlines()[0])
+    response = handle({"method": "GET", "path": "/v1/nothing", "headers": {"Accept": "application/json"}})
+    print(response["statusCode"], json.loads(response["body"])["code"])

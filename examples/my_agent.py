@@ -1,4 +1,4 @@
-"""Your agent in fifteen lines: it reads the prompt, asks the negotiated backend, and shows its source."""
+"""An agent in fifteen lines: it streams the answer of the negotiated backend, and cites a source."""
 
 from collections.abc import AsyncIterator
 

@@ -1,4 +1,4 @@
-"""Your backend in forty lines: someone who answers, what it declares, and a turn on it."""
+"""A backend in forty lines: its manifest, its answer, and a turn that uses it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -12,19 +12,19 @@ from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 
 
 class Shouting:
-    """Answers with what it was told, louder."""
+    """Answers with the prompt in capitals."""
 
     name = "shouting"
     manifest = CapabilityManifest.model_validate({"streaming": "native"})
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """What it was told last, in capitals."""
+        """Yield the last message in capitals."""
         for part in order.conversation.messages[-1].content:
             yield TextPiece(text=part.dump()["text"].upper())
         yield EndPiece()
 
     async def probe(self) -> None:
-        """It is always there."""
+        """Succeed: it can always be reached."""
 
 
 REQUEST = ServiceRequest.model_validate(

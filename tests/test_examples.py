@@ -8,11 +8,11 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
-SAYS = {
+OUTPUT = {
     "plan_by_hand.py": [
-        "seeing does it",
-        "Accord stands in for: structured_output_json_schema",
-        "not chosen: blind: image_input (not declared)",
+        "chosen: vision",
+        "emulated by Accord: structured_output_json_schema",
+        "not chosen: text-only: image_input (not declared)",
     ],
     "in_a_function.py": ["200 You said: hello.", "404 not_found"],
     "my_agent.py": [],
@@ -20,12 +20,12 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("name", SAYS)
-def test_each_example_says_what_it_should(name: str):
+@pytest.mark.parametrize("name", OUTPUT)
+def test_each_example_prints_what_it_should(name: str):
     done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == SAYS[name]
+    assert done.stdout.splitlines() == OUTPUT[name]
 
 
 def test_every_example_is_run():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(SAYS)
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(OUTPUT)

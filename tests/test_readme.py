@@ -1,4 +1,4 @@
-"""The README tells the truth: every code block of it is run."""
+"""Every code block of the README runs."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def test_the_readme_is_short():
     assert len(README.splitlines()) <= 150
 
 
-def test_every_block_says_its_language():
+def test_every_block_names_its_language():
     assert {language for language, _ in BLOCKS} <= {"json", "python", "sh"}
 
 
@@ -55,7 +55,7 @@ def test_every_command_runs(command: str):
     assert done.returncode == 0, done.stderr
 
 
-def test_make_run_serves_and_the_line_it_prints_works(tmp_path: Path):
+def test_make_run_prints_a_command_that_works(tmp_path: Path):
     assert SERVES in COMMANDS
     environment = {**os.environ, "ACCORD_STORE_PATH": str(tmp_path / "accord.db")}
     with subprocess.Popen(
@@ -68,7 +68,7 @@ def test_make_run_serves_and_the_line_it_prints_works(tmp_path: Path):
             (line, None),
             (line, None),
             (line.replace("Hello", "Another text"), None),
-            (line.replace("Hello", "A third text"), {"PATH": str(only(tmp_path, "cat", "curl"))}),
+            (line.replace("Hello", "A third text"), {"PATH": str(make_path(tmp_path, "cat", "curl"))}),
         ]
         try:
             done = [
@@ -91,8 +91,8 @@ def deltas(stream: str) -> list[str]:
     return re.findall(r'^data: (\{"op":"delta".*)$', stream, flags=re.MULTILINE)
 
 
-def only(folder: Path, *programs: str) -> Path:
-    """A folder for PATH that has these programs and no others."""
+def make_path(folder: Path, *programs: str) -> Path:
+    """Make a folder for PATH that has these programs and no others."""
     path = folder / "bin"
     path.mkdir()
     for program in programs:

@@ -77,7 +77,10 @@ def test_the_only_agent_of_a_file_needs_no_name(folder: Path):
 @pytest.mark.parametrize(
     ("place", "sentence"),
     [
-        ("no_such_module:agent", "no_such_module:agent: there is no module no_such_module"),
+        (
+            "no_such_module:agent",
+            "no_such_module:agent: there is no module no_such_module; a file is named as in ./my_agent.py:agent",
+        ),
         ("accord.agents:dmo", 'accord.agents:dmo: unknown agent "dmo"; did you mean demo? (in {agents})'),
         ("accord.errors:ERROR_FACTS", "accord.errors:ERROR_FACTS: expected an accord.Agent, found mappingproxy"),
         ("accord.errors", "accord.errors: there is no accord.Agent in {errors}"),

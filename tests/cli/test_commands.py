@@ -70,6 +70,7 @@ def test_a_capability_without_a_source_is_unknown():
 
 MISTAKES = [
     (["--manifest", "{}/m.json"], "Give --manifest"),
+    (["--example", "--require", "streaming"], "--example has its own manifest and requirements"),
     (["--manifest", "{}/none.json", "--require", "streaming"], "none.json: No such file"),
     (["--manifest", "{}/m.json", "--require", "{}/none.json"], "none.json: No such file"),
     (["--manifest", "{}/m.json", "--require", "{}/broken.json"], "broken.json: expected JSON: "),

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,16 @@ def test_sessions_can_be_listed_verified_and_deleted(config: Path):
     gone = accord("sessions", "receipts", "s", *flags)
     assert (gone.returncode, gone.stdout) == (0, "")
     assert "No receipts of session s yet" in gone.stderr
+
+
+def test_nothing_is_deleted_without_an_answer(config: Path, monkeypatch: pytest.MonkeyPatch):
+    run_one(config)
+    flags = ("--config", str(config))
+    monkeypatch.setattr("sys.stdin", StringIO(""))
+    done = accord("sessions", "delete-user", "u", *flags)
+    assert (done.returncode, done.stdout.strip()) == (1, "")
+    assert done.stderr.endswith("accord: nothing was deleted; --yes deletes without asking\n")
+    assert "1 session\n" in accord("sessions", "list", "u", *flags).stdout
 
 
 def test_expire_needs_an_age(config: Path):

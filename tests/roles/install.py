@@ -1,4 +1,4 @@
-"""Builds the wheel and installs it into a fresh environment that has the packages it declares, and no others.
+"""Build the wheel and install it into a fresh environment that has the packages it declares, and no others.
 
 Nothing is downloaded: the declared packages, and those that they declare in turn, are links to the ones that the tests
 run with. An import of anything else fails there, as it would for a user.
@@ -40,7 +40,7 @@ class Installation:
 
 
 def install(folder: Path) -> Installation:
-    """The installation in this folder, made unless it is there already."""
+    """Return the installation in this folder, made if needed."""
     installed = Installation(next(folder.glob("*.whl"), folder / "none"), folder / "environment")
     finished = folder / "finished"
     if finished.exists():
@@ -49,7 +49,7 @@ def install(folder: Path) -> Installation:
     [wheel] = folder.glob("*.whl")
     installed = Installation(wheel, folder / "environment")
     _run("venv", "--without-pip", str(installed.environment))
-    for required in _with_their_own(requirements_of(wheel)):
+    for required in _with_dependencies(requirements_of(wheel)):
         _link(required, installed.packages)
     # Without --no-deps: pip itself checks that everything which the wheel declares is there.
     _run("pip", "--python", str(installed.commands / "python"), "install", "--quiet", "--no-index", str(wheel))
@@ -58,14 +58,14 @@ def install(folder: Path) -> Installation:
 
 
 def requirements_of(wheel: Path) -> list[str]:
-    """What the wheel declares."""
+    """Return the requirements that the wheel declares."""
     with ZipFile(wheel) as archive:
         [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
         return message_from_bytes(archive.read(name)).get_all("Requires-Dist", [])
 
 
-def _with_their_own(requirements: list[str]) -> Iterator[Distribution]:
-    """These requirements and those of each of them, each once; extras only where a requirement names them."""
+def _with_dependencies(requirements: list[str]) -> Iterator[Distribution]:
+    """Yield these requirements and their dependencies, each once; extras only where a requirement names them."""
     waiting = [(text, "") for text in requirements]
     seen: set[tuple[str, str]] = set()
     while waiting:

@@ -1,4 +1,4 @@
-"""The agent author: writes an agent, serves it, asks it, breaks it, finds out why, and goes on after a restart."""
+"""The agent author: write an agent, serve it, break it, find the reason in the log, continue after a restart."""
 
 import re
 import time
@@ -24,7 +24,7 @@ async def answer(turn):
 VOICE: dict[str, Any] = {"supported_events": [], "prefers_markdown": False}
 
 
-def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
+def test_an_agent_is_written_served_broken_and_continued(user: User):
     user.write("my_agent.py", MY_AGENT)
     with user.serve("my_agent:agent") as served:
         # The line that was printed can be pasted as it is, and again with another text and for JSON.
@@ -43,17 +43,17 @@ def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
         assert [packet["op"] for packet in packets] == ["event", "delta", "delta", "close"]
         assert "2 messages before" in packets[2]["p"]
 
-        # A client that shows nothing but text gets nothing but text.
+        # A client that declares no events gets text only.
         packets = served.ask("hi", "by voice", accept="text/event-stream", capabilities=VOICE).packets
         assert {packet["op"] for packet in packets} == {"delta", "close"}
 
-        # The agent raises: the client learns that it failed and nothing else.
+        # The agent raises: the client gets a generic error.
         failed = served.ask("look into the drawer")
         assert failed.status == 500
         assert failed.body["code"] == "agent_failed"
         assert "drawer is empty" not in failed.text
 
-        # The author learns why and where.
+        # The log has the reason and the line.
         assert "LookupError: the drawer is empty" in served.log
         assert re.search(r'my_agent\.py", line 9, in answer', served.log)
         assert served.ask("still there?").status == 200
@@ -64,15 +64,15 @@ def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
         assert "give another --port" in refused
         assert served.press_ctrl_c() == 0
 
-    # The state of a user is in their home, and nowhere else.
+    # State is kept in the home folder only.
     assert (user.home / ".local/state/accord/accord.db").is_file()
     assert {path.name for path in user.folder.iterdir()} <= {"my_agent.py", "serve.log", "__pycache__"}
 
     # A second run remembers both the session and the answers that it gave.
     with user.serve("my_agent:agent") as served:
-        told = served.ask("good night").body["output"]["text"]
-        assert told.startswith("You said good night. We have exchanged ")
-        assert not told.startswith("You said good night. We have exchanged 0 ")
+        text = served.ask("good night").body["output"]["text"]
+        assert text.startswith("You said good night. We have exchanged ")
+        assert not text.startswith("You said good night. We have exchanged 0 ")
         again = served.fetch(f"/v1/requests/{first.body['request_id']}")
         assert again.body["output"] == first.body["output"]
         assert served.press_ctrl_c() == 0
@@ -80,7 +80,7 @@ def test_an_agent_is_written_served_asked_broken_and_continued(user: User):
     assert "mine  greeter" in listed
 
 
-def test_an_agent_is_mended_while_it_is_served(user: User):
+def test_an_agent_is_repaired_while_it_is_served(user: User):
     user.write("my_agent.py", MY_AGENT)
     user.write("typing.py", "raise SystemExit('a file of the user is no part of Accord')")
     with user.serve("./my_agent.py:agent", "--reload") as served:

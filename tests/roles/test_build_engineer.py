@@ -1,4 +1,4 @@
-"""The build engineer: a pipeline that fails when a model, a prompt or an agent loses what is needed."""
+"""The build engineer: a pipeline that fails if a model, a prompt or an agent lacks a capability."""
 
 import json
 from xml.etree import ElementTree as ET
@@ -21,7 +21,7 @@ def _files(user: User) -> None:  # pyright: ignore[reportUnusedFunction]
 
 
 @pytest.mark.parametrize(
-    ("status", "arguments", "said"),
+    ("status", "arguments", "expected"),
     [
         (0, "negotiate --manifest manifest.json --require met.json", "1 native, 0 emulatable, 0 unsupported"),
         (1, "negotiate --manifest manifest.json --require unmet.json", "emulated is below native"),
@@ -35,16 +35,16 @@ def _files(user: User) -> None:  # pyright: ignore[reportUnusedFunction]
         (2, "validate broken.json", "broken.json: expected JSON"),
     ],
 )
-def test_each_gate_has_its_exit_status_and_a_reason(user: User, status: int, arguments: str, said: str):
+def test_each_check_has_its_exit_status_and_a_reason(user: User, status: int, arguments: str, expected: str):
     done = user.accord(*arguments.split(), status=status)
-    assert said in (done.stderr if status == 2 else done.stdout)
+    assert expected in (done.stderr if status == 2 else done.stdout)
 
 
-def test_a_pipeline_reads_the_same_as_json(user: User):
+def test_results_are_available_as_json(user: User):
     done = user.accord("negotiate", "--manifest", "manifest.json", "--require", "unmet.json", "--json", status=1)
-    told = json.loads(done.stdout)
-    assert told["result"]["unsupported"] == ["tool_use"]
-    assert told["evidence"]["tool_use"]["level"] == "emulated"
+    result = json.loads(done.stdout)
+    assert result["result"]["unsupported"] == ["tool_use"]
+    assert result["evidence"]["tool_use"]["level"] == "emulated"
     verdict = json.loads(user.accord("validate", "prompt.json", "--json", status=1).stdout)
     assert verdict["results"] == [True, False]
     assert verdict["error"]["data"]["required"] == "promptCapabilities.image"

@@ -1,4 +1,4 @@
-"""The editor user: starts an agent as an editor does, has it inspected, and puts the proxy in front of it."""
+"""The editor user: start an agent as an editor does, inspect it, and run it behind the proxy."""
 
 import json
 from typing import Any
@@ -29,9 +29,9 @@ def _agent(user: User) -> None:  # pyright: ignore[reportUnusedFunction]
 
 
 def prompt(editor: Editor, session: str, *blocks: dict[str, Any]) -> tuple[Any, str]:
-    """The answer to a prompt, and the text that came before it."""
-    answer, told = editor.call("session/prompt", sessionId=session, prompt=list(blocks))
-    updates = [frame["params"]["update"] for frame in told]
+    """Send a prompt; return the answer and the text that was streamed before it."""
+    answer, frames = editor.call("session/prompt", sessionId=session, prompt=list(blocks))
+    updates = [frame["params"]["update"] for frame in frames]
     chunks = [update["content"]["text"] for update in updates if update["sessionUpdate"] == "agent_message_chunk"]
     return answer, "".join(chunks)
 
@@ -55,9 +55,9 @@ def test_an_editor_prompts_the_agent_itself_and_through_the_proxy(user: User, co
         assert answer["error"]["data"]["required"] == "promptCapabilities.image"
         assert editor.end() == 0
     if "observe" in command:
-        shown = user.accord("trace", "show", "accord-trace.jsonl").stdout
-        assert "session/prompt" in shown
-        assert "You said hello." in shown
+        text = user.accord("trace", "show", "accord-trace.jsonl").stdout
+        assert "session/prompt" in text
+        assert "You said hello." in text
 
 
 @pytest.mark.timeout(INSPECT_S + 30)

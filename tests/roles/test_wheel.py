@@ -88,6 +88,6 @@ def test_a_configuration_that_takes_an_extra_names_it(user: User, config: str, e
     user = replace(user, variables={"ACCORD_STORE_URL": "postgresql://localhost/accord"})
     user.write("mine.toml", config)
     user.write("key.pem", "")
-    told = user.accord("serve", "--port", "0", "--config", "mine.toml", status=2).stderr
-    assert extra in told
-    assert told.count("\n") == 1
+    errors = user.accord("serve", "--port", "0", "--config", "mine.toml", status=2).stderr
+    assert extra in errors
+    assert errors.count("\n") == 1

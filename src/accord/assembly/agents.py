@@ -38,7 +38,7 @@ def find_agent(name: str, config: Config) -> Agent:
     except UsageError as error:
         near = closest(name, (*config.agents, *BUILT_IN))
         if near is not None and isinstance(error.__cause__, ModuleNotFoundError):
-            raise UsageError(f"{error.message}; did you mean {near}?") from error
+            raise UsageError(f"{error.message.partition(';')[0]}; did you mean {near}?") from error
         raise
 
 
@@ -91,7 +91,9 @@ def _import_module(place: str, name: str) -> ModuleType:
         return import_module(name)
     except ModuleNotFoundError as error:
         if error.name in (*parents, name):
-            raise UsageError(f"{place}: there is no module {error.name}") from error
+            raise UsageError(
+                f"{place}: there is no module {error.name}; a file is named as in ./my_agent.py:agent"
+            ) from error
         raise _import_error(place, error) from error
     except (Exception, SystemExit) as error:
         raise _import_error(place, error) from error

@@ -61,6 +61,8 @@ def negotiate_command(  # noqa: PLR0913 - one flag each
       accord negotiate --manifest openai/gpt-4o --require vision,tool_use=native
       accord negotiate --backend local --require requirements.json --json
     """
+    if example and (manifest or backend or require):
+        raise UsageError("--example has its own manifest and requirements; omit --manifest, --backend and --require")
     if example:
         known: Mapping[str, Evidence] = from_operator(
             CapabilityManifest.model_validate(EXAMPLE_MANIFEST), source="example"

@@ -97,8 +97,19 @@ def _confirm_trust(loaded: LoadedConfig) -> None:
     print(f"{escape_line(str(path))} is in the working directory and not trusted yet. It", file=sys.stderr)
     for effect in effects:
         print(f"  {effect}", file=sys.stderr)
-    if not typer.confirm("Trust this file until its content changes?", err=True):
+    if not confirm("Trust this file until its content changes?"):
         raise UsageError(f"{path} is not trusted, so nothing was done; --config FILE uses another configuration")
+
+
+def confirm(question: str) -> bool:
+    """Ask a yes-or-no question on the terminal; the end of standard input counts as no."""
+    try:
+        return typer.confirm(question, err=True)
+    except typer.Abort as abort:
+        if isinstance(abort.__context__, KeyboardInterrupt):
+            raise KeyboardInterrupt from None
+        print(file=sys.stderr)
+        return False
 
 
 def read_requirements(given: Iterable[str]) -> CapabilityRequirements:

@@ -13,7 +13,7 @@ from msgspec.structs import asdict
 from pydantic_core import to_jsonable_python
 
 from accord.assembly.store import is_store_missing, run_with_store
-from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, load
+from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, confirm, load
 from accord.errors import UsageError
 from accord.ports import DeletionProgress
 from accord.terminal import escape_line, format_count, unfiltered
@@ -102,8 +102,9 @@ def delete_user_command(
     Example:
       accord sessions delete-user ada
     """
-    if not yes:
-        typer.confirm(f"Delete all data of {owner}?", abort=True)
+    if not yes and not confirm(f"Delete all data of {owner}?"):
+        print("accord: nothing was deleted; --yes deletes without asking", file=sys.stderr)
+        raise typer.Exit(1)
     loaded = load(config, trusted=trust, store=store)
     if is_store_missing(loaded):
         print(NOTHING_STORED)
