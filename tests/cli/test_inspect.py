@@ -42,7 +42,7 @@ def test_the_exit_status_is_1_if_a_mandatory_check_fails(arguments: tuple[str, .
     [
         ((), "Missing argument"),
         (("--", "no-such-agent"), "accord: no-such-agent cannot be started: No such file or directory"),
-        (("--only", "nonsense", *AGENT), "accord: There is no check nonsense; there are handshake, "),
+        (("--only", "nonsense", *AGENT), "accord: --only nonsense: unknown check; use one of handshake, "),
         (("--env", "NOVALUE", *AGENT), "accord: --env NOVALUE: expected NAME=VALUE"),
         (("--cwd", "no-such-folder", *AGENT), "accord: --cwd no-such-folder: is not a folder"),
         (("--only", "handshake", "--json", "no/such/folder.json", *AGENT), "no/such/folder.json cannot be written"),

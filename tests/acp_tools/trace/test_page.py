@@ -48,6 +48,20 @@ def test_the_page_counts_its_messages(count: int, messages: str):
     assert f"<p>{messages} · no findings</p>" in page.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("severities", "counts"),
+    [
+        (["error"], "1 error"),
+        (["error", "error", "info"], "2 errors, 1 info"),
+        (["info", "info", "warning"], "2 info, 1 warning"),
+    ],
+)
+def test_the_totals_count_findings_by_severity(severities: list[str], counts: str):
+    summarizer = TraceSummarizer()
+    summarizer.summarize(_entry(1, "agent", {}, findings=[{"severity": severity} for severity in severities]))
+    assert summarizer.totals() == f"1 message; findings: {counts}"
+
+
 @pytest.mark.parametrize("text", ["import os\n", '{"hash":"x"}\n', "[]\n{}\n"], ids=["a program", "a receipt", "JSON"])
 def test_a_file_that_is_not_a_trace_is_an_error_and_leaves_the_old_page(tmp_path: Path, text: str):
     file, page = tmp_path / "a.jsonl", tmp_path / "a.html"

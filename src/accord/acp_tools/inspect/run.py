@@ -21,7 +21,7 @@ def select_checks(only: Sequence[str]) -> Sequence[Check]:
     """The checks with these ids, in the order in which they run; all checks if no id is given."""
     known = [check.id for check in CHECKS]
     if unknown := [name for name in only if name not in known]:
-        raise UsageError(f"There is no check {unknown[0]}; there are {', '.join(known)}")
+        raise UsageError(f"--only {unknown[0]}: unknown check; use one of {', '.join(known)}")
     return [check for check in CHECKS if not only or check.id in only]
 
 

@@ -181,6 +181,7 @@ class Proxy:
 
     def _stop(self, which: signal.Signals) -> None:
         self._stopped.set()
+        # To the whole process group, since agents start processes of their own.
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._peer.process.pid, which)
 

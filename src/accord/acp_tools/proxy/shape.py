@@ -158,6 +158,7 @@ def first_unverified(lines: list[bytes], start: int, version: int) -> int:
     """The index of the first line from `start` on that is not certainly valid, or the number of lines."""
     read = _read_draft_update if version >= 2 else _read_update
     index = start
+    # One `try` for all lines: this loop runs for every update that passes the proxy.
     try:
         for index in range(start, len(lines)):
             read(lines[index])

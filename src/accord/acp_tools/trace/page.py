@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Final, TextIO
 
-from accord.acp_tools.trace.summary import TraceRow, TraceRowFinding
+from accord.acp_tools.trace.summary import TraceRow, TraceRowFinding, format_findings
 from accord.terminal import format_count
 
 STYLE: Final = """
@@ -121,7 +121,11 @@ class _Totals:
                     self._listed.append(f'<li class="{severity}">{link}</li>')
 
     def page(self) -> str:
-        counts = "".join(f' · <b class="{name}">{count} {name}</b>' for name, count in self._counts.items() if count)
+        counts = "".join(
+            f' · <b class="{severity}">{format_findings(count, severity)}</b>'
+            for severity, count in self._counts.items()
+            if count
+        )
         more = sum(self._counts.values()) - len(self._listed)
         rest = f"<li>and {more} more</li>" if more else ""
         listed = f"<ul>{''.join(self._listed)}{rest}</ul>" if self._listed else ""

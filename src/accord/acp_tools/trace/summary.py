@@ -95,7 +95,7 @@ class TraceSummarizer:
         """The number of messages and findings; empty if there was no entry."""
         if not self._messages:
             return ""
-        found = ", ".join(f"{count} {severity}" for severity, count in sorted(self._findings.items()))
+        found = ", ".join(format_findings(count, severity) for severity, count in sorted(self._findings.items()))
         return f"{format_count(self._messages, 'message')}; findings: {found or 'none'}"
 
     def _title(self, entry: Mapping[str, Any], side: str, kind: str) -> str:
@@ -109,6 +109,11 @@ class TraceSummarizer:
             called = self._methods.pop((caller, call_id), "?")
             return f"{kind} to {called} #{call_id}"
         return method or kind or "?"
+
+
+def format_findings(count: int, severity: str) -> str:
+    """The number of findings of this severity: "1 error", "2 errors"; "info" has no plural."""
+    return f"{count} {severity}" if severity == "info" else format_count(count, severity)
 
 
 def _summarize(kind: str, message: Any, size: int) -> str:

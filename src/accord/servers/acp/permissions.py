@@ -74,6 +74,7 @@ class TurnPermissions:
         return permission
 
     def _wake(self) -> None:
+        # Every waiting request looks at the state again; those that are not yet due wait for the next call.
         self._progress.set()
         self._progress.clear()
 

@@ -105,6 +105,7 @@ class RunningPrompt:
     def cancel(self) -> None:
         """Cancel the turn, or mark it to be cancelled when it begins."""
         self._is_cancelled = True
+        # A stored turn has ended already.
         if isinstance(self._turn, LiveTurn):
             self._turn.cancel()
 
