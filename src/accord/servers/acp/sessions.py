@@ -105,7 +105,7 @@ class RunningPrompt:
     def cancel(self) -> None:
         """Cancel the turn, or mark it to be cancelled when it begins."""
         self._is_cancelled = True
-        # A stored turn has ended already.
+        # Only a live turn runs in this process.
         if isinstance(self._turn, LiveTurn):
             self._turn.cancel()
 
