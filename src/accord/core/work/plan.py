@@ -118,7 +118,7 @@ def _cache_key(order: WorkOrder, candidates: Sequence[Candidate]) -> tuple[Any, 
     required = tuple((need.capability, need.min_support) for need in order.requirements.required)
     preferred = tuple((need.capability, need.min_support) for need in order.requirements.preferred)
     names = [*derived, *(name for name, _ in required), *(name for name, _ in preferred)]
-    names += [ALIASES[name] for name in names if name in ALIASES]
+    names += [ALIASES[name] for name in names if name in ALIASES]  # a level may be declared under either name
     names += parameters
     declarations: list[tuple[Any, ...]] = []
     for candidate in candidates:
@@ -135,7 +135,7 @@ def _decide(order: WorkOrder, candidates: Sequence[Candidate], config: PlanConfi
         needs = [need.model_copy(update=natively) for need in needs]
         extensions = [need.model_copy(update=natively) for need in extensions]
     offers = [
-        # Extensions of Accord's count only for a backend whose manifest mentions them; ABP manifests never do.
+        # Accord's own capabilities count only where a manifest mentions them: an ABP manifest cannot.
         _offer(candidate, [*needs, *(need for need in extensions if need.capability in candidate.manifest)], config)
         for candidate in candidates
     ]
@@ -180,7 +180,7 @@ class _Settlement:
 
 def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> _Settlement:
     manifest, lacking = candidate.manifest, candidate.lacking
-    if lacking:
+    if lacking:  # experience outweighs the declaration
         kept = {name: level for name, level in manifest.items() if name not in lacking}
         manifest = CapabilityManifest.model_construct(root=kept)
     negotiation = compare(
