@@ -50,13 +50,12 @@ def within(task: Callable[[], Awaitable[Any]]) -> Any:
     return asyncio.run(bounded())
 
 
-def replies(*lines: Any, batches: bool = False, max_bytes: int = 10_000) -> list[Any]:
+def replies(*lines: Any, batches: bool = False) -> list[Any]:
     """What is written to a peer that sends these lines and then closes the connection."""
 
     async def talk() -> list[Any]:
         reader, sink = asyncio.StreamReader(), Written()
-        splitter = LineSplitter(max_bytes)
-        connection = RpcConnection(reader, sink, on_request=answer, splitter=splitter, grace_s=5)
+        connection = RpcConnection(reader, sink, on_request=answer, grace_s=5)
         connection.batches = batches
         for line in lines:
             reader.feed_data((line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n")
@@ -79,7 +78,10 @@ ERRORS: list[tuple[Any, int, str]] = [
 
 
 @pytest.mark.parametrize(("line", "code", "message"), ERRORS)
-def test_an_error_is_replied_and_the_next_request_still_has_its_result(line: Any, code: int, message: str):
+def test_an_error_is_replied_and_the_next_request_still_has_its_result(
+    line: Any, code: int, message: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("accord.stdio.connection.LineSplitter", lambda: LineSplitter(10_000))
     error, result = sorted(replies(line, request("echo", 2, {"a": 1})), key=lambda reply: "result" in reply)
     assert (error["error"]["code"], error["error"]["message"]) == (code, message)
     assert (result["id"], result["result"]) == (2, {"a": 1})

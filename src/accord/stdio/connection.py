@@ -98,14 +98,13 @@ class RpcConnection:
     closes the connection, requests that still run have `grace_s` to finish.
     """
 
-    def __init__(  # noqa: PLR0913 - both ends, and the handlers
+    def __init__(
         self,
         reader: asyncio.StreamReader,
         sink: Sink,
         *,
         on_request: OnRequest = _method_not_found,
         on_notification: OnNotification = lambda _: None,
-        splitter: LineSplitter | None = None,
         grace_s: float = 0.0,
     ) -> None:
         self.batches = False
@@ -113,7 +112,7 @@ class RpcConnection:
         self._sink: Final = sink
         self._on_request: Final = on_request
         self._on_notification: Final = on_notification
-        self._splitter: Final = splitter or LineSplitter()
+        self._splitter: Final = LineSplitter()
         self._grace_s: Final = grace_s
         self._waiting: Final[dict[Id, asyncio.Future[bytes]]] = {}
         self._running: Final[dict[Id, asyncio.Task[None]]] = {}

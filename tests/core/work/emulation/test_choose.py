@@ -6,7 +6,7 @@ import pytest
 
 from accord.core.work.emulation.choose import EMULATIONS, PRESET, EmulationSettings, choose_emulations, preset_config
 from accord.core.work.emulation.engine import default_strategy
-from accord.core.work.emulation.image_input import ImageInput, ImageWords
+from accord.core.work.emulation.image_input import ImageDescription, ImageInput
 from accord.core.work.emulation.injection import ExtendedThinking, PromptInjection
 from accord.core.work.emulation.streaming import Streaming
 from accord.core.work.emulation.structured_output import StructuredOutput
@@ -71,8 +71,8 @@ def test_a_capability_that_is_listed_twice_is_emulated_once():
 
 
 def test_settings_reach_the_emulations():
-    words = {1: ImageWords("a cat", by="seer")}
-    settings = EmulationSettings(max_retries=7, piece_chars=3, image_words=words)
+    descriptions = {1: ImageDescription("a cat", by="seer")}
+    settings = EmulationSettings(max_retries=7, piece_chars=3, image_descriptions=descriptions)
     names = ["structured_output_json_schema", "streaming", "image_input"]
     output, streaming, images = choose_emulations(preset_config(), names, settings).emulations
     assert isinstance(output, StructuredOutput)
@@ -80,7 +80,7 @@ def test_settings_reach_the_emulations():
     assert isinstance(streaming, Streaming)
     assert streaming.piece_chars == 3
     assert isinstance(images, ImageInput)
-    assert images.words == words
+    assert images.descriptions == descriptions
 
 
 def test_the_report_round_trips_through_json():

@@ -23,7 +23,7 @@ from accord.core.work.emulation.describe_images import (
     description_order,
     last_user_text,
 )
-from accord.core.work.emulation.image_input import ImageWords
+from accord.core.work.emulation.image_input import ImageDescription
 from accord.core.work.emulation.run import EmulationRun
 from accord.core.work.plan import Candidate, PlanConfig, plan
 from accord.wire.conversation import ImagePart, TextPart
@@ -74,7 +74,10 @@ def test_every_image_is_sent_once_and_gets_its_description():
     settings, orders = described(
         describing(showing("YQ==", "Yg==", "YQ==")), text_answer("a ", "cat\n"), text_answer("a dog")
     )
-    assert settings.image_words == {1: ImageWords("a cat", by="seer"), 2: ImageWords("a dog", by="seer")}
+    assert settings.image_descriptions == {
+        1: ImageDescription("a cat", by="seer"),
+        2: ImageDescription("a dog", by="seer"),
+    }
     assert effects(settings) == [{"kind": "image_shown", "count": 2, "by": "seer"}]
     assert [part.data for order in orders for part in parts(order) if isinstance(part, ImagePart)] == ["YQ==", "Yg=="]
 
@@ -131,7 +134,7 @@ NOTHING_TO_DO = [
 def test_no_image_is_sent_unless_it_is_configured_and_needed(turn: ImageDescriber):
     settings, orders = described(turn)
     assert orders == []
-    assert (settings.image_words, settings.image_effects) == ({}, ())
+    assert (settings.image_descriptions, settings.image_effects) == ({}, ())
 
 
 def test_the_alias_of_image_input_counts():
@@ -156,7 +159,7 @@ UNFIT = [
 def test_a_describer_without_image_input_is_not_used_and_the_record_says_why(candidates: Any, why: str):
     settings, orders = described(describing(showing("YQ==", "Yg=="), *candidates))
     assert orders == []
-    assert settings.image_words == {}
+    assert settings.image_descriptions == {}
     assert effects(settings) == [{"kind": "description_failed", "count": 2, "by": "seer", "why": why}]
 
 
@@ -171,7 +174,7 @@ USELESS: list[tuple[list[AnyPiece], str]] = [
 @pytest.mark.parametrize(("answer", "why"), USELESS)
 def test_a_useless_answer_affects_only_its_own_image(answer: list[AnyPiece], why: str):
     settings, _ = described(describing(showing("YQ==", "Yg==")), answer, text_answer("a dog"))
-    assert settings.image_words == {2: ImageWords("a dog", by="seer")}
+    assert settings.image_descriptions == {2: ImageDescription("a dog", by="seer")}
     assert effects(settings) == [
         {"kind": "image_shown", "count": 2, "by": "seer"},
         {"kind": "description_failed", "count": 1, "by": "seer", "why": why},
@@ -189,7 +192,7 @@ def test_after_a_failure_no_image_is_sent_and_the_partial_answer_is_dropped():
     assert turn.next_order() is None
     turn.feed(TextPiece(text="too late"))
     turn.finish()
-    assert turn.settings().image_words == {1: ImageWords("a cat", by="seer")}
+    assert turn.settings().image_descriptions == {1: ImageDescription("a cat", by="seer")}
     assert effects(turn.settings()) == [
         {"kind": "image_shown", "count": 2, "by": "seer"},
         {"kind": "description_failed", "count": 2, "by": "seer", "why": "The backend failed"},
@@ -200,7 +203,7 @@ def test_only_the_last_of_very_many_images_are_sent():
     order = showing(*(f"{number:04}" for number in range(MAX_IMAGES + 3)))
     settings, orders = described(describing(order), *[text_answer("a cat")] * MAX_IMAGES)
     assert len(orders) == MAX_IMAGES
-    assert list(settings.image_words) == list(range(4, MAX_IMAGES + 4))
+    assert list(settings.image_descriptions) == list(range(4, MAX_IMAGES + 4))
     assert {"kind": "description_failed", "count": 3, "by": "seer", "why": TOO_MANY} in effects(settings)
 
 
@@ -220,7 +223,7 @@ LONG = [
 @pytest.mark.parametrize(("text", "reason", "kept"), LONG)
 def test_a_cut_description_ends_with_an_ellipsis(text: str, reason: Any, kept: str):
     settings, _ = described(describing(showing("YQ==")), [TextPiece(text=text), EndPiece(reason=reason)])
-    assert settings.image_words[1].text == kept
+    assert settings.image_descriptions[1].text == kept
 
 
 @given(st.text(alphabet="ab \n", max_size=40), st.sampled_from([0, MAX_DESCRIPTION_CHARS - 10]), PLACES)

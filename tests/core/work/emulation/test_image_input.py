@@ -1,4 +1,4 @@
-"""Images are replaced by words, and the words claim only what happened."""
+"""Images are replaced by text that claims only what happened."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from accord.core.work.emulation.base import MAX_ADDRESS_CHARS
-from accord.core.work.emulation.image_input import ImageInput, ImageWords, number_images
+from accord.core.work.emulation.image_input import ImageDescription, ImageInput, number_images
 from accord.wire.conversation import Conversation
 from accord.wire.work import WorkOrder
 from tests.core.work.emulation.scripted import pieces, read, talk
@@ -21,17 +21,16 @@ def showing(*parts: Any) -> Conversation:
 
 
 ADDRESS = "https://pics.example/a/cat.png?size=2"
-SENTENCES: list[tuple[Mapping[int, ImageWords], dict[str, str], str, str]] = [
-    ({1: ImageWords("a cat", by="seer")}, {"uri": ADDRESS}, "[Image 1, described by seer: a cat]", "image_described"),
+SENTENCES: list[tuple[Mapping[int, ImageDescription], dict[str, str], str, str]] = [
     (
-        {1: ImageWords("Our cat", "alt_text")},
+        {1: ImageDescription("a cat", by="seer")},
         {"uri": ADDRESS},
-        "[Image 1, which cannot be seen here; its alternative text: Our cat]",
-        "image_not_seen",
+        "[Image 1, described by seer: a cat]",
+        "image_described",
     ),
     ({}, {"uri": ADDRESS}, f"[Image 1, which cannot be seen here; its address: {ADDRESS}]", "image_not_seen"),
     (
-        {2: ImageWords("of another")},
+        {2: ImageDescription("of another", by="seer")},
         {},
         "[Image 1 (image/png) was sent and cannot be seen here.]",
         "image_not_seen",
@@ -39,12 +38,12 @@ SENTENCES: list[tuple[Mapping[int, ImageWords], dict[str, str], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "uri", "sentence", "effect"), SENTENCES)
-def test_an_image_is_replaced_by_the_best_words_there_are(
-    words: Mapping[int, ImageWords], uri: dict[str, str], sentence: str, effect: str
+@pytest.mark.parametrize(("descriptions", "uri", "sentence", "effect"), SENTENCES)
+def test_an_image_is_replaced_by_its_description_or_its_address(
+    descriptions: Mapping[int, ImageDescription], uri: dict[str, str], sentence: str, effect: str
 ):
     order = WorkOrder(conversation=showing({"type": "text", "text": "look"}, image("Y2F0", **uri)))
-    prepared = ImageInput(words).prepare(order)
+    prepared = ImageInput(descriptions).prepare(order)
     assert prepared.order.conversation.dump()["messages"][0]["content"] == [
         {"type": "text", "text": "look"},
         {"type": "text", "text": sentence},
@@ -57,7 +56,9 @@ def test_images_are_numbered_through_the_conversation_including_tool_results():
     order = WorkOrder(conversation=showing(image("YQ=="), result, image("YQ==")))
     assert {number: part.data for number, part in number_images(order).items()} == {1: "YQ==", 2: "Yg=="}
     content = (
-        ImageInput({2: ImageWords("b", by="seer")}).prepare(order).order.conversation.dump()["messages"][0]["content"]
+        ImageInput({2: ImageDescription("b", by="seer")})
+        .prepare(order)
+        .order.conversation.dump()["messages"][0]["content"]
     )
     unseen = {"type": "text", "text": "[Image 1 (image/png) was sent and cannot be seen here.]"}
     assert content[0] == content[2] == unseen

@@ -11,7 +11,7 @@ from typing import Any, Final, assert_never, cast
 
 from accord.core.work.emulation.base import DEFAULT_RETRIES, Emulation
 from accord.core.work.emulation.engine import EmulationEngine, not_emulated
-from accord.core.work.emulation.image_input import ImageInput, ImageWords
+from accord.core.work.emulation.image_input import ImageDescription, ImageInput
 from accord.core.work.emulation.injection import ExtendedThinking, PromptInjection, SystemMessage
 from accord.core.work.emulation.streaming import PIECE_CHARS, StopSequences, Streaming
 from accord.core.work.emulation.structured_output import JsonMode, StructuredOutput
@@ -36,16 +36,18 @@ NOT_PERFORMED: Final = "Nothing performs this post-processing"
 class EmulationSettings:
     """What an operator can configure, and what the caller of one turn adds.
 
-    `describe_images_with` names the backend that may describe images; `describe_images.py` fills `image_words` and
-    `image_effects` from its answers. `marker` distinguishes what Accord writes into a prompt from what others wrote;
-    the caller makes a random one for every order.
+    `describe_images_with` names the backend that may describe images; `describe_images.py` fills `image_descriptions`
+    and `image_effects` from its answers. `marker` distinguishes what Accord writes into a prompt from what others
+    wrote; the caller makes a random one for every order.
     """
 
     max_retries: int = DEFAULT_RETRIES
     marker: str = ""
     piece_chars: int = PIECE_CHARS
     describe_images_with: str | None = None
-    image_words: Mapping[int, ImageWords] = field(default_factory=lambda: MappingProxyType(dict[int, ImageWords]()))
+    image_descriptions: Mapping[int, ImageDescription] = field(
+        default_factory=lambda: MappingProxyType(dict[int, ImageDescription]())
+    )
     image_effects: tuple[Effect, ...] = ()
 
 
@@ -59,7 +61,7 @@ EMULATIONS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = Mapp
         Capability.STOP_SEQUENCES: lambda _: StopSequences(),
         Capability.SYSTEM_MESSAGE: lambda _: SystemMessage(),
         Capability.STREAMING: lambda settings: Streaming(settings.piece_chars),
-        Capability.IMAGE_INPUT: lambda settings: ImageInput(settings.image_words, settings.image_effects),
+        Capability.IMAGE_INPUT: lambda settings: ImageInput(settings.image_descriptions, settings.image_effects),
         Capability.EXTENDED_THINKING: lambda _: ExtendedThinking(),
     }
 )

@@ -5,7 +5,7 @@
         for piece in backend(to_send):
             describer.feed(piece)
         describer.finish()                          # or describer.give_up(why) if the backend failed
-    settings = describer.settings()                 # for `choose_emulations`: the words, and how they were obtained
+    settings = describer.settings()                 # for `choose_emulations`: the descriptions, and their effects
 
 Orders are made only if the operator named a backend for it, `image_input` is emulated, and the plan finds that the
 named backend reads images natively. An image without a description is replaced as `image_input.py` says.
@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from accord.core.work.emulation.choose import EmulationSettings
-from accord.core.work.emulation.image_input import ImageWords, number_images
+from accord.core.work.emulation.image_input import ImageDescription, number_images
 from accord.core.work.emulation.run import add_usage
 from accord.core.work.plan import Candidate, PlanConfig, plan
 from accord.wire.capability import Capability, canonical_name
@@ -73,17 +73,17 @@ class ImageDescriber:
     ) -> None:
         self.by: Final = settings.describe_images_with or ""
         self._settings: Final = settings
-        self._words: Final[dict[int, ImageWords]] = {}
+        self._descriptions: Final[dict[int, ImageDescription]] = {}
         self._failed: Final[dict[str, int]] = {}
         self._requested = 0
         self._usage: dict[str, Any] | None = None
         self._answer: _DescriptionReader | None = None
-        # Only post-processing replaces images by words; an operator's prompt for `image_input` does not.
-        takes_words = any(
+        # Only post-processing replaces images by text; an operator's prompt for `image_input` does not.
+        is_replaced = any(
             canonical_name(rescue.capability) == Capability.IMAGE_INPUT and isinstance(rescue.strategy, PostProcessing)
             for rescue in rescues
         )
-        images = [*number_images(order).items()] if self.by and takes_words else []
+        images = [*number_images(order).items()] if self.by and is_replaced else []
         self._question: Final = last_user_text(order) if images else ""
         self._left: Final = images[-MAX_IMAGES:]
         self._fail(TOO_MANY, len(images) - len(self._left))
@@ -121,7 +121,7 @@ class ImageDescriber:
         if why := self._answer.problem():
             self._fail(why)
         else:
-            self._words[self._answer.number] = ImageWords(self._answer.description(), by=self.by)
+            self._descriptions[self._answer.number] = ImageDescription(self._answer.description(), by=self.by)
         self._answer = None
 
     def give_up(self, why: str) -> None:
@@ -142,8 +142,8 @@ class ImageDescriber:
         if count := self._requested:
             shown = Effect(capability=name, kind=EffectKind.IMAGE_SHOWN, count=count, by=self.by, usage=self._usage)
             effects.insert(0, shown)
-        words = {**self._settings.image_words, **self._words}
-        return replace(self._settings, image_words=words, image_effects=tuple(effects))
+        descriptions = {**self._settings.image_descriptions, **self._descriptions}
+        return replace(self._settings, image_descriptions=descriptions, image_effects=tuple(effects))
 
     def _fail(self, why: str, count: int = 1) -> None:
         if count:

@@ -1,14 +1,13 @@
-"""Emulate image input: replace images by words, for a backend that takes none.
+"""Emulate image input: replace images by text, for a backend that takes none.
 
-The words are handed in by image number: a description by a backend that can see, or alternative text.
-`describe_images.py` gets descriptions. Without words the image's address is named, if it has one; otherwise the text
-says that there was an image. Everything but a description is recorded as a loss.
+Descriptions are handed in by image number; `describe_images.py` gets them from a backend that can see. Without a
+description the image's address is named, if it has one; otherwise the text says that there was an image. An image
+without a description is recorded as a loss.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
 
 from accord.core.work.emulation.base import (
     AnswerReader,
@@ -26,22 +25,23 @@ _LABEL = PostProcessing(detail="Replace images by their descriptions")
 
 
 @dataclass(frozen=True, slots=True)
-class ImageWords:
-    """Words for one image: a `description` by the backend named in `by`, or alternative text that came with it."""
+class ImageDescription:
+    """The description of one image by the backend named in `by`."""
 
     text: str
-    source: Literal["description", "alt_text"] = "description"
-    by: str = "another model"
+    by: str
 
 
 @dataclass(frozen=True, slots=True)
 class ImageInput:
-    """Replaces images by words. `words` are keyed by the numbers of `number_images`.
+    """Replaces images by text. `descriptions` are keyed by the numbers of `number_images`.
 
-    `before` are the effects of getting the words; they go on the record ahead of what is done with them.
+    `before` are the effects of getting the descriptions; they are recorded ahead of those of using them.
     """
 
-    words: Mapping[int, ImageWords] = field(default_factory=lambda: MappingProxyType(dict[int, ImageWords]()))
+    descriptions: Mapping[int, ImageDescription] = field(
+        default_factory=lambda: MappingProxyType(dict[int, ImageDescription]())
+    )
     before: tuple[Effect, ...] = ()
     capability: str = Capability.IMAGE_INPUT
     strategy: EmulationStrategy = _LABEL
@@ -66,8 +66,7 @@ class ImageInput:
             else message
             for message in order.conversation.messages
         ]
-        words = [self.words.get(number) for number in numbers.values()]
-        described = sum(each is not None and each.source == "description" for each in words)
+        described = sum(number in self.descriptions for number in numbers.values())
         counts = {EffectKind.IMAGE_DESCRIBED: described, EffectKind.IMAGE_NOT_SEEN: len(numbers) - described}
         effects = [
             Effect(capability=self.capability, kind=kind, count=count) for kind, count in counts.items() if count
@@ -79,10 +78,8 @@ class ImageInput:
         return PassthroughReader()
 
     def _sentence(self, image: ImagePart, number: int) -> str:
-        if words := self.words.get(number):
-            if words.source == "description":
-                return f"[Image {number}, described by {words.by}: {words.text}]"
-            return f"[Image {number}, which cannot be seen here; its alternative text: {words.text}]"
+        if description := self.descriptions.get(number):
+            return f"[Image {number}, described by {description.by}: {description.text}]"
         if address := printable_address(image.uri):
             return f"[Image {number}, which cannot be seen here; its address: {address}]"
         return f"[Image {number} ({image.media_type}) was sent and cannot be seen here.]"
