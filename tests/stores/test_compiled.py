@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import asdict
 from sqlalchemy import Connection, Executable, bindparam, case, create_engine, delete, func, insert, select, update
 
-from accord.stores.prepared import Prepared, by_engine, overwriting, values_of
+from accord.stores.prepared import PreparedStatement, by_engine, overwriting, values_of
 from accord.stores.schema import IS_RUNNING, METADATA, runners, turns
 from accord.wire.session import TurnRecord
 from tests.stores.records import a_turn, at
@@ -29,7 +29,7 @@ def connection() -> Iterator[Connection]:
 
 
 @pytest.mark.parametrize(
-    ("asked", "values"),
+    ("statement", "values"),
     [
         (select(turns), {}),
         (select(turns.c.created_at, turns.c.ended_at).order_by(turns.c.created_at.desc()), {}),
@@ -43,44 +43,44 @@ def connection() -> Iterator[Connection]:
     ],
     ids=lambda value: None if isinstance(value, dict) else type(value).__name__,
 )
-def test_both_ways_find_the_same(connection: Connection, asked: Executable, values: dict[str, Any]):
+def test_both_ways_find_the_same(connection: Connection, statement: Executable, values: dict[str, Any]):
     values = {"at": at(1), **values}
-    short = [tuple(row) for row in Prepared(asked).rows(connection, values)]
-    assert short == [tuple(row) for row in connection.execute(asked, values)]
+    short = [tuple(row) for row in PreparedStatement(statement).rows(connection, values)]
+    assert short == [tuple(row) for row in connection.execute(statement, values)]
 
 
 def test_the_first_row_is_given_or_none(connection: Connection):
-    asked = Prepared(select(turns.c.created_at).where(turns.c.request_id == bindparam("of")))
-    assert asked.row(connection, {"of": "r1"}) == [at(1)]
-    assert asked.row(connection, {"of": "r9"}) is None
+    statement = PreparedStatement(select(turns.c.created_at).where(turns.c.request_id == bindparam("of")))
+    assert statement.first(connection, {"of": "r1"}) == [at(1)]
+    assert statement.first(connection, {"of": "r9"}) is None
 
 
 def test_what_a_statement_met_is_counted(connection: Connection):
-    asked = Prepared(delete(turns).where(turns.c.created_at < AT))
-    assert asked.met(connection, {"at": at(2)}) == 2
-    assert asked.met(connection, {"at": at(2)}) == 0
+    statement = PreparedStatement(delete(turns).where(turns.c.created_at < AT))
+    assert statement.rowcount(connection, {"at": at(2)}) == 2
+    assert statement.rowcount(connection, {"at": at(2)}) == 0
 
 
 def test_each_of_many_is_written_and_none_of_none(connection: Connection):
     rows = [{**asdict(a_turn(name)), "state": "done", "ended_at": at(9)} for name in ("x", "y")]
-    Prepared(NEW).each(connection, [])
-    Prepared(NEW).each(connection, rows)
+    PreparedStatement(NEW).execute_many(connection, [])
+    PreparedStatement(NEW).execute_many(connection, rows)
     found = connection.execute(select(turns.c.request_id, turns.c.ended_at).where(~IS_RUNNING)).all()
     assert [tuple(row) for row in found] == [("x", at(9)), ("y", at(9))]
 
 
 def test_a_statement_in_an_engines_own_words_is_run_in_sqlites(connection: Connection):
     put = by_engine(lambda new: new(runners).values(runner=bindparam("who"), seen_at=at(1)).on_conflict_do_nothing())
-    assert [put.met(connection, {"who": "p1"}) for _ in range(2)] == [1, 0]
+    assert [put.rowcount(connection, {"who": "p1"}) for _ in range(2)] == [1, 0]
     assert connection.execute(select(runners.c.seen_at)).scalar() == at(1)
 
 
 def test_a_row_of_the_same_key_is_overwritten(connection: Connection):
     for seconds in (1, 2):
-        overwriting(runners).met(connection, {"runner": "p1", "seen_at": at(seconds)})
+        overwriting(runners).rowcount(connection, {"runner": "p1", "seen_at": at(seconds)})
     assert connection.execute(select(runners.c.seen_at)).scalars().all() == [at(2)]
 
 
 def test_a_value_that_is_missing_is_never_taken_for_null(connection: Connection):
     with pytest.raises(KeyError):
-        Prepared(NEW).met(connection, {"request_id": "r9"})
+        PreparedStatement(NEW).rowcount(connection, {"request_id": "r9"})

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, create_engine, select
 from accord.errors import ErrorCode, StoreConflictError, StoreError
 from accord.ports import PacketBatch
 from accord.stores import sqlite
+from accord.stores.failure import SQLITE
 from accord.stores.liveness import FORGOTTEN_AFTER
 from accord.stores.migrate import FOLDER, HEAD
 from accord.stores.schema import METADATA, runners
@@ -96,14 +97,14 @@ HELD: list[sqlite3.Connection] = []
 @pytest.mark.parametrize(
     ("trouble", "meaning"),
     [
-        (nothing, "the file cannot be opened"),
-        (a_folder, "the file cannot be opened"),
-        (no_database, "the file is not a SQLite database"),
-        (a_locked_file, "another process has held it for too long"),
+        (nothing, SQLITE["SQLITE_CANTOPEN"]),
+        (a_folder, SQLITE["SQLITE_CANTOPEN"]),
+        (no_database, SQLITE["SQLITE_NOTADB"]),
+        (a_locked_file, SQLITE["SQLITE_BUSY"]),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-async def test_a_file_that_cannot_be_used_is_told_in_one_line(
+async def test_a_file_that_cannot_be_used_is_named_with_the_reason_in_one_line(
     file: Path, trouble: Callable[[Path], None], meaning: str
 ):
     folder = file.parent / "inner"

@@ -1,7 +1,7 @@
-"""What is remembered: one schema, one set of statements, several places to keep it. No store knows the engine.
+"""Stores of sessions, turns, receipts and tokens. They do not depend on the engine.
 
-`sqlite.py` is one file on one machine, `postgres.py` is for more than one, `memory.py` forgets. All of them keep the
-contract of `ports.SessionStore`, and one suite of tests holds them to it.
+`sqlite.py` is one file on one machine, `postgres.py` is for several machines, `memory.py` stores nothing on disk. All
+of them fulfil the contract of `ports.SessionStore`; one test suite checks it for each.
 """
 
 from collections.abc import AsyncGenerator

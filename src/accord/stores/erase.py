@@ -1,9 +1,9 @@
 """Deletion of whole sessions in short transactions, so that a running turn never waits for much of it.
 
-A receipt names the one before it, so a session is kept with all of its receipts or not at all. Therefore a session is
-first hidden, in one transaction: from then on nobody can read or use it, and its running turns are over. Then its rows
-are deleted, a bounded amount in each transaction, and last the session itself. Whatever an interrupted deletion left
-is still hidden, and the next deletion of any process goes on with it.
+A receipt names the one before it, so a session is deleted with all of its receipts. Therefore a session is first
+hidden, in one transaction: from then on it cannot be read or used, and its running turns are over. Then its rows are
+deleted, a limited amount in each transaction, and last the session itself. What an interrupted deletion left is still
+hidden, and the next deletion of any process continues with it.
 
 Items are not counted. Tokens go with their user, never by age.
 """
@@ -18,7 +18,7 @@ from typing import Any, Final
 from sqlalchemy import Column, Connection, Integer, Select, Table, bindparam, delete, func, literal, or_, select, update
 
 from accord.errors import ErrorCode, RefusedError
-from accord.stores.prepared import Prepared
+from accord.stores.prepared import PreparedStatement
 from accord.stores.rules import BEING_DELETED
 from accord.stores.schema import IS_DELETING, IS_RUNNING, items, messages, packets, receipts, sessions, tokens, turns
 from accord.stores.transcripts import add_stored_bytes
@@ -30,25 +30,25 @@ STEP_BYTES: Final = 2 * 1024 * 1024
 CHUNK_ROWS: Final = 500
 CHUNK_PARENTS: Final = 50
 
-_CHOSEN: Final = (sessions.c.session_id, sessions.c.owner, sessions.c.stored_bytes)
+_COLUMNS: Final = (sessions.c.session_id, sessions.c.owner, sessions.c.stored_bytes)
 
 
 def delete_tokens(connection: Connection, owner: str) -> int:
-    """Delete the tokens of an owner; gives how many."""
+    """Delete the tokens of an owner; returns how many."""
     return connection.execute(delete(tokens).where(tokens.c.user == owner)).rowcount
 
 
 def hide_user(connection: Connection, owner: str) -> int:
-    """Hide some sessions of an owner; gives how many, 0 if all are hidden."""
-    chosen = select(*_CHOSEN).where(sessions.c.owner == owner, ~IS_DELETING)
-    # Held in one order by everyone: nobody waits in a circle.
+    """Hide some sessions of an owner; returns how many, 0 if all are hidden."""
+    chosen = select(*_COLUMNS).where(sessions.c.owner == owner, ~IS_DELETING)
+    # All transactions lock rows in one order, so that there is no deadlock.
     return _hide(connection, chosen.order_by(sessions.c.created_at, sessions.c.session_id).with_for_update())
 
 
 def hide_expired(connection: Connection, before: datetime) -> int:
-    """Hide some sessions that nothing has happened in since then; gives how many, 0 if there is none."""
-    chosen = select(*_CHOSEN).where(sessions.c.updated_at < before, ~IS_DELETING)
-    # A session whose row another process holds is in use.
+    """Hide some sessions that were not used since then; returns how many, 0 if there is none."""
+    chosen = select(*_COLUMNS).where(sessions.c.updated_at < before, ~IS_DELETING)
+    # A session whose row another process has locked is in use.
     return _hide(connection, chosen.order_by(sessions.c.updated_at).with_for_update(skip_locked=True))
 
 
@@ -57,7 +57,7 @@ def has_hidden(connection: Connection) -> bool:
     return connection.execute(select(literal(1)).select_from(sessions).where(IS_DELETING).limit(1)).first() is not None
 
 
-_DELETING: Final = Prepared(
+_DELETING: Final = PreparedStatement(
     select(literal(1))
     .select_from(sessions)
     .where(IS_DELETING)
@@ -72,8 +72,8 @@ _DELETING: Final = Prepared(
 
 
 def check_not_deleting(connection: Connection, session_id: str, request_id: str | None = None) -> None:
-    """Raise our error if the session, or the one of this request, is being deleted: soon its id is free again."""
-    if _DELETING.row(connection, {"session": session_id, "request": request_id}):
+    """Raise `RefusedError` if the session, or that of this request, is being deleted; its id is free again soon."""
+    if _DELETING.first(connection, {"session": session_id, "request": request_id}):
         raise RefusedError(BEING_DELETED, ErrorCode.UNAVAILABLE, {"retry_after": 1})
 
 
@@ -81,7 +81,7 @@ def _hide(connection: Connection, chosen: Select[Any, Any, Any]) -> int:
     rows = connection.execute(chosen.limit(HIDE_SESSIONS)).all()
     found = [session_id for session_id, _, _ in rows]
     connection.execute(update(sessions).where(sessions.c.session_id.in_(found)).values(deleting=1))
-    # The process that runs such a turn finds out with its next packet.
+    # The process that runs such a turn notices it with its next packet.
     over = update(turns).where(turns.c.session_id.in_(found), IS_RUNNING).values(state=TurnState.FAILED.value)
     connection.execute(over)
     freed: dict[str, int] = {}
@@ -93,64 +93,66 @@ def _hide(connection: Connection, chosen: Select[Any, Any, Any]) -> int:
 
 
 def delete_some(connection: Connection) -> tuple[DeletionCounts, bool]:
-    """Delete rows of hidden sessions, as many as take a moment; and whether that was all."""
-    until, erased = monotonic() + STEP_S, DeletionCounts()
-    chunk = _Chunk(connection, STEP_BYTES)
+    """Delete rows of hidden sessions for about `STEP_S`; returns the counts, and whether all are deleted."""
+    until, deleted = monotonic() + STEP_S, DeletionCounts()
+    chunk = _DeletionChunk(connection, STEP_BYTES)
     while True:
-        # Held, so that two processes that delete take turns.
+        # Locked, so that two processes do not delete at the same time.
         hidden = select(sessions.c.session_id).where(IS_DELETING).order_by(sessions.c.session_id)
-        doomed = connection.scalars(hidden.limit(CHUNK_PARENTS).with_for_update()).all()
-        if not doomed:
-            return erased, True
+        hidden = connection.scalars(hidden.limit(CHUNK_PARENTS).with_for_update()).all()
+        if not hidden:
+            return deleted, True
         chunk.rows_left = CHUNK_ROWS
-        erased += chunk.delete_from(doomed)
+        deleted += chunk.delete_from(hidden)
         if chunk.bytes_left <= 0 or monotonic() >= until:
-            return erased, False
+            return deleted, False
 
 
-class _Parts:
-    """One table's rows that belong to a turn or a session: their keys from the last on, and their deletion."""
+class _ChildRows:
+    """The rows of one table that belong to a turn or a session: find the last ones, and delete them."""
 
     def __init__(self, table: Table, parent: str, key: str) -> None:
         of, place = table.c[parent], table.c[key]
-        self.last: Final = Prepared(
+        self.last: Final = PreparedStatement(
             select(place, func.length(table.c.body))
             .where(of == bindparam("of"))
             .order_by(place.desc())
             .limit(bindparam("limit", type_=Integer))
         )
-        self.delete: Final = Prepared(delete(table).where(of == bindparam("of"), place >= bindparam("since")))
+        self.delete: Final = PreparedStatement(delete(table).where(of == bindparam("of"), place >= bindparam("since")))
 
 
-_PACKETS: Final = _Parts(packets, "request_id", "seq")
-_ITEMS: Final = _Parts(items, "request_id", "item_id")
-_MESSAGES: Final = _Parts(messages, "session_id", "position")
-_RECEIPTS: Final = _Parts(receipts, "session_id", "position")
+_PACKETS: Final = _ChildRows(packets, "request_id", "seq")
+_ITEMS: Final = _ChildRows(items, "request_id", "item_id")
+_MESSAGES: Final = _ChildRows(messages, "session_id", "position")
+_RECEIPTS: Final = _ChildRows(receipts, "session_id", "position")
 
 
 @dataclass(slots=True)
-class _Chunk:
-    """So many rows and bytes, to be deleted from several sessions or from a part of one."""
+class _DeletionChunk:
+    """Deletes up to so many rows and bytes, from several sessions or from a part of one."""
 
     connection: Connection
     bytes_left: int
     rows_left: int = 0
 
-    def delete_from(self, doomed: Sequence[str]) -> DeletionCounts:
+    def delete_from(self, hidden: Sequence[str]) -> DeletionCounts:
         """Delete from these sessions: what belongs to their turns, the turns, the rest, the sessions."""
-        theirs = select(turns.c.request_id).where(turns.c.session_id.in_(doomed)).limit(CHUNK_PARENTS)
-        ended = self.connection.scalars(theirs).all()
+        found = select(turns.c.request_id).where(turns.c.session_id.in_(hidden)).limit(CHUNK_PARENTS)
+        ended = self.connection.scalars(found).all()
         if ended:
             gone = self._parts(_PACKETS, ended)
             self._parts(_ITEMS, ended)
             return DeletionCounts(packets=gone, turns=self._rows(turns.c.request_id, ended))
-        said, sealed = self._parts(_MESSAGES, doomed), self._parts(_RECEIPTS, doomed)
-        return DeletionCounts(messages=said, receipts=sealed, sessions=self._rows(sessions.c.session_id, doomed))
+        message_count, receipt_count = self._parts(_MESSAGES, hidden), self._parts(_RECEIPTS, hidden)
+        return DeletionCounts(
+            messages=message_count, receipts=receipt_count, sessions=self._rows(sessions.c.session_id, hidden)
+        )
 
-    def _parts(self, parts: _Parts, parents: Sequence[str]) -> int:
+    def _parts(self, parts: _ChildRows, parents: Sequence[str]) -> int:
         """Delete rows of these parents until the chunk is full.
 
-        From the last row on: somebody who still reads a turn finds it cut off, never with a hole.
+        From the last row on: a client that still reads a turn finds it cut off, never with a gap.
         """
         count = 0
         for parent in parents:
@@ -165,12 +167,12 @@ class _Chunk:
                     if self._is_full:
                         break
             if keys:
-                parts.delete.met(self.connection, {"of": parent, "since": keys[-1]})
+                parts.delete.rowcount(self.connection, {"of": parent, "since": keys[-1]})
             count += len(keys)
         return count
 
     def _rows(self, key: Column[str], parents: Sequence[str]) -> int:
-        """Delete the parents themselves, unless the chunk is full: then something of theirs may be left."""
+        """Delete the parents themselves, unless the chunk is full: then they may still have rows."""
         if self._is_full:
             return 0
         return self.connection.execute(delete(key.table).where(key.in_(parents))).rowcount

@@ -1,4 +1,7 @@
-"""What a database error means, in one line for the operator; and writes that outlive their caller's cancellation."""
+"""Describe database errors for operators, and finish writes whose caller is cancelled.
+
+A description never holds a statement or its values.
+"""
 
 import asyncio
 import logging
@@ -11,30 +14,26 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError, StatementError
 
 from accord.errors import StoreError
 
-# What a database's complaint means, in one line that an operator can act on. Never the statement, never its values.
-#
-# Two tables, one for each engine's own codes; everything else that SQLAlchemy or a socket raises is "cannot be used".
-
 SQLITE: Final[Mapping[str, str]] = {
-    "SQLITE_BUSY": "another process has held it for too long",
-    "SQLITE_CANTOPEN": "the file cannot be opened",
-    "SQLITE_CORRUPT": "the file is damaged",
-    "SQLITE_FULL": "the disk is full",
-    "SQLITE_IOERR": "the disk cannot be read or written",
-    "SQLITE_NOTADB": "the file is not a SQLite database",
-    "SQLITE_PERM": "the file may not be read or written",
-    "SQLITE_READONLY": "the file may not be written",
+    "SQLITE_BUSY": "another process has held it for too long; stop that process, or try again",
+    "SQLITE_CANTOPEN": "the file cannot be opened; check that its folder exists and that this user may read it",
+    "SQLITE_CORRUPT": "the file is damaged; restore it from a backup",
+    "SQLITE_FULL": "the disk is full; free some space",
+    "SQLITE_IOERR": "the disk cannot be read or written; check the disk and its file system",
+    "SQLITE_NOTADB": "the file is not a SQLite database; choose another path",
+    "SQLITE_PERM": "the file may not be read or written; check its permissions",
+    "SQLITE_READONLY": "the file may not be written; check its permissions",
 }
 
-# By the beginning of the SQLSTATE; the longest that fits is told.
+# By the beginning of the SQLSTATE; the longest match is used.
 POSTGRES: Final[Mapping[str, str]] = {
     "08": "the connection to the database was lost",
-    "28": "the database does not accept this user or password",
-    "3D": "there is no such database",
-    "42501": "this user may not do that in the database",
+    "28": "the database does not accept this user or password; check the address of the store",
+    "3D": "there is no such database; create it first",
+    "42501": "this user lacks a permission in the database; grant it the rights of an owner",
     "53": "the database is out of resources",
-    "53100": "the database's disk is full",
-    "53300": "the database takes no more connections",
+    "53100": "the database's disk is full; free some space",
+    "53300": "the database takes no more connections; raise max_connections or run fewer processes",
     "57014": "the database took too long",
     "57P": "the database is shutting down or starting up",
 }
@@ -42,34 +41,34 @@ POSTGRES: Final[Mapping[str, str]] = {
 LOGGER: Final = logging.getLogger("accord.stores")
 LOG_EVERY_S: Final = 10.0
 
-UNREACHABLE: Final = "the database cannot be reached"
+UNREACHABLE: Final = "the database cannot be reached; check its address and that it runs"
 UNKNOWN: Final = "the database cannot be used"
 
 
 @contextmanager
-def told_as_ours(name: str, *drivers: type[Exception]) -> Generator[None]:
-    """Raise `StoreError`, naming the store, for whatever SQLAlchemy, a socket or one of the drivers' errors says."""
+def raise_store_errors(name: str, *drivers: type[Exception]) -> Generator[None]:
+    """Raise `StoreError`, naming the store, for any error of SQLAlchemy, of a socket or of these driver classes."""
     try:
         yield
     except (SQLAlchemyError, *drivers) as error:
         if isinstance(error, StatementError) and not isinstance(error, DBAPIError) and error.orig:
-            raise error.orig from None  # a value that no column takes never got as far as the database
-        raise StoreError(f"{name}: {meaning_of(error)}") from error
+            raise error.orig from None  # a value that no column accepts: it never reached the database
+        raise StoreError(f"{name}: {describe_failure(error)}") from error
     except OSError as error:  # asyncpg lets a refused connection through as it is; a timeout is an OSError too
         raise StoreError(f"{name}: {UNREACHABLE}") from error
 
 
-def meaning_of(error: BaseException) -> str:
-    """What is known of the first error in the chain of causes of which anything is known."""
+def describe_failure(error: BaseException) -> str:
+    """The description of the first error in the chain of causes that has one."""
     cause: BaseException | None = getattr(error, "orig", None) or error
     while cause is not None:
-        if known := _known(cause):
-            return known
+        if description := _lookup(cause):
+            return description
         cause = cause.__cause__
     return UNKNOWN
 
 
-def _known(error: BaseException) -> str | None:
+def _lookup(error: BaseException) -> str | None:
     if name := getattr(error, "sqlite_errorname", None):
         return next((meaning for prefix, meaning in SQLITE.items() if name.startswith(prefix)), None)
     if state := getattr(error, "sqlstate", None):
@@ -79,51 +78,50 @@ def _known(error: BaseException) -> str | None:
 
 
 class FailureLog:
-    """Writes to the log why a store fails, each reason once in a while, and that it works again."""
+    """Logs why a store fails, each reason at most every `LOG_EVERY_S`, and that it works again."""
 
     def __init__(self) -> None:
-        self._why: str | None = None
+        self._reason: str | None = None
         self._logged_at = 0.0
 
     def failed(self, error: StoreError) -> None:
-        """Log this failure, unless the same one was logged a moment ago."""
-        if error.message != self._why or monotonic() - self._logged_at >= LOG_EVERY_S:
-            self._why, self._logged_at = error.message, monotonic()
+        """Log this failure, unless the same one was logged recently."""
+        if error.message != self._reason or monotonic() - self._logged_at >= LOG_EVERY_S:
+            self._reason, self._logged_at = error.message, monotonic()
             LOGGER.error("The session store failed", extra={"fields": {"why": error.message}})
 
     def worked(self) -> None:
         """Log that the store works again, if it has failed."""
-        if self._why is not None:
-            self._why = None
+        if self._reason is not None:
+            self._reason = None
             LOGGER.warning("The session store works again")
 
-
-# Writing that is finished when its caller is cancelled, who is told so afterwards. Knows nothing of what is written.
-#
-# Otherwise a cancelled turn could not know how many of its packets are kept, and so not close its stream.
 
 T = TypeVar("T")
 
 
-class Certain(asyncio.Future[Any]):
-    """A future that cannot be cancelled: a task that waits for it, and is, finds out when it is done.
+class UncancellableFuture(asyncio.Future[Any]):
+    """A future that cannot be cancelled: a task that waits for it is cancelled only after it is done.
 
-    Cheaper than shielding a plain one, and a second cancellation changes nothing.
+    Cheaper than `asyncio.shield`, and a second cancellation changes nothing.
     """
 
     def cancel(self, msg: Any | None = None) -> bool:  # noqa: ARG002
-        """Not this one: a task takes the False to mean "later"."""
+        """Refuse; a task then raises its cancellation later."""
         return False
 
 
-async def finished(work: Awaitable[T]) -> T:
-    """What the work gives, which goes on to its end whatever happens to the caller."""
-    going_on, over = asyncio.ensure_future(work), Certain()
+async def run_to_completion(work: Awaitable[T]) -> T:
+    """The result of the work, which runs to its end even if the caller is cancelled.
 
-    def tell(done: asyncio.Future[T]) -> None:
-        _ = done.cancelled() or done.exception()  # looked at, so that asyncio does not call it forgotten
-        over.set_result(None)
+    Otherwise a cancelled turn could not know how many of its packets are stored, nor close its stream.
+    """
+    running, done = asyncio.ensure_future(work), UncancellableFuture()
 
-    going_on.add_done_callback(tell)
-    await over
-    return going_on.result()
+    def set_done(finished: asyncio.Future[T]) -> None:
+        _ = finished.cancelled() or finished.exception()  # retrieved, so that asyncio does not warn about it
+        done.set_result(None)
+
+    running.add_done_callback(set_done)
+    await done
+    return running.result()

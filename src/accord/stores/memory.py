@@ -1,6 +1,6 @@
-"""The store that forgets: everything in this process, gone with it. For tests, demos and where nothing may be kept.
+"""A store in memory, for tests, demos and services that must not store anything on disk.
 
-It keeps the same contract as the others, but for the one thing it cannot: what it acknowledged survives nothing.
+It has the same contract as the other stores, except that its data is lost when the process ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,10 +40,10 @@ from accord.wire.session import (
 
 
 @dataclass(slots=True)
-class _Kept:
-    """A session and what belongs to it: as it was begun, and when it was last used."""
+class _MemorySession:
+    """A session with its messages and receipts; `initial` is its record, `used_at` when it was last used."""
 
-    begun: SessionRecord
+    initial: SessionRecord
     used_at: datetime
     turns: list[str] = field(default_factory=list[str])
     messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
@@ -52,28 +52,28 @@ class _Kept:
     receipts: list[ReceiptRecord] = field(default_factory=list[ReceiptRecord])
 
     @property
-    def chain(self) -> str | None:
+    def last_hash(self) -> str | None:
         return self.receipts[-1].hash if self.receipts else None
 
     @property
     def session(self) -> SessionRecord:
         """The session as it is now."""
-        if self.used_at == self.begun.updated_at:
-            return self.begun
-        return replace(self.begun, updated_at=self.used_at)
+        if self.used_at == self.initial.updated_at:
+            return self.initial
+        return replace(self.initial, updated_at=self.used_at)
 
     def renew(self, session: SessionRecord) -> None:
-        """The session as it is said to be now; what it does not say again stays as it was."""
-        kept: dict[str, Any] = {"created_at": self.begun.created_at}
+        """Replace the record; what the new one does not declare stays as it was."""
+        unchanged: dict[str, Any] = {"created_at": self.initial.created_at}
         if session.capabilities is None:
-            kept |= {"capabilities": self.begun.capabilities, "negotiated": self.begun.negotiated}
-        self.begun = replace(session, **kept)
-        self.touch(session.updated_at)
+            unchanged |= {"capabilities": self.initial.capabilities, "negotiated": self.initial.negotiated}
+        self.initial = replace(session, **unchanged)
+        self.update_used_at(session.updated_at)
 
-    def touch(self, at: datetime) -> None:
+    def update_used_at(self, at: datetime) -> None:
         self.used_at = max(self.used_at, at)
 
-    def last(self, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
+    def last_messages(self, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
         """The last messages that fit."""
         fitting = 0
         for size in reversed(self.sizes[-limit:] if limit else ()):
@@ -85,10 +85,10 @@ class _Kept:
 
 
 @dataclass(slots=True)
-class _Turn:
-    """A turn as it was begun, and what became of it."""
+class _MemoryTurn:
+    """A turn: its record at the beginning, and what was stored since."""
 
-    begun: TurnRecord
+    initial: TurnRecord
     leased_at: float
     packets: list[str] = field(default_factory=list[str])
     items: dict[str, str] | None = None
@@ -102,10 +102,10 @@ class _Turn:
     @property
     def record(self) -> TurnRecord:
         """The turn as it is now."""
-        return replace(self.begun, state=self.state, last_seq=len(self.packets), ended_at=self.ended_at)
+        return replace(self.initial, state=self.state, last_seq=len(self.packets), ended_at=self.ended_at)
 
     def append(self, new: PacketBatch) -> None:
-        """Take packets and items that follow those that are kept."""
+        """Add packets and items that follow those that are stored."""
         if new.packets and new.first_seq != len(self.packets) + 1:
             raise StoreConflictError(NOT_NEXT)
         if new.items:
@@ -116,7 +116,7 @@ class _Turn:
 
 @dataclass(frozen=True, slots=True)
 class _MemoryHeartbeat:
-    """Writes heartbeats; setting one item of a dict is safe in any thread."""
+    """Writes heartbeats into a dict; setting one item is safe in any thread."""
 
     beats: dict[str, float]
     clock: Callable[[], float]
@@ -134,36 +134,38 @@ class MemoryStore:
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock: Final = clock
         self._is_open = False
-        self._kept: Final[dict[str, _Kept]] = {}
-        self._turns: Final[dict[str, _Turn]] = {}
+        self._sessions: Final[dict[str, _MemorySession]] = {}
+        self._turns: Final[dict[str, _MemoryTurn]] = {}
         self._beats: Final[dict[str, float]] = {}
         self._tokens: Final[dict[str, TokenRecord]] = {}
         self._requires_tokens = False
         self._usage: Final[dict[str, int]] = {}
 
     async def open(self) -> None:
-        """Be ready."""
+        """Make the store ready."""
         self._is_open = True
 
     async def close(self) -> None:
-        """Take no more calls; what is kept stays until the object goes."""
+        """Refuse further calls; the data stays until the object is freed."""
         self._is_open = False
 
     async def probe(self) -> None:
         """Return if the store is open."""
-        self._check()
+        self._check_open()
 
     async def session(self, session_id: str) -> SessionRecord | None:
         """The session of that id."""
-        self._check()
-        kept = self._kept.get(session_id)
-        return kept.session if kept else None
+        self._check_open()
+        stored = self._sessions.get(session_id)
+        return stored.session if stored else None
 
     async def sessions(self, owner: str, *, limit: int, after: SessionRecord | None = None) -> list[SessionRecord]:
         """A page of an owner's sessions, the newest first."""
-        self._check()
-        theirs = sorted((kept.session for kept in self._kept.values() if kept.begun.owner == owner), key=_place)
-        older = theirs if after is None else [session for session in theirs if _place(session) < _place(after)]
+        self._check_open()
+        owned = sorted(
+            (stored.session for stored in self._sessions.values() if stored.initial.owner == owner), key=_page_key
+        )
+        older = owned if after is None else [session for session in owned if _page_key(session) < _page_key(after)]
         return older[::-1][:limit]
 
     async def begin_turn(
@@ -176,49 +178,50 @@ class MemoryStore:
         quota_bytes: int | None = None,
     ) -> TurnStart:
         """Begin a turn in its session, unless a turn of that request id is known."""
-        self._check()
+        self._check_open()
         if (turn.session_id, turn.owner) != (session.session_id, session.owner):
             raise StoreConflictError(NOT_ITS_SESSION)
         if known := self._turns.get(turn.request_id):
-            return TurnStart(self._kept[known.begun.session_id].session, known.record)
+            return TurnStart(self._sessions[known.initial.session_id].session, known.record)
         if quota_bytes is not None:
             check_quota(self._usage.get(session.owner, 0), quota_bytes)
-        kept = self._kept.get(session.session_id)
-        if kept is None:
-            kept = self._kept[session.session_id] = _Kept(session, session.updated_at)
-        elif kept.begun.owner != session.owner:
+        stored = self._sessions.get(session.session_id)
+        if stored is None:
+            stored = self._sessions[session.session_id] = _MemorySession(session, session.updated_at)
+        elif stored.initial.owner != session.owner:
             raise StoreConflictError(NOT_YOURS)
         else:
-            kept.renew(session)
-        self._turns[turn.request_id] = _Turn(turn, self._clock())
-        kept.turns.append(turn.request_id)
-        return TurnStart(kept.session, None, kept.last(history, history_bytes), kept.chain)
+            stored.renew(session)
+        self._turns[turn.request_id] = _MemoryTurn(turn, self._clock())
+        stored.turns.append(turn.request_id)
+        return TurnStart(stored.session, None, stored.last_messages(history, history_bytes), stored.last_hash)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
-        self._check()
+        self._check_open()
         turn = self._turns.get(request_id)
         return turn.record if turn else None
 
     def heartbeat(self) -> Heartbeat:
-        """Something that a thread can send heartbeats with."""
+        """An object that a thread can write heartbeats with."""
         return _MemoryHeartbeat(self._beats, self._clock)
 
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
-        """Running turns of other processes that gave no sign of life for so long."""
-        self._check()
-        since = self._clock() - lease_s
-        left = [turn for turn in self._running_turns() if turn.begun.runner != runner and self._last_sign(turn) < since]
+        """Running turns of other processes that sent no heartbeat for so long."""
+        self._check_open()
+        since, beats = self._clock() - lease_s, self._beats
+        others = [turn for turn in self._running_turns() if turn.initial.runner != runner]
+        left = [turn for turn in others if max(beats.get(turn.initial.runner, -inf), turn.leased_at) < since]
         return _oldest_first(left)[:limit]
 
     async def running(self, runner: str) -> list[TurnRecord]:
         """The running turns of one process."""
-        self._check()
-        return _oldest_first(turn for turn in self._running_turns() if turn.begun.runner == runner)
+        self._check_open()
+        return _oldest_first(turn for turn in self._running_turns() if turn.initial.runner == runner)
 
     async def request_cancel(self, request_id: str) -> bool:
-        """Ask the process that runs this turn to cancel it."""
-        self._check()
+        """Request that the process that runs this turn cancels it."""
+        self._check_open()
         turn = self._turns.get(request_id)
         if turn is None or turn.state is not TurnState.RUNNING:
             return False
@@ -226,176 +229,170 @@ class MemoryStore:
         return True
 
     async def cancel_requests(self, runner: str) -> list[str]:
-        """The running turns of this process that another one wants cancelled."""
-        self._check()
-        running = (turn for turn in self._running_turns() if turn.begun.runner == runner)
-        return [turn.begun.request_id for turn in running if turn.cancel_requested]
+        """The running turns of this process whose cancellation was requested."""
+        self._check_open()
+        running = (turn for turn in self._running_turns() if turn.initial.runner == runner)
+        return [turn.initial.request_id for turn in running if turn.cancel_requested]
 
     async def mark_read(self, request_id: str) -> None:
         """Write that a client of another process reads this turn now."""
-        self._check()
+        self._check_open()
         if turn := self._turns.get(request_id):
             turn.read_at = self._clock()
 
     async def is_read(self, request_id: str, *, within_s: float) -> bool:
-        """Whether a client of another process was reading this turn so short ago."""
-        self._check()
+        """Whether a client of another process has read this turn within so many seconds."""
+        self._check_open()
         turn = self._turns.get(request_id)
         return turn is not None and turn.read_at >= self._clock() - within_s
 
     async def append_packets(self, new: PacketBatch) -> None:
-        """Keep packets and items."""
-        self._check()
+        """Store packets and items."""
+        self._check_open()
         self._running(new.request_id, NOT_NEXT).append(new)
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
         """The packets that follow `after_seq`."""
-        self._check()
+        self._check_open()
         turn = self._turns.get(request_id)
         rest = turn.packets[after_seq : after_seq + limit] if turn else []
         return list(map(PacketRecord, count(after_seq + 1), rest))
 
     async def end_turn(self, ending: TurnEnd) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
-        self._check()
+        self._check_open()
         turn, receipt = self._running(ending.last.request_id, NOT_RUNNING), ending.receipt
-        if receipt and (receipt.request_id, receipt.session_id) != (turn.begun.request_id, turn.begun.session_id):
+        if receipt and (receipt.request_id, receipt.session_id) != (turn.initial.request_id, turn.initial.session_id):
             raise StoreConflictError(NOT_ITS_RECEIPT)
-        kept = self._kept[turn.begun.session_id]
-        if receipt and receipt.previous_hash != kept.chain:
+        session = self._sessions[turn.initial.session_id]
+        if receipt and receipt.previous_hash != session.last_hash:
             return False
         turn.append(ending.last)
         turn.state, turn.ended_at = ending.state, ending.ended_at
-        kept.touch(ending.ended_at)
-        kept.messages.extend(ending.messages)
+        session.update_used_at(ending.ended_at)
+        session.messages.extend(ending.messages)
         sizes = [stored_size(message.to_json()) for message in ending.messages]
-        kept.sizes.extend(sizes)
+        session.sizes.extend(sizes)
         stored = turn.stored_bytes + sum(sizes) + (stored_size(receipt.body) if receipt else 0)
-        kept.stored_bytes += stored
-        self._usage[kept.begun.owner] = self._usage.get(kept.begun.owner, 0) + stored
+        session.stored_bytes += stored
+        self._usage[session.initial.owner] = self._usage.get(session.initial.owner, 0) + stored
         if receipt:
-            kept.receipts.append(receipt)
+            session.receipts.append(receipt)
             turn.receipt = receipt
         return True
 
     async def item(self, request_id: str, item_id: str) -> str | None:
-        """What was kept under this id of a turn."""
-        self._check()
+        """The item of a turn that is stored under this id."""
+        self._check_open()
         turn = self._turns.get(request_id)
         return turn.items.get(item_id) if turn and turn.items else None
 
     async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
         """The last messages of a session that fit, the oldest of them first."""
-        self._check()
-        kept = self._kept.get(session_id)
-        return kept.last(limit, max_bytes) if kept else []
+        self._check_open()
+        stored = self._sessions.get(session_id)
+        return stored.last_messages(limit, max_bytes) if stored else []
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
-        """The hash that the session's next receipt has to name."""
-        self._check()
-        kept = self._kept.get(session_id)
-        return kept.chain if kept else None
+        """The hash of the session's last receipt."""
+        self._check_open()
+        stored = self._sessions.get(session_id)
+        return stored.last_hash if stored else None
 
     async def receipts(self, session_id: str) -> list[ReceiptRecord]:
         """A session's receipts in the order of their chain."""
-        self._check()
-        kept = self._kept.get(session_id)
-        return [*kept.receipts] if kept else []
+        self._check_open()
+        stored = self._sessions.get(session_id)
+        return [*stored.receipts] if stored else []
 
     async def receipt(self, request_id: str) -> ReceiptRecord | None:
         """The receipt of one turn."""
-        self._check()
+        self._check_open()
         turn = self._turns.get(request_id)
         return turn.receipt if turn else None
 
     async def delete_user(self, owner: str, *, progress: DeletionProgress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
         """Delete everything of one owner."""
-        erased = self._erase(lambda session: session.owner == owner)
-        theirs = [digest for digest, token in self._tokens.items() if token.user == owner]
-        for digest in theirs:
+        deleted = self._erase(lambda session: session.owner == owner)
+        owned = [digest for digest, token in self._tokens.items() if token.user == owner]
+        for digest in owned:
             del self._tokens[digest]
-        return erased + DeletionCounts(tokens=len(theirs))
+        return deleted + DeletionCounts(tokens=len(owned))
 
     async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
-        """Delete the sessions that nothing has happened in since then."""
+        """Delete the sessions that were not used since then."""
         return self._erase(lambda session: session.updated_at < before)
 
     async def put_token(self, token: TokenRecord) -> None:
-        """Keep a new token."""
-        self._check()
-        if token.digest in self._tokens or any(kept.token_id == token.token_id for kept in self._tokens.values()):
+        """Store a new token."""
+        self._check_open()
+        if token.digest in self._tokens or any(stored.token_id == token.token_id for stored in self._tokens.values()):
             raise StoreConflictError(NOT_NEW)
         self._tokens[token.digest] = token
         self._requires_tokens = True
 
     async def token_by_digest(self, digest: str) -> TokenRecord | None:
         """The token of that hash."""
-        self._check()
+        self._check_open()
         return self._tokens.get(digest)
 
     async def tokens(self) -> list[TokenRecord]:
         """Every token, the oldest first."""
-        self._check()
+        self._check_open()
         return sorted(self._tokens.values(), key=lambda token: (token.created_at, token.token_id))
 
     async def revoke_token(self, token_id: str) -> bool:
-        """Forget a token; False if there is none of that id."""
-        self._check()
+        """Delete a token; False if there is none of that id."""
+        self._check_open()
         found = [digest for digest, token in self._tokens.items() if token.token_id == token_id]
         for digest in found:
             del self._tokens[digest]
         return bool(found)
 
     async def requires_tokens(self) -> bool:
-        """Whether any token was ever put since the last `allow_open`."""
-        self._check()
+        """Whether any token was stored since the last `allow_open`."""
+        self._check_open()
         return self._requires_tokens
 
     async def allow_open(self) -> None:
-        """Forget that tokens were used."""
-        self._check()
+        """Allow access without tokens again."""
+        self._check_open()
         if self._tokens:
             raise StoreConflictError(HAS_TOKENS)
         self._requires_tokens = False
 
-    def _check(self) -> None:
+    def _check_open(self) -> None:
         if not self._is_open:
             raise StoreError(CLOSED)
 
-    def _running_turns(self) -> Iterator[_Turn]:
+    def _running_turns(self) -> Iterator[_MemoryTurn]:
         return (turn for turn in self._turns.values() if turn.state is TurnState.RUNNING)
 
-    def _last_sign(self, turn: _Turn) -> float:
-        """When the process of this turn was last known to be alive."""
-        return max(self._beats.get(turn.begun.runner, -inf), turn.leased_at)
-
-    def _running(self, request_id: str, otherwise: str) -> _Turn:
+    def _running(self, request_id: str, message: str) -> _MemoryTurn:
         turn = self._turns.get(request_id)
         if turn is None or turn.state is not TurnState.RUNNING:
-            raise StoreConflictError(otherwise)
+            raise StoreConflictError(message)
         return turn
 
     def _erase(self, chosen: Callable[[SessionRecord], bool]) -> DeletionCounts:
-        self._check()
-        doomed = [kept for kept in self._kept.values() if chosen(kept.session)]
-        return sum((self._forget(kept) for kept in doomed), DeletionCounts())
-
-    def _forget(self, kept: _Kept) -> DeletionCounts:
-        del self._kept[kept.begun.session_id]
-        self._usage[kept.begun.owner] = self._usage.get(kept.begun.owner, 0) - kept.stored_bytes
-        packets = sum(len(self._turns.pop(request_id).packets) for request_id in kept.turns)
-        return DeletionCounts(
-            sessions=1,
-            turns=len(kept.turns),
-            packets=packets,
-            messages=len(kept.messages),
-            receipts=len(kept.receipts),
-        )
+        self._check_open()
+        deleted = DeletionCounts()
+        for stored in [stored for stored in self._sessions.values() if chosen(stored.session)]:
+            del self._sessions[stored.initial.session_id]
+            self._usage[stored.initial.owner] = self._usage.get(stored.initial.owner, 0) - stored.stored_bytes
+            deleted += DeletionCounts(
+                sessions=1,
+                turns=len(stored.turns),
+                packets=sum(len(self._turns.pop(request_id).packets) for request_id in stored.turns),
+                messages=len(stored.messages),
+                receipts=len(stored.receipts),
+            )
+        return deleted
 
 
-def _oldest_first(turns: Iterable[_Turn]) -> list[TurnRecord]:
+def _oldest_first(turns: Iterable[_MemoryTurn]) -> list[TurnRecord]:
     return sorted((turn.record for turn in turns), key=lambda turn: (turn.created_at, turn.request_id))
 
 
-def _place(session: SessionRecord) -> tuple[datetime, str]:
+def _page_key(session: SessionRecord) -> tuple[datetime, str]:
     return session.created_at, session.session_id

@@ -1,7 +1,7 @@
-"""Brings a database up to date when it is opened, or finds that it is. Alembic is loaded only if there is work.
+"""Upgrade the schema of a database when it is opened. Alembic is loaded only if there is something to do.
 
-Runs inside the caller's transaction. Several processes may come at once: SQLite's write lock, or an advisory lock on
-PostgreSQL, lets one in, and the others then find the work done.
+Runs inside the caller's transaction. Of several processes at the same time, SQLite's write lock or an advisory lock of
+PostgreSQL lets one upgrade; the others wait and find it done.
 """
 
 import logging
@@ -16,23 +16,19 @@ HEAD: Final = "0004"
 LOGGER: Final = logging.getLogger("accord.stores")
 FOLDER: Final = Path(__file__).parent / "migrations"
 
-_LOCK: Final = 0x41_43_43_4F_52_44  # "ACCORD", a number of our own among a database's advisory locks
+_LOCK: Final = 0x41_43_43_4F_52_44  # "ACCORD" in ASCII; advisory locks of a database are told apart by number
 
 
 def migrate(connection: Connection) -> None:
-    """Run what is missing of the revisions, if anything is; what has to be copied is announced in the log."""
+    """Run the revisions that are missing; the log announces an upgrade that may take long."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
-    if (found := _revision(connection)) != HEAD:
+    is_new = not inspect(connection).has_table("alembic_version")
+    found = None if is_new else connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    if found != HEAD:
         if found is not None:
             LOGGER.warning("Upgrading the session store; with much data this takes minutes, once")
         _upgrade(connection, found)
-
-
-def _revision(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def _upgrade(connection: Connection, found: str | None) -> None:
@@ -45,4 +41,5 @@ def _upgrade(connection: Connection, found: str | None) -> None:
     try:
         command.upgrade(config, HEAD)
     except CommandError:
-        raise StoreError(f"The store has schema {found}, which this version of Accord does not know") from None
+        unknown = f"The store has schema {found}, which this version of Accord does not know"
+        raise StoreError(f"{unknown}; use the version that wrote it") from None

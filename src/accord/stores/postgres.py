@@ -1,7 +1,7 @@
-"""The store for more than one machine: PostgreSQL through asyncpg. Needs the extra `accord-agents[postgres]`.
+"""A store for several machines: PostgreSQL through asyncpg. Needs the extra `accord-agents[postgres]`.
 
-Each call is one transaction on a pooled connection. It is acknowledged when the server has flushed it, whatever the
-server's own default; that many commits share one flush is PostgreSQL's doing.
+Each call is one transaction on a pooled connection. It returns when the server has flushed it, whatever the server's
+default is; PostgreSQL lets many commits share one flush.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from accord.errors import StoreConflictError, StoreError, UsageError
 from accord.ports import Heartbeat
 from accord.stores import liveness
-from accord.stores.failure import FailureLog, finished, told_as_ours
+from accord.stores.failure import FailureLog, raise_store_errors, run_to_completion
 from accord.stores.migrate import migrate
 from accord.stores.rules import CLOSED
 from accord.stores.sql import P, SqlStore, Statement, T
@@ -33,7 +33,7 @@ class PostgresStore(SqlStore):
         try:
             self._url: Final = make_url(url).set(drivername=DRIVER)
         except (ArgumentError, ValueError):
-            raise UsageError("The store's address should look like postgresql://user@host/database") from None
+            raise UsageError("The store's address is not valid; use postgresql://user:password@host/database") from None
         self._name: Final = f"PostgreSQL {self._url.host or ''}/{self._url.database or ''}"
         self._pool_size: Final = pool_size
         self._engine: AsyncEngine | None = None
@@ -45,24 +45,24 @@ class PostgresStore(SqlStore):
             return
         self._engine = _make_engine(self._url, self._pool_size)
         try:
-            await finished(self._run(migrate))
+            await run_to_completion(self._run(migrate))
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await engine.dispose()
 
     async def read(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the statement finds."""
+        """Run a statement that only reads."""
         return await self._logged(statement, *args, **kwargs)
 
     async def write(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the statement returns, after its transaction was flushed."""
-        return await finished(self._logged(statement, *args, **kwargs))
+        """Run a statement that writes; returns when its transaction is flushed."""
+        return await run_to_completion(self._logged(statement, *args, **kwargs))
 
     async def _logged(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         try:
@@ -76,19 +76,20 @@ class PostgresStore(SqlStore):
         return result
 
     def heartbeat(self) -> Heartbeat:
-        """A connection of its own, for a thread that sends heartbeats."""
+        """A separate connection for the thread that sends heartbeats."""
         return _PostgresHeartbeat(self._url, self._name)
 
     async def _run(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         if self._engine is None:
             raise StoreError(CLOSED)
-        with told_as_ours(self._name, PostgresError, InterfaceError):  # as they are, while connecting
+        # While connecting, the driver's errors come as they are.
+        with raise_store_errors(self._name, PostgresError, InterfaceError):
             async with self._engine.begin() as connection:
                 return await connection.run_sync(statement, *args, **kwargs)
 
 
 class _PostgresHeartbeat:
-    """Writes heartbeats on its own connection, driven by an event loop of its own that runs during a beat only."""
+    """Writes heartbeats on a separate connection, with an event loop that runs during a heartbeat only."""
 
     def __init__(self, url: URL, name: str) -> None:
         self._url: Final = url
@@ -99,11 +100,11 @@ class _PostgresHeartbeat:
     def beat(self, runner: str) -> None:
         """Write that this process is alive."""
         self._runner = self._runner or asyncio.Runner()
-        with told_as_ours(self._name, PostgresError, InterfaceError):
+        with raise_store_errors(self._name, PostgresError, InterfaceError):
             self._runner.run(self._beat(runner))
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         runner, self._runner = self._runner, None
         engine, self._engine = self._engine, None
         if runner is not None:
@@ -122,7 +123,7 @@ def _make_engine(url: URL, pool_size: int) -> AsyncEngine:
         url,
         pool_size=pool_size,
         max_overflow=0,
-        pool_pre_ping=True,  # a connection that died in the pool must not cost a turn
+        pool_pre_ping=True,  # a connection that died in the pool must not fail a turn
         connect_args={
             "timeout": CONNECT_TIMEOUT_S,
             "command_timeout": COMMAND_TIMEOUT_S,

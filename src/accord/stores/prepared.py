@@ -1,4 +1,9 @@
-"""Statements that run for every turn, compiled once; and the clock of the database."""
+"""Prepared statements, and the clock of the database.
+
+On SQLite a statement is compiled once, to its text and the order of its values, and goes straight to the driver:
+SQLAlchemy's own execution costs more than SQLite itself. On PostgreSQL, where a round trip outweighs both, it goes
+through SQLAlchemy. This module knows no tables and begins no transactions.
+"""
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -12,11 +17,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-# The database's own clock, for what processes on several hosts have to agree on: a host's clock may be wrong.
-
 
 class database_now(FunctionElement[int]):  # noqa: N801 - used as an SQL function is
-    """Microseconds since 1970 when the statement runs."""
+    """Microseconds since 1970 by the database's clock, which all processes share; a host's clock may be wrong."""
 
     type = BigInteger()
     inherit_cache = True
@@ -24,7 +27,7 @@ class database_now(FunctionElement[int]):  # noqa: N801 - used as an SQL functio
 
 @compiles(database_now, "sqlite")
 def _sqlite(*_: Any, **__: Any) -> str:
-    # SQLite runs inside the process that asks, and all of them on one host: this is the host's clock.
+    # SQLite runs inside the process, and all processes on one host: this is the host's clock.
     return "CAST((julianday('now') - 2440587.5) * 86400000000.0 AS INTEGER)"
 
 
@@ -34,36 +37,30 @@ def _postgresql(*_: Any, **__: Any) -> str:
     return "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)"
 
 
-# Statements that every turn asks, worded once and run by the shortest way that each engine has.
-#
-# On SQLite a statement is compiled a single time, to its text and the order of its values, and goes straight to the
-# driver: SQLAlchemy's own way costs more than SQLite's answer. On PostgreSQL, where a round trip outweighs both, it
-# goes through SQLAlchemy. Knows none of the tables and begins no transaction.
-
 Values = Mapping[str, Any]
 Row = Sequence[Any]
 Convert = Callable[[Any], Any]
 
 _DIALECT: Final = sqlite.dialect(paramstyle="qmark")
-# One word apart, and SQLAlchemy has no common one: "insert, unless it is there".
+# SQLAlchemy has no common "insert ... on conflict" for the two engines.
 _INSERT: Final[Mapping[str, Callable[[Any], Any]]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
-class Prepared:
-    """A statement without values. What it takes by name are its `bindparam`s."""
+class PreparedStatement:
+    """A statement; its values are given by the names of its `bindparam`s."""
 
-    def __init__(self, said: Executable | Mapping[str, Executable]) -> None:
-        self._said: Final = said
+    def __init__(self, statement: Executable | Mapping[str, Executable]) -> None:
+        self._statement: Final = statement
 
     def rows(self, connection: Connection, values: Values) -> Sequence[Row]:
-        """All that it finds."""
+        """Execute and return all rows."""
         if connection.dialect.name != _DIALECT.name:
             return connection.execute(self._for(connection.dialect.name), values).fetchall()
         compiled = self._compiled
         return compiled.out(driver_of(connection).execute(compiled.text, compiled.ordered(values)).fetchall())
 
     def iterate(self, connection: Connection, values: Values) -> Generator[Row]:
-        """The same, one row after the other: those that nobody asks for are not read."""
+        """Execute and read the rows one by one, only as far as they are asked for."""
         if connection.dialect.name != _DIALECT.name:
             with connection.execute(self._for(connection.dialect.name), values) as found:
                 yield from found
@@ -73,18 +70,18 @@ class Prepared:
             for row in cursor:
                 yield from compiled.out([row])
 
-    def row(self, connection: Connection, values: Values) -> Row | None:
-        """The first thing that it finds, or nothing."""
+    def first(self, connection: Connection, values: Values) -> Row | None:
+        """Execute and return the first row, or None."""
         return next(iter(self.rows(connection, values)), None)
 
-    def met(self, connection: Connection, values: Values) -> int:
-        """Of how many rows it was true."""
+    def rowcount(self, connection: Connection, values: Values) -> int:
+        """Execute and return the number of affected rows."""
         if connection.dialect.name != _DIALECT.name:
             return connection.execute(self._for(connection.dialect.name), values).rowcount
         return driver_of(connection).execute(self._compiled.text, self._compiled.ordered(values)).rowcount
 
-    def each(self, connection: Connection, many: Sequence[Values]) -> None:
-        """Run it for each of these, if there are any."""
+    def execute_many(self, connection: Connection, many: Sequence[Values]) -> None:
+        """Execute once for each of these values."""
         if not many:
             return
         if connection.dialect.name != _DIALECT.name:
@@ -93,20 +90,20 @@ class Prepared:
             driver_of(connection).executemany(self._compiled.text, map(self._compiled.ordered, many))
 
     def _for(self, dialect: str) -> Executable:
-        return self._said[dialect] if isinstance(self._said, Mapping) else self._said
+        return self._statement[dialect] if isinstance(self._statement, Mapping) else self._statement
 
     @cached_property
     def _compiled(self) -> "_Compiled":
         return _Compiled(self._for("sqlite"))
 
 
-def by_engine(build: Callable[[Callable[[Any], Any]], Any]) -> Prepared:
-    """A statement built with an engine's own `insert`."""
-    return Prepared({name: build(insert) for name, insert in _INSERT.items()})
+def by_engine(build: Callable[[Callable[[Any], Any]], Any]) -> PreparedStatement:
+    """A statement that is built with the `insert` of each engine."""
+    return PreparedStatement({name: build(insert) for name, insert in _INSERT.items()})
 
 
-def overwriting(table: Table) -> Prepared:
-    """Insert a row, or overwrite the one that has its key."""
+def overwriting(table: Table) -> PreparedStatement:
+    """Insert a row, or overwrite the row with the same key."""
 
     def build(new: Callable[[Any], Any]) -> Any:
         row = new(table).values(values_of(table))
@@ -117,45 +114,45 @@ def overwriting(table: Table) -> Prepared:
 
 
 def values_of(table: Table, *names: str) -> dict[str, Any]:
-    """A value to be handed over for each of these columns, or for all."""
+    """A parameter for each of these columns, or for all columns."""
     return {name: bindparam(name, type_=table.c[name].type) for name in names or table.c.keys()}
 
 
 def driver_of(connection: Connection) -> sqlite3.Connection:
-    """SQLite's own connection underneath."""
+    """The connection of the SQLite driver."""
     return cast("sqlite3.Connection", connection.connection.dbapi_connection)
 
 
 class _Compiled:
-    """SQLite's text of a statement, and how values go in and come out."""
+    """A statement compiled for SQLite: its text, and the conversions of its values and rows."""
 
-    def __init__(self, said: Any) -> None:
-        compiled: SQLCompiler = said.compile(dialect=_DIALECT)
+    def __init__(self, statement: Any) -> None:
+        compiled: SQLCompiler = statement.compile(dialect=_DIALECT)
         self.text: Final = str(compiled)
         self._names: Final = list(compiled.positiontup or ())
         named = [(name, compiled.binds[name]) for name in self._names]
         self._fixed: Final = {name: bind.effective_value for name, bind in named if not bind.required}
         self._ins: Final = _conversions(bind.type.dialect_impl(_DIALECT).bind_processor(_DIALECT) for _, bind in named)
         self._outs: Final = _conversions(
-            column.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for column in said.exported_columns
+            column.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for column in statement.exported_columns
         )
 
     def ordered(self, values: Values) -> list[Any]:
-        """The values where the text wants them."""
+        """The values in the order of the text."""
         known = {**self._fixed, **values} if self._fixed else values
-        return _each_converted([known[name] for name in self._names], self._ins)
+        return _convert([known[name] for name in self._names], self._ins)
 
     def out(self, rows: list[Row]) -> Sequence[Row]:
-        """The rows as they were put in."""
-        return [_each_converted([*row], self._outs) for row in rows] if self._outs else rows
+        """The rows with their values converted back."""
+        return [_convert([*row], self._outs) for row in rows] if self._outs else rows
 
 
-def _conversions(by_place: Iterable[Convert | None]) -> list[tuple[int, Convert]]:
-    """Those of the places that need one; most values are kept as they are."""
-    return [(place, convert) for place, convert in enumerate(by_place) if convert is not None]
+def _conversions(by_position: Iterable[Convert | None]) -> list[tuple[int, Convert]]:
+    """The positions that need a conversion; most values do not."""
+    return [(place, convert) for place, convert in enumerate(by_position) if convert is not None]
 
 
-def _each_converted(values: list[Any], conversions: list[tuple[int, Convert]]) -> list[Any]:
+def _convert(values: list[Any], conversions: list[tuple[int, Convert]]) -> list[Any]:
     for place, convert in conversions:
         values[place] = convert(values[place])
     return values

@@ -1,6 +1,6 @@
-"""The tables, the same on every engine. How they came to be, step by step, is told by `migrations/`.
+"""The tables, the same on every engine; `migrations/` has the steps that lead to them.
 
-Times are whole microseconds since 1970 and JSON is text: both engines then keep exactly what they were given.
+Times are whole microseconds since 1970 and JSON is text, so that both engines return exactly what they were given.
 
 On SQLite a table whose rows are small has no rowid and is its own index. One whose rows can be large has a rowid: to
 compare keys SQLite would otherwise read whole rows, megabytes for each step of every search.
@@ -32,13 +32,13 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 class Instant(TypeDecorator[datetime]):
-    """A moment, kept as a number that sorts and compares alike everywhere."""
+    """A moment, stored as a number that sorts the same on every engine."""
 
     impl = BigInteger
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> int | None:  # noqa: ARG002
-        """The number for a moment; a time without a zone is no moment and raises TypeError."""
+        """The number for a moment; a time without a zone raises TypeError."""
         return None if value is None else (value - _EPOCH) // _MICROSECOND
 
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
@@ -51,7 +51,7 @@ ID: Final = Text().with_variant(Text(collation="C"), "postgresql")
 
 METADATA: Final = MetaData(naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s"})
 
-# A turn is written before its session: its id says whether anything is to be written at all.
+# A turn is written before its session: a known request id means that nothing else is to be written.
 _LATER: Final[Mapping[str, Any]] = {"ondelete": "CASCADE", "deferrable": True, "initially": "DEFERRED"}
 
 sessions: Final = Table(
@@ -73,11 +73,11 @@ sessions: Final = Table(
     Index("ix_sessions_page", "owner", "created_at", "session_id"),
     Index("ix_sessions_updated", "updated_at"),
 )
-# A session that is being deleted: nobody can read or use it, and its rows go step by step (`erase.py`).
+# A session that is being deleted cannot be read or used; its rows are deleted step by step (`erase.py`).
 IS_DELETING: Final = sessions.c.deleting == literal_column("1")
 Index("ix_sessions_deleting", sessions.c.session_id, sqlite_where=IS_DELETING, postgresql_where=IS_DELETING)
 
-# How many bytes are stored of each owner: packets, items, messages and receipts of turns that have ended.
+# The bytes stored for each owner: packets, items, messages and receipts of turns that have ended.
 usage: Final = Table(
     "usage",
     METADATA,
@@ -106,7 +106,7 @@ turns: Final = Table(
     Index("ix_turns_session", "session_id"),
     sqlite_with_rowid=False,
 )
-# A word of the statement, not a value handed over: only so does a database see that the small index will do.
+# A literal and not a parameter: only then does a database see that the partial index fits.
 IS_RUNNING: Final = turns.c.state == literal_column(f"'{TurnState.RUNNING.value}'")
 Index("ix_turns_running", turns.c.created_at, sqlite_where=IS_RUNNING, postgresql_where=IS_RUNNING)
 
@@ -168,7 +168,7 @@ tokens: Final = Table(
     UniqueConstraint("digest", name="uq_tokens_digest"),
 )
 
-# At most one row: there was a token at some time, so callers need one, even if none is left. `tokens open` deletes it.
+# At most one row: there was a token once, so callers need one, even if none is left. `tokens open` deletes it.
 token_use: Final = Table(
     "token_use",
     METADATA,
@@ -176,7 +176,7 @@ token_use: Final = Table(
     Column("since", Instant, nullable=False),
 )
 
-# Written by health checks, to find out whether the storage can be written.
+# Written by health checks, to test whether the storage can be written.
 probes: Final = Table(
     "probes",
     METADATA,

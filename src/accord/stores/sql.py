@@ -1,6 +1,6 @@
-"""The operations of a store, said once for every engine: which statement is read, which is written.
+"""The operations of a store in terms of SQL statements, the same for every engine.
 
-How a statement gets its connection and its transaction, and on which thread, is each engine's own affair.
+Each engine decides how a statement gets its connection and transaction, and on which thread it runs.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from accord.stores.liveness import probe
 from accord.wire.conversation import ChatMessage
 from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord
 
-# Between two steps of a deletion. Other processes that wait for SQLite's file look every 25 ms, later more seldom.
+# Between two steps of a deletion. Other processes that wait for SQLite's file poll every 25 ms, later less often.
 ERASE_PAUSE_S: Final = 0.03
 
 P = ParamSpec("P")
@@ -26,15 +26,15 @@ Statement = Callable[Concatenate[Connection, P], T]
 
 
 class SqlStore(ABC):
-    """A store whose data is in tables."""
+    """A store whose data is in SQL tables."""
 
     @abstractmethod
     async def read(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the statement finds."""
+        """Run a statement that only reads."""
 
     @abstractmethod
     async def write(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the statement returns, after what it wrote is safe."""
+        """Run a statement that writes; returns when what it wrote is on disk."""
 
     async def probe(self) -> None:
         """Return if the storage can be written."""
@@ -66,10 +66,10 @@ class SqlStore(ABC):
 
     @abstractmethod
     def heartbeat(self) -> Heartbeat:
-        """A connection of its own, for a thread that sends heartbeats."""
+        """A separate connection for the thread that sends heartbeats."""
 
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
-        """Running turns of other processes that gave no sign of life for so long."""
+        """Running turns of other processes that sent no heartbeat for so long."""
         return await self.read(liveness.abandoned, lease_s, runner, limit)
 
     async def running(self, runner: str) -> list[TurnRecord]:
@@ -77,11 +77,11 @@ class SqlStore(ABC):
         return await self.read(liveness.running, runner)
 
     async def request_cancel(self, request_id: str) -> bool:
-        """Ask the process that runs this turn to cancel it."""
+        """Request that the process that runs this turn cancels it."""
         return await self.write(liveness.request_cancel, request_id)
 
     async def cancel_requests(self, runner: str) -> list[str]:
-        """The running turns of this process that another one wants cancelled."""
+        """The running turns of this process whose cancellation was requested."""
         return await self.read(liveness.cancel_requests, runner)
 
     async def mark_read(self, request_id: str) -> None:
@@ -89,11 +89,11 @@ class SqlStore(ABC):
         await self.write(liveness.mark_read, request_id)
 
     async def is_read(self, request_id: str, *, within_s: float) -> bool:
-        """Whether a client of another process was reading this turn so short ago."""
+        """Whether a client of another process has read this turn within so many seconds."""
         return await self.read(liveness.is_read, request_id, within_s)
 
     async def append_packets(self, new: PacketBatch) -> None:
-        """Keep packets and items."""
+        """Store packets and items."""
         await self.write(statements.append_packets, new)
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
@@ -105,7 +105,7 @@ class SqlStore(ABC):
         return await self.write(statements.end_turn, ending)
 
     async def item(self, request_id: str, item_id: str) -> str | None:
-        """What was kept under this id of a turn."""
+        """The item of a turn that is stored under this id."""
         return await self.read(statements.item, request_id, item_id)
 
     async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
@@ -113,7 +113,7 @@ class SqlStore(ABC):
         return await self.read(transcripts.history_of, session_id, limit, max_bytes)
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
-        """The hash that the session's next receipt has to name."""
+        """The hash of the session's last receipt."""
         return await self.read(transcripts.last_receipt_hash, session_id)
 
     async def receipts(self, session_id: str) -> list[ReceiptRecord]:
@@ -130,11 +130,11 @@ class SqlStore(ABC):
         return await self._erase(erase.hide_user, owner, progress) + DeletionCounts(tokens=revoked)
 
     async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:
-        """Delete the sessions that nothing has happened in since then."""
+        """Delete the sessions that were not used since then."""
         return await self._erase(erase.hide_expired, before, progress)
 
     async def put_token(self, token: TokenRecord) -> None:
-        """Keep a new token."""
+        """Store a new token."""
         await self.write(tokens.put_token, token)
 
     async def token_by_digest(self, digest: str) -> TokenRecord | None:
@@ -146,21 +146,21 @@ class SqlStore(ABC):
         return await self.read(tokens.all_tokens)
 
     async def revoke_token(self, token_id: str) -> bool:
-        """Forget a token; False if there is none of that id."""
+        """Delete a token; False if there is none of that id."""
         return await self.write(tokens.revoke_token, token_id)
 
     async def requires_tokens(self) -> bool:
-        """Whether any token was ever put since the last `allow_open`."""
+        """Whether any token was stored since the last `allow_open`."""
         return await self.read(tokens.requires_tokens)
 
     async def allow_open(self) -> None:
-        """Forget that tokens were used."""
+        """Allow access without tokens again."""
         await self.write(tokens.allow_open)
 
     async def _erase(
         self, hide: Callable[[Connection, T], int], which: T, progress: DeletionProgress | None
     ) -> DeletionCounts:
-        """Hide sessions, then delete what is hidden, with pauses in which others can write."""
+        """Hide sessions, then delete what is hidden, with pauses in which other processes can write."""
         hidden = 1
         while hidden:
             hidden = await self.write(hide, which)

@@ -29,7 +29,7 @@ from sqlalchemy import Connection, NullPool, create_engine
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import DeletionProgress, Heartbeat
 from accord.stores import liveness, statements
-from accord.stores.failure import SQLITE, FailureLog, meaning_of, told_as_ours
+from accord.stores.failure import SQLITE, FailureLog, describe_failure, raise_store_errors
 from accord.stores.liveness import probe
 from accord.stores.migrate import migrate
 from accord.stores.prepared import driver_of
@@ -44,7 +44,7 @@ CHECKPOINT_ROWS: Final = 2_000
 LOG_BYTES: Final = 16 * 1024 * 1024
 READERS: Final = 2
 NO_FILE: Final = "there is no such file"
-NO_LOG: Final = "this file system cannot hold a write-ahead log"
+NO_LOG: Final = "this file system cannot hold a write-ahead log; use a local disk"
 GONE: Final = "the file was deleted or replaced while it was in use; put it back, or restart the service"
 DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 INCREMENTAL: Final = 2
@@ -53,10 +53,10 @@ VACUUM_S: Final = 0.01
 
 LOGGER: Final = logging.getLogger("accord.stores")
 
-# `fullfsync` is macOS's word for a flush that reaches the disk; elsewhere it changes nothing.
+# On macOS only `fullfsync` flushes to the disk itself; elsewhere it changes nothing.
 _FOR_ALL: Final = ("synchronous=FULL", "fullfsync=ON")
-# What is deleted is overwritten: a user's words do not stay behind in free pages.
-# A new file can give back the pages of what is deleted; for an old one, `compact` arranges that.
+# `secure_delete` overwrites deleted data, so that it does not stay in free pages. `auto_vacuum` lets a new file
+# shrink; for an older file, `_make_incremental` arranges that.
 _FOR_WRITING: Final = (
     *_FOR_ALL,
     f"auto_vacuum={INCREMENTAL}",
@@ -69,7 +69,7 @@ _FOR_READING: Final = (*_FOR_ALL, "query_only=ON")
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """What an open store holds. There is a connection for each thread that reads, so that one is always left."""
+    """What an open store holds. There is a connection for each thread that reads, so that one is always free."""
 
     writer: Writer
     readers: ThreadPoolExecutor
@@ -77,7 +77,7 @@ class _Opened:
 
 
 class SqliteStore(SqlStore):
-    """Sessions in one file; its folder must be there, and the file too unless the store may `create` it."""
+    """Sessions in one file. Its folder must exist, and so must the file unless the store may `create` it."""
 
     def __init__(self, path: Path, *, create: bool = True, busy_timeout_s: float = BUSY_TIMEOUT_S) -> None:
         self._path: Final = path
@@ -85,7 +85,7 @@ class SqliteStore(SqlStore):
         self._busy_timeout_s: Final = busy_timeout_s
         self._checkpoint_at = CHECKPOINT_ROWS
         self._checkpoint_bytes = LOG_BYTES
-        self._has_erased = False
+        self._has_deleted = False
         self._is_damaged = False
         self._failures: Final = FailureLog()
         self._files: Final = tuple(path.with_name(path.name + end) for end in ("", "-wal", "-shm"))
@@ -94,7 +94,7 @@ class SqliteStore(SqlStore):
 
     @property
     def commits(self) -> int:
-        """How many transactions were written since the store was opened."""
+        """The number of transactions since the store was opened."""
         return self._parts.writer.commits
 
     @property
@@ -107,7 +107,7 @@ class SqliteStore(SqlStore):
         """Open the file and bring its schema up to date."""
         if self._opened is not None:
             return
-        with told_as_ours(str(self._path), sqlite3.Error):
+        with raise_store_errors(str(self._path), sqlite3.Error):
             writing, reading = await asyncio.to_thread(self._connections)
         self._checkpoint_at, self._checkpoint_bytes = CHECKPOINT_ROWS, LOG_BYTES
         writer = Writer(writing, driver_of(writing), check=self._check_identity, tidy=self._tidy)
@@ -115,7 +115,7 @@ class SqliteStore(SqlStore):
         self._opened = _Opened(writer, readers, deque(reading))
 
     async def close(self) -> None:
-        """Finish what was handed over and let go of the file."""
+        """Finish the submitted writes and close the file."""
         if self._opened is None:
             return
         parts, self._opened = self._opened, None
@@ -125,7 +125,7 @@ class SqliteStore(SqlStore):
         await parts.writer.close()
 
     async def read(self, statement: Statement[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What the statement finds among everything committed so far."""
+        """Run a statement that only reads, in a thread."""
         parts = self._parts
 
         def on_thread() -> T:
@@ -133,15 +133,15 @@ class SqliteStore(SqlStore):
             try:
                 return statement(connection, *args, **kwargs)
             finally:
-                connection.rollback()  # SQLAlchemy believes that a transaction began, if it was asked itself
+                connection.rollback()  # ends the transaction that SQLAlchemy began, if the statement used it
                 parts.reading.append(connection)
 
-        with self._told():
+        with self._report_errors():
             return await asyncio.get_running_loop().run_in_executor(parts.readers, on_thread)
 
     async def write(self, statement: Statement[P, T], *args: P.args, **_: P.kwargs) -> T:
-        """What the statement returns, after its transaction was flushed to the disk."""
-        with self._told():
+        """Run a statement that writes; returns when its transaction is flushed to the disk."""
+        with self._report_errors():
             written = await self._parts.writer.submit(statement, *args)
         self._failures.worked()
         return written
@@ -155,41 +155,41 @@ class SqliteStore(SqlStore):
     async def _erase(
         self, hide: Callable[[Connection, T], int], which: T, progress: DeletionProgress | None
     ) -> DeletionCounts:
-        erased = await super()._erase(hide, which, progress)
-        if erased != DeletionCounts():
-            # The log still has what was deleted: empty it, and return when that is done.
-            self._has_erased = True
+        deleted = await super()._erase(hide, which, progress)
+        if deleted != DeletionCounts():
+            # The write-ahead log still holds what was deleted: empty it, and return when that is done.
+            self._has_deleted = True
             await self.write(probe)
-            await self.write(probe)  # begins when what follows the first one is done
-        return erased
+            await self.write(probe)  # starts only after the log was emptied, which follows the first one
+        return deleted
 
     def heartbeat(self) -> Heartbeat:
-        """A connection of its own, for a thread that sends heartbeats."""
+        """A separate connection for the thread that sends heartbeats."""
         return _SqliteHeartbeat(self._path, self._busy_timeout_s)
 
     def _delete_some(self, connection: Connection) -> tuple[DeletionCounts, bool]:
-        """Delete some of what is hidden, and give its pages back to the file system.
+        """Delete some hidden rows, and return their pages to the file system.
 
-        Not all at the end: SQLite searches its list of free pages for each, and the list would be long.
+        Not all pages at the end: SQLite searches its list of free pages for each of them.
         """
-        erased, is_all = super()._delete_some(connection)
-        return erased, not _vacuum_some(driver_of(connection)) and is_all
+        deleted, is_all = super()._delete_some(connection)
+        return deleted, not _vacuum_some(driver_of(connection)) and is_all
 
     @contextmanager
-    def _told(self) -> Generator[None]:
+    def _report_errors(self) -> Generator[None]:
         try:
-            with told_as_ours(str(self._path), sqlite3.Error):
+            with raise_store_errors(str(self._path), sqlite3.Error):
                 yield
         except StoreError as error:
             cause = getattr(error.__cause__, "orig", error.__cause__)
-            # The first byte of a code is its kind.
+            # The first byte is the primary result code.
             self._is_damaged = self._is_damaged or getattr(cause, "sqlite_errorcode", 0) & 0xFF in DAMAGED
             if not isinstance(error, StoreConflictError):
                 self._failures.failed(error)
             raise
 
     def _check_identity(self) -> None:
-        """Raise our error if the names of the store's files stand for other files, or for none."""
+        """Raise `StoreError` if the store's files were deleted or replaced."""
         try:
             found = tuple(map(_identity, self._files))
         except OSError:
@@ -198,7 +198,7 @@ class SqliteStore(SqlStore):
             raise StoreError(f"{self._path}: {GONE}")
 
     def _connections(self) -> tuple[Connection, list[Connection]]:
-        """One connection for writing to a file that is ready, and some for reading."""
+        """Prepare the file; returns a connection for writing, and some for reading."""
         if not self._create and not self._path.exists():
             raise StoreError(f"{self._path}: {NO_FILE}")
         engine = create_engine("sqlite+pysqlite://", creator=self._connect, poolclass=NullPool)
@@ -207,57 +207,58 @@ class SqliteStore(SqlStore):
             self._prepare(writing)
             reading = [opened.enter_context(engine.connect()) for _ in range(READERS)]
             for connection in reading:
-                _set(connection, _FOR_READING)
-                statements.session_of(connection, "")  # has SQLite open the log and its index
+                _set_pragmas(driver_of(connection), _FOR_READING)
+                statements.session_of(connection, "")  # makes SQLite open the log and its index
             self._identity = tuple(map(_identity, self._files))
             opened.pop_all()
         return writing, reading
 
     def _connect(self) -> sqlite3.Connection:
-        # Without a level the driver begins nothing by itself: whoever writes says when, and how.
+        # Without an isolation level the driver begins no transactions by itself; the writer does.
         return sqlite3.connect(self._path, timeout=self._busy_timeout_s, isolation_level=None, check_same_thread=False)
 
     def _prepare(self, connection: Connection) -> None:
-        _set(connection, _FOR_WRITING)
+        _set_pragmas(driver_of(connection), _FOR_WRITING)
         if self._use_log(driver_of(connection)) != "wal":
             raise StoreError(f"{self._path}: {NO_LOG}")
-        with connection.begin():  # ends the transaction, but begins none
+        with connection.begin():  # commits, but does not begin
             connection.exec_driver_sql("BEGIN IMMEDIATE")
             # Foreign keys are still off: a revision that replaces a table must not delete what refers to it.
             migrate(connection)
-        _set(connection, ("foreign_keys=ON",))
+        _set_pragmas(driver_of(connection), ("foreign_keys=ON",))
         if _auto_vacuum(driver_of(connection)) != INCREMENTAL:
             self._make_incremental(driver_of(connection))
 
     def _make_incremental(self, driver: sqlite3.Connection) -> None:
-        """Have a file of an older version give back the space of what is deleted: it is written anew, once."""
-        LOGGER.warning("Compacting the session store; with much data this takes minutes, once")
+        """Rewrite a file of an older version once, so that it can shrink when data is deleted."""
+        LOGGER.warning("Compacting the session store once; this may take minutes")
         try:
-            _set_on(driver, (f"auto_vacuum={INCREMENTAL}",))
+            _set_pragmas(driver, (f"auto_vacuum={INCREMENTAL}",))
             driver.execute("VACUUM")
             driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.OperationalError as error:
-            # It works as it is; the next start tries again.
-            LOGGER.warning("The session store keeps its size", extra={"fields": {"why": meaning_of(error)}})
+            # The file still works.
+            message = "The session store could not be compacted; the next start tries again"
+            LOGGER.warning(message, extra={"fields": {"why": describe_failure(error)}})
 
     def _tidy(self, driver: sqlite3.Connection) -> None:
-        """Move the log into the file when much was written; if somebody is in the way, try after as much again."""
+        """Checkpoint the log when it is long; if another connection prevents it, try again later."""
         log_bytes = self._files[1].stat().st_size
         is_long = driver.total_changes >= self._checkpoint_at or log_bytes > self._checkpoint_bytes
-        if not is_long and not self._has_erased:
+        if not is_long and not self._has_deleted:
             return
         self._checkpoint_at = driver.total_changes + CHECKPOINT_ROWS
-        mode = "TRUNCATE" if self._has_erased else "RESTART"
+        mode = "TRUNCATE" if self._has_deleted else "RESTART"
         driver.execute(f"PRAGMA busy_timeout={CHECKPOINT_TIMEOUT_MS}")
         try:
             (is_busy, *_) = driver.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         finally:
             driver.execute(f"PRAGMA busy_timeout={int(self._busy_timeout_s * 1000)}")
         self._checkpoint_bytes = LOG_BYTES + (log_bytes if is_busy else 0)
-        self._has_erased = self._has_erased and bool(is_busy)
+        self._has_deleted = self._has_deleted and bool(is_busy)
 
     def _use_log(self, driver: sqlite3.Connection) -> str:
-        """The journal mode after asking for a log. SQLite does not wait here, even if told to, so we do."""
+        """The journal mode after requesting a write-ahead log. SQLite's busy timeout has no effect here."""
         give_up = monotonic() + self._busy_timeout_s
         while True:
             try:
@@ -268,17 +269,13 @@ class SqliteStore(SqlStore):
                 sleep(0.01)
 
 
-def _set(connection: Connection, pragmas: tuple[str, ...]) -> None:
-    _set_on(driver_of(connection), pragmas)
-
-
-def _set_on(driver: sqlite3.Connection, pragmas: tuple[str, ...]) -> None:
+def _set_pragmas(driver: sqlite3.Connection, pragmas: tuple[str, ...]) -> None:
     for pragma in pragmas:
         driver.execute(f"PRAGMA {pragma}")
 
 
 class _SqliteHeartbeat:
-    """Writes heartbeats on its own connection, opened with the first one."""
+    """Writes heartbeats on a separate connection, opened with the first one."""
 
     def __init__(self, path: Path, busy_timeout_s: float) -> None:
         self._path: Final = path
@@ -287,7 +284,7 @@ class _SqliteHeartbeat:
 
     def beat(self, runner: str) -> None:
         """Write that this process is alive."""
-        with told_as_ours(str(self._path), sqlite3.Error):
+        with raise_store_errors(str(self._path), sqlite3.Error):
             connection = self._connection = self._connection or self._open()
             driver = driver_of(connection)
             driver.execute("BEGIN IMMEDIATE")
@@ -298,19 +295,19 @@ class _SqliteHeartbeat:
                 driver.rollback()  # does nothing after a commit
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     def _open(self) -> Connection:
         def connect() -> sqlite3.Connection:
-            # Never creates the file: one that is gone is the store's to report.
+            # Never creates the file: the store reports one that is gone.
             address = f"{self._path.absolute().as_uri()}?mode=rw"
             return sqlite3.connect(address, uri=True, timeout=self._busy_timeout_s, isolation_level=None)
 
         connection = create_engine("sqlite+pysqlite://", creator=connect, poolclass=NullPool).connect()
-        _set(connection, _FOR_WRITING)
+        _set_pragmas(driver_of(connection), _FOR_WRITING)
         return connection
 
 
@@ -320,17 +317,13 @@ def _identity(file: Path) -> tuple[int, int]:
 
 
 def _vacuum_some(driver: sqlite3.Connection) -> bool:
-    """Give back some free pages, as many as take a moment; whether more can be given back."""
+    """Return free pages to the file system for about `VACUUM_S`; whether there are more."""
     if _auto_vacuum(driver) != INCREMENTAL:
         return False
     until = monotonic() + VACUUM_S
-    while (has_more := _free_pages(driver) > 0) and monotonic() < until:
-        driver.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()  # each row that is fetched is a page
+    while (has_more := driver.execute("PRAGMA freelist_count").fetchone()[0] > 0) and monotonic() < until:
+        driver.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()  # one row for each page
     return has_more
-
-
-def _free_pages(driver: sqlite3.Connection) -> int:
-    return driver.execute("PRAGMA freelist_count").fetchone()[0]
 
 
 def _auto_vacuum(driver: sqlite3.Connection) -> int:

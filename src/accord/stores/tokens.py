@@ -1,6 +1,6 @@
-"""What is asked of the table of tokens: plain functions over a connection, the same on every engine.
+"""Statements on API tokens: plain functions over a connection, the same on every engine.
 
-As in `statements.py`, none of them begins or ends a transaction. Knows hashes only: no token ever comes here.
+As in `statements.py`, none of them begins or ends a transaction. Only hashes of tokens are stored.
 """
 
 from typing import Any, Final
@@ -8,7 +8,7 @@ from typing import Any, Final
 from sqlalchemy import Connection, bindparam, delete, literal, select
 
 from accord.errors import StoreConflictError
-from accord.stores.prepared import Prepared, Row, by_engine, values_of
+from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
 from accord.stores.rules import HAS_TOKENS, NOT_NEW
 from accord.stores.schema import token_use, tokens
 from accord.wire.session import TokenRecord
@@ -20,22 +20,22 @@ _REQUIRE: Final = by_engine(lambda new: new(token_use).values(values_of(token_us
 
 
 def put_token(connection: Connection, token: TokenRecord) -> None:
-    """Keep a token whose id and hash nobody has, and that tokens are used from now on."""
-    if not _PUT.met(connection, vars(token)):
+    """Store a new token; from now on callers need one."""
+    if not _PUT.rowcount(connection, vars(token)):
         raise StoreConflictError(NOT_NEW)
-    _REQUIRE.met(connection, {"id": 1, "since": token.created_at})
+    _REQUIRE.rowcount(connection, {"id": 1, "since": token.created_at})
 
 
-_BY_DIGEST: Final = Prepared(select(*_TOKEN).where(tokens.c.digest == bindparam("of")))
+_BY_DIGEST: Final = PreparedStatement(select(*_TOKEN).where(tokens.c.digest == bindparam("of")))
 
 
 def token_by_digest(connection: Connection, digest: str) -> TokenRecord | None:
     """The token of that hash."""
-    row = _BY_DIGEST.row(connection, {"of": digest})
+    row = _BY_DIGEST.first(connection, {"of": digest})
     return None if row is None else _token(row)
 
 
-_ALL: Final = Prepared(select(*_TOKEN).order_by(tokens.c.created_at, tokens.c.token_id))
+_ALL: Final = PreparedStatement(select(*_TOKEN).order_by(tokens.c.created_at, tokens.c.token_id))
 
 
 def all_tokens(connection: Connection) -> list[TokenRecord]:
@@ -43,31 +43,31 @@ def all_tokens(connection: Connection) -> list[TokenRecord]:
     return [_token(row) for row in _ALL.rows(connection, {})]
 
 
-_REVOKE: Final = Prepared(delete(tokens).where(tokens.c.token_id == bindparam("of")))
+_REVOKE: Final = PreparedStatement(delete(tokens).where(tokens.c.token_id == bindparam("of")))
 
 
 def revoke_token(connection: Connection, token_id: str) -> bool:
-    """Whether there was such a token; there is none any more."""
-    return _REVOKE.met(connection, {"of": token_id}) > 0
+    """Delete a token; whether there was one."""
+    return _REVOKE.rowcount(connection, {"of": token_id}) > 0
 
 
-_WAS_USED: Final = Prepared(select(literal(1)).select_from(token_use).limit(1))
-_ANY: Final = Prepared(select(literal(1)).select_from(tokens).limit(1))
+_WAS_USED: Final = PreparedStatement(select(literal(1)).select_from(token_use).limit(1))
+_ANY: Final = PreparedStatement(select(literal(1)).select_from(tokens).limit(1))
 
 
 def requires_tokens(connection: Connection) -> bool:
-    """Whether any token was ever put since the last `allow_open`, or is there now."""
-    return any(each.row(connection, {}) is not None for each in (_WAS_USED, _ANY))
+    """Whether any token was stored since the last `allow_open`, or exists now."""
+    return any(each.first(connection, {}) is not None for each in (_WAS_USED, _ANY))
 
 
-_ALLOW_OPEN: Final = Prepared(delete(token_use))
+_ALLOW_OPEN: Final = PreparedStatement(delete(token_use))
 
 
 def allow_open(connection: Connection) -> None:
-    """Forget that tokens were used; a conflict as long as there are any."""
-    if _ANY.row(connection, {}) is not None:
+    """Allow access without tokens again; raises a conflict while there are tokens."""
+    if _ANY.first(connection, {}) is not None:
         raise StoreConflictError(HAS_TOKENS)
-    _ALLOW_OPEN.met(connection, {})
+    _ALLOW_OPEN.rowcount(connection, {})
 
 
 def _token(row: Row) -> TokenRecord:

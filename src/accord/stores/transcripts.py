@@ -1,16 +1,18 @@
-"""A session's messages and receipts, and the bytes stored of each user: plain functions over a connection."""
+"""Statements on messages and receipts, and on the bytes stored for each user.
+
+Bytes are counted when a turn ends, and subtracted when its session is deleted. A session that is being deleted has no
+messages and receipts.
+"""
 
 from collections.abc import Sequence
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, BindParameter, Connection, Integer, bindparam, func, select
 
-from accord.stores.prepared import Prepared, Row, by_engine, values_of
+from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
 from accord.stores.schema import IS_DELETING, messages, receipts, sessions, usage
 from accord.wire.conversation import ChatMessage, Transcript
 from accord.wire.session import ReceiptRecord
-
-# How many bytes are stored of each user: counted when a turn ends, and given back when its session is deleted.
 
 
 def _add(new: Any) -> Any:
@@ -20,28 +22,24 @@ def _add(new: Any) -> Any:
 
 
 _ADD: Final = by_engine(_add)
-_STORED: Final = Prepared(select(usage.c.stored_bytes).where(usage.c.owner == bindparam("of")))
+_STORED: Final = PreparedStatement(select(usage.c.stored_bytes).where(usage.c.owner == bindparam("of")))
 
 
 def add_stored_bytes(connection: Connection, owner: str, count: int) -> None:
-    """Count so many more bytes of this user, or fewer."""
-    _ADD.met(connection, {"owner": owner, "stored_bytes": count})
+    """Add to the bytes stored for this user; a negative number subtracts."""
+    _ADD.rowcount(connection, {"owner": owner, "stored_bytes": count})
 
 
 def stored_bytes_of(connection: Connection, owner: str) -> int:
-    """How many bytes are stored of this user."""
-    row = _STORED.row(connection, {"of": owner})
+    """The number of bytes stored for this user."""
+    row = _STORED.first(connection, {"of": owner})
     return row[0] if row else 0
 
-
-# What a session has said and sealed: its messages and its receipts. Plain functions over a connection.
-#
-# A session that is being deleted has said nothing any more.
 
 _RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
 
 _OF: Final[BindParameter[str]] = bindparam("of")
-# Which messages fit is found from their sizes alone: bodies that do not fit are not read.
+# Sizes alone decide which messages fit: bodies that do not fit are not read.
 _LAST: Final = (
     select(messages.c.position, messages.c.size)
     .join_from(messages, sessions, messages.c.session_id == sessions.c.session_id)
@@ -53,7 +51,7 @@ _LAST: Final = (
 _TOTALS: Final = select(_LAST.c.position, func.sum(_LAST.c.size).over(order_by=_LAST.c.position.desc()).label("total"))
 _FITTING: Final = _TOTALS.subquery()
 _FIRST: Final = select(func.min(_FITTING.c.position)).where(_FITTING.c.total <= bindparam("bytes", type_=BigInteger))
-_SAID: Final = Prepared(
+_LAST_MESSAGES: Final = PreparedStatement(
     select(messages.c.body)
     .where(messages.c.session_id == _OF, messages.c.position >= _FIRST.scalar_subquery())
     .order_by(messages.c.position)
@@ -64,24 +62,24 @@ def history_of(connection: Connection, session_id: str, limit: int, max_bytes: i
     """The last messages of a session that fit, whole, the oldest of them first."""
     if not limit:
         return []
-    last = _SAID.rows(connection, {"of": session_id, "limit": limit, "bytes": max_bytes})
+    last = _LAST_MESSAGES.rows(connection, {"of": session_id, "limit": limit, "bytes": max_bytes})
     return Transcript([body for (body,) in last])
 
 
-_CHAIN: Final = Prepared(select(sessions.c.receipt_hash).where(sessions.c.session_id == _OF, ~IS_DELETING))
+_LAST_HASH: Final = PreparedStatement(select(sessions.c.receipt_hash).where(sessions.c.session_id == _OF, ~IS_DELETING))
 
 
 def last_receipt_hash(connection: Connection, session_id: str) -> str | None:
-    """The hash at the end of a session's chain."""
-    row = _CHAIN.row(connection, {"of": session_id})
+    """The hash of the session's last receipt."""
+    row = _LAST_HASH.first(connection, {"of": session_id})
     return row[0] if row else None
 
 
 _RECEIPTS: Final = (
     select(*_RECEIPT).join_from(receipts, sessions, receipts.c.session_id == sessions.c.session_id).where(~IS_DELETING)
 )
-_RECEIPTS_OF: Final = Prepared(_RECEIPTS.where(receipts.c.session_id == _OF).order_by(receipts.c.position))
-_RECEIPT_OF: Final = Prepared(_RECEIPTS.where(receipts.c.request_id == _OF))
+_RECEIPTS_OF: Final = PreparedStatement(_RECEIPTS.where(receipts.c.session_id == _OF).order_by(receipts.c.position))
+_RECEIPT_OF: Final = PreparedStatement(_RECEIPTS.where(receipts.c.request_id == _OF))
 
 
 def receipts_of(connection: Connection, session_id: str) -> list[ReceiptRecord]:
@@ -91,7 +89,7 @@ def receipts_of(connection: Connection, session_id: str) -> list[ReceiptRecord]:
 
 def receipt_of(connection: Connection, request_id: str) -> ReceiptRecord | None:
     """The receipt of one turn."""
-    row = _RECEIPT_OF.row(connection, {"of": request_id})
+    row = _RECEIPT_OF.first(connection, {"of": request_id})
     return None if row is None else _receipt(row)
 
 

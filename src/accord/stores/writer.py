@@ -1,7 +1,7 @@
-"""The one thread that writes a SQLite file. Whatever is handed over while it is busy shares its next commit.
+"""The one thread that writes a SQLite file. Jobs that arrive while it is busy share its next commit.
 
-It decides what goes into one transaction and who is told what, and knows neither the schema nor the file: a job is a
-function over a connection. Waiting for company is never needed, since a commit takes long enough for a crowd to gather.
+It groups jobs into transactions and delivers their results. It knows neither the schema nor the file: a job is a
+function over a connection. It never delays a commit to gather jobs, since a commit takes long enough for that.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 
 from accord.errors import StoreError
 from accord.ports import PacketBatch, TurnEnd
-from accord.stores.failure import Certain
+from accord.stores.failure import UncancellableFuture
 
 MAX_GROUP: Final = 512
 MAX_GROUP_BYTES: Final = 4 * 1024 * 1024
@@ -26,21 +26,22 @@ MAX_GROUP_BYTES: Final = 4 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """Something to be written, and who waits for it."""
+    """A statement to be executed with its arguments, and the future of its result."""
 
     statement: Callable[..., Any]
     args: tuple[Any, ...]
-    waiting: Certain
+    future: UncancellableFuture
 
     @property
     def size(self) -> int:
-        """About how many bytes it writes, if they are many: packets are the only large thing."""
-        return sum(sum(map(len, arg.packets)) for arg in map(_appended, self.args) if arg is not None)
+        """The approximate number of bytes that it writes: only packets are large."""
+        batches = [arg.last if isinstance(arg, TurnEnd) else arg for arg in self.args]
+        return sum(sum(map(len, batch.packets)) for batch in batches if isinstance(batch, PacketBatch))
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one job."""
+class JobOutcome:
+    """The result or the error of one job."""
 
     job: Job
     result: Any = None
@@ -48,10 +49,10 @@ class Outcome:
 
 
 class Writer:
-    """Writes jobs in the order they were handed over. Those of one group are safe together, or fail one by one.
+    """Executes jobs in the order in which they were submitted, many in one transaction.
 
-    `check` is called before and after each commit, and its error fails the group: after a commit, nobody is told that
-    something is safe which is not. `tidy` is called last, outside of any transaction.
+    `check` is called before and after each commit; its error fails the whole group, so that no job is confirmed that
+    is not stored. `tidy` is called last, outside of any transaction.
     """
 
     def __init__(
@@ -72,14 +73,14 @@ class Writer:
         self._thread: Final = Thread(target=self._work, name="accord-store-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, statement: Callable[..., Any], *args: Any) -> Certain:
-        """Hand over a job; the future is done when the job is safe. It is done even if nobody waits any more."""
-        waiting = Certain(loop=self._loop)
-        self._jobs.put(Job(statement, args, waiting))
-        return waiting
+    def submit(self, statement: Callable[..., Any], *args: Any) -> UncancellableFuture:
+        """Submit a job; the future is done when the job is on disk. The job runs even if its caller is cancelled."""
+        future = UncancellableFuture(loop=self._loop)
+        self._jobs.put(Job(statement, args, future))
+        return future
 
     async def close(self) -> None:
-        """Finish what was handed over, then stop."""
+        """Finish the submitted jobs, then stop."""
         self._jobs.put(None)
         await asyncio.to_thread(self._thread.join)
 
@@ -91,21 +92,21 @@ class Writer:
                 if not group:
                     return
                 outcomes = self._write(group)
-                # A loop that is gone has nobody left who could be told.
+                # The event loop may be closed; then no caller waits any more.
                 with suppress(RuntimeError):
                     self._loop.call_soon_threadsafe(_deliver, outcomes)
                 with suppress(sqlite3.DatabaseError, OSError):
                     self._tidy(self._driver)
 
     def _next_group(self) -> tuple[list[Job], bool]:
-        """The jobs that wait now, at least one; and whether more may come."""
+        """Wait for a job and take all that are queued; also whether the writer is still open."""
         group: list[Job] = []
-        room = MAX_GROUP_BYTES
+        bytes_left = MAX_GROUP_BYTES
         job = self._jobs.get()
         while job is not None:
             group.append(job)
-            room -= job.size
-            if len(group) == MAX_GROUP or room <= 0:
+            bytes_left -= job.size
+            if len(group) == MAX_GROUP or bytes_left <= 0:
                 break
             try:
                 job = self._jobs.get_nowait()
@@ -113,44 +114,40 @@ class Writer:
                 break
         return group, job is not None
 
-    def _write(self, group: Sequence[Job]) -> list[Outcome]:
-        """Everything in one transaction; if one job cannot be done, each in its own, so that only that one fails."""
+    def _write(self, group: Sequence[Job]) -> list[JobOutcome]:
+        """Execute all jobs in one transaction; if a job fails, each in its own, so that only that one fails."""
         try:
-            return self._together(group)
-        except Exception as error:  # noqa: BLE001 - the thread must outlive any job; whoever waits is told
+            return self._write_together(group)
+        except Exception as error:  # noqa: BLE001 - the thread must survive any job; its caller gets the error
             if len(group) == 1 or _storage_failed(error):
-                return [Outcome(job, error=error) for job in group]
+                return [JobOutcome(job, error=error) for job in group]
         return [outcome for job in group for outcome in self._write([job])]
 
-    def _together(self, group: Sequence[Job]) -> list[Outcome]:
+    def _write_together(self, group: Sequence[Job]) -> list[JobOutcome]:
         self._check()
         self._driver.execute("BEGIN IMMEDIATE")
         try:
-            outcomes = [Outcome(job, job.statement(self._connection, *job.args)) for job in group]
+            outcomes = [JobOutcome(job, job.statement(self._connection, *job.args)) for job in group]
             self._driver.execute("COMMIT")
         finally:
             self._driver.rollback()  # does nothing after a commit
-            self._connection.rollback()  # a job that went through SQLAlchemy had it begin one of its own
+            self._connection.rollback()  # a job that used SQLAlchemy made it begin a transaction
         self._check()
         self.commits += 1
         return outcomes
 
 
-def _appended(arg: Any) -> PacketBatch | None:
-    return arg if isinstance(arg, PacketBatch) else arg.last if isinstance(arg, TurnEnd) else None
-
-
 def _storage_failed(error: Exception) -> bool:
-    """Whether it is the file that failed, not a job: trying each alone would only take longer."""
+    """Whether the file failed and not a job: then trying each job alone would fail as well."""
     if type(error) is StoreError:
         return True
     cause = error.orig if isinstance(error, DBAPIError) else error
     return type(cause) in (sqlite3.OperationalError, sqlite3.DatabaseError)
 
 
-def _deliver(outcomes: Sequence[Outcome]) -> None:
+def _deliver(outcomes: Sequence[JobOutcome]) -> None:
     for outcome in outcomes:
         if outcome.error is None:
-            outcome.job.waiting.set_result(outcome.result)
+            outcome.job.future.set_result(outcome.result)
         else:
-            outcome.job.waiting.set_exception(outcome.error)
+            outcome.job.future.set_exception(outcome.error)
