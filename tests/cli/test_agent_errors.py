@@ -74,9 +74,9 @@ RAISED_AT = (
 
 
 async def ask(served: ServedProcess, number: int, text: str) -> str:
-    asked = body(number, text)
-    async with aiohttp.ClientSession(served.address) as client, client.post("/v1/assist", json=asked) as told:
-        return await told.text()
+    request = body(number, text)
+    async with aiohttp.ClientSession(served.address) as client, client.post("/v1/assist", json=request) as response:
+        return await response.text()
 
 
 def exceptions(lines: list[str]) -> list[dict[str, Any]]:
@@ -106,9 +106,9 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str
         async with accord_serve(tmp_path_factory.mktemp("failing"), "--log-json", agent=AGENT) as served:
             for number, (text, message, *_) in enumerate(CASES, start=1):
                 seen = len(served.log_lines)
-                told = await ask(served, number, text)
+                answer = await ask(served, number, text)
                 await served.until_logged(message, count=sum(case[1] == message for case in CASES[:number]))
-                found[text] = exceptions(served.log_lines[seen:])[0], told
+                found[text] = exceptions(served.log_lines[seen:])[0], answer
         return found
 
     return asyncio.run(run())
@@ -118,18 +118,18 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[dict[str
 def test_each_failure_of_agent_code_gives_one_json_record(
     failed: dict[str, tuple[dict[str, Any], str]], case: tuple[str, str, str, str, str | None]
 ):
-    text, message, kind, said, function = case
-    record, told = failed[text]
+    text, message, kind, reason, function = case
+    record, answer = failed[text]
     raised = record["exception"]
     assert (record["level"], record["logger"], record["message"]) == ("error", "accord.agent", message)
-    assert (raised["type"], raised["message"][: len(said)]) == (kind, said)
+    assert (raised["type"], raised["message"][: len(reason)]) == (kind, reason)
     assert [frame.rpartition(" ")[2] for frame in raised["stack"][-1:]] == ([function] if function else [])
-    assert "no entry" not in told
-    assert "served_agent" not in told
+    assert "no entry" not in answer
+    assert "served_agent" not in answer
 
 
 def test_a_record_names_the_request_the_agent_its_line_and_the_cause(failed: dict[str, tuple[dict[str, Any], str]]):
-    record, told = failed["raise"]
+    record, answer = failed["raise"]
     raised = record["exception"]
     assert record["request_id"] == body(1)["request_id"]
     assert record["fields"] == {"agent": "answer"}
@@ -137,7 +137,7 @@ def test_a_record_names_the_request_the_agent_its_line_and_the_cause(failed: dic
     places = [f"served_agent.py:{called_at} answer", f"served_agent.py:{RAISED_AT} look_up"]
     assert [Path(frame).name for frame in raised["stack"]] == places
     assert raised["cause"]["type"] == "KeyError"
-    assert "ValueError" in told
+    assert "ValueError" in answer
 
 
 def test_a_task_is_logged_with_the_function_that_it_runs(failed: dict[str, tuple[dict[str, Any], str]]):
@@ -168,7 +168,7 @@ def test_accord_acp_logs_to_standard_error(tmp_path: Path, arguments: list[str])
         editor_of(tmp_path, log, "./served_agent.py:agent", *arguments) as editor,
     ):
         session = editor.new_session()
-        reply, told = editor.call("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "raise"}])
+        reply, updates = editor.call("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "raise"}])
         assert editor.end() == 0
     lines = (tmp_path / "log").read_text().splitlines()
     if arguments:
@@ -176,7 +176,7 @@ def test_accord_acp_logs_to_standard_error(tmp_path: Path, arguments: list[str])
         assert record["exception"]["message"].startswith("no entry for apple")
     else:
         assert f"line {RAISED_AT}, in look_up" in "\n".join(lines)
-    assert "no entry" not in json.dumps([reply, told])
+    assert "no entry" not in json.dumps([reply, updates])
 
 
 @contextmanager

@@ -28,9 +28,9 @@ LINES = "".join(receipt.to_json() + "\n" for receipt in CHAIN)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    told = [receipt.dump() for receipt in CHAIN]
+    records = [receipt.dump() for receipt in CHAIN]
     (tmp_path / "lines.jsonl").write_text(LINES)
-    (tmp_path / "array.json").write_text(json.dumps(told, indent=2))
+    (tmp_path / "array.json").write_text(json.dumps(records, indent=2))
     (tmp_path / "altered.jsonl").write_text(LINES.replace('"r1"', '"r9"'))
     (tmp_path / "cut.jsonl").write_text("".join(LINES.splitlines(keepends=True)[1:]))
     (tmp_path / "empty.jsonl").write_text("")

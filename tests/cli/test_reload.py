@@ -58,9 +58,9 @@ class Reloading:
         async def ask() -> str:
             async with (
                 aiohttp.ClientSession(f"http://127.0.0.1:{self.port}") as client,
-                client.post("/v1/assist", json=body(time.monotonic_ns())) as told,
+                client.post("/v1/assist", json=body(time.monotonic_ns())) as response,
             ):
-                return await told.text()
+                return await response.text()
 
         try:
             return word in within(ask)

@@ -142,7 +142,7 @@ def test_no_escape_sequence_of_a_peer_reaches_the_terminal(folder: Path, name: s
     arguments, stdin = COMMANDS[name]
     screen = run_on_terminal(*arguments, cwd=folder, stdin=stdin, stdout_too=name != "proxy")
     assert "MARK" in screen.received, "the command printed what the peer wrote"
-    assert "owned" in screen.received, "a sequence is shown, not swallowed"
+    assert "owned" in screen.received, "a sequence is escaped, not removed"
     assert PAYLOADS["colour"] not in screen.received
     assert FORBIDDEN.search(OURS.sub("", screen.received)) is None
     assert "Traceback" not in screen.received

@@ -42,7 +42,7 @@ def test_two_models_are_configured_probed_asked_and_one_is_lost(user: User):
             states = json.loads(user.accord("backends", "--json").stdout)["backends"]
             assert [(state["name"], state["ok"]) for state in states] == [("main", True), ("spare", True)]
 
-            # Nobody knows this model, so it is asked what it can do, and that is kept.
+            # There are no facts about this model, so it is probed, and the result is saved.
             user.accord("backends", "probe", "main", "--write")
             probed = json.loads((user.folder / "accord.main.probed.json").read_text())
             assert probed["found"]["image_input"] == "unsupported"
@@ -51,7 +51,7 @@ def test_two_models_are_configured_probed_asked_and_one_is_lost(user: User):
             answered = json.loads(user.accord("ask", "Thank you", "--json").stdout)
             assert (answered["text"].strip(), answered["backend"]) == ("You are welcome", "main")
 
-        # The first one is gone: the second one answers, and that is said.
+        # The first backend is down: the second one answers, and the output says so.
         done = user.accord("ask", "Thank you", "--receipt")
         assert done.stdout.strip() == "You are welcome"
         assert "failed: main: the endpoint cannot be reached" in done.stderr
@@ -68,13 +68,13 @@ def test_two_models_are_configured_probed_asked_and_one_is_lost(user: User):
             assert served.ask("Thank you again").status == 200
             assert served.press_ctrl_c() == 0
     kept = user.write("receipts.jsonl", user.accord("sessions", "receipts", "mine").stdout)
-    shown = user.accord("receipts", "show", "receipts.jsonl", "1").stdout
-    assert "answered by spare (tiny)" in shown
-    assert "main failed: " in shown
+    text = user.accord("receipts", "show", "receipts.jsonl", "1").stdout
+    assert "answered by spare (tiny)" in text
+    assert "main failed: " in text
     assert "2 receipts, all in order" in user.accord("receipts", "verify", "receipts.jsonl").stdout
     tamper_with(kept)
     assert "1 altered" in user.accord("receipts", "verify", "receipts.jsonl", status=1).stdout
-    assert KEY not in kept.read_text() + shown + done.stderr
+    assert KEY not in kept.read_text() + text + done.stderr
 
 
 def tamper_with(receipts: Path) -> None:

@@ -49,8 +49,8 @@ def test_the_environment_runs_the_wheel_and_not_this_checkout(user: User, instal
 def test_the_command_and_the_wheel_agree_on_the_version(user: User, installed: Installation):
     version = installed.wheel.name.split("-")[1]
     assert user.accord("--version").stdout == f"accord {version}\n"
-    for said in ("accord.__version__", "importlib.metadata.version('accord-agents')"):
-        script = f"import accord, importlib.metadata; print({said})"
+    for expression in ("accord.__version__", "importlib.metadata.version('accord-agents')"):
+        script = f"import accord, importlib.metadata; print({expression})"
         assert user.run("python", "-c", script).stdout == f"{version}\n"
 
 

@@ -59,12 +59,12 @@ class Served:
 
     def ask(self, query: str, session: str = "mine", *, accept: str = "application/json", **payload: Any) -> Answer:
         """Ask it this as a request of its own."""
-        asked = {
+        request = {
             "request_id": str(uuid4()),
             "context": {"session_id": session, "user": {"id": "me", "name": "Me"}},
             "payload": {"query": query, **payload},
         }
-        return self.fetch("/v1/assist", json.dumps(asked).encode(), accept=accept)
+        return self.fetch("/v1/assist", json.dumps(request).encode(), accept=accept)
 
     def fetch(self, path: str, body: bytes | None = None, *, accept: str = "application/json") -> Answer:
         headers = {"accept": accept, "content-type": "application/json"}

@@ -1,4 +1,4 @@
-"""Build the engine and the backends of a configuration. The only place that knows every kind of backend."""
+"""Build the engine and the backends of a configuration. The only module that has every kind of backend."""
 
 import logging
 from collections.abc import Callable, Mapping

@@ -23,7 +23,7 @@ from accord.core.vocabulary import check_name, closest
 from accord.wire.emulation import EmulationStrategy
 
 ANY: Final = "*"
-"""In a path, stands for any key or index."""
+"""Matches any key or index of a path."""
 
 TABLES: Final[Mapping[KeyPath, type[BaseModel]]] = {
     (): Config,
