@@ -245,3 +245,61 @@ def test_a_file_without_content_blocks_is_refused(tmp_path: Path):
     done = accord("validate", str(tmp_path / "p.json"))
     assert done.returncode == 2
     assert "expected an array of content blocks" in done.stderr
+
+
+SPELLINGS = [
+    ["--require", "vision=native,streaming"],
+    ["--require", "vision=native", "--require", "streaming"],
+    ["--require", "vision:native,streaming=emulated"],
+    ["--require", "needs.json"],
+    ["--require", "vision.json", "--require", "streaming"],
+]
+VISION = {"capability": "vision", "min_support": "native"}
+STREAMING = {"capability": "streaming", "min_support": "emulated"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "streaming").mkdir()  # a capability is no file, even where there is one of this name
+    (tmp_path / "needs.json").write_text(json.dumps({"required": [VISION, STREAMING]}))
+    (tmp_path / "vision.json").write_text(json.dumps({"required": [VISION]}))
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("spelling", SPELLINGS, ids=" ".join)
+def test_every_command_reads_require_in_the_same_way(spelling: list[str]):
+    negotiated = json.loads(accord("negotiate", "--manifest", "openai/gpt-4o", *spelling, "--json").stdout)
+    needs = [{name: need[name] for name in ("capability", "min_support")} for need in negotiated["requirements"]]
+    assert needs == [VISION, STREAMING]
+    assert accord("models", "gpt-4o", *spelling).returncode == (0 if negotiated["compatible"] else 1)
+    asked = json.loads(accord("ask", "hi", *spelling, "--json").stdout)
+    assert asked["error"]["code"] == "CAPABILITY_UNSUPPORTED"
+    assert "vision" in asked["error"]["message"]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["negotiate", "--manifest", "openai/gpt-4o"],
+        ["models", "gpt-4o"],
+        ["ask", "hi"],
+        ["backends", "probe", "local"],
+    ],
+    ids=lambda command: command[0],
+)
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("tool_use=nativ", '--require tool_use=nativ: unknown level "nativ"; use native or emulated'),
+        ("tool_us", '--require tool_us: unknown capability "tool_us"; did you mean tool_use?'),
+        ("none.json", "--require none.json: No such file; expected capabilities such as tool_use=native,streaming"),
+        ("", '--require "": names no capability; expected capabilities such as tool_use=native,streaming'),
+    ],
+)
+def test_every_command_explains_a_mistake_in_require_in_the_same_way(command: list[str], value: str, message: str):
+    done = accord(*command, "--require", value)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"accord: {message}")

@@ -116,7 +116,7 @@ def read_requirements(given: Iterable[str]) -> CapabilityRequirements:
     """Parse the values of `--require`: `NAME` (accepts emulation), `NAME=LEVEL`, several with commas, or a file."""
     requirements = CapabilityRequirements()
     for value in given:
-        if value == STDIN or (path_exists(value) and value not in KNOWN_CAPABILITIES):
+        if value == STDIN or (value and path_exists(value) and value not in KNOWN_CAPABILITIES):
             more = read_message(value, CapabilityRequirements)
             check_spelling((need.capability for need in (*more.required, *more.preferred)), value)
         elif "/" in value or value.endswith(".json"):  # no capability has such a name
