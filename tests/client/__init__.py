@@ -1,1 +1,1 @@
-"""The clients, against a server that misbehaves as it is told."""
+"""Tests of both clients against a server that misbehaves as each test requires."""

@@ -1,4 +1,4 @@
-"""One way to drive both clients, so that one test body holds for both; and an honest stream for them to read."""
+"""Drives both clients in the same way, so that one test body covers both; and a correct stream for them to read."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
@@ -28,17 +28,17 @@ EVENTS = [event(number, packet) for number, packet in enumerate(PACKETS, 1)]
 
 def rest(seen: Seen, events: list[bytes] = EVENTS) -> list[Step]:
     """What an honest service answers: the packets that follow the last one that the client has."""
-    return [STREAM_HEAD, *(chunk(told) for told in events[seen.last_id :]), END]
+    return [STREAM_HEAD, *(chunk(event) for event in events[seen.last_id :]), END]
 
 
 class Waits:
-    """Waits no time, and remembers what was asked for."""
+    """Waits no time, and remembers what was seconds_waited for."""
 
     def __init__(self) -> None:
-        self.asked: list[float] = []
+        self.seconds_waited: list[float] = []
 
     async def __call__(self, seconds: float) -> None:
-        self.asked.append(seconds)
+        self.seconds_waited.append(seconds)
 
 
 class Driver(Protocol):
@@ -46,7 +46,7 @@ class Driver(Protocol):
 
     client: Any
 
-    def run(self, name: str, *args: Any, **said: Any) -> Any:
+    def run(self, name: str, *args: Any, **options: Any) -> Any:
         """What this method of the client comes to."""
         ...
 
@@ -69,8 +69,8 @@ class Blocking:
     def __init__(self, client: Client) -> None:
         self.client: Any = client
 
-    def run(self, name: str, *args: Any, **said: Any) -> Any:
-        return getattr(self.client, name)(*args, **said)
+    def run(self, name: str, *args: Any, **options: Any) -> Any:
+        return getattr(self.client, name)(*args, **options)
 
     def read(self, stream: Any, into: list[Any], how: str = "") -> list[Any]:
         for item in getattr(stream, how)() if how else stream:
@@ -91,8 +91,8 @@ class Awaiting:
         self.client: Any = client
         self._runner = runner
 
-    def run(self, name: str, *args: Any, **said: Any) -> Any:
-        return self._bounded(lambda: getattr(self.client, name)(*args, **said))
+    def run(self, name: str, *args: Any, **options: Any) -> Any:
+        return self._bounded(lambda: getattr(self.client, name)(*args, **options))
 
     def read(self, stream: Any, into: list[Any], how: str = "") -> list[Any]:
         async def collect() -> None:

@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback that answers in raw bytes, as a test tells it: well, badly, by halves or not at all.
+"""A real HTTP server on loopback that answers in raw bytes, as a test requires: well, badly, partly or not at all.
 
 It runs in a thread of its own, so that blocking and async clients meet the same one. It knows nothing of Accord.
 """
@@ -55,7 +55,7 @@ Answering = Callable[[Seen], Sequence[Step]]
 
 @dataclass
 class FaultyServer:
-    """Answers each request with the steps it is told; use it by `with`."""
+    """Answers each request with the given steps; use it with `with`."""
 
     answering: Answering
     tls: ssl.SSLContext | None = None

@@ -1,4 +1,4 @@
-"""Whole answers: what is asked of the service, what comes back as a message, and what is raised."""
+"""Requests with one JSON answer: what is sent, what is returned as a message, and what is raised."""
 
 import asyncio
 import json
@@ -46,9 +46,9 @@ HEALTH = {"status": "ok", "agent_id": str(REQUEST_ID), "version": "1", "uptime_s
 
 def answer(seen: Seen) -> list[Step]:
     """The answer of a service that is well."""
-    asked = json.loads(seen.body)
-    output = {"text": asked["payload"]["query"].upper()}
-    return [as_json({"request_id": asked["request_id"], "created_at": "2026-01-01T00:00:00Z", "output": output})]
+    request = json.loads(seen.body)
+    output = {"text": request["payload"]["query"].upper()}
+    return [as_json({"request_id": request["request_id"], "created_at": "2026-01-01T00:00:00Z", "output": output})]
 
 
 def test_a_question_gets_its_whole_answer(drive: Drive):
@@ -64,7 +64,7 @@ def test_a_question_gets_its_whole_answer(drive: Drive):
     assert (request.payload.files, request.payload.capabilities) == (["a.txt"], ClientCapabilities())
 
 
-def test_capabilities_said_with_a_question_go_before_the_clients(drive: Drive):
+def test_capabilities_of_a_request_replace_those_of_the_client(drive: Drive):
     spoken = ClientCapabilities(supported_events=[], prefers_markdown=False)
     with FaultyServer(answer) as server, drive(server.url, user=Identity(id="a", name="Ann", role="chef")) as driver:
         driver.run("ask", "hi", capabilities=spoken)
@@ -99,7 +99,7 @@ def test_an_unknown_keyword_of_a_question_is_an_error_that_names_the_closest(dri
             driver.run(method, "hi", colour="red")
 
 
-def test_a_question_that_is_not_one_is_refused_before_it_is_sent(drive: Drive):
+def test_an_invalid_request_is_refused_before_it_is_sent(drive: Drive):
     with FaultyServer(answer) as server, drive(server.url) as driver:
         for wrong in (
             {"files": 7},
@@ -117,7 +117,7 @@ def test_a_large_question_arrives_whole(drive: Drive):
         assert driver.run("ask", "ü" * 3_000_000).output == {"text": "Ü" * 3_000_000}
 
 
-def test_a_whole_answer_survives_what_passes(drive: Drive):
+def test_a_json_answer_survives_temporary_failures(drive: Drive):
     troubles: list[list[Step]] = [
         [Do.RESET],
         [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", Do.CLOSE],
@@ -131,12 +131,12 @@ def test_a_whole_answer_survives_what_passes(drive: Drive):
 
     with FaultyServer(in_the_end) as server, drive(server.url, wait=waits) as driver:
         assert driver.run("ask", "hi").output == {"text": "HI"}
-    assert waits.asked == [0.5, 1, 2, 4]
+    assert waits.seconds_waited == [0.5, 1, 2, 4]
     assert len({seen.body for seen in server.seen}) == 1
 
 
 @pytest.mark.parametrize(
-    ("told", "error", "code"),
+    ("answer", "error", "code"),
     [
         (problem(502, "backend_failed", attempt=1), BackendError, ErrorCode.BACKEND_FAILED),
         (problem(504, "timed_out"), TimedOutError, ErrorCode.TIMED_OUT),
@@ -147,10 +147,10 @@ def test_a_whole_answer_survives_what_passes(drive: Drive):
     ],
     ids=["backend", "timed out", "refused", "another shape", "a page", "too large"],
 )
-def test_what_the_service_says_no_with_is_raised_at_once(
-    drive: Drive, told: bytes, error: type[Exception], code: ErrorCode
+def test_a_refusal_of_the_service_is_raised_at_once(
+    drive: Drive, answer: bytes, error: type[Exception], code: ErrorCode
 ):
-    with FaultyServer(in_turn([told])) as server, drive(server.url, max_answer_bytes=500) as driver:
+    with FaultyServer(in_turn([answer])) as server, drive(server.url, max_answer_bytes=500) as driver:
         with pytest.raises(error) as caught:
             driver.run("ask", "hi")
         assert vars(caught.value).get("code", code) == code
@@ -165,7 +165,7 @@ def test_a_service_that_never_answers_is_a_time_out(drive: Drive):
         assert server.left.wait(10)
 
 
-def test_an_answer_that_falls_silent_in_its_middle_is_asked_for_again(drive: Drive):
+def test_a_response_that_stops_in_the_middle_is_requested_again(drive: Drive):
     silent: list[Step] = [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", Do.HOLD]
     with (
         FaultyServer(lambda seen: silent if seen.number == 0 else answer(seen)) as server,
@@ -199,16 +199,16 @@ def test_a_service_that_does_not_run_is_an_error_at_once(drive: Drive, call: str
         CALLS[call](driver)
     assert f"nothing listens at {address} (connection refused)" in caught.value.message
     assert "Start it with `accord serve`, or correct the address" in caught.value.message
-    assert waits.asked == []
+    assert waits.seconds_waited == []
 
 
-def test_an_unknown_host_is_an_error_at_once_and_no_password_is_told(drive: Drive):
+def test_an_unknown_host_fails_at_once_and_the_error_has_no_password(drive: Drive):
     waits = Waits()
     with drive("http://me:secret@service.invalid/under", wait=waits) as driver:
         with pytest.raises(ConnectionFailedError, match=r"no connection to http://service\.invalid/under") as caught:
             driver.run("capabilities")
         assert "secret" not in str(caught.value)
-    assert waits.asked == []
+    assert waits.seconds_waited == []
 
 
 def test_a_proxy_that_does_not_run_is_named(drive: Drive, monkeypatch: pytest.MonkeyPatch):
@@ -220,16 +220,16 @@ def test_a_proxy_that_does_not_run_is_named(drive: Drive, monkeypatch: pytest.Mo
         assert "secret" not in str(caught.value)
 
 
-def test_a_service_that_is_not_there_is_tried_again_when_asked_for(drive: Drive):
+def test_an_unreachable_service_is_tried_again_with_retry_connect(drive: Drive):
     waits = Waits()
     with drive(f"http://127.0.0.1:{free_port()}", wait=waits, max_attempts=3, retry_connect=True) as driver:
         with pytest.raises(ConnectionFailedError, match="The service cannot be reached") as caught:
             driver.run("ask", "hi")
         assert caught.value.details == {"attempts": 3}
-        assert waits.asked == [0.5, 1]
+        assert waits.seconds_waited == [0.5, 1]
         with pytest.raises(ConnectionFailedError):
             driver.run("health")
-        assert waits.asked == [0.5, 1]
+        assert waits.seconds_waited == [0.5, 1]
 
 
 def test_a_service_that_goes_away_after_an_answer_is_waited_for(drive: Drive):
@@ -244,19 +244,19 @@ def test_a_service_that_goes_away_after_an_answer_is_waited_for(drive: Drive):
             with pytest.raises(ConnectionFailedError) as caught:
                 driver.run("ask", "hi")
             assert caught.value.details == {"attempts": 3}
-    assert waits.asked == [0.5, 1]
+    assert waits.seconds_waited == [0.5, 1]
 
 
-def test_what_was_written_down_of_a_turn_can_be_read(drive: Drive):
+def test_receipt_adaptation_and_items_of_a_turn_can_be_read(drive: Drive):
     report = AdaptationReport(totals={}, entries=[])
-    told = {
+    answer = {
         f"/v1/requests/{REQUEST_ID}/receipt": whole(200, RECEIPT.to_json().encode()),
         f"/v1/requests/{REQUEST_ID}/adaptation": whole(200, report.to_json().encode()),
         f"/v1/requests/{REQUEST_ID}/items/a%2Fb": as_json({"type": "chart"}),
         "/v1/capabilities": as_json({"agent": {"name": "demo"}}),
         "/health": as_json(HEALTH),
     }
-    with FaultyServer(lambda seen: [told[seen.target]]) as server, drive(server.url) as driver:
+    with FaultyServer(lambda seen: [answer[seen.target]]) as server, drive(server.url) as driver:
         assert driver.run("receipt", REQUEST_ID) == RECEIPT
         assert driver.run("adaptation", str(REQUEST_ID)) == report
         assert driver.run("item", REQUEST_ID, "a/b") == {"type": "chart"}
@@ -272,7 +272,7 @@ def test_a_turn_is_stopped_by_its_id(drive: Drive):
 
 
 @pytest.mark.parametrize("body", [b"[]", b"{", b'{"a": NaN}', b"\xff", b""])
-def test_what_is_no_object_is_not_given_as_one(drive: Drive, body: bytes):
+def test_an_answer_that_is_not_an_object_is_an_error(drive: Drive, body: bytes):
     with FaultyServer(in_turn([whole(200, body)])) as server, drive(server.url) as driver:
         with pytest.raises(InvalidMessageError, match="a JSON object"):
             driver.run("capabilities")
@@ -280,7 +280,7 @@ def test_what_is_no_object_is_not_given_as_one(drive: Drive, body: bytes):
             driver.run("health")
 
 
-def test_a_service_in_maintenance_says_so_and_one_that_fails_is_an_error(drive: Drive):
+def test_maintenance_is_an_answer_and_a_failing_service_an_error(drive: Drive):
     resting = as_json({**HEALTH, "status": "maintenance"}, 503, "Retry-After: 9")
     with FaultyServer(in_turn([resting], [problem(503, "unavailable")])) as server, drive(server.url) as driver:
         assert driver.run("health").status is HealthCheckStatus.MAINTENANCE
@@ -291,7 +291,7 @@ def test_a_service_in_maintenance_says_so_and_one_that_fails_is_an_error(drive: 
 @pytest.mark.parametrize(
     "url", ["", "localhost:1", "ftp://a", "http://", "http://a?b", "http://a#b", "http://[", "//a"]
 )
-def test_an_address_that_is_none_is_a_usage_error(url: str):
+def test_an_invalid_address_is_a_usage_error(url: str):
     with pytest.raises(UsageError, match="base_url: expected an http or https address"):
         AsyncClient(url, user="ann")
 

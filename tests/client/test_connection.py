@@ -1,4 +1,4 @@
-"""How connections are made: through the proxy that the environment names, and with the certificates one is told of."""
+"""Connecting: through the proxy of the environment, and with configured certificates."""
 
 import ipaddress
 import ssl
@@ -56,7 +56,7 @@ def test_a_netrc_file_neither_replaces_nor_disturbs_the_token(
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for loopback that nobody has signed, with its key, in one file."""
+    """A certificate for loopback that no authority has signed, with its key, in one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "loopback")])
     now = datetime.now(UTC)
@@ -87,22 +87,22 @@ def tls(certificate: Path) -> ssl.SSLContext:
     return context
 
 
-def test_a_certificate_that_one_was_told_of_is_trusted(drive: Drive, tls: ssl.SSLContext, certificate: Path):
+def test_a_configured_certificate_is_trusted(drive: Drive, tls: ssl.SSLContext, certificate: Path):
     trusting = ssl.create_default_context(cafile=certificate)
     with FaultyServer(rest, tls) as server, drive(server.url, ssl=trusting) as driver:
         assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
 
 
-def test_a_certificate_that_nobody_knows_is_refused_at_once(drive: Drive, tls: ssl.SSLContext):
+def test_an_unknown_certificate_fails_at_once(drive: Drive, tls: ssl.SSLContext):
     waits = Waits()
     with FaultyServer(rest, tls) as server, drive(server.url, wait=waits) as driver:
         with pytest.raises(ConnectionFailedError, match=r"[Cc]ertificate"):
             driver.read(driver.client.stream("Hi"), [])
-        assert waits.asked == []
+        assert waits.seconds_waited == []
     assert server.seen == []
 
 
-def test_two_ways_to_say_who_one_is_are_one_too_many(drive: Drive):
+def test_a_token_beside_a_user_in_the_address_is_a_usage_error(drive: Drive):
     with pytest.raises(UsageError, match="no user and password beside a token"), drive("http://a:b@c", token=TOKEN):
         pass
 

@@ -1,4 +1,4 @@
-"""What an answer that is no success means: the error to raise, and whether another attempt can help."""
+"""The meaning of a response that is not a success: the error to raise, and whether to try again."""
 
 import json
 
@@ -15,7 +15,7 @@ TRIED_AGAIN = {ErrorCode.RATE_LIMIT_EXCEEDED, ErrorCode.UNAVAILABLE}
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_the_services_own_word_is_tried_again_only_where_the_turn_has_not_begun(code: ErrorCode):
+def test_a_problem_body_is_retried_only_if_the_turn_has_not_started(code: ErrorCode):
     body = problem_body(RefusedError("Told", code, {"a": 1})).to_json().encode()
     attempt = response_failed(ERROR_FACTS[code].http, "3", body)
     assert (attempt.error.code, attempt.error.message, attempt.error.details) == (code, "Told", {"a": 1})
@@ -45,7 +45,7 @@ def test_the_services_own_word_is_tried_again_only_where_the_turn_has_not_begun(
         (599, ErrorCode.INTERNAL, False, "The service answered 599"),
     ],
 )
-def test_a_status_without_the_services_word_says_what_it_can(
+def test_a_status_without_a_problem_body_has_an_error_of_its_own(
     status: int, code: ErrorCode, is_retryable: bool, sentence: str
 ):
     attempt = response_failed(status, None, b"<html>")
@@ -54,13 +54,13 @@ def test_a_status_without_the_services_word_says_what_it_can(
     assert attempt.error.details == {"status": status}
 
 
-def test_a_code_that_this_client_does_not_know_is_told_by_its_status():
+def test_an_unknown_error_code_is_mapped_by_its_status():
     body = json.dumps({"title": "t", "status": 418, "code": "teapot", "detail": "short and stout"}).encode()
     assert response_failed(418, None, body).error.details == {"status": 418}
 
 
 @pytest.mark.parametrize(
-    ("told", "seconds"),
+    ("retry_after", "seconds"),
     [
         (None, None),
         ("0", 0),
@@ -74,8 +74,8 @@ def test_a_code_that_this_client_does_not_know_is_told_by_its_status():
         ("Wed, 21 Oct 2026 07:28:00 GMT", None),
     ],
 )
-def test_only_whole_seconds_are_read(told: str | None, seconds: float | None):
-    assert parse_retry_after(told) == seconds
+def test_only_whole_seconds_are_read(retry_after: str | None, seconds: float | None):
+    assert parse_retry_after(retry_after) == seconds
 
 
 @given(st.integers(300, 999), st.none() | st.text(), st.binary(max_size=100))

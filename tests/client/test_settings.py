@@ -1,4 +1,4 @@
-"""What a client may be told, and what is wrong with it."""
+"""The options of a client, and the errors for wrong ones."""
 
 import dataclasses
 from typing import Any
@@ -26,7 +26,7 @@ def test_the_keywords_of_the_clients_are_the_settings():
         ({"max_event_bytes": 0}, "max_event_bytes: expected more than 0"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(wrong: dict[str, Any], sentence: str):
+def test_an_invalid_setting_is_named(wrong: dict[str, Any], sentence: str):
     with pytest.raises(UsageError) as caught:
         ClientSettings(**wrong)
     assert caught.value.message == sentence

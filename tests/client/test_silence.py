@@ -1,4 +1,4 @@
-"""A service that falls silent: every wait of a client has an end, and slow progress is not silence."""
+"""A service that stops sending: every wait of a client is limited, and slow progress is not silence."""
 
 import json
 import socket
@@ -20,19 +20,19 @@ def raised(driver: Driver) -> AccordError:
 
 def test_a_silent_stream_is_opened_again_and_one_with_a_heartbeat_is_not(drive: Drive):
     beats: list[Step] = [chunk(b": beat\n\n"), Do.BEAT] * 6
-    quick = [STREAM_HEAD, chunk(EVENTS[0]), *beats, *(chunk(told) for told in EVENTS[1:3]), Do.HOLD]
+    quick = [STREAM_HEAD, chunk(EVENTS[0]), *beats, *(chunk(event) for event in EVENTS[1:3]), Do.HOLD]
     waits = Waits()
     with FaultyServer(lambda seen: quick if seen.number == 0 else rest(seen)) as server:
         with drive(server.url, wait=waits, idle_s=0.4) as driver:
             assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
         assert server.left.wait(10)
     assert [seen.last_id for seen in server.seen] == [0, 3]
-    assert waits.asked == [0.5]
+    assert waits.seconds_waited == [0.5]
 
 
-@pytest.mark.parametrize("told", [[], [b"HTTP/1.1 100 Continue\r\n\r\n"], [b"HTTP/1.1 200 OK\r\nContent-Ty"]])
-def test_a_service_that_never_answers_is_given_up(drive: Drive, told: list[Step]):
-    silent = [*told, Do.HOLD]
+@pytest.mark.parametrize("event", [[], [b"HTTP/1.1 100 Continue\r\n\r\n"], [b"HTTP/1.1 200 OK\r\nContent-Ty"]])
+def test_a_service_that_never_answers_is_given_up(drive: Drive, event: list[Step]):
+    silent = [*event, Do.HOLD]
     with (
         FaultyServer(in_turn(silent)) as server,
         drive(server.url, connect_s=0.1, idle_s=0.1, max_attempts=2) as driver,

@@ -1,4 +1,4 @@
-"""A stream that breaks in every way: what is read is complete, in order and without repetition, or a stated error."""
+"""A stream that breaks at any point: what is read is complete, in order and without repetition, or an error."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ def test_a_stream_gives_every_packet_typed_and_in_order(drive: Drive):
     assert seen.headers["accept"] == "text/event-stream"
 
 
-def test_the_words_alone_can_be_read(drive: Drive):
+def test_the_text_alone_can_be_read(drive: Drive):
     with FaultyServer(rest) as server, drive(server.url) as driver:
         assert driver.read(driver.client.stream("Hi"), [], "text") == ["Grüße, ", "world"]
 
@@ -89,11 +89,11 @@ def test_a_connection_that_breaks_after_every_packet_loses_and_repeats_nothing(d
     with FaultyServer(one_packet) as server, drive(server.url, wait=waits) as driver:
         stream = driver.client.stream("Hi")
         assert driver.read(stream, []) == EXPECTED
-    asked = [(seen.method, seen.last_id) for seen in server.seen]
-    assert sorted(set(asked), key=lambda pair: pair[1]) == [("POST", 0), ("GET", 1), ("GET", 2), ("GET", 3)]
+    requests = [(seen.method, seen.last_id) for seen in server.seen]
+    assert sorted(set(requests), key=lambda pair: pair[1]) == [("POST", 0), ("GET", 1), ("GET", 2), ("GET", 3)]
     assert {seen.target for seen in server.seen[1:] if seen.method == "GET"} == {f"/v1/requests/{stream.request_id}"}
-    assert set(waits.asked) <= {0.5, 1.0, 2.0}
-    assert len(waits.asked) >= 3
+    assert set(waits.seconds_waited) <= {0.5, 1.0, 2.0}
+    assert len(waits.seconds_waited) >= 3
 
 
 def test_a_stream_cut_at_any_byte_is_read_whole():
@@ -103,7 +103,7 @@ def test_a_stream_cut_at_any_byte_is_read_whole():
         waits = Waits()
         with FaultyServer(answers) as server, driven("awaiting", server.url, wait=waits) as driver:
             assert driver.read(driver.client.stream("Hi"), []) == EXPECTED, cut
-        assert waits.asked == [0.5], cut
+        assert waits.seconds_waited == [0.5], cut
 
 
 def _cut_at(cut: int) -> Answering:
@@ -152,12 +152,12 @@ def _cut_at(cut: int) -> Answering:
         "a close without an id",
     ],
 )
-def test_what_is_broken_once_is_asked_for_again(drive: Drive, broken: list[Step]):
+def test_a_broken_response_is_requested_again(drive: Drive, broken: list[Step]):
     waits = Waits()
     # The default of `idle_s` is far above what a test may take: all of this is noticed without it.
     with FaultyServer(in_turn(broken, ALL)) as server, drive(server.url, wait=waits) as driver:
         assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
-    assert waits.asked == [0.5]
+    assert waits.seconds_waited == [0.5]
     assert server.lines == ["POST /v1/assist"] * 2
     assert server.seen[0].body == server.seen[1].body
 
@@ -184,7 +184,7 @@ def test_the_waits_double_up_to_half_a_minute_and_then_the_client_gives_up(drive
     waits = Waits()
     with FaultyServer(in_turn([Do.CLOSE])) as server, drive(server.url, wait=waits, max_attempts=10) as driver:
         error = raised(driver)
-    assert waits.asked == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    assert waits.seconds_waited == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
     assert isinstance(error, ConnectionFailedError)
     assert error.message.startswith("The service cannot be reached: ")
     assert error.details == {"attempts": 10}
@@ -198,19 +198,19 @@ def test_a_packet_or_a_heartbeat_starts_the_count_of_attempts_again(drive: Drive
     answering = in_turn(dead, alive, dead, alive, dead, ALL)
     with FaultyServer(answering) as server, drive(server.url, wait=waits, max_attempts=3) as driver:
         assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
-    assert waits.asked == [0.5, 0.5, 1, 0.5, 1]
+    assert waits.seconds_waited == [0.5, 0.5, 1, 0.5, 1]
 
 
 @pytest.mark.parametrize(("status", "code"), [(503, "unavailable"), (429, "rate_limit_exceeded")])
-def test_a_busy_service_is_waited_for_as_long_as_it_tells(drive: Drive, status: int, code: str):
+def test_a_busy_service_is_tried_again_after_its_retry_after(drive: Drive, status: int, code: str):
     busy = [problem(status, code, "Retry-After: 7")]
     waits = Waits()
     with FaultyServer(in_turn(busy, busy, ALL)) as server, drive(server.url, wait=waits) as driver:
         assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
-    assert waits.asked == [7, 7]
+    assert waits.seconds_waited == [7, 7]
 
 
-def test_a_service_that_stays_busy_is_the_error_it_told(drive: Drive):
+def test_a_service_that_stays_busy_raises_its_error(drive: Drive):
     busy = [problem(503, "unavailable", "Retry-After: 1", retry_after=1)]
     with FaultyServer(in_turn(busy)) as server, drive(server.url, max_attempts=3) as driver:
         error = raised(driver)
@@ -224,7 +224,7 @@ def test_a_service_that_asks_for_too_long_a_wait_is_not_waited_for(drive: Drive)
     patient = in_turn([problem(429, "rate_limit_exceeded", "Retry-After: 86400")])
     with FaultyServer(patient) as server, drive(server.url, wait=waits) as driver:
         assert raised(driver).message == "Told rate_limit_exceeded"
-    assert waits.asked == []
+    assert waits.seconds_waited == []
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_a_service_that_asks_for_too_long_a_wait_is_not_waited_for(drive: Drive)
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
-def test_what_another_attempt_cannot_help_is_raised_at_once(
+def test_an_error_that_a_retry_cannot_fix_is_raised_at_once(
     drive: Drive, answer: bytes, error: type[AccordError], sentence: str
 ):
     with FaultyServer(in_turn([answer])) as server, drive(server.url) as driver, pytest.raises(error) as caught:
@@ -281,8 +281,8 @@ def test_what_another_attempt_cannot_help_is_raised_at_once(
     ],
 )
 def test_garbage_is_an_error_that_names_it_after_the_packets_before_it(drive: Drive, garbage: bytes, sentence: str):
-    told = [STREAM_HEAD, chunk(EVENTS[0] + garbage), Do.HOLD]
-    with FaultyServer(in_turn(told)) as server, drive(server.url, max_event_bytes=9000) as driver:
+    content = [STREAM_HEAD, chunk(EVENTS[0] + garbage), Do.HOLD]
+    with FaultyServer(in_turn(content)) as server, drive(server.url, max_event_bytes=9000) as driver:
         came: list[Any] = []
         stream = driver.client.stream("Hi")
         with pytest.raises(InvalidMessageError, match=sentence):
@@ -319,22 +319,22 @@ def test_a_stream_survives_a_service_that_refuses_connections_while_it_restarts(
 
         async def restart(seconds: float) -> None:
             await waits(seconds)
-            if len(waits.asked) == 1:
+            if len(waits.seconds_waited) == 1:
                 await asyncio.to_thread(first.stop)
-            elif len(waits.asked) == 3:
+            elif len(waits.seconds_waited) == 3:
                 await asyncio.to_thread(second.__enter__)
 
         with drive(first.url, wait=restart) as driver:
             assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
         second.stop()
-    assert waits.asked == [0.5, 1, 2]
+    assert waits.seconds_waited == [0.5, 1, 2]
     assert [(seen.method, seen.last_id) for seen in second.seen] == [("GET", 1)]
 
 
 def test_every_line_end_and_many_small_pieces_read_the_same(drive: Drive):
     for line_end in (b"\r\n", b"\r", b"\n"):
-        told = b"\xef\xbb\xbf" + BODY.replace(b"\n", line_end)
-        pieces = [chunk(told[at : at + 1]) for at in range(len(told))]
+        content = b"\xef\xbb\xbf" + BODY.replace(b"\n", line_end)
+        pieces = [chunk(content[at : at + 1]) for at in range(len(content))]
         with FaultyServer(in_turn([STREAM_HEAD, *pieces, END])) as server, drive(server.url) as driver:
             assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
 
@@ -379,7 +379,7 @@ def test_a_stream_that_is_over_gives_nothing_more(drive: Drive):
     assert len(server.seen) == 1
 
 
-def test_a_closed_client_says_so(drive: Drive):
+def test_a_closed_client_raises_an_error(drive: Drive):
     with FaultyServer(rest) as server, drive(server.url) as driver:
         stream = driver.client.stream("Hi")
         driver.close()
@@ -392,9 +392,9 @@ def test_every_request_carries_the_same_question(drive: Drive):
     with FaultyServer(rest) as server, drive(server.url, token=TOKEN, session_id="s1") as driver:
         driver.read(driver.client.stream("Hi", meta={"a": 1}), [])
     (seen,) = server.seen
-    told = json.loads(seen.body)
-    assert told["context"] == {"session_id": "s1", "user": {"id": "ann", "name": "ann"}}
-    assert told["payload"]["query"] == "Hi"
-    assert told["payload"]["meta"] == {"a": 1}
+    content = json.loads(seen.body)
+    assert content["context"] == {"session_id": "s1", "user": {"id": "ann", "name": "ann"}}
+    assert content["payload"]["query"] == "Hi"
+    assert content["payload"]["meta"] == {"a": 1}
     assert seen.headers["authorization"] == f"Bearer {TOKEN}"
     assert seen.headers["content-type"] == "application/json"

@@ -1,4 +1,4 @@
-"""What only concerns the blocking client: its thread, other threads, and Ctrl-C."""
+"""The blocking client only: its thread, other threads, and Ctrl-C."""
 
 import inspect
 import signal

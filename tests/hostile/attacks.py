@@ -292,7 +292,7 @@ async def attack(name: str, target: Target, seconds: float) -> int:
 
 
 def main(name: str, port: str, token: str, seconds: str) -> None:
-    """Attack as the command line says."""
+    """Run the attack that the command line names."""
     target = Target(int(port), token)
     if name.startswith("tiny ") and name != "tiny chunks":
         _ = many_values(b"[]", "meta"), many_values(b'{"type":"x"}', "content"), many_values(b"[]", "meta", 15)

@@ -1,4 +1,4 @@
-"""Collects the attacks only where they are asked for: they take the whole machine for a minute."""
+"""Collects the attacks only on request: they take the whole machine for a minute."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The agent that is attacked: it echoes, waits, floods, or asks for JSON of a recursive schema, as it is told."""
+"""The agent that is attacked: it echoes, waits, floods, or asks for JSON of a recursive schema, by its query."""
 
 import asyncio
 from collections.abc import AsyncIterator

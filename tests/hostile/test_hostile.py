@@ -86,8 +86,8 @@ async def ask(client: aiohttp.ClientSession) -> float:
     """One small turn of the honest client; how many seconds it took."""
     number, began_at = str(uuid4()), perf_counter()
     context = {"session_id": number, "user": {"id": HONEST, "name": "A"}}
-    asked = {"request_id": number, "context": context, "payload": {"query": "hi"}}
-    async with client.post("/v1/assist", json=asked) as response:
+    request = {"request_id": number, "context": context, "payload": {"query": "hi"}}
+    async with client.post("/v1/assist", json=request) as response:
         assert response.status == 200, await response.text()
         assert (await response.json())["output"]["text"] == "hi"
     return perf_counter() - began_at

@@ -1,1 +1,1 @@
-"""The transports, tested over every transport they have."""
+"""Tests of the servers, over every transport."""

@@ -1,4 +1,4 @@
-"""`accord serve` as a process of its own, on a store that several such processes can share."""
+"""`accord serve` as a separate process, on a store that several such processes can share."""
 
 import asyncio
 import json
@@ -39,8 +39,8 @@ class Served:
 
     async def stream(self, number: int, query: str, session: str = "s") -> Packets:
         """The packets of a new turn."""
-        asked = body(number, query, session=session)
-        async with self.client() as client, client.post("/v1/assist", json=asked, headers=EVENTS) as response:
+        request = body(number, query, session=session)
+        async with self.client() as client, client.post("/v1/assist", json=request, headers=EVENTS) as response:
             return events_of(await response.read())
 
     async def again(self, number: int) -> Packets:
@@ -62,7 +62,7 @@ class Served:
                 await asyncio.sleep(0.02)
 
     async def stand_still(self) -> None:
-        """Stop the process between two writes: one that is stopped in a transaction holds up whoever needs its locks."""
+        """Stop the process between two writes: one that is stopped in a transaction blocks others that need its locks."""
         is_writing = _is_postgres_written if self.store.startswith("postgresql:") else _is_sqlite_written
         while True:
             self.process.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""A clock that the tests turn by hand, and a way to run async code that never waits without end."""
+"""A clock that tests set by hand, and a runner of async code with a time limit."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,7 +11,7 @@ LIMIT_S = 30
 
 
 class ManualClock:
-    """Stands still until it is turned."""
+    """Stands still until a test moves it."""
 
     def __init__(self) -> None:
         self.elapsed_s = 0.0

@@ -1,4 +1,4 @@
-"""`accord serve` as a real process: its address, its log, its memory. It is ended when the test leaves the block."""
+"""`accord serve` as a real process: its address, its log, its memory. It is killed at the end of the block."""
 
 import asyncio
 import os

@@ -41,17 +41,17 @@ def public_jwk(name: str, **more: Any) -> dict[str, Any]:
     """The public half, as the provider tells it."""
     key = private_key(name).public_key()
     if isinstance(key, rsa.RSAPublicKey):
-        told = RSAAlgorithm.to_jwk(key, as_dict=True)
+        jwk = RSAAlgorithm.to_jwk(key, as_dict=True)
     elif isinstance(key, ec.EllipticCurvePublicKey):
-        told = ECAlgorithm.to_jwk(key, as_dict=True)
+        jwk = ECAlgorithm.to_jwk(key, as_dict=True)
     else:
-        told = OKPAlgorithm.to_jwk(key, as_dict=True)
-    told.pop("key_ops", None)
-    return {**told, "kid": name, "use": "sig", **more}
+        jwk = OKPAlgorithm.to_jwk(key, as_dict=True)
+    jwk.pop("key_ops", None)
+    return {**jwk, "kid": name, "use": "sig", **more}
 
 
 class Provider:
-    """What it tells, how often it was asked, and whether it answers at all."""
+    """What it tells, how often it was requests, and whether it answers at all."""
 
     def __init__(self) -> None:
         self.issuer = ""
@@ -59,37 +59,37 @@ class Provider:
         self.discovery: dict[str, Any] = {}
         self.raw_keys: bytes | None = None
         self.status = 200
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.was_asked_for_keys = asyncio.Event()
         self.answering = asyncio.Event()
         self.answering.set()
 
-    def token(self, claims: Mapping[str, Any] | None = None, *, key: str = "rsa-1", **said: Any) -> str:
+    def token(self, claims: Mapping[str, Any] | None = None, *, key: str = "rsa-1", **options: Any) -> str:
         """A token as the provider makes them; claims that are None are left out."""
         now = int(START.timestamp())
         usual = {"iss": self.issuer, "aud": AUDIENCE, "sub": "ada", "iat": now, "nbf": now, "exp": now + 300}
         kept = {name: value for name, value in {**usual, **(claims or {})}.items() if value is not None}
-        headers = {"kid": key, **said.pop("headers", {})}
+        headers = {"kid": key, **options.pop("headers", {})}
         return jwt.encode(
             kept,
-            said.get("secret", private_key(key)),
-            algorithm=said.get("algorithm", "RS256"),
+            options.get("secret", private_key(key)),
+            algorithm=options.get("algorithm", "RS256"),
             headers={name: value for name, value in headers.items() if value is not None},
         )
 
     async def tell_discovery(self, request: web.Request) -> web.Response:
-        self.asked.append(request.path)
-        told = {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys", **self.discovery}
-        return web.json_response(told, status=self.status)
+        self.requests.append(request.path)
+        jwk = {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys", **self.discovery}
+        return web.json_response(jwk, status=self.status)
 
     async def tell_keys(self, request: web.Request) -> web.Response:
-        self.asked.append(request.path)
+        self.requests.append(request.path)
         self.was_asked_for_keys.set()
         await self.answering.wait()
         return web.Response(body=self.raw_keys or json.dumps({"keys": self.keys}).encode(), status=self.status)
 
     async def send_elsewhere(self, request: web.Request) -> web.Response:
-        self.asked.append(request.path)
+        self.requests.append(request.path)
         raise web.HTTPFound("/keys")
 
 

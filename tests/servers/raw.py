@@ -1,4 +1,4 @@
-"""Speaks to a real server byte by byte, as no well-meaning client would."""
+"""Sends bytes to a real server, as no well-meaning client would."""
 
 import asyncio
 import json

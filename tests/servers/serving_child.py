@@ -1,4 +1,4 @@
-"""A process that serves an agent on SQLite or PostgreSQL and says where. Tests kill it, stop it, and do not read from it."""
+"""A process that serves an agent on SQLite or PostgreSQL and prints its address. Tests kill it, stop it, or do not read."""
 
 import asyncio
 import sys
@@ -21,7 +21,7 @@ LONG = "x" * 10_000
 
 
 async def count(turn: Turn) -> AsyncIterator[Yielded]:
-    """As many numbers as it is asked for, one every few milliseconds; or, asked for `flood`, as much as is taken."""
+    """As many numbers as the query says, one every few milliseconds; for the query `flood`, as much text as is read."""
     if turn.text == "flood":
         for _ in range(4_000):
             yield LONG

@@ -1,6 +1,6 @@
-"""One service behind every transport: in memory, over real HTTP/1.1 as JSON and as events, and over a WebSocket.
+"""One service over every transport: in memory, over real HTTP/1.1 as JSON and as events, and over a WebSocket.
 
-Each transport asks one request and gives what came back as packets, or raises the error that was told.
+Each transport sends one request and returns the packets of the answer, or raises the error that was reported.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ LIMIT_S = 30
 
 
 class ReportedError(Exception):
-    """The error that came back, in whatever form the transport has."""
+    """The error of an answer, in whatever form the transport has."""
 
     def __init__(self, code: str, message: str, status: int | None = None) -> None:
         super().__init__(f"{code}: {message}")
@@ -59,7 +59,7 @@ def body(number: int = 1, query: str = "hi", *, user: str = "u", session: str = 
 
 
 def within(task: Callable[[], Awaitable[Any]]) -> Any:
-    """What the task gives, if it does so in time."""
+    """Run a task with a time limit."""
 
     async def bounded() -> Any:
         return await asyncio.wait_for(task(), LIMIT_S)
@@ -155,7 +155,7 @@ def events_of(content: bytes) -> list[tuple[int | None, dict[str, Any]]]:
 
 
 def packets_of(answered: Answered) -> list[dict[str, Any]]:
-    """The packets of an answer of either format; raises what it tells."""
+    """The packets of an answer in either format; raises the error that it reports."""
     if answered.status != 200:
         problem = answered.json()
         raise ReportedError(problem["code"], problem["detail"], answered.status)
@@ -229,4 +229,4 @@ TRANSPORTS: Mapping[str, Callable[[Application], Any]] = {
     "http-events": lambda app: _over_http(app, "text/event-stream"),
     "websocket": _over_websocket,
 }
-"""Every way in."""
+"""Every transport, by name."""

@@ -1,4 +1,4 @@
-"""An agent that does what its user asks for, good or bad; tests serve it with `accord serve`."""
+"""An agent that behaves as its query asks, well or badly; tests serve it with `accord serve`."""
 
 import asyncio
 import sys

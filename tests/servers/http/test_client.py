@@ -1,4 +1,4 @@
-"""The Python clients against the real service: asked, streamed, resumed, refused."""
+"""The Python clients against the real service: answers, streams, resuming, refusals."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ async def relay(turn: Turn) -> AsyncIterator[Yielded]:
         yield text
 
 
-def test_an_answer_a_stream_and_what_hangs_on_it():
+def test_an_answer_a_stream_and_the_paths_below_its_request():
     async def run() -> None:
         service = make_service(Agent(relay), "**Hel", "lo**")
         async with (
@@ -60,8 +60,8 @@ def test_a_stream_goes_on_after_the_service_was_started_anew(tmp_path: Path):
         second = make_service(Agent(relay), store=SqliteStore(tmp_path / "a.db"))
         async with served(Application(second)) as address, AsyncClient(address, user="u", session_id="s") as client:
             rest = [packet async for packet in client.resume(request_id, after=last or 0).packets()]
-        said = [packet.p for packet in (*begun, *rest) if isinstance(packet, DeltaPacket)]
-        assert "".join(said) == "0 1 2 3 4 5 "
+        texts = [packet.p for packet in (*begun, *rest) if isinstance(packet, DeltaPacket)]
+        assert "".join(texts) == "0 1 2 3 4 5 "
 
     within(run)
 

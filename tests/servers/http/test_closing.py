@@ -14,10 +14,10 @@ CONFIG = "[server]\nrecheck_s = 0.1\n"
 
 async def status(served: ServedProcess, token: str = "", number: int = 1) -> int:
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    asked = body(number, user="ada", session=f"s{number}")
+    request = body(number, user="ada", session=f"s{number}")
     async with (
         aiohttp.ClientSession(served.address, headers=headers) as client,
-        client.post("/v1/assist", json=asked) as response,
+        client.post("/v1/assist", json=request) as response,
     ):
         return response.status
 

@@ -24,7 +24,7 @@ def declared(row: dict[str, Any]) -> PromptCapabilities | None:
     return None if row["capabilities"] is None else PromptCapabilities.model_validate(row["capabilities"])
 
 
-async def told(transport: str, row: dict[str, Any]) -> ReportedError | None:
+async def reported_error(transport: str, row: dict[str, Any]) -> ReportedError | None:
     async with TRANSPORTS[transport](Application(make_service(Agent(run, accepts=declared(row))))) as ask:
         try:
             await ask(body(content=row["content"]))
@@ -36,7 +36,7 @@ async def told(transport: str, row: dict[str, Any]) -> ReportedError | None:
 @pytest.mark.parametrize("transport", ["memory-json", "memory-events"])
 def test_every_prompt_gets_its_verdict_streamed_or_not(transport: str):
     for row in PROMPTS:
-        found = within(lambda row=row: told(transport, row))
+        found = within(lambda row=row: reported_error(transport, row))
         if row["valid"]:
             assert found is None, row["id"]
         else:
@@ -45,7 +45,7 @@ def test_every_prompt_gets_its_verdict_streamed_or_not(transport: str):
 
 
 def assert_refused(row: dict[str, Any], found: ReportedError) -> None:
-    """A block that can be read is refused in the vector's words; one that cannot be read makes no request at all."""
+    """A block that can be read is refused with the vector's message; one that cannot be read makes no request at all."""
     if "error" in row["response"]["data"]:
         assert found.code in {"content_invalid", "invalid_message"}, row["id"]
     else:

@@ -1,4 +1,4 @@
-"""The documentation page: all of the document is on it, and none of it can do anything."""
+"""The documentation page: it contains the whole document, and none of it is executed."""
 
 from collections import Counter
 from html.parser import HTMLParser
@@ -15,7 +15,7 @@ EVIL = "<script>alert('x')</script>\"'&`<b>"
 
 
 class Reading(HTMLParser):
-    """Takes a page apart, and says if a tag is not closed by its own."""
+    """Parses a page, and checks that every tag is closed."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -88,14 +88,14 @@ def hostile() -> dict[str, Any]:
     }
 
 
-def test_no_word_of_a_document_becomes_markup():
+def test_no_text_of_a_document_becomes_markup():
     page = Reading(documentation_page(hostile()))
     assert page.tags["script"] == 0
     assert page.text.count(EVIL) > 10
 
 
 @pytest.mark.parametrize(
-    ("schema", "told"),
+    ("schema", "rendered"),
     [
         (True, "any value"),
         ({}, "any value"),
@@ -107,15 +107,15 @@ def test_no_word_of_a_document_becomes_markup():
         ({"type": "object", "additionalProperties": {"type": "integer"}}, "object of integer"),
         ({"type": "object", "additionalProperties": True}, "object"),
         ({"type": "object", "patternProperties": {"^a": {"type": "null"}}}, "object of null"),
-        ({"type": "string", "description": "as `told`"}, "stringas told"),
+        ({"type": "string", "description": "as `code`"}, "stringas code"),
         ({"enum": ["a", 1]}, '"a" or 1'),
         ({"const": None}, "null"),
     ],
 )
-def test_a_type_is_told_in_a_few_words(schema: Any, told: str):
+def test_a_type_is_rendered_in_a_few_words(schema: Any, rendered: str):
     document = {
         "info": {"title": "t", "version": "1"},
         "paths": {},
         "components": {"schemas": {"S": {"properties": {"field": schema}}}},
     }
-    assert f"field optional{told}" in Reading(documentation_page(document)).text
+    assert f"field optional{rendered}" in Reading(documentation_page(document)).text

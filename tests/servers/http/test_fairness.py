@@ -1,4 +1,4 @@
-"""One client that sends very many very small things does not keep the server from the others."""
+"""One client that sends very many very small pieces does not keep the server from the others."""
 
 import asyncio
 from typing import Any, cast

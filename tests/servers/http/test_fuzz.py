@@ -1,4 +1,4 @@
-"""Any bytes at all, by any transport: never the server's own failure, never its death; the next good request is answered."""
+"""Any bytes on any transport: the server never fails or dies, and the next valid request is answered."""
 
 import asyncio
 import json
@@ -59,10 +59,10 @@ pieces = st.sampled_from(
 @st.composite
 def nearly_requests(draw: Any) -> bytes:
     """A request in which one part is something else."""
-    asked = body()
+    request = body()
     where = draw(st.sampled_from(["", "context", "payload"]))
-    (asked[where] if where else asked)[draw(pieces)] = draw(values)
-    return json.dumps(asked).encode()
+    (request[where] if where else request)[draw(pieces)] = draw(values)
+    return json.dumps(request).encode()
 
 
 bodies = (

@@ -1,4 +1,4 @@
-"""Who is let in: by a good token, in a header that is in order, and nobody else."""
+"""Authentication: a valid token in a well-formed header is accepted, and nothing else."""
 
 import pytest
 
@@ -25,7 +25,7 @@ JWT = "eyJhbGciOiJub25lIn0.e30."
 
 
 class CountingStore(MemoryStore):
-    """A store that knows how often a token was looked for."""
+    """A store that counts lookups of tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,22 +58,24 @@ async def a_store(*tokens: str, user: str = "ada", good_s: float | None = None) 
     return store
 
 
-async def admitted(authenticator: Authenticator, shown: str) -> str | None:
-    return (await authenticator.authenticate({b"authorization": shown.encode()})).id
+async def authenticated_user(authenticator: Authenticator, value: str) -> str | None:
+    return (await authenticator.authenticate({b"authorization": value.encode()})).id
 
 
-async def refused(authenticator: Authenticator, shown: str) -> str:
+async def refused(authenticator: Authenticator, value: str) -> str:
     with pytest.raises(RefusedError) as caught:
-        await admitted(authenticator, shown)
+        await authenticated_user(authenticator, value)
     assert caught.value.code is ErrorCode.UNAUTHENTICATED
     assert caught.value.details == {"scheme": "Bearer"}
     return caught.value.message
 
 
 @pytest.mark.parametrize("value", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"BEARER   {TOKEN}", f"Bearer {TOKEN} \t"])
-def test_a_bearer_is_who_the_token_was_made_for(value: str):
+def test_a_token_identifies_its_user(value: str):
     async def ask() -> None:
-        assert await admitted(TokenAuthenticator(await a_store(TOKEN), None, [], ManualClock()), value) == "ada"
+        assert (
+            await authenticated_user(TokenAuthenticator(await a_store(TOKEN), None, [], ManualClock()), value) == "ada"
+        )
 
     run(ask())
 
@@ -114,7 +116,7 @@ def test_anything_else_is_refused_with_a_sentence_that_helps_and_repeats_nothing
     assert "accord_" not in sentence
 
 
-def test_without_the_header_a_token_is_asked_for():
+def test_without_the_header_the_error_asks_for_a_token():
     with pytest.raises(RefusedError, match="Authorization: Bearer <token>"):
         bearer_token({b"x-authorization": b"Bearer x"})
 
@@ -126,18 +128,18 @@ def test_an_expired_token_is_refused_as_such(at_s: float, good: bool):
         clock.elapsed_s = at_s
         authenticator = TokenAuthenticator(await a_store(TOKEN, good_s=60), None, [], clock)
         if good:
-            assert await admitted(authenticator, f"Bearer {TOKEN}") == "ada"
+            assert await authenticated_user(authenticator, f"Bearer {TOKEN}") == "ada"
         else:
             assert await refused(authenticator, f"Bearer {TOKEN}") == EXPIRED
 
     run(ask())
 
 
-def test_a_token_expires_on_time_even_while_it_is_remembered():
+def test_a_token_expires_on_time_even_while_it_is_cached():
     async def ask() -> None:
         clock, store = ManualClock(), await a_store(TOKEN, good_s=2)
         authenticator = TokenAuthenticator(store, None, [], clock)
-        await admitted(authenticator, f"Bearer {TOKEN}")
+        await authenticated_user(authenticator, f"Bearer {TOKEN}")
         clock.elapsed_s = 2
         assert await refused(authenticator, f"Bearer {TOKEN}") == EXPIRED
         assert store.lookups == 1
@@ -151,17 +153,17 @@ def test_a_good_token_is_looked_up_once_in_five_seconds():
         authenticator = TokenAuthenticator(store, None, [], clock)
         for moment in (0, 1, 4.9, 5, 9.9):
             clock.elapsed_s = moment
-            assert await admitted(authenticator, f"Bearer {TOKEN}") == "ada"
+            assert await authenticated_user(authenticator, f"Bearer {TOKEN}") == "ada"
         assert store.lookups == 2
 
     run(ask())
 
 
-def test_a_revoked_token_lets_nobody_in_after_five_seconds():
+def test_a_revoked_token_is_refused_after_five_seconds():
     async def ask() -> None:
         clock, store = ManualClock(), await a_store(TOKEN)
         authenticator = TokenAuthenticator(store, None, [], clock)
-        await admitted(authenticator, f"Bearer {TOKEN}")
+        await authenticated_user(authenticator, f"Bearer {TOKEN}")
         await store.revoke_token(TOKEN[-9:])
         clock.elapsed_s = 5
         assert await refused(authenticator, f"Bearer {TOKEN}") == UNKNOWN
@@ -176,22 +178,22 @@ def test_a_token_that_was_unknown_is_good_as_soon_as_it_is_made():
         assert await refused(authenticator, f"Bearer {TOKEN}") == UNKNOWN
         made = (await (await a_store(TOKEN)).tokens())[0]
         await store.put_token(made)
-        assert await admitted(authenticator, f"Bearer {TOKEN}") == "ada"
+        assert await authenticated_user(authenticator, f"Bearer {TOKEN}") == "ada"
 
     run(ask())
 
 
-def test_what_cannot_be_a_token_never_reaches_the_store():
+def test_a_malformed_token_never_reaches_the_store():
     async def ask() -> None:
         store = await a_store(TOKEN)
-        for shown in ("x", JWT, "accord_short", "sk-" + "a" * 43):
-            await refused(TokenAuthenticator(store, None, [], ManualClock()), f"Bearer {shown}")
+        for value in ("x", JWT, "accord_short", "sk-" + "a" * 43):
+            await refused(TokenAuthenticator(store, None, [], ManualClock()), f"Bearer {value}")
         assert store.lookups == 0
 
     run(ask())
 
 
-def test_as_many_tokens_are_remembered_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch):
+def test_the_token_cache_is_bounded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(identity, "MAX_CACHED", 2)
 
     async def ask() -> None:
@@ -199,46 +201,46 @@ def test_as_many_tokens_are_remembered_as_there_is_room_for(monkeypatch: pytest.
         store = await a_store(*three)
         authenticator = TokenAuthenticator(store, None, [], ManualClock())
         for token in (*three, *three[1:]):
-            await admitted(authenticator, f"Bearer {token}")
+            await authenticated_user(authenticator, f"Bearer {token}")
         assert store.lookups == 3
-        await admitted(authenticator, f"Bearer {three[0]}")
+        await authenticated_user(authenticator, f"Bearer {three[0]}")
         assert store.lookups == 4
 
     run(ask())
 
 
-def test_a_store_that_fails_is_not_the_callers_fault():
+def test_a_failing_store_is_unavailable_not_unauthenticated():
     async def ask() -> None:
         store = await a_store(TOKEN)
         await store.close()
         with pytest.raises(StoreError) as caught:
-            await admitted(TokenAuthenticator(store, None, [], ManualClock()), f"Bearer {TOKEN}")
+            await authenticated_user(TokenAuthenticator(store, None, [], ManualClock()), f"Bearer {TOKEN}")
         assert caught.value.code is ErrorCode.UNAVAILABLE
 
     run(ask())
 
 
 @pytest.mark.parametrize(
-    ("shown", "has_tokens", "who"),
+    ("value", "has_tokens", "who"),
     [(JWT, True, "grace"), (JWT, False, "grace"), (TOKEN, True, "ada"), (TOKEN, False, None), (OTHER, True, None)],
 )
-def test_a_jwt_goes_to_the_provider_and_a_token_to_the_store(shown: str, has_tokens: bool, who: str | None):
+def test_a_jwt_goes_to_the_provider_and_a_token_to_the_store(value: str, has_tokens: bool, who: str | None):
     async def ask() -> None:
         store: TokenStore | None = await a_store(TOKEN) if has_tokens else None
         authenticator = TokenAuthenticator(store, Voucher(), [], ManualClock())
         if who is None:
-            assert await refused(authenticator, f"Bearer {shown}") == UNKNOWN
+            assert await refused(authenticator, f"Bearer {value}") == UNKNOWN
         else:
-            assert await admitted(authenticator, f"Bearer {shown}") == who
+            assert await authenticated_user(authenticator, f"Bearer {value}") == who
 
     run(ask())
 
 
-@pytest.mark.parametrize("shown", ["", f"Bearer {TOKEN}", "nonsense"])
-def test_where_nobody_is_asked_everybody_comes_in_unnamed(shown: str):
+@pytest.mark.parametrize("value", ["", f"Bearer {TOKEN}", "nonsense"])
+def test_without_tokens_every_caller_is_anonymous(value: str):
     async def ask() -> None:
         assert (
-            await TokenAuthenticator(None, None, [], ManualClock()).authenticate({b"authorization": shown.encode()})
+            await TokenAuthenticator(None, None, [], ManualClock()).authenticate({b"authorization": value.encode()})
             == Caller()
         )
 
@@ -253,7 +255,7 @@ def test_the_first_token_closes_an_open_service_within_five_seconds_and_for_good
         await store.put_token((await (await a_store(TOKEN)).tokens())[0])
         clock.elapsed_s = 5
         assert await refused(authenticator, "") == MISSING
-        assert await admitted(authenticator, f"Bearer {TOKEN}") == "ada"
+        assert await authenticated_user(authenticator, f"Bearer {TOKEN}") == "ada"
         await store.revoke_token(TOKEN[-9:])
         for clock.elapsed_s in (10, 1000):
             assert await refused(authenticator, "") == MISSING
@@ -272,7 +274,7 @@ def test_a_service_that_cannot_ask_its_store_is_not_open():
     run(ask())
 
 
-def test_a_doorkeeper_counts_by_user_or_else_by_address():
+def test_requests_are_counted_by_user_or_else_by_address():
     async def ask() -> None:
         authenticator: Authenticator = TokenAuthenticator(None, None, ["1/minute"], ManualClock())
         for caller, address in [(Caller("ada"), "192.0.2.1"), (Caller(), "192.0.2.1"), (Caller(), "192.0.2.2")]:

@@ -1,4 +1,4 @@
-"""A request with members in the wrong place is served, and warned of: in the answer, in the stream and in the log."""
+"""A request with misplaced members is served, with a warning in the answer, in the stream and in the log."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -56,7 +56,7 @@ def test_a_stream_begins_with_the_warning_as_a_comment():
     assert [packet["op"] for packet in packets_of(answered)] == ["delta", "close"]
 
 
-def test_a_long_body_is_looked_at_too():
+def test_a_long_body_is_checked_too():
     (answered,) = posted("application/json", body(query="x" * 300_000) | {"client_capabilities": {}})
     assert answered.json()["metrics"]["warnings"] == [WARNING]
 

@@ -1,4 +1,4 @@
-"""What a service says of itself, asked over ASGI as any server would ask."""
+"""What a service reports about itself, over ASGI."""
 
 import asyncio
 import gc
@@ -37,7 +37,7 @@ PATHS = ["/health", "/health/live", "/health/ready", "/v1/capabilities", "/opena
 
 @dataclass(slots=True)
 class HandClock:
-    """Moves when it is told to."""
+    """A clock that tests set by hand."""
 
     seconds: float = 100.0
 
@@ -50,7 +50,7 @@ class HandClock:
 
 @dataclass(slots=True)
 class ProbeRecord(ScriptedBackend):
-    """A scripted backend whose probe does what it is told."""
+    """A scripted backend with the given probe."""
 
     probes: int = 0
     does: Callable[[], Awaitable[None]] | None = None
@@ -119,7 +119,7 @@ async def ask(app: ASGIApp, method: str = "GET", headers: dict[str, str] | None 
 
 
 @dataclass(slots=True)
-class House:
+class ServiceUnderTest:
     """A real service on a memory store, and its information."""
 
     service: Service
@@ -149,36 +149,36 @@ class House:
         return self.run(lambda: ask(self.routes[path], method, named))
 
 
-def a_house(*backends: Backend, agent: Any = demo) -> House:
+def make_test_service(*backends: Backend, agent: Any = demo) -> ServiceUnderTest:
     clock, store, metrics = HandClock(), MemoryStore(), Metrics(version="1.2.3")
     watch = Observers(metrics)
     sessions = Sessions(Engine(agent, Dispatcher(backends), clock=clock), store, on_turn_ended=watch.turn_ended)
     metrics.count_running(lambda: sessions.running)
-    return House(Service(sessions, ServerConfig(), AllowAll(), watch, "1.2.3"), metrics, clock, store)
+    return ServiceUnderTest(Service(sessions, ServerConfig(), AllowAll(), watch, "1.2.3"), metrics, clock, store)
 
 
 @pytest.fixture
-def house() -> House:
-    return a_house(ProbeRecord("local", [["hello"]], {"streaming": "native"}))
+def under_test() -> ServiceUnderTest:
+    return make_test_service(ProbeRecord("local", [["hello"]], {"streaming": "native"}))
 
 
-def test_a_service_that_is_well_says_so(house: House):
-    house.clock.seconds += 12.5
-    given = house.ask("/health")
-    told = HealthCheckResponse.parse(given.body)
+def test_a_healthy_service_reports_ok(under_test: ServiceUnderTest):
+    under_test.clock.seconds += 12.5
+    given = under_test.ask("/health")
+    response = HealthCheckResponse.parse(given.body)
     assert (given.status, given.headers["content-type"]) == (200, "application/json")
-    assert (told.status, told.version, told.uptime_seconds) == ("ok", "1.2.3", 12.5)
-    assert told.agent_id == house.service.agent_id
+    assert (response.status, response.version, response.uptime_seconds) == ("ok", "1.2.3", 12.5)
+    assert response.agent_id == under_test.service.agent_id
 
 
 @pytest.mark.parametrize(("does", "why"), [(fail, "BackendError"), (hang, "too slow")])
 def test_a_backend_that_does_not_answer_degrades_and_only_the_log_says_which(
     caplog: pytest.LogCaptureFixture, does: Callable[[], Awaitable[None]], why: str
 ):
-    house = a_house(ProbeRecord("well", []), ProbeRecord("secret-name", [], does=does))
-    endpoint = health_endpoint(Health(house.service, probe_s=0.01))
+    under_test = make_test_service(ProbeRecord("well", []), ProbeRecord("secret-name", [], does=does))
+    endpoint = health_endpoint(Health(under_test.service, probe_s=0.01))
     with caplog.at_level(logging.WARNING, "accord.health"):
-        given = house.run(lambda: ask(endpoint))
+        given = under_test.run(lambda: ask(endpoint))
     assert (given.status, given.json["status"]) == (200, "degraded")
     assert b"secret-name" not in given.body
     assert [vars(record)["fields"] for record in caplog.records] == [{"part": "backend secret-name", "why": why}]
@@ -186,22 +186,22 @@ def test_a_backend_that_does_not_answer_degrades_and_only_the_log_says_which(
 
 def test_a_probe_that_fails_after_its_time_says_nothing_anywhere(caplog: pytest.LogCaptureFixture):
     def status() -> str:
-        house = a_house(ProbeRecord("a", [], does=fail_when_stopped))
-        return house.run(lambda: ask(health_endpoint(Health(house.service, probe_s=0.01)))).json["status"]
+        under_test = make_test_service(ProbeRecord("a", [], does=fail_when_stopped))
+        return under_test.run(lambda: ask(health_endpoint(Health(under_test.service, probe_s=0.01)))).json["status"]
 
     assert status() == "degraded"
-    gc.collect()  # asyncio speaks up when a task that nobody asked is forgotten
+    gc.collect()  # asyncio logs an exception of a task that was never retrieved
     assert [record.name for record in caplog.records] == ["accord.health"]
 
 
-def test_a_store_that_fails_is_told_to_load_balancers_and_the_log_says_why(
-    house: House, caplog: pytest.LogCaptureFixture
+def test_a_failing_store_is_reported_to_load_balancers_and_its_reason_is_logged(
+    under_test: ServiceUnderTest, caplog: pytest.LogCaptureFixture
 ):
     async def closed() -> list[Given]:
-        await house.store.close()
-        return [await ask(house.routes[f"/health{rest}"]) for rest in ("", "/ready", "/live")]
+        await under_test.store.close()
+        return [await ask(under_test.routes[f"/health{rest}"]) for rest in ("", "/ready", "/live")]
 
-    answers = house.run(closed)
+    answers = under_test.run(closed)
     assert [(given.status, given.json["status"]) for given in answers] == [
         (503, "degraded"),
         (503, "degraded"),
@@ -214,71 +214,71 @@ def test_a_store_that_fails_is_told_to_load_balancers_and_the_log_says_why(
 
 def test_a_process_is_ready_without_asking_any_backend():
     backend = ProbeRecord("a", [], does=fail)
-    house = a_house(backend)
-    assert house.ask("/health/ready").status == 200
+    under_test = make_test_service(backend)
+    assert under_test.ask("/health/ready").status == 200
     assert backend.probes == 0
 
 
 @pytest.mark.parametrize(("passed", "is_new"), [(0.9, False), (1.0, True)])
-def test_the_store_is_probed_once_a_second(house: House, passed: float, is_new: bool):
+def test_the_store_is_probed_once_a_second(under_test: ServiceUnderTest, passed: float, is_new: bool):
     async def twice() -> list[int]:
-        first = await ask(house.routes["/health/ready"])
-        await house.store.close()
-        house.clock.seconds += passed
-        return [first.status, (await ask(house.routes["/health/ready"])).status]
+        first = await ask(under_test.routes["/health/ready"])
+        await under_test.store.close()
+        under_test.clock.seconds += passed
+        return [first.status, (await ask(under_test.routes["/health/ready"])).status]
 
-    assert house.run(twice) == [200, 503 if is_new else 200]
+    assert under_test.run(twice) == [200, 503 if is_new else 200]
 
 
-def test_a_service_that_leaves_is_in_maintenance_and_probes_nobody():
+def test_a_stopping_service_is_in_maintenance_and_probes_nothing():
     backend = ProbeRecord("a", [])
-    house = a_house(backend)
-    house.service.is_draining = True
+    under_test = make_test_service(backend)
+    under_test.service.is_draining = True
     for path in ("/health", "/health/ready"):
-        given = house.ask(path)
+        given = under_test.ask(path)
         assert (given.status, given.json["status"], given.headers["retry-after"]) == (503, "maintenance", "5")
-    assert house.ask("/health/live").status == 200
+    assert under_test.ask("/health/live").status == 200
     assert backend.probes == 0
 
 
 @pytest.mark.parametrize(("passed", "probes"), [(0.0, 1), (4.9, 1), (5.0, 2)])
 def test_asking_often_probes_once_in_five_seconds(passed: float, probes: int):
     backend = ProbeRecord("a", [])
-    house = a_house(backend)
+    under_test = make_test_service(backend)
 
     async def often() -> None:
-        await asyncio.gather(*(ask(house.routes["/health"]) for _ in range(20)))
-        house.clock.seconds += passed
-        await asyncio.gather(*(ask(house.routes["/health"]) for _ in range(20)))
+        await asyncio.gather(*(ask(under_test.routes["/health"]) for _ in range(20)))
+        under_test.clock.seconds += passed
+        await asyncio.gather(*(ask(under_test.routes["/health"]) for _ in range(20)))
 
-    house.run(often)
+    under_test.run(often)
     assert backend.probes == probes
 
 
-def test_one_that_leaves_while_asking_does_not_stop_the_others():
+def test_a_client_that_disconnects_does_not_cancel_the_probe_for_others():
     begun, going_on = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
         begun.set()
         await going_on.wait()
 
-    house = a_house(ProbeRecord("a", [], does=wait))
+    under_test = make_test_service(ProbeRecord("a", [], does=wait))
 
     async def leave() -> Given:
-        first = asyncio.create_task(ask(house.routes["/health"]))
+        first = asyncio.create_task(ask(under_test.routes["/health"]))
         await begun.wait()
-        second = asyncio.create_task(ask(house.routes["/health"]))
+        second = asyncio.create_task(ask(under_test.routes["/health"]))
         first.cancel()
         going_on.set()
         return await second
 
-    assert house.run(leave).json["status"] == "ok"
+    assert under_test.run(leave).json["status"] == "ok"
 
 
 def test_a_probe_that_cannot_be_stopped_is_not_begun_again():
     backend = ProbeRecord("a", [], does=cling)
-    house = a_house(backend)
-    health = health_endpoint(Health(house.service, probe_s=0.01, backends_cached_s=0))
+    under_test = make_test_service(backend)
+    health = health_endpoint(Health(under_test.service, probe_s=0.01, backends_cached_s=0))
     CLINGING.append(True)
 
     async def twice() -> list[Given]:
@@ -287,23 +287,23 @@ def test_a_probe_that_cannot_be_stopped_is_not_begun_again():
         finally:
             CLINGING.clear()
 
-    assert [given.json["status"] for given in house.run(twice)] == ["degraded", "degraded"]
+    assert [given.json["status"] for given in under_test.run(twice)] == ["degraded", "degraded"]
     assert backend.probes == 1
 
 
-def test_capabilities_tell_what_the_agent_takes_and_what_each_backend_can_do(house: House):
-    told = ServiceCapabilities.parse(house.ask("/v1/capabilities").body)
-    assert told.agent.declared == {"image": True, "embeddedContext": True}
-    assert told.agent.accepts == ["text", "resource_link", "image", "resource"]
-    assert [(backend.name, backend.manifest.model_dump()) for backend in told.backends] == [
+def test_capabilities_list_what_the_agent_accepts_and_each_backend_supports(under_test: ServiceUnderTest):
+    response = ServiceCapabilities.parse(under_test.ask("/v1/capabilities").body)
+    assert response.agent.declared == {"image": True, "embeddedContext": True}
+    assert response.agent.accepts == ["text", "resource_link", "image", "resource"]
+    assert [(backend.name, backend.manifest.model_dump()) for backend in response.backends] == [
         ("local", {"streaming": "native"})
     ]
-    assert told.text_profiles == ["plain", "speech"]
-    assert "citation_block" in told.events
+    assert response.text_profiles == ["plain", "speech"]
+    assert "citation_block" in response.events
 
 
-def test_capabilities_tell_what_is_really_stood_in_for_and_never_the_prompt(house: House):
-    given = house.ask("/v1/capabilities")
+def test_capabilities_list_performed_emulations_without_their_prompts(under_test: ServiceUnderTest):
+    given = under_test.ask("/v1/capabilities")
     emulations = given.json["emulations"]
     assert emulations["json_mode"] == "post_processing"
     assert emulations["vision"] == "system_prompt_injection"
@@ -322,34 +322,34 @@ def a_request() -> ServiceRequest:
     )
 
 
-def test_capabilities_tell_what_a_backend_was_seen_to_refuse():
+def test_capabilities_list_what_a_backend_was_observed_to_refuse():
     refusing = ScriptedBackend("a", [[ScriptedFault(refused="streaming")]], {"streaming": "native"})
-    house = a_house(refusing, ScriptedBackend("b", [["well"]], {"streaming": "native"}), agent=relay)
+    under_test = make_test_service(refusing, ScriptedBackend("b", [["well"]], {"streaming": "native"}), agent=relay)
 
     async def turn_then_ask() -> Given:
-        await house.service.sessions.collect(await house.service.sessions.begin(a_request()))
-        return await ask(house.routes["/v1/capabilities"])
+        await under_test.service.sessions.collect(await under_test.service.sessions.begin(a_request()))
+        return await ask(under_test.routes["/v1/capabilities"])
 
-    told = ServiceCapabilities.parse(house.run(turn_then_ask).body)
-    assert {backend.name: backend.refused for backend in told.backends} == {"a": ["streaming"], "b": []}
+    response = ServiceCapabilities.parse(under_test.run(turn_then_ask).body)
+    assert {backend.name: backend.refused for backend in response.backends} == {"a": ["streaming"], "b": []}
 
 
 def test_a_turn_is_in_the_metrics_when_it_is_over():
-    house = a_house(ScriptedBackend("a", [["well"]], {"streaming": "native"}), agent=relay)
+    under_test = make_test_service(ScriptedBackend("a", [["well"]], {"streaming": "native"}), agent=relay)
 
     async def turn_then_ask() -> Given:
-        await house.service.sessions.collect(await house.service.sessions.begin(a_request()))
-        await house.service.sessions.drain(10)
-        return await ask(house.routes["/metrics"])
+        await under_test.service.sessions.collect(await under_test.service.sessions.begin(a_request()))
+        await under_test.service.sessions.drain(10)
+        return await ask(under_test.routes["/metrics"])
 
-    given = house.run(turn_then_ask)
+    given = under_test.run(turn_then_ask)
     assert given.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert b'accord_turns_total{outcome="done"} 1.0' in given.body
     assert b"accord_running_turns 0.0" in given.body
 
 
-def test_the_contract_is_valid_openapi_that_names_the_agent(house: House):
-    document = house.ask("/openapi.json").json
+def test_the_contract_is_valid_openapi_that_names_the_agent(under_test: ServiceUnderTest):
+    document = under_test.ask("/openapi.json").json
     OpenAPIV31SpecValidator(document).validate()
     assert document["info"]["title"] == "Accord: demo"
     assert document["info"]["version"] == "1.2.3"
@@ -357,18 +357,21 @@ def test_the_contract_is_valid_openapi_that_names_the_agent(house: House):
 
 @pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
 @pytest.mark.parametrize(
-    ("asked", "status"), [("{}", 304), ("W/{}", 304), ('"other", {}', 304), ("*", 304), ('"other"', 200), ("", 200)]
+    ("if_none_match_value", "status"),
+    [("{}", 304), ("W/{}", 304), ('"other", {}', 304), ("*", 304), ('"other"', 200), ("", 200)],
 )
-def test_whoever_has_the_contract_is_not_sent_it_again(house: House, path: str, asked: str, status: int):
-    tag = house.ask(path).headers["etag"]
-    given = house.ask(path, if_none_match=asked.format(tag))
+def test_a_client_that_has_the_contract_gets_304(
+    under_test: ServiceUnderTest, path: str, if_none_match_value: str, status: int
+):
+    tag = under_test.ask(path).headers["etag"]
+    given = under_test.ask(path, if_none_match=if_none_match_value.format(tag))
     assert given.status == status
     assert given.headers["etag"] == tag
     assert bool(given.body) is (status == 200)
 
 
-def test_the_page_lets_nothing_in_from_anywhere(house: House):
-    given = house.ask("/docs")
+def test_the_page_lets_nothing_in_from_anywhere(under_test: ServiceUnderTest):
+    given = under_test.ask("/docs")
     page = given.body.decode()
     assert given.headers["content-type"] == "text/html; charset=utf-8"
     assert given.headers["content-security-policy"].startswith("default-src 'none'; style-src 'unsafe-inline'")
@@ -376,8 +379,8 @@ def test_the_page_lets_nothing_in_from_anywhere(house: House):
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_asking_for_the_head_gives_the_same_headers_and_no_body(house: House, path: str):
-    whole, head = house.ask(path), house.ask(path, "HEAD")
+def test_asking_for_the_head_gives_the_same_headers_and_no_body(under_test: ServiceUnderTest, path: str):
+    whole, head = under_test.ask(path), under_test.ask(path, "HEAD")
     assert head.body == b""
     assert head.status == whole.status == 200
     assert head.headers.keys() == whole.headers.keys()
@@ -387,13 +390,13 @@ def test_asking_for_the_head_gives_the_same_headers_and_no_body(house: House, pa
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "BREW"])
-def test_nothing_here_can_be_changed(house: House, path: str, method: str):
+def test_information_endpoints_support_get_and_head_only(under_test: ServiceUnderTest, path: str, method: str):
     token = REQUEST_ID.set("r1")
     try:
-        given = house.ask(path, method)
+        given = under_test.ask(path, method)
     finally:
         REQUEST_ID.reset(token)
-    told = ProblemBody.parse(given.body)
+    response = ProblemBody.parse(given.body)
     assert (given.status, given.headers["allow"]) == (405, "GET, HEAD")
     assert given.headers["content-type"] == PROBLEM_MEDIA_TYPE
-    assert (told.code, told.status, told.request_id) == ("method_not_found", 405, "r1")
+    assert (response.code, response.status, response.request_id) == ("method_not_found", 405, "r1")

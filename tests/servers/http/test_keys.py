@@ -1,4 +1,4 @@
-"""Which keys of a provider are used, how often it is asked for them, and what if it does not answer as it should."""
+"""Which keys of a provider are used, how often they are fetched, and what happens if the provider fails."""
 
 import asyncio
 from typing import Any
@@ -11,11 +11,11 @@ from tests.servers.clock import START, ManualClock, run
 from tests.servers.provider import a_provider, oidc, public_jwk, refused
 
 NOW = int(START.timestamp())
-ASKED_ONCE = ["/.well-known/openid-configuration", "/keys"]
+ONE_FETCH = ["/.well-known/openid-configuration", "/keys"]
 
 
 @pytest.mark.parametrize(
-    "told",
+    "document",
     [
         {"use": "enc"},
         {"alg": "PS256"},
@@ -30,10 +30,10 @@ ASKED_ONCE = ["/.well-known/openid-configuration", "/keys"]
         {"kid": 7},
     ],
 )
-def test_a_key_that_is_not_for_this_is_not_used_and_spoils_no_other(told: dict[str, Any]):
+def test_a_key_that_is_not_for_this_is_not_used_and_spoils_no_other(document: dict[str, Any]):
     async def ask() -> None:
         async with a_provider() as provider:
-            provider.keys = [{**public_jwk("rsa-1"), **told}, None, [], public_jwk("p256-1")]
+            provider.keys = [{**public_jwk("rsa-1"), **document}, None, [], public_jwk("p256-1")]
             keys = oidc(provider)
             assert await refused(keys, provider.token()) == NO_KEY
             assert await keys.user_of(provider.token(key="p256-1", algorithm="ES256")) == "ada"
@@ -72,7 +72,7 @@ HTTPS = "https://id.example"
 
 
 @pytest.mark.parametrize(
-    ("issuer", "told"),
+    ("issuer", "document"),
     [
         (HTTPS, {"issuer": HTTPS, "jwks_uri": "http://id.example/keys"}),
         (HTTPS, {"issuer": HTTPS + "/", "jwks_uri": "https://id.example/keys"}),
@@ -82,9 +82,9 @@ HTTPS = "https://id.example"
         (HTTPS, {}),
     ],
 )
-def test_a_discovery_document_that_cannot_be_trusted_is_not_used(issuer: str, told: dict[str, Any]):
+def test_a_discovery_document_that_cannot_be_trusted_is_not_used(issuer: str, document: dict[str, Any]):
     with pytest.raises(BadDocumentError):
-        jwks_address(told, issuer)
+        jwks_address(document, issuer)
 
 
 def test_the_keys_of_an_issuer_may_be_on_another_host():
@@ -96,12 +96,12 @@ def test_an_address_of_the_keys_spares_the_discovery():
     async def ask() -> None:
         async with a_provider() as provider:
             assert await oidc(provider, jwks_url=f"{provider.issuer}/keys").user_of(provider.token()) == "ada"
-            assert provider.asked == ["/keys"]
+            assert provider.requests == ["/keys"]
 
     run(ask())
 
 
-# How often the provider is asked
+# How often the provider is requested
 
 
 def test_keys_are_kept_for_ten_minutes():
@@ -112,12 +112,12 @@ def test_keys_are_kept_for_ten_minutes():
             for moment in (0, 1, 599, 600, 601):
                 clock.elapsed_s = moment
                 assert await keys.user_of(token) == "ada"
-            assert provider.asked == ASKED_ONCE * 2
+            assert provider.requests == ONE_FETCH * 2
 
     run(ask())
 
 
-def test_rotated_keys_are_found_but_unknown_ones_do_not_wear_the_provider_out():
+def test_rotated_keys_are_found_but_unknown_ones_do_not_cause_many_fetches():
     async def ask() -> None:
         async with a_provider() as provider:
             clock = ManualClock()
@@ -128,28 +128,28 @@ def test_rotated_keys_are_found_but_unknown_ones_do_not_wear_the_provider_out():
             for moment in (0, 30, 59):
                 clock.elapsed_s = moment
                 assert await refused(keys, rotated) == NO_KEY
-            assert provider.asked == ASKED_ONCE
+            assert provider.requests == ONE_FETCH
             clock.elapsed_s = 60
             assert await keys.user_of(rotated) == "ada"
             assert await refused(keys, provider.token()) == NO_KEY
             for number in range(20):
                 assert await refused(keys, provider.token(headers={"kid": f"made up {number}"})) == NO_KEY
-            assert provider.asked == ASKED_ONCE * 2
+            assert provider.requests == ONE_FETCH * 2
 
     run(ask())
 
 
-def test_many_who_come_at_once_share_one_fetch():
+def test_concurrent_requests_share_one_fetch():
     async def ask() -> None:
         async with a_provider() as provider:
             keys, token = oidc(provider), provider.token()
             assert await asyncio.gather(*(keys.user_of(token) for _ in range(50))) == ["ada"] * 50
-            assert provider.asked == ASKED_ONCE
+            assert provider.requests == ONE_FETCH
 
     run(ask())
 
 
-def test_whoever_goes_away_does_not_take_the_keys_from_the_others():
+def test_a_client_that_disconnects_does_not_cancel_the_fetch_for_others():
     async def ask() -> None:
         async with a_provider() as provider:
             provider.answering.clear()
@@ -161,7 +161,7 @@ def test_whoever_goes_away_does_not_take_the_keys_from_the_others():
                 await first
             provider.answering.set()
             assert await second == "ada"
-            assert provider.asked == ASKED_ONCE
+            assert provider.requests == ONE_FETCH
 
     run(ask())
 
@@ -169,7 +169,7 @@ def test_whoever_goes_away_does_not_take_the_keys_from_the_others():
 # A provider that does not answer as it should
 
 
-def test_a_provider_that_is_down_is_not_the_callers_fault():
+def test_a_provider_that_is_down_is_unavailable_not_unauthenticated():
     async def ask() -> None:
         async with a_provider() as provider:
             token = provider.token()
@@ -208,7 +208,7 @@ def test_a_provider_that_never_answers_is_given_up():
     ],
     ids=str,
 )
-def test_a_provider_that_answers_nonsense_is_not_the_callers_fault(wrong: dict[str, Any]):
+def test_an_invalid_answer_of_the_provider_is_unavailable_not_unauthenticated(wrong: dict[str, Any]):
     async def ask() -> None:
         async with a_provider() as provider:
             vars(provider).update(wrong)
@@ -222,12 +222,12 @@ def test_a_redirect_is_not_followed():
         async with a_provider() as provider:
             keys = oidc(provider, jwks_url=f"{provider.issuer}/elsewhere")
             assert await refused(keys, provider.token(), ErrorCode.UNAVAILABLE) == NOT_REACHED
-            assert provider.asked == ["/elsewhere"]
+            assert provider.requests == ["/elsewhere"]
 
     run(ask())
 
 
-def test_a_provider_that_failed_is_left_alone_for_seconds_and_then_asked_again():
+def test_a_failed_provider_is_not_requested_again_for_seconds():
     async def ask() -> None:
         async with a_provider() as provider:
             clock = ManualClock()
@@ -236,14 +236,14 @@ def test_a_provider_that_failed_is_left_alone_for_seconds_and_then_asked_again()
             for moment in (0, 1, 4.9):
                 clock.elapsed_s = moment
                 await refused(keys, provider.token(), ErrorCode.UNAVAILABLE)
-            assert len(provider.asked) == 1
+            assert len(provider.requests) == 1
             provider.status, clock.elapsed_s = 200, 5
             assert await keys.user_of(provider.token()) == "ada"
 
     run(ask())
 
 
-def test_a_failed_second_look_costs_nobody_whose_key_is_known():
+def test_a_failed_refresh_does_not_affect_tokens_with_known_keys():
     async def ask() -> None:
         async with a_provider() as provider:
             clock = ManualClock()
@@ -253,6 +253,6 @@ def test_a_failed_second_look_costs_nobody_whose_key_is_known():
             await refused(keys, provider.token(key="rsa-2"), ErrorCode.UNAVAILABLE)
             await refused(keys, provider.token(key="rsa-2"), ErrorCode.UNAVAILABLE)
             assert await keys.user_of(provider.token()) == "ada"
-            assert len(provider.asked) == 3
+            assert len(provider.requests) == 3
 
     run(ask())

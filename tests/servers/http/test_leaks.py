@@ -1,4 +1,4 @@
-"""What breaks inside says nothing of the inside: no answer of any transport has a secret, a path or a statement in it."""
+"""No answer on any transport contains a secret, a path or a statement of an internal failure."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -26,7 +26,7 @@ SECRET = "sk-secret in " + str(Path("var") / "accord.db") + ": SELECT * FROM use
 
 
 class Broken(Exception):  # noqa: N818 - it is what a stranger raises
-    """An exception of nobody we know."""
+    """An unexpected exception."""
 
 
 async def fail_at_once(turn: Turn) -> AsyncIterator[Yielded]:
@@ -93,14 +93,14 @@ class BrokenStore(MemoryStore):
 
 
 class BrokenAuthenticator:
-    """Cannot say who anybody is."""
+    """Fails to identify any caller."""
 
     async def authenticate(self, headers: Headers) -> Caller:
         del headers
         raise Broken(SECRET)
 
     async def count_request(self, caller: Caller, address: str) -> None:
-        """Nobody counts."""
+        """Count nothing."""
 
 
 async def slowly(turn: Turn) -> AsyncIterator[Yielded]:
@@ -143,26 +143,31 @@ def silent(text: str) -> None:
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize(("service", "code"), [row[1:] for row in FAILING], ids=[row[0] for row in FAILING])
-def test_a_failure_is_told_without_what_it_said(transport: str, service: Any, code: str):
+def test_a_failure_is_reported_without_its_message(transport: str, service: Any, code: str):
     async def run() -> None:
         async with TRANSPORTS[transport](Application(service())) as ask:
-            with pytest.raises(ReportedError) as told:
+            with pytest.raises(ReportedError) as caught:
                 await ask(body())
-            silent(str(told.value))
-            assert told.value.code == code
-            if told.value.code in ("unavailable", "internal_error"):
-                assert told.value.message in (ERROR_FACTS[ErrorCode(code)].title, NOT_STORED)
+            silent(str(caught.value))
+            assert caught.value.code == code
+            if caught.value.code in ("unavailable", "internal_error"):
+                assert caught.value.message in (ERROR_FACTS[ErrorCode(code)].title, NOT_STORED)
 
     within(run)
 
 
 @pytest.mark.parametrize("error", [StoreError(SECRET), Broken(SECRET)])
-def test_a_lookup_in_a_broken_store_says_nothing_of_it(error: Exception):
+def test_a_lookup_in_a_broken_store_reveals_nothing(error: Exception):
     async def run() -> None:
         service = make_service(Agent(relay), store=BrokenStore("turn", error))
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
-            asked = f"/v1/requests/{body()['request_id']}"
-            for path in (asked, f"{asked}/receipt", f"{asked}/adaptation", f"{asked}/items/1"):
+            path_of_request = f"/v1/requests/{body()['request_id']}"
+            for path in (
+                path_of_request,
+                f"{path_of_request}/receipt",
+                f"{path_of_request}/adaptation",
+                f"{path_of_request}/items/1",
+            ):
                 async with client.get(path) as response:
                     assert response.status in (500, 503)
                     silent(await response.text())
@@ -174,7 +179,7 @@ def test_a_lookup_in_a_broken_store_says_nothing_of_it(error: Exception):
     within(run)
 
 
-def test_a_broken_gate_says_nothing_of_itself():
+def test_a_broken_authenticator_reveals_nothing():
     async def run() -> None:
         service = make_service(Agent(relay), authenticator=BrokenAuthenticator())
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
@@ -188,7 +193,7 @@ def test_a_broken_gate_says_nothing_of_itself():
     within(run)
 
 
-def test_a_close_reason_says_nothing_either():
+def test_a_close_reason_reveals_nothing_either():
     async def run() -> list[Any]:
         sent: list[Any] = []
         app = Application(make_service(Agent(relay), authenticator=BrokenAuthenticator()))

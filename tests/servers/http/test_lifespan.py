@@ -1,4 +1,4 @@
-"""The application under a server that is not ours: its own end waits for the turns that run."""
+"""The application under another server: its shutdown waits for running turns."""
 
 import asyncio
 from collections.abc import AsyncIterator

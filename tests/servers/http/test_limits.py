@@ -1,4 +1,4 @@
-"""What a peer controls has a limit: how much, how fast, how deep, which form. Every refusal has the same form, too."""
+"""Limits on everything that a client controls: size, time, depth, form. Every refusal has the same form."""
 
 import asyncio
 import json
@@ -92,7 +92,7 @@ REFUSED: list[tuple[str, bytes, int, str]] = [
 
 
 @pytest.mark.parametrize(("data", "status", "code"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED])
-def test_what_goes_beyond_a_limit_is_refused_in_one_form_and_costs_nobody_else_anything(
+def test_a_request_above_a_limit_is_refused_in_one_form_and_affects_no_other_client(
     data: bytes, status: int, code: str
 ):
     async def run() -> None:
@@ -114,7 +114,7 @@ FINE: list[tuple[str, bytes]] = [
 
 
 @pytest.mark.parametrize("data", [row[1] for row in FINE], ids=[row[0] for row in FINE])
-def test_what_keeps_to_the_limits_is_answered(data: bytes):
+def test_a_request_within_the_limits_is_answered(data: bytes):
     async def run() -> None:
         async with wired(limited()) as port:
             answered = await port.ask(data)
@@ -124,15 +124,15 @@ def test_what_keeps_to_the_limits_is_answered(data: bytes):
     within(run)
 
 
-def test_what_is_offered_and_what_is_allowed_is_said():
+def test_a_refusal_lists_offered_formats_and_allowed_methods():
     async def run() -> None:
         async with wired(limited()) as port:
             lost = await port.ask(post(REQUEST, "Accept: image/png"))
             assert lost.json()["details"] == {"offered": ["application/json", "text/event-stream"]}
             assert lost.headers["vary"] == "Accept"
             assert (await port.ask(get("/v1/assist", method="PUT"))).headers["allow"] == "POST"
-            asked = f"/v1/requests/{UUID(int=1)}"
-            assert (await port.ask(get(asked, method="PATCH"))).headers["allow"] == "GET, DELETE"
+            path = f"/v1/requests/{UUID(int=1)}"
+            assert (await port.ask(get(path, method="PATCH"))).headers["allow"] == "GET, DELETE"
 
     within(run)
 
@@ -141,8 +141,8 @@ def test_a_head_request_is_answered_without_a_body():
     async def run() -> None:
         async with wired(limited()) as port:
             await port.ask(post())
-            asked = get(f"/v1/requests/{UUID(int=1)}/receipt", "Connection: close", method="HEAD")
-            head, _, content = (await port.exchange(asked)).partition(b"\r\n\r\n")
+            request = get(f"/v1/requests/{UUID(int=1)}/receipt", "Connection: close", method="HEAD")
+            head, _, content = (await port.exchange(request)).partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200")
             assert content == b""
 
@@ -151,11 +151,15 @@ def test_a_head_request_is_answered_without_a_body():
 
 def test_a_request_is_found_however_its_id_is_spelled():
     async def run() -> None:
-        asked = body()
-        asked["request_id"] = "550E8400-E29B-41D4-A716-44665544000A"
+        request = body()
+        request["request_id"] = "550E8400-E29B-41D4-A716-44665544000A"
         async with wired(limited()) as port:
-            assert (await port.ask(post(json.dumps(asked).encode()))).status == 200
-            for spelled in (asked["request_id"], asked["request_id"].lower(), asked["request_id"].replace("-", "")):
+            assert (await port.ask(post(json.dumps(request).encode()))).status == 200
+            for spelled in (
+                request["request_id"],
+                request["request_id"].lower(),
+                request["request_id"].replace("-", ""),
+            ):
                 assert (await port.ask(get(f"/v1/requests/{spelled}"))).json()["output"]["text"] == "hi"
 
     within(run)
@@ -227,7 +231,7 @@ def test_blank_lines_do_not_keep_a_connection_open():
     within(run)
 
 
-def test_a_client_that_sends_headers_drop_by_drop_is_cut_off():
+def test_a_client_that_sends_headers_byte_by_byte_is_disconnected():
     async def run() -> None:
         async with wired(limited()) as port, port.wire() as wire:
 

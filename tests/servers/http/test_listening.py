@@ -1,4 +1,4 @@
-"""Addresses that cannot be listened at: the reason, and what to do about it."""
+"""Addresses at which the service cannot listen: the reason, and what to do about it."""
 
 import re
 import socket
@@ -10,7 +10,7 @@ from accord.servers.http.serve import listen_at
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no.invalid"])
-def test_a_host_that_is_not_this_machine_is_refused_with_a_cure(host: str):
+def test_a_host_that_is_not_this_machine_is_refused_with_a_remedy(host: str):
     with pytest.raises(UsageError) as refused:
         listen_at(host, 0)
     # What the resolver says of an unknown name depends on the machine.
@@ -20,7 +20,7 @@ def test_a_host_that_is_not_this_machine_is_refused_with_a_cure(host: str):
     )
 
 
-def test_a_port_that_is_taken_is_refused_with_a_cure():
+def test_a_port_that_is_taken_is_refused_with_a_remedy():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(UsageError) as refused:

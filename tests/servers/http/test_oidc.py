@@ -1,4 +1,4 @@
-"""Whose a JWT is, by the keys of a real provider on loopback: what is believed and what is not."""
+"""Verifying JWTs with the keys of a real provider on loopback: which are accepted and which are not."""
 
 import base64
 import hashlib
@@ -39,7 +39,7 @@ def part(value: Any) -> str:
         ("ed-1", "EdDSA"),
     ],
 )
-def test_a_good_token_says_who_its_bearer_is(key: str, algorithm: str):
+def test_a_valid_token_identifies_its_user(key: str, algorithm: str):
     async def ask() -> None:
         async with a_provider() as provider:
             provider.keys = [public_jwk(name) for name in ("rsa-1", "p256-1", "p384-1", "ed-1")]
@@ -52,12 +52,12 @@ def test_a_good_token_says_who_its_bearer_is(key: str, algorithm: str):
     run(ask())
 
 
-def test_a_doorkeeper_lets_its_bearer_in():
+def test_a_valid_jwt_authenticates_its_user():
     async def ask() -> None:
         async with a_provider() as provider:
             authenticator = TokenAuthenticator(None, oidc(provider), [], ManualClock())
-            shown = {b"authorization": b"Bearer " + provider.token().encode()}
-            assert (await authenticator.authenticate(shown)).id == "ada"
+            headers = {b"authorization": b"Bearer " + provider.token().encode()}
+            assert (await authenticator.authenticate(headers)).id == "ada"
 
     run(ask())
 
@@ -148,7 +148,7 @@ def algorithm_none(provider: Provider) -> str:
 
 
 def signed_with_the_public_key(provider: Provider) -> str:
-    """The confusion attack: the public key, which everybody has, taken for a shared secret."""
+    """The confusion attack: the public key, which is not secret, used as a shared secret."""
     _, body, _ = provider.token().split(".")
     public = private_key("rsa-1").public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     signing_input = f"{part({'alg': 'HS256', 'kid': 'rsa-1'})}.{body}"
@@ -224,7 +224,7 @@ def test_another_claim_can_name_the_user():
     run(ask())
 
 
-def test_without_the_library_the_operator_is_told_what_to_install():
+def test_without_the_library_the_error_names_what_to_install():
     script = "import sys; sys.modules['jwt'] = None; import accord.servers.http.oidc"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
     assert "UsageError: [server.oidc] is configured, which needs an extra: install accord-agents[oidc]" in done.stderr

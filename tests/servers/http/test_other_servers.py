@@ -1,4 +1,4 @@
-"""The same application under another ASGI server: nothing in it counts on the one that it comes with."""
+"""The same application under another ASGI server."""
 
 import asyncio
 import json
@@ -86,7 +86,7 @@ def test_a_refusal_has_the_same_form():
     within(run)
 
 
-def test_a_client_that_goes_away_leaves_a_turn_that_ends(caplog: pytest.LogCaptureFixture):
+def test_the_turn_of_a_client_that_disconnects_ends(caplog: pytest.LogCaptureFixture):
     async def run() -> None:
         service = make_service(Agent(relay), "a", Pause(0.1), "b")
         async with under_hypercorn(Application(service)) as client:

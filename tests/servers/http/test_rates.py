@@ -1,4 +1,4 @@
-"""How often one may ask: every rate counts, the window moves with the clock, memory is bounded."""
+"""Rate limits: every rate counts, the window moves with the clock, memory is bounded."""
 
 from collections.abc import Sequence
 
@@ -30,11 +30,11 @@ async def refusal(rates: RateLimits) -> dict[str, object]:
 
 
 async def passed(rates: RateLimits, clock: ManualClock, moments: Sequence[float]) -> list[bool]:
-    told: list[bool] = []
+    expected: list[bool] = []
     for moment in moments:
         clock.elapsed_s = moment
-        told.append(await taken(rates))
-    return told
+        expected.append(await taken(rates))
+    return expected
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_request_passes_if_every_rate_has_room_for_it(listed: list[str], momen
 
 
 @pytest.mark.parametrize(
-    ("listed", "at_s", "told"),
+    ("listed", "at_s", "expected"),
     [
         (["1/minute"], 0, {"retry_after": 60, "limit": "1/minute"}),
         (["1/minute"], 0.5, {"retry_after": 60, "limit": "1/minute"}),
@@ -68,7 +68,7 @@ def test_a_request_passes_if_every_rate_has_room_for_it(listed: list[str], momen
     ],
 )
 def test_a_refusal_tells_the_rate_that_takes_longest_in_whole_seconds(
-    listed: list[str], at_s: float, told: dict[str, object]
+    listed: list[str], at_s: float, expected: dict[str, object]
 ):
     async def ask() -> dict[str, object]:
         clock = ManualClock()
@@ -77,10 +77,10 @@ def test_a_refusal_tells_the_rate_that_takes_longest_in_whole_seconds(
         clock.elapsed_s = at_s
         return await refusal(rates)
 
-    assert run(ask()) == told
+    assert run(ask()) == expected
 
 
-def test_whoever_waits_as_long_as_told_passes():
+def test_a_request_after_retry_after_passes():
     async def ask() -> None:
         clock = ManualClock()
         rates = RateLimits(["3/10seconds", "1000/minute"], clock)
@@ -93,7 +93,7 @@ def test_whoever_waits_as_long_as_told_passes():
     run(ask())
 
 
-def test_what_was_refused_is_not_counted_by_any_rate():
+def test_refused_requests_are_not_counted():
     async def ask() -> None:
         clock = ManualClock()
         rates = RateLimits(["3/minute", "1/second"], clock)
@@ -125,7 +125,7 @@ def test_what_was_refused_is_not_counted_by_any_rate():
         (("a/1", ""), ("a", ""), False),
     ],
 )
-def test_callers_are_told_apart_by_who_they_are_or_else_where(
+def test_callers_are_distinguished_by_user_or_else_by_address(
     first: tuple[str | None, str], second: tuple[str | None, str], shared: bool
 ):
     async def ask() -> bool:
@@ -136,7 +136,7 @@ def test_callers_are_told_apart_by_who_they_are_or_else_where(
     assert run(ask()) is shared
 
 
-def test_strangers_without_number_take_bounded_memory():
+def test_any_number_of_unauthenticated_clients_takes_bounded_memory():
     async def ask() -> None:
         rates = RateLimits(["5/minute"], ManualClock(), max_keys=10)
         for number in range(1000):
@@ -146,11 +146,11 @@ def test_strangers_without_number_take_bounded_memory():
     run(ask())
 
 
-def test_who_asks_often_is_not_forgotten_for_strangers():
+def test_a_frequent_caller_keeps_its_window_despite_many_other_clients():
     async def ask() -> None:
         rates = RateLimits(["50/minute"], ManualClock(), max_keys=10)
-        told = [(await taken(rates), await taken(rates, None, f"10.0.0.{number}"))[0] for number in range(100)]
-        assert told == [True] * 50 + [False] * 50
+        expected = [(await taken(rates), await taken(rates, None, f"10.0.0.{number}"))[0] for number in range(100)]
+        assert expected == [True] * 50 + [False] * 50
 
     run(ask())
 
@@ -159,11 +159,11 @@ def test_a_large_rate_is_counted_in_bounded_memory_and_to_the_request():
     async def ask() -> None:
         clock = ManualClock()
         rates = RateLimits(["5000/minute"], clock)
-        told = 0
+        expected = 0
         for number in range(6000):
             clock.elapsed_s = number / 200
-            told += await taken(rates)
-        assert told == 5000
+            expected += await taken(rates)
+        assert expected == 5000
         (window,) = rates.storage._windows.values()  # pyright: ignore[reportPrivateUsage]
         assert len(window.marks) <= MAX_MARKS + 1
 
@@ -211,6 +211,6 @@ def test_no_window_ever_has_more_than_its_rate(gaps: list[float], amount: int):
 
 
 @pytest.mark.parametrize("rate", ["", "often", "10", "10/fortnight"])
-def test_what_is_no_rate_is_a_usage_error(rate: str):
+def test_an_invalid_rate_is_a_usage_error(rate: str):
     with pytest.raises(UsageError, match="expected a rate such as 60/minute"):
         RateLimits([rate], ManualClock())

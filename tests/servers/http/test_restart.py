@@ -1,4 +1,4 @@
-"""A server that is killed, and one that is told to stop: what a client has is true, and what it asks for has an end."""
+"""A server that is killed, and one that stops: packets that a client has are stored, and every stream has an end."""
 
 import asyncio
 import json
@@ -33,13 +33,13 @@ async def chain(path: Path, session: str = "s") -> list[Any]:
 
 
 def test_a_client_of_a_killed_server_gets_the_rest_from_the_next_one(tmp_path: Path):
-    path, asked = tmp_path / "accord.db", body(1, "100000")
+    path, request = tmp_path / "accord.db", body(1, "100000")
 
     async def run() -> None:
         async with (
             child(path) as (first, address),
             aiohttp.ClientSession(address) as client,
-            client.post("/v1/assist", json=asked, headers=EVENTS) as response,
+            client.post("/v1/assist", json=request, headers=EVENTS) as response,
         ):
             had = events_of(await read_until(response, b"id: 5\n"))
             first.kill()
@@ -47,7 +47,7 @@ def test_a_client_of_a_killed_server_gets_the_rest_from_the_next_one(tmp_path: P
         last = had[-1][0]
         headers = {**EVENTS, "last-event-id": str(last)}
         async with child(path) as (_, address), aiohttp.ClientSession(address) as client:
-            async with client.post("/v1/assist", json=asked, headers=headers) as response:
+            async with client.post("/v1/assist", json=request, headers=headers) as response:
                 rest = events_of(await response.read())
             async with client.get(f"/v1/requests/{UUID(int=1)}", headers=EVENTS) as response:
                 again = events_of(await response.read())
@@ -67,7 +67,7 @@ def test_a_client_of_a_killed_server_gets_the_rest_from_the_next_one(tmp_path: P
     within(run)
 
 
-def test_a_server_that_is_told_to_stop_finishes_its_streams_and_takes_nothing_new(tmp_path: Path):
+def test_a_stopping_server_finishes_its_streams_and_accepts_no_new_requests(tmp_path: Path):
     async def run() -> None:
         async with child(tmp_path / "accord.db") as (process, address), aiohttp.ClientSession(address) as client:
             async with client.post("/v1/assist", json=body(1, "60"), headers=EVENTS) as response:

@@ -1,4 +1,4 @@
-"""A stream that breaks off is taken up again: exactly the rest, in order, whoever runs it and whenever."""
+"""A broken stream is resumed: exactly the rest, in order, in any process and at any time."""
 
 import json
 from collections.abc import AsyncIterator
@@ -26,17 +26,17 @@ async def relay(turn: Turn) -> AsyncIterator[Yielded]:
         yield text
 
 
-async def whole(client: aiohttp.ClientSession, asked: dict[str, Any], after: int = 0) -> list[tuple[int | None, Any]]:
+async def whole(client: aiohttp.ClientSession, request: dict[str, Any], after: int = 0) -> list[tuple[int | None, Any]]:
     """The rest of a stream, to its end."""
     headers = {**EVENTS, **({"last-event-id": str(after)} if after else {})}
-    async with client.post("/v1/assist", json=asked, headers=headers) as response:
+    async with client.post("/v1/assist", json=request, headers=headers) as response:
         return events_of(await response.read())
 
 
-async def cut_after(client: aiohttp.ClientSession, asked: dict[str, Any], last: int, after: int) -> list[Any]:
+async def cut_after(client: aiohttp.ClientSession, request: dict[str, Any], last: int, after: int) -> list[Any]:
     """What a client has when its connection is cut after this packet."""
     headers = {**EVENTS, **({"last-event-id": str(after)} if after else {})}
-    async with client.post("/v1/assist", json=asked, headers=headers) as response:
+    async with client.post("/v1/assist", json=request, headers=headers) as response:
         content = b""
         while f"id: {last}\n".encode() not in content or not content.endswith(b"\n\n"):
             content += await response.content.readany()
@@ -62,13 +62,13 @@ def test_a_stream_is_taken_up_by_its_address_as_well(tmp_path: Path):
     async def run() -> None:
         service = make_service(Agent(relay), *WORDS, store=SqliteStore(tmp_path / "accord.db"))
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
-            asked = body(1)
-            begun = await cut_after(client, asked, 3, 0)
+            request = body(1)
+            begun = await cut_after(client, request, 3, 0)
             headers = {**EVENTS, "last-event-id": "3"}
-            async with client.get(f"/v1/requests/{asked['request_id']}", headers=headers) as response:
+            async with client.get(f"/v1/requests/{request['request_id']}", headers=headers) as response:
                 rest = events_of(await response.read())
-            assert [*begun, *rest] == await whole(client, asked)
-            async with client.get(f"/v1/requests/{asked['request_id']}") as response:
+            assert [*begun, *rest] == await whole(client, request)
+            async with client.get(f"/v1/requests/{request['request_id']}") as response:
                 assert (await response.json())["output"]["text"].startswith("word0 word1")
 
     within(run)
@@ -78,9 +78,9 @@ def test_a_stream_is_adapted_by_what_was_declared_at_its_start(tmp_path: Path):
     async def run() -> None:
         service = make_service(Agent(relay), "**bold**", store=SqliteStore(tmp_path / "accord.db"))
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
-            asked = body(1, capabilities={"supported_events": [], "prefers_markdown": False})
-            first = await whole(client, asked)
-            async with client.get(f"/v1/requests/{asked['request_id']}", headers=EVENTS) as response:
+            request = body(1, capabilities={"supported_events": [], "prefers_markdown": False})
+            first = await whole(client, request)
+            async with client.get(f"/v1/requests/{request['request_id']}", headers=EVENTS) as response:
                 assert events_of(await response.read()) == first
             assert "*" not in json.dumps(first)
 
@@ -107,10 +107,10 @@ def test_a_turn_whose_client_went_away_goes_on_or_stops_as_configured(unread: Un
         rules = SessionRules(stop_unread_after_s=0.001 if unread is UnreadPolicy.STOP else None)
         service = make_service(Agent(relay), *WORDS, rules=rules)
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
-            asked = body(1)
-            await cut_after(client, asked, 1, 0)
+            request = body(1)
+            await cut_after(client, request, 1, 0)
             await service.sessions.drain(20)
-            turn = await service.sessions.store.turn(asked["request_id"])
+            turn = await service.sessions.store.turn(request["request_id"])
             assert turn is not None
             assert turn.state is state
 
@@ -133,14 +133,14 @@ def test_a_running_turn_is_cancelled_by_its_address_and_its_stream_closed_proper
     async def run() -> None:
         service = make_service(Agent(relay), "a", Pause(60))
         async with served(Application(service)) as address, aiohttp.ClientSession(address) as client:
-            asked = body()
-            async with client.post("/v1/assist", json=asked, headers=EVENTS) as response:
+            request = body()
+            async with client.post("/v1/assist", json=request, headers=EVENTS) as response:
                 begun = await response.content.readany()
-                async with client.delete(f"/v1/requests/{asked['request_id']}") as cancelled:
+                async with client.delete(f"/v1/requests/{request['request_id']}") as cancelled:
                     assert cancelled.status == 202
                 rest = await response.read()
             assert [packet["op"] for _, packet in events_of(begun + rest)] == ["delta", "error", "close"]
-            async with client.delete(f"/v1/requests/{asked['request_id']}") as again:
+            async with client.delete(f"/v1/requests/{request['request_id']}") as again:
                 assert again.status == 409
 
     within(run)
@@ -155,8 +155,8 @@ def test_several_turns_share_a_websocket_and_each_can_be_cancelled_and_resumed()
             client.ws_connect("/v1/ws") as socket,
         ):
             one, two = body(1), body(2)
-            for asked in (one, two):
-                await socket.send_json(asked)
+            for request in (one, two):
+                await socket.send_json(request)
             seen: dict[str, list[Any]] = {one["request_id"]: [], two["request_id"]: []}
             cancelled = False
             while not all(packets and packets[-1]["op"] == "close" for packets in seen.values()):

@@ -137,10 +137,10 @@ def test_a_turn_is_cancelled_through_another_process(two: Two, transport: str):
 def test_a_turn_that_is_read_through_another_process_goes_on_and_stops_after_its_last_reader(two: Two):
     first, second = two
     number = next(NUMBERS)
-    asked, last = body(number, "count 1000"), counting_for(2 * GRACE_S)
+    request, last = body(number, "count 1000"), counting_for(2 * GRACE_S)
 
     async def run() -> None:
-        async with first.client() as client, client.post("/v1/assist", json=asked, headers=EVENTS) as response:
+        async with first.client() as client, client.post("/v1/assist", json=request, headers=EVENTS) as response:
             await read_until(response, b"id: 2\n")
         async with second.client() as client, client.get(address_of(number), headers=EVENTS) as response:
             await read_until(response, f"id: {last}\n".encode())

@@ -58,7 +58,7 @@ async def signalled_to_the_end(process: asyncio.subprocess.Process) -> None:
             await asyncio.wait_for(process.wait(), 0.2)
 
 
-def test_a_hangup_changes_nothing(tmp_path: Path):
+def test_sighup_changes_nothing(tmp_path: Path):
     async def run() -> None:
         async with accord_serve(tmp_path) as served:
             for _ in range(2):

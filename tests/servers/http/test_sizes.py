@@ -1,4 +1,4 @@
-"""Answers that are large, endless or one too many, over real HTTP: our own client reads what it is sent, memory is bounded."""
+"""Large, endless and too many answers over real HTTP: the client reads what it is sent, memory is bounded."""
 
 import asyncio
 import json
@@ -114,7 +114,7 @@ async def short(turn: Turn) -> AsyncIterator[Yielded]:
     yield f"{len(turn.history)} messages before"
 
 
-def test_a_user_over_the_quota_is_told_what_to_do_and_others_are_served():
+def test_a_user_over_the_quota_gets_a_remedy_and_others_are_served():
     async def run() -> None:
         service = make_service(Agent(short), rules=SessionRules(quota_bytes=1))
         async with served(Application(service)) as address:

@@ -1,4 +1,4 @@
-"""Clients that stop reading, or go away: they are let go, their turns go on, and nothing of them is left behind."""
+"""Clients that stop reading or disconnect: their turns continue, and no task or memory is left behind."""
 
 import asyncio
 import json
@@ -43,12 +43,12 @@ async def relay(turn: Turn) -> AsyncIterator[Yielded]:
 
 
 def frame(content: bytes) -> bytes:
-    """A masked text frame; the mask is nought."""
+    """A masked text frame; the mask is zero."""
     return b"\x81\xfe" + len(content).to_bytes(2) + b"\x00" * 4 + content
 
 
 async def until(happened: Any) -> None:
-    """Wait until it has; whoever calls bounds it."""
+    """Wait until it has; the caller limits the wait."""
     while not await happened():  # noqa: ASYNC110 - the store and the kernel tell nobody
         await asyncio.sleep(0.02)
 
@@ -76,7 +76,7 @@ BEGINNINGS = {"events": begin_sse, "json": begin_json, "websocket": begin_websoc
 
 
 @pytest.mark.parametrize("transport", BEGINNINGS)
-def test_who_does_not_read_is_cut_off_and_the_turn_goes_on(transport: str):
+def test_a_client_that_does_not_read_is_disconnected_and_the_turn_continues(transport: str):
     async def run() -> None:
         service = make_service(Agent(pour), write_timeout_s=0.3)
         async with wired(Application(service)) as port, port.wire(limit=1_000) as wire:
@@ -115,8 +115,8 @@ def test_stalled_readers_cost_bounded_memory(tmp_path: Path):
             before, most = resident_kb(process.pid), 0
             for number in range(1, 6):
                 wire = await stack.enter_async_context(port.wire(limit=1_000))
-                asked = body(number, "flood", session=str(number))
-                await wire.send(post(json.dumps(asked).encode(), EVENTS))
+                request = body(number, "flood", session=str(number))
+                await wire.send(post(json.dumps(request).encode(), EVENTS))
             pinging = await stack.enter_async_context(port.wire(limit=1_000))
             await begin_websocket(pinging)
             for _ in range(40):
@@ -131,7 +131,7 @@ def test_stalled_readers_cost_bounded_memory(tmp_path: Path):
 
 
 @pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
-def test_nothing_is_left_of_a_client_that_went_away(accept: str, caplog: pytest.LogCaptureFixture):
+def test_no_task_is_left_of_a_client_that_disconnected(accept: str, caplog: pytest.LogCaptureFixture):
     async def run() -> None:
         service = make_service(Agent(relay), "a", Pause(0.5), "b", heartbeat_s=0.05)
         async with wired(Application(service)) as port:
@@ -139,7 +139,7 @@ def test_nothing_is_left_of_a_client_that_went_away(accept: str, caplog: pytest.
                 await wire.send(post(REQUEST, f"Accept: {accept}"))
                 await until(lambda: is_begun(service))
             await until(lambda: is_done(service, 1))
-            assert [task for task in asyncio.all_tasks() if "run_while_connected" in repr(task.get_coro())] == []
+            assert [task for task in asyncio.all_tasks() if "_wait_for_disconnect" in repr(task.get_coro())] == []
             assert [task for task in asyncio.all_tasks() if "run_asgi" in repr(task.get_coro())] == []
 
     with caplog.at_level(logging.WARNING):
@@ -151,7 +151,7 @@ async def is_begun(service: Service) -> bool:
     return service.sessions.running == 1
 
 
-def test_a_websocket_that_breaks_while_it_is_written_to_is_nobodys_failure(caplog: pytest.LogCaptureFixture):
+def test_a_websocket_that_breaks_during_a_write_causes_no_failure(caplog: pytest.LogCaptureFixture):
     async def run() -> None:
         service = make_service(Agent(pour))
         async with wired(Application(service)) as port:
@@ -168,7 +168,7 @@ def test_a_websocket_that_breaks_while_it_is_written_to_is_nobodys_failure(caplo
     assert caplog.messages == []
 
 
-def test_a_websocket_that_is_turned_away_leaves_no_error_in_the_log(caplog: pytest.LogCaptureFixture):
+def test_a_refused_websocket_leaves_no_error_in_the_log(caplog: pytest.LogCaptureFixture):
     async def run() -> None:
         async with (
             wired(Application(make_service(Agent(relay)))) as port,

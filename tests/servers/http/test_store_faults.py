@@ -1,4 +1,4 @@
-"""Our client on our service while the store fails: every turn is read in order and without repetition, to a stated end."""
+"""The client on the service while the store fails: every turn is read in order, once, to its end or an error."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A served process whose SQLite file cannot be written, is deleted or is damaged: who is told, and whether it recovers."""
+"""A service whose SQLite file cannot be written, is deleted or damaged: what is reported, and recovery."""
 
 import asyncio
 import os
@@ -31,13 +31,13 @@ class Served:
 
     process: asyncio.subprocess.Process
     client: aiohttp.ClientSession
-    asked: int = 0
+    sent: int = 0
     log: list[str] = field(default_factory=list[str])
 
     async def ask(self) -> int:
         """The status of a new turn."""
-        self.asked += 1
-        async with self.client.post("/v1/assist", json=body(self.asked, "Hi")) as response:
+        self.sent += 1
+        async with self.client.post("/v1/assist", json=body(self.sent, "Hi")) as response:
             await response.read()
             return response.status
 
@@ -89,7 +89,7 @@ async def served(folder: Path) -> AsyncGenerator[Served]:
         await process.wait()
 
 
-def test_a_full_disk_is_told_by_health_and_log_and_work_goes_on_when_there_is_room(tmp_path: Path):
+def test_a_full_disk_is_reported_by_health_and_log_and_turns_continue_when_there_is_space(tmp_path: Path):
     async def run() -> None:
         async with served(tmp_path) as service:
             assert await service.ask() == 200

@@ -1,4 +1,4 @@
-"""Tricks with the transport: two requests in one, names of other hosts, origins of other sites, frames that are none."""
+"""Attacks on the transport: two requests in one, other host names, origins of other sites, invalid frames."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ SMUGGLED: list[tuple[str, bytes]] = [
 
 
 @pytest.mark.parametrize("data", [row[1] for row in SMUGGLED], ids=[row[0] for row in SMUGGLED])
-def test_a_request_that_could_be_read_as_two_is_none(data: bytes):
+def test_an_ambiguous_request_is_refused(data: bytes):
     async def run() -> None:
         service = make_service(Agent(echo))
         async with wired(Application(service)) as port:
@@ -64,8 +64,8 @@ def test_a_request_that_could_be_read_as_two_is_none(data: bytes):
 def test_requests_sent_in_one_go_are_answered_one_after_the_other():
     async def run() -> None:
         async with wired(Application(make_service(Agent(echo)))) as port, port.wire() as wire:
-            asked = [post(json.dumps(body(number, f"question {number}")).encode()) for number in range(1, 6)]
-            await wire.send(b"".join(asked))
+            requests = [post(json.dumps(body(number, f"question {number}")).encode()) for number in range(1, 6)]
+            await wire.send(b"".join(requests))
             for number in range(1, 6):
                 assert (await wire.answer()).json()["output"]["text"] == f"question {number}"
 
@@ -94,7 +94,7 @@ def test_a_trailer_is_not_a_header():
     within(run)
 
 
-def test_a_body_is_asked_for_only_if_it_is_wanted():
+def test_100_continue_is_sent_only_if_the_body_is_wanted():
     async def run() -> None:
         async with wired(Application(make_service(Agent(echo), max_body_bytes=1_000))) as port:
             async with port.wire() as wire:
@@ -154,12 +154,12 @@ ORIGINS: list[tuple[str, str, bool]] = [
 @pytest.mark.parametrize(("origin", "fine"), [row[1:] for row in ORIGINS], ids=[row[0] for row in ORIGINS])
 def test_pages_of_other_sites_neither_post_here_nor_open_a_websocket(origin: str, fine: bool):
     async def run() -> None:
-        said = [f"Origin: {origin}"] if origin else []
+        headers_sent = [f"Origin: {origin}"] if origin else []
         for loopback_only in (True, False):
             service = make_service(Agent(echo), allow_origins=["https://app.example"])
             async with wired(Application(service, loopback_only=loopback_only)) as port:
-                assert (await shake(port, *said)).status == (101 if fine else 403)
-                posted = await port.ask(post(REQUEST, *said))
+                assert (await shake(port, *headers_sent)).status == (101 if fine else 403)
+                posted = await port.ask(post(REQUEST, *headers_sent))
                 assert posted.status == (200 if fine or not loopback_only else 403)
 
     within(run)
@@ -175,7 +175,7 @@ async def shake(port: Port, *lines: str) -> Answered:
 
 
 class OneToken:
-    """Lets in who has exactly this token."""
+    """Accepts exactly one token."""
 
     async def authenticate(self, headers: Headers) -> Caller:
         if headers.get(b"authorization") != b"Bearer good":
@@ -183,7 +183,7 @@ class OneToken:
         return Caller("u")
 
     async def count_request(self, caller: Caller, address: str) -> None:
-        """Nobody counts."""
+        """Count nothing."""
 
 
 @pytest.mark.parametrize(
@@ -216,7 +216,7 @@ FRAMES: list[tuple[str, bytes, int]] = [
 
 
 @pytest.mark.parametrize(("frame", "code"), [row[1:] for row in FRAMES], ids=[row[0] for row in FRAMES])
-def test_a_frame_that_is_none_ends_its_connection_and_no_other(frame: bytes, code: int):
+def test_an_invalid_websocket_frame_ends_its_connection_and_no_other(frame: bytes, code: int):
     async def run() -> None:
         async with served(Application(make_service(Agent(echo)))) as address, aiohttp.ClientSession(address) as client:
             async with client.ws_connect("/v1/ws") as socket:
@@ -256,7 +256,7 @@ CONTROLS: list[tuple[Any, str]] = [
 ]
 
 
-def test_a_wish_that_makes_no_sense_costs_one_packet_that_can_be_read():
+def test_an_invalid_frame_costs_one_readable_error_packet():
     async def run() -> None:
         async with (
             served(Application(make_service(Agent(echo)))) as address,
@@ -265,14 +265,14 @@ def test_a_wish_that_makes_no_sense_costs_one_packet_that_can_be_read():
         ):
             for control, code in CONTROLS:
                 await socket.send_json(control)
-                told = await socket.receive_json()
-                assert (told["op"], told["p"]["code"]) == ("error", code)
+                packet = await socket.receive_json()
+                assert (packet["op"], packet["p"]["code"]) == ("error", code)
 
     within(run)
 
 
 class Counting:
-    """Lets everybody in, and counts."""
+    """Accepts every request, and counts."""
 
     def __init__(self) -> None:
         self.taken = 0
@@ -321,7 +321,7 @@ def test_a_request_repeated_while_it_runs_is_read_along_by_both():
 
 
 class Addresses:
-    """Lets everybody in, and remembers from where they came."""
+    """Accepts every request, and records its address."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []

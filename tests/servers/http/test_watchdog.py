@@ -1,4 +1,4 @@
-"""An agent that blocks the event loop is found in the log, with its stack, while it still blocks."""
+"""An agent that blocks the event loop is logged, with its stack, while it still blocks."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The WebSocket: whose it is and remains, how much one connection may do, and what a frame does at the wrong time."""
+"""The WebSocket: authentication over time, limits of one connection, frames at the wrong time."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ RECHECK_S = 0.05
 
 
 class Waiting:
-    """An agent whose turns say one word, then wait until the test lets them end."""
+    """An agent whose turns send one word, then wait until the test lets them end."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -53,7 +53,7 @@ def record(token: str, user: str) -> TokenRecord:
 async def a_service(
     agent: Agent, *, rates: list[str] | None = None, has_tokens: bool = True, **settings: Any
 ) -> Service:
-    """A service that knows the tokens of ada and eve."""
+    """A service with the tokens of ada and eve."""
     store = MemoryStore()
     await store.open()
     for token, user in ((ADA, "ada"), (EVE, "eve")) if has_tokens else ():
@@ -69,7 +69,7 @@ def store_of(service: Service) -> MemoryStore:
 
 
 async def until_refused(service: Service, token: str) -> None:
-    """Wait until the authenticator has noticed that this token is not good any more."""
+    """Wait until the authenticator refuses this token."""
     while True:
         try:
             await service.authenticator.authenticate({b"authorization": f"Bearer {token}".encode()})
@@ -228,9 +228,9 @@ def test_one_caller_cannot_take_all_turns_by_hanging_up_and_others_are_served():
                     assert refused["p"]["details"] == {"retry_after": 1, "limit": 3}
             assert service.sessions.running == 3
             async with aiohttp.ClientSession(address) as client:
-                asked = body(31, user="ada", session="more")
+                request = body(31, user="ada", session="more")
                 headers = {"authorization": f"Bearer {ADA}"}
-                async with client.post("/v1/assist", json=asked, headers=headers) as response:
+                async with client.post("/v1/assist", json=request, headers=headers) as response:
                     assert (response.status, response.headers["retry-after"]) == (429, "1")
                     assert "You have 3 running turns" in (await response.json())["detail"]
                 again = {"authorization": f"Bearer {ADA}", "accept": "text/event-stream"}

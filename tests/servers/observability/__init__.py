@@ -1,1 +1,1 @@
-"""Those who watch a service."""
+"""Tests of logs, metrics, traces and the watchdog."""

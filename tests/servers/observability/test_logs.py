@@ -1,4 +1,4 @@
-"""Log lines: one line each, no words of anybody's, and nothing but the logger of Accord is touched."""
+"""Log lines: one line each, no text of users or models, and no other logger is changed."""
 
 import json
 import logging
@@ -11,7 +11,7 @@ from accord.errors import ErrorCode, UsageError
 from accord.servers.observability.logs import LIBRARIES, LOGGER, REQUEST_ID, Log, set_up_logging
 from accord.wire.receipt import Fallback, Work
 from tests.receipts import a_body
-from tests.servers.observability.turns import FAILED, SAID, an_eventful_turn
+from tests.servers.observability.turns import FAILED, PRIVATE_TEXT, an_eventful_turn
 
 NASTY = 'a"\n\x1b[2J\x7f\x9b\u2028ü'
 
@@ -40,9 +40,9 @@ def line(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
 def test_a_turn_is_one_line_that_says_what_its_receipt_says(capsys: pytest.CaptureFixture[str]):
     set_up_logging()
     Log().turn_ended(an_eventful_turn())
-    told = json.loads(written(capsys)[-1])
-    assert told.pop("time").endswith("+00:00")
-    assert told == {
+    message_line = json.loads(written(capsys)[-1])
+    assert message_line.pop("time").endswith("+00:00")
+    assert message_line == {
         "level": "info",
         "logger": "accord.turn",
         "message": "turn done",
@@ -60,31 +60,40 @@ def test_a_turn_is_one_line_that_says_what_its_receipt_says(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_no_words_of_a_failure_reach_the_log(capsys: pytest.CaptureFixture[str], as_json: bool):
+def test_no_message_of_a_failure_reaches_the_log(capsys: pytest.CaptureFixture[str], as_json: bool):
     set_up_logging(as_json=as_json)
     Log().turn_ended(an_eventful_turn(outcome=FAILED))
     only = written(capsys)[-1]
     assert "warning" in only
     assert "backend_failed" in only
-    assert SAID not in only
+    assert PRIVATE_TEXT not in only
 
 
-def test_a_backend_that_failed_is_a_line_of_its_own_with_what_its_endpoint_said(capsys: pytest.CaptureFixture[str]):
+def test_a_failed_backend_has_its_own_line_with_the_message_of_its_endpoint(capsys: pytest.CaptureFixture[str]):
     failed = Fallback(backend="far", code=ErrorCode.TOO_LARGE, message="far: too long (400)", endpoint_message=NASTY)
     set_up_logging("warning")
     Log().turn_ended(a_body(work=[Work(fallbacks=[failed])]).hashed())
-    told = line(capsys)
-    assert (told["level"], told["logger"], told["message"]) == ("warning", "accord.backends", "backend failed")
-    assert told["fields"] == failed.dump()
+    message_line = line(capsys)
+    assert (message_line["level"], message_line["logger"], message_line["message"]) == (
+        "warning",
+        "accord.backends",
+        "backend failed",
+    )
+    assert message_line["fields"] == failed.dump()
 
 
 @pytest.mark.parametrize(("status", "level"), [(200, "info"), (404, "info"), (503, "warning")])
 def test_a_request_is_one_line_with_its_pattern(capsys: pytest.CaptureFixture[str], status: int, level: str):
     set_up_logging()
     Log().request_done("GET", "/v1/requests/{request_id}", status, 0.0125)
-    told = line(capsys)
-    assert told["level"] == level
-    assert told["fields"] == {"method": "GET", "route": "/v1/requests/{request_id}", "status": status, "ms": 12.5}
+    message_line = line(capsys)
+    assert message_line["level"] == level
+    assert message_line["fields"] == {
+        "method": "GET",
+        "route": "/v1/requests/{request_id}",
+        "status": status,
+        "ms": 12.5,
+    }
 
 
 def test_every_line_names_the_request_it_belongs_to(capsys: pytest.CaptureFixture[str]):
@@ -154,16 +163,18 @@ def test_another_request_for_the_same_turn_has_its_own_line(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_an_exception_is_told_by_kind_and_place_without_its_text(capsys: pytest.CaptureFixture[str], as_json: bool):
+def test_an_exception_is_logged_by_type_and_stack_without_its_message(
+    capsys: pytest.CaptureFixture[str], as_json: bool
+):
     set_up_logging(as_json=as_json)
     try:
-        raise ValueError(SAID)
+        raise ValueError(PRIVATE_TEXT)
     except ValueError:
         logging.getLogger("accord.servers").exception("something failed")
     (only,) = written(capsys)
     assert "ValueError" in only
     assert "test_logs.py" in only
-    assert SAID not in only
+    assert PRIVATE_TEXT not in only
 
 
 @pytest.mark.parametrize("as_json", [True, False])
@@ -182,7 +193,7 @@ def test_a_terminal_gets_text(capsys: pytest.CaptureFixture[str]):
     assert only.endswith('info    request method="GET" route="/health" status=200 ms=1.0')
 
 
-def test_a_value_that_is_not_json_is_told_by_its_kind(capsys: pytest.CaptureFixture[str]):
+def test_a_value_that_is_not_json_is_logged_as_its_type(capsys: pytest.CaptureFixture[str]):
     set_up_logging()
     logging.getLogger("accord.servers").info("odd", extra={"fields": {"what": object()}})
     assert line(capsys)["fields"] == {"what": "object"}
@@ -196,7 +207,7 @@ def test_the_level_decides_what_is_written(capsys: pytest.CaptureFixture[str], l
     assert len(written(capsys)) == lines
 
 
-def test_a_level_that_is_none_is_refused():
+def test_an_unknown_log_level_is_refused():
     with pytest.raises(UsageError, match="The log level should be one of debug, info, warning, error"):
         set_up_logging("loud")
 
@@ -215,18 +226,18 @@ def test_setting_up_again_replaces_and_touches_no_other_logger(
 
 @pytest.mark.parametrize("as_json", [True, False])
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_a_librarys_warning_is_one_line_of_ours_without_the_words_of_its_exception(
+def test_a_warning_of_a_library_is_one_line_without_the_message_of_its_exception(
     capsys: pytest.CaptureFixture[str], library: str, as_json: bool
 ):
     set_up_logging("debug", as_json=as_json)
     log = logging.getLogger(f"{library}.part")
     log.info("Started")
     try:
-        raise ValueError(SAID)
+        raise ValueError(PRIVATE_TEXT)
     except ValueError as error:
         log.exception("Task exception was never retrieved\nfuture: <Task exception=%r>", error)
     (only,) = written(capsys)
-    assert SAID not in only
+    assert PRIVATE_TEXT not in only
     assert "Task exception was never retrieved" in only
     assert "ValueError" in only
     assert not as_json or json.loads(only)["logger"] == f"{library}.part"

@@ -1,4 +1,4 @@
-"""Metrics: every number comes from a receipt or a transport, and no label grows without end."""
+"""Metrics: every number comes from a receipt or a transport, and the values of every label are bounded."""
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -57,7 +57,7 @@ def test_a_turn_that_sent_nothing_has_no_time_to_its_first_packet(metrics: Metri
     assert value(metrics, "accord_turn_seconds_count") == 1
 
 
-def test_capabilities_that_nobody_knows_share_one_series_when_there_are_too_many(metrics: Metrics):
+def test_unknown_capabilities_share_one_series_when_there_are_too_many(metrics: Metrics):
     names = [f"invented_{number}" for number in range(MAX_UNKNOWN + 20)]
     metrics.turn_ended(a_body(work=[Work(backend=backend(), emulations=emulating(*names, "streaming"))]).hashed())
     assert value(metrics, "accord_emulations_total", capability="invented_0") == 1
@@ -66,7 +66,7 @@ def test_capabilities_that_nobody_knows_share_one_series_when_there_are_too_many
     assert value(metrics, "accord_emulations_total", capability="streaming") == 1
 
 
-def test_a_name_keeps_its_label_for_ever():
+def test_a_name_keeps_its_label():
     names = LabelNames(["known"], unknown=1)
     assert [names.label(name) for name in ("a", "b", "a", "known", "b")] == ["a", OTHER, "a", "known", OTHER]
 
@@ -88,7 +88,7 @@ def test_streams_are_counted_while_they_are_read(metrics: Metrics):
     assert value(metrics, "accord_active_streams", transport="websocket") == 1
 
 
-def test_running_turns_are_asked_for_when_somebody_wants_to_know(metrics: Metrics):
+def test_running_turns_are_counted_when_metrics_are_read(metrics: Metrics):
     running = [1, 2]
     metrics.count_running(lambda: len(running))
     assert value(metrics, "accord_running_turns") == 2

@@ -1,4 +1,4 @@
-"""The watch: everybody is told, and whoever fails fails alone."""
+"""Several observers: each gets every call, and a failing one affects no other."""
 
 import logging
 from collections.abc import Mapping
@@ -8,46 +8,46 @@ import pytest
 
 from accord.servers.observability import Log, Metrics, Observers, Traces
 from accord.servers.service import NullObserver, Observer
-from tests.servers.observability.turns import SAID, an_eventful_turn
+from tests.servers.observability.turns import PRIVATE_TEXT, an_eventful_turn
 
 
-class Listening(NullObserver):
-    """Keeps what it is told."""
+class RecordingObserver(NullObserver):
+    """Records every call."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[object, ...]] = []
+        self.calls: list[tuple[object, ...]] = []
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
-        self.told.append(("turn", receipt["request_id"]))
+        self.calls.append(("turn", receipt["request_id"]))
 
     def turn_started(self, request_id: str) -> None:
-        self.told.append(("started", request_id))
+        self.calls.append(("started", request_id))
 
     def request_done(
         self, method: str, route: str, status: int, seconds: float, *, started_turn: str | None = None
     ) -> None:
-        self.told.append((method, route, status, seconds, started_turn))
+        self.calls.append((method, route, status, seconds, started_turn))
 
     def stream_opened(self, transport: str) -> None:
-        self.told.append(("opened", transport))
+        self.calls.append(("opened", transport))
 
     def stream_closed(self, transport: str) -> None:
-        self.told.append(("closed", transport))
+        self.calls.append(("closed", transport))
 
 
-class Broken(NullObserver):
-    """Cannot stand turns."""
+class BrokenObserver(NullObserver):
+    """Fails at the end of every turn."""
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
-        raise ValueError(SAID, receipt)
+        raise ValueError(PRIVATE_TEXT, receipt)
 
 
-def tell(watch: Observer) -> None:
-    watch.turn_started("r0")
-    watch.stream_opened("sse")
-    watch.turn_ended(an_eventful_turn())
-    watch.stream_closed("sse")
-    watch.request_done("POST", "/v1/assist", 200, 0.5, started_turn="r0")
+def notify_all(observers: Observer) -> None:
+    observers.turn_started("r0")
+    observers.stream_opened("sse")
+    observers.turn_ended(an_eventful_turn())
+    observers.stream_closed("sse")
+    observers.request_done("POST", "/v1/assist", 200, 0.5, started_turn="r0")
 
 
 EVERYTHING = [
@@ -59,25 +59,25 @@ EVERYTHING = [
 ]
 
 
-def test_everybody_is_told_everything():
-    first, second = Listening(), Listening()
-    tell(Observers(first, second))
-    assert first.told == second.told == EVERYTHING
+def test_every_observer_gets_every_call():
+    first, second = RecordingObserver(), RecordingObserver()
+    notify_all(Observers(first, second))
+    assert first.calls == second.calls == EVERYTHING
 
 
-def test_one_that_fails_is_named_once_and_stops_nobody(caplog: pytest.LogCaptureFixture):
-    listening = Listening()
-    watch = Observers(Broken(), listening)
+def test_a_failing_observer_is_logged_once_and_affects_no_other(caplog: pytest.LogCaptureFixture):
+    recording = RecordingObserver()
+    observers = Observers(BrokenObserver(), recording)
     with caplog.at_level(logging.ERROR, "accord.observers"):
-        tell(watch)
-        tell(watch)
-    assert listening.told == EVERYTHING * 2
+        notify_all(observers)
+        notify_all(observers)
+    assert recording.calls == EVERYTHING * 2
     (record,) = caplog.records
-    assert vars(record)["fields"] == {"observer": "Broken"}
+    assert vars(record)["fields"] == {"observer": "BrokenObserver"}
 
 
-def test_the_three_watch_together():
+def test_metrics_log_and_traces_work_together():
     metrics = Metrics(version="1")
-    tell(Observers(metrics, Log(), Traces()))
+    notify_all(Observers(metrics, Log(), Traces()))
     assert metrics.registry.get_sample_value("accord_turns_total", {"outcome": "done"}) == 1
     assert metrics.registry.get_sample_value("accord_active_streams", {"transport": "sse"}) == 0

@@ -1,4 +1,4 @@
-"""Traces: spans with the conventions' own names, in the trace of whoever asked, and nothing where nothing is installed."""
+"""Traces: spans with the names of the conventions, in the trace of the request, and nothing without the library."""
 
 import subprocess
 import sys
@@ -22,8 +22,8 @@ from tests.receipts import NOON, a_body
 from tests.servers.observability.turns import (
     CANCELLED,
     FAILED,
+    PRIVATE_TEXT,
     REFUSED,
-    SAID,
     an_eventful_turn,
     backend,
     emulating,
@@ -51,7 +51,7 @@ def attributes(span: ReadableSpan) -> dict[str, Any]:
     return dict(span.attributes or {})
 
 
-def test_a_turn_is_a_span_of_its_own_time():
+def test_a_turn_is_a_span_with_its_start_and_end():
     (*_, turn) = spans(an_eventful_turn())
     noon = int(NOON.timestamp()) * 1_000_000_000
     assert (turn.start_time, turn.end_time) == (noon - 40_500_000, noon)
@@ -103,7 +103,7 @@ def test_a_turn_that_is_not_done_says_why_by_its_code(outcome: object, code: str
     (*_, turn) = spans(a_body(outcome=outcome).hashed())
     assert attributes(turn)["error.type"] == code
     assert turn.status.status_code is status
-    assert SAID not in turn.to_json()
+    assert PRIVATE_TEXT not in turn.to_json()
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_a_turn_that_is_not_done_says_why_by_its_code(outcome: object, code: str
     ],
     ids=["well", "fell back", "all failed", "emulated", "not emulated"],
 )
-def test_a_question_failed_if_the_last_one_asked_did_not_answer(work: Work, code: ErrorCode | None):
+def test_a_backend_request_failed_if_its_last_backend_did_not_answer(work: Work, code: ErrorCode | None):
     assert failure_of_work(work.dump()) == code
     question, _ = spans(a_body(work=[work]).hashed())
     assert attributes(question).get("error.type") == code
@@ -133,13 +133,13 @@ def test_a_question_failed_if_the_last_one_asked_did_not_answer(work: Work, code
         (None, (None, None)),
     ],
 )
-def test_tokens_are_told_where_they_are_numbers(usage: Any, tokens: tuple[int | None, int | None]):
+def test_tokens_are_attributes_where_they_are_numbers(usage: Any, tokens: tuple[int | None, int | None]):
     question, _ = spans(a_body(work=[Work(backend=backend(), usage=usage)]).hashed())
-    told = attributes(question)
-    assert (told.get("gen_ai.usage.input_tokens"), told.get("gen_ai.usage.output_tokens")) == tokens
+    reported = attributes(question)
+    assert (reported.get("gen_ai.usage.input_tokens"), reported.get("gen_ai.usage.output_tokens")) == tokens
 
 
-def test_a_turn_belongs_to_the_trace_of_whoever_asked():
+def test_a_turn_belongs_to_the_trace_of_its_request():
     with continuing_trace(PARENT):
         (*_, turn) = spans(a_body().hashed())
     assert turn.context is not None

@@ -9,11 +9,11 @@ from accord.wire.manifest import CapabilityManifest
 from accord.wire.receipt import BackendParty, Fallback, Outcome, OutcomeStatus, Work
 from tests.receipts import a_body
 
-SAID = "words that somebody said"
+PRIVATE_TEXT = "text of a user"
 
-REFUSED = Outcome(status=OutcomeStatus.REFUSED, code=ErrorCode.CONTENT_UNSUPPORTED, message=SAID)
-FAILED = Outcome(status=OutcomeStatus.FAILED, code=ErrorCode.BACKEND_FAILED, message=SAID)
-CANCELLED = Outcome(status=OutcomeStatus.CANCELLED, code=ErrorCode.CANCELLED, message=SAID)
+REFUSED = Outcome(status=OutcomeStatus.REFUSED, code=ErrorCode.CONTENT_UNSUPPORTED, message=PRIVATE_TEXT)
+FAILED = Outcome(status=OutcomeStatus.FAILED, code=ErrorCode.BACKEND_FAILED, message=PRIVATE_TEXT)
+CANCELLED = Outcome(status=OutcomeStatus.CANCELLED, code=ErrorCode.CANCELLED, message=PRIVATE_TEXT)
 
 
 def backend(name: str = "local", model: str | None = "m") -> BackendParty:
@@ -24,12 +24,12 @@ def emulating(*names: str, ok: bool = True) -> EmulationRecord:
     strategy = PostProcessing(detail="by hand")
     return EmulationRecord(
         emulated=[EmulationEntry(capability=name, strategy=strategy) for name in names],
-        attempts=[Attempt(number=1, ok=ok, problems=[] if ok else [SAID])],
+        attempts=[Attempt(number=1, ok=ok, problems=[] if ok else [PRIVATE_TEXT])],
     )
 
 
 def fallback(name: str) -> Fallback:
-    return Fallback(backend=name, code=ErrorCode.TIMED_OUT, message=SAID)
+    return Fallback(backend=name, code=ErrorCode.TIMED_OUT, message=PRIVATE_TEXT)
 
 
 def adapted(**totals: int) -> AdaptationReport:
@@ -44,5 +44,5 @@ def an_eventful_turn(**fields: Any) -> dict[str, Any]:
         fallbacks=[fallback("far")],
         usage={"input_tokens": 7, "output_tokens": 9},
     )
-    told: dict[str, Any] = {"work": [work], "adaptation": adapted(native=5, described=2, dropped=1)}
-    return a_body(**(told | fields)).hashed()
+    content: dict[str, Any] = {"work": [work], "adaptation": adapted(native=5, described=2, dropped=1)}
+    return a_body(**(content | fields)).hashed()
