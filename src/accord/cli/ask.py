@@ -83,7 +83,10 @@ def ask_command(  # noqa: PLR0913 - the command's own flags
     if not text.strip() and not content:
         raise UsageError('The prompt is empty; give a text, as in: accord ask "What is an adapter?"')
     request = make_request(text, content, require or ())
-    agent = relay_with(schema=None if schema is None else _read_schema(schema), system=system)
+    json_schema = None if schema is None else read_json(schema)
+    if not isinstance(json_schema, dict | None):
+        raise UsageError(f"--schema {schema}: expected a JSON Schema, which is a JSON object")
+    agent = relay_with(schema=cast("dict[str, Any] | None", json_schema), system=system)
     if backend is not None:
         only = [find_backend(backend, loaded).config]
         loaded = replace(loaded, config=loaded.config.model_copy(update={"backends": only}))
@@ -114,13 +117,6 @@ def make_request(prompt: str, content: Sequence[ContentBlock], requirements: Seq
             },
         }
     )
-
-
-def _read_schema(name: str) -> dict[str, Any]:
-    schema = read_json(name)
-    if not isinstance(schema, dict):
-        raise UsageError(f"--schema {name}: expected a JSON Schema, which is a JSON object")
-    return cast("dict[str, Any]", schema)
 
 
 def read_attachments(images: Sequence[str], files: Sequence[str], max_bytes: int) -> list[ContentBlock]:

@@ -77,7 +77,11 @@ def backends_command(
     if context.invoked_subcommand is not None:
         return
     configured = build_backends(load(config, trusted=trust), warns=False)
-    states: list[BackendState] = run_async(_check_all(configured, timeout_s))
+
+    async def check_all() -> list[BackendState]:
+        return await asyncio.gather(*(_check(each, timeout_s) for each in configured))
+
+    states = run_async(check_all())
     if as_json:
         print(json.dumps({"backends": [state.to_json() for state in states]}, indent=2, ensure_ascii=False))
     elif states:
@@ -156,10 +160,6 @@ class BackendState:
         """Return the state as JSON."""
         found = {"ok": self.problem is None, "why_not": self.problem, "sources": self.sources, "unknown": self.unknown}
         return {"name": self.name, "kind": self.kind, "model": self.model, **found, "warnings": list(self.warnings)}
-
-
-async def _check_all(configured: Sequence[ConfiguredBackend], timeout_s: float) -> list[BackendState]:
-    return list(await asyncio.gather(*(_check(each, timeout_s) for each in configured)))
 
 
 async def _check(configured: ConfiguredBackend, timeout_s: float) -> BackendState:

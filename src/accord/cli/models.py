@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -63,7 +63,19 @@ def models_command(  # noqa: PLR0913 - one flag each
     found = [model for model in models if not reasons[model.name]]
     listed = found[: limit or None]
     if as_json:
-        print(json.dumps([_to_json(model) for model in listed], indent=2, ensure_ascii=False))
+        records = [
+            {
+                "provider": model.provider,
+                "model": model.model,
+                "facts": {
+                    name: {"level": fact.level, "source": fact.source, "date": fact.date}
+                    for name, fact in model.facts.items()
+                },
+                "disputed": [dispute.capability for dispute in model.disputed],
+            }
+            for model in listed
+        ]
+        print(json.dumps(records, indent=2, ensure_ascii=False))
     elif listed or not is_named:
         _print_models(listed, columns, len(found))
     warn(unknown_name_warnings((*columns, *required)))
@@ -91,17 +103,6 @@ def _search(known: Catalogue, search: str, *, by_name: bool) -> tuple[list[Model
     if exact is not None and exact.ambiguous:  # several providers have it
         return [model for model in known.all_models() if model.name in exact.candidates], True
     return [model for model in known.all_models() if search.lower() in model.name.lower()], False
-
-
-def _to_json(model: ModelFacts) -> dict[str, Any]:
-    return {
-        "provider": model.provider,
-        "model": model.model,
-        "facts": {
-            name: {"level": fact.level, "source": fact.source, "date": fact.date} for name, fact in model.facts.items()
-        },
-        "disputed": [dispute.capability for dispute in model.disputed],
-    }
 
 
 def _print_models(models: Sequence[ModelFacts], columns: Sequence[str], found: int) -> None:

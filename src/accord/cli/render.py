@@ -72,20 +72,15 @@ def render_command(  # noqa: PLR0913 - the command's own flags
         sys.stdout.write(stripper.close())
         return
     shrinks = has_pillow() if images is None else images
-    adapter = ClientAdapter(_read_client(client), images=PillowImages() if shrinks else None)
+    if client not in CLIENTS and not path_exists(client):
+        raise UsageError(f"--client {client}: expected {', '.join(CLIENTS)}, or a file with ClientCapabilities")
+    capabilities = CLIENTS[client] if client in CLIENTS else read_message(client, ClientCapabilities)
+    adapter = ClientAdapter(capabilities, images=PillowImages() if shrinks else None)
     bad_lines = _render(adapter, as_packets=packets)
     if report or as_json:
         _print_report(adapter.report, as_json=as_json)
     if bad_lines:
         raise typer.Exit(1)
-
-
-def _read_client(name: str) -> ClientCapabilities | None:
-    if name in CLIENTS:
-        return CLIENTS[name]
-    if path_exists(name):
-        return read_message(name, ClientCapabilities)
-    raise UsageError(f"--client {name}: expected {', '.join(CLIENTS)}, or a file with ClientCapabilities")
 
 
 def _render(adapter: ClientAdapter, *, as_packets: bool) -> int:

@@ -95,7 +95,17 @@ def list_command(
         print(json.dumps(records, indent=2, ensure_ascii=False))
         return
     if found:
-        _print_table(found, now)
+        rows = [
+            (
+                token.token_id,
+                styled_line(token.user),
+                styled_line(token.label),
+                _format_time(token.created_at),
+                _format_expiry(token, now),
+            )
+            for token in found
+        ]
+        Console().print_table(("id", "user", "label", "created", "expires"), rows)
     print(format_count(len(found), "token") if found else "No tokens yet; `accord tokens add USER` makes one")
 
 
@@ -140,20 +150,6 @@ def open_command(*, config: ConfigOption = None, trust: TrustOption = False, sto
         print("accord: there are tokens; revoke all of them first (`accord tokens list`)", file=sys.stderr)
         raise typer.Exit(1) from None
     print("No token is required from the next `accord serve` on")
-
-
-def _print_table(tokens: list[TokenRecord], now: datetime) -> None:
-    rows = [
-        (
-            token.token_id,
-            styled_line(token.user),
-            styled_line(token.label),
-            _format_time(token.created_at),
-            _format_expiry(token, now),
-        )
-        for token in tokens
-    ]
-    Console().print_table(("id", "user", "label", "created", "expires"), rows)
 
 
 def _format_expiry(token: TokenRecord, now: datetime) -> Cell:
