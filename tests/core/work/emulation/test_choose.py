@@ -8,7 +8,6 @@ from accord.core.work.emulation.choose import EMULATIONS, PRESET, EmulationSetti
 from accord.core.work.emulation.engine import default_strategy
 from accord.core.work.emulation.image_input import ImageDescription, ImageInput
 from accord.core.work.emulation.injection import ExtendedThinking, PromptInjection
-from accord.core.work.emulation.streaming import Streaming
 from accord.core.work.emulation.structured_output import StructuredOutput
 from accord.core.work.emulation.tool_use import ToolUse
 from accord.wire.emulation import EmulationConfig, EmulationReport
@@ -72,13 +71,11 @@ def test_a_capability_that_is_listed_twice_is_emulated_once():
 
 def test_settings_reach_the_emulations():
     descriptions = {1: ImageDescription("a cat", by="seer")}
-    settings = EmulationSettings(max_retries=7, piece_chars=3, image_descriptions=descriptions)
-    names = ["structured_output_json_schema", "streaming", "image_input"]
-    output, streaming, images = choose_emulations(preset_config(), names, settings).emulations
+    settings = EmulationSettings(max_retries=7, image_descriptions=descriptions)
+    names = ["structured_output_json_schema", "image_input"]
+    output, images = choose_emulations(preset_config(), names, settings).emulations
     assert isinstance(output, StructuredOutput)
     assert output.max_retries == 7
-    assert isinstance(streaming, Streaming)
-    assert streaming.piece_chars == 3
     assert isinstance(images, ImageInput)
     assert images.descriptions == descriptions
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accord.core.work.emulation.choose import EMULATIONS, EmulationSettings, choose_emulations, preset_config
+from accord.core.work.emulation.choose import EMULATIONS, choose_emulations, preset_config
 from accord.core.work.emulation.run import EMPTY_ANSWER, EmulationRun, EmulationStage, add_usage
 from accord.core.work.emulation.structured_output import StructuredOutput
 from accord.core.work.emulation.tool_use import ToolUse
@@ -151,7 +151,7 @@ def test_all_emulations_of_the_preset_work_together():
         text_answer("<thinking>hm</thinking>Let me look. <tool_call>{now}</tool_call>"),
         text_answer('<tool_call>{"name": "now"}</tool_call>'),
     )
-    chosen = choose_emulations(preset_config(), EMULATIONS, EmulationSettings(piece_chars=5))
+    chosen = choose_emulations(preset_config(), EMULATIONS)
     turn = EmulationRun(order, chosen.emulations)
     out = list(run(turn, backend))
     assert joined(out) == "Let me look. "

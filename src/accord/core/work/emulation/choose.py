@@ -13,7 +13,7 @@ from accord.core.work.emulation.base import DEFAULT_RETRIES, Emulation
 from accord.core.work.emulation.engine import EmulationEngine, not_emulated
 from accord.core.work.emulation.image_input import ImageDescription, ImageInput
 from accord.core.work.emulation.injection import ExtendedThinking, PromptInjection, SystemMessage
-from accord.core.work.emulation.streaming import PIECE_CHARS, StopSequences, Streaming
+from accord.core.work.emulation.streaming import StopSequences, Streaming
 from accord.core.work.emulation.structured_output import JsonMode, StructuredOutput
 from accord.core.work.emulation.tool_use import ToolUse
 from accord.wire.capability import Capability, canonical_name
@@ -43,7 +43,6 @@ class EmulationSettings:
 
     max_retries: int = DEFAULT_RETRIES
     marker: str = ""
-    piece_chars: int = PIECE_CHARS
     describe_images_with: str | None = None
     image_descriptions: Mapping[int, ImageDescription] = field(
         default_factory=lambda: MappingProxyType(dict[int, ImageDescription]())
@@ -60,7 +59,7 @@ EMULATIONS: Final[Mapping[str, Callable[[EmulationSettings], Emulation]]] = Mapp
         Capability.TOOL_USE: lambda settings: ToolUse(settings.max_retries, settings.marker),
         Capability.STOP_SEQUENCES: lambda _: StopSequences(),
         Capability.SYSTEM_MESSAGE: lambda _: SystemMessage(),
-        Capability.STREAMING: lambda settings: Streaming(settings.piece_chars),
+        Capability.STREAMING: lambda _: Streaming(),
         Capability.IMAGE_INPUT: lambda settings: ImageInput(settings.image_descriptions, settings.image_effects),
         Capability.EXTENDED_THINKING: lambda _: ExtendedThinking(),
     }

@@ -5,7 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from accord.core.work.emulation.base import Accepted, AnswerReader, AnswerResult, MarkWatch, PreparedOrder, withhold
+from accord.core.work.emulation.base import (
+    Accepted,
+    AnswerReader,
+    AnswerResult,
+    MarkWatch,
+    PassthroughReader,
+    PreparedOrder,
+    withhold,
+)
 from accord.errors import InvalidMessageError, Problem
 from accord.wire.capability import Capability
 from accord.wire.emulation import Effect, EffectKind, EmulationStrategy, PostProcessing
@@ -81,6 +89,7 @@ def _text(text: str) -> list[AnyPiece]:
 
 
 PIECE_CHARS: Final = 48
+"""The size of a piece: about half a line, which reads like a stream."""
 
 JOINERS: Final = frozenset("\u200c\u200d\r")
 """The next character belongs to one of these."""
@@ -92,7 +101,6 @@ _STREAMING_LABEL = PostProcessing(detail="Split the full response into pieces")
 class Streaming:
     """Cuts a whole answer into pieces, for a backend that answers all at once. Joined, the pieces are the text."""
 
-    piece_chars: int = PIECE_CHARS
     capability: str = Capability.STREAMING
     strategy: EmulationStrategy = _STREAMING_LABEL
     max_retries: int = 0
@@ -103,19 +111,18 @@ class Streaming:
 
     def reader(self, order: WorkOrder) -> AnswerReader:
         """Cut text if the order requests a stream."""
-        return _PieceReader(max(1, self.piece_chars)) if order.stream else _PieceReader(None)
+        return _PieceReader() if order.stream else PassthroughReader()
 
 
 @dataclass(slots=True)
 class _PieceReader:
-    piece_chars: int | None
     cut_chars: int = 0
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
-        if self.piece_chars is None or not isinstance(piece, TextPiece):
+        if not isinstance(piece, TextPiece):
             return [piece]
         self.cut_chars += len(piece.text)
-        return [TextPiece(text=text) for text in cut_text(piece.text, self.piece_chars)]
+        return [TextPiece(text=text) for text in cut_text(piece.text, PIECE_CHARS)]
 
     def finish(self, end: EndPiece) -> AnswerResult:
         if not self.cut_chars:
