@@ -1,4 +1,4 @@
-"""docs/backends.md tells the truth: its configurations are assembled, and its backend answers."""
+"""docs/backends.md is right: its configurations can be built, and its backend answers."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ ASKED = {"messages": [{"role": "user", "content": [{"type": "text", "text": "hel
 
 
 class Answered:
-    """A reply that is there already."""
+    """A reply that has already arrived."""
 
     status = 200
     headers: Mapping[str, str] = {"content-type": "application/json"}
@@ -40,7 +40,7 @@ class Answered:
 
 
 class Server:
-    """A way to a server that says hello."""
+    """An upstream whose server says hello."""
 
     def __init__(self) -> None:
         self.asked: list[UpstreamRequest] = []
@@ -54,7 +54,7 @@ class Server:
 
 
 @pytest.mark.parametrize("text", [body for language, body in BLOCKS if language == "toml"])
-def test_every_configuration_is_assembled(text: str):
+def test_every_configuration_of_the_page_can_be_built(text: str):
     loaded = read_config(text)
     for config in loaded.config.backends:
         if find_spec(next(iter(APIS[config.kind].values()))[0]) is None:
@@ -67,7 +67,7 @@ def test_every_option_is_listed():
     assert sorted(listed) == sorted(OPTIONS)
 
 
-def test_the_api_of_your_own_is_spoken():
+def test_the_custom_api_of_the_page_answers():
     [code] = [body for language, body in BLOCKS if language == "python"]
     assert len(code.splitlines()) <= 40
     names: dict[str, Any] = {}

@@ -1,1 +1,1 @@
-"""Tests of the ways to a model and of what is known about models."""
+"""Tests of backends and of model facts."""

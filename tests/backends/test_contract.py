@@ -1,4 +1,4 @@
-"""What every backend must do, whoever answers behind it. A new backend adds a row to BACKENDS and passes."""
+"""What every backend must do. A new backend adds a row to BACKENDS and passes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -14,7 +14,7 @@ from accord.wire.conversation import Conversation
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
 from tests.backends.acp.agents import agent
-from tests.backends.models.simulated import SPOKEN, TELLS_NOTHING_OF_MODELS, simulated, simulator
+from tests.backends.models.simulator import SPOKEN, TELLS_NOTHING_OF_MODELS, simulated, simulator
 
 BACKENDS: dict[str, Callable[[], Backend]] = {
     "scripted": lambda: ScriptedBackend("scripted", [["Hello ", Pause(0), "there."]], {"streaming": "native"}),
@@ -79,7 +79,7 @@ def test_an_answer_ends_with_its_end_and_has_no_other(backend: Backend):
     assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)).strip() == "Hello there."
 
 
-def test_an_answer_at_once_says_the_same(backend: Backend):
+def test_an_answer_that_is_not_streamed_has_the_same_text(backend: Backend):
     async def at_once() -> list[AnyPiece]:
         return [piece async for piece in backend.answer(ORDER.model_copy(update={"stream": False}))]
 
@@ -105,13 +105,13 @@ def test_answers_at_the_same_time_do_not_mix(backend: Backend):
     assert all(pieces == answers[0] for pieces in answers)
 
 
-def test_the_order_is_left_as_it_is(backend: Backend):
+def test_the_work_order_is_not_changed(backend: Backend):
     before = ORDER.to_json()
     within(lambda: answer(backend), backend)
     assert ORDER.to_json() == before
 
 
-def test_a_failure_is_ours_and_says_whether_to_try_again():
+def test_a_failure_is_a_backend_error_with_retryable():
     backend = ScriptedBackend("a", [["so far", ScriptedFault("gone", retryable=False, refused="streaming")]])
     with pytest.raises(BackendError) as caught:
         within(lambda: answer(backend))

@@ -1,4 +1,4 @@
-"""Who says what of a backend: the operator before the facts, and silence stays silence."""
+"""Evidence of capabilities: the operator counts before the facts, and without evidence a capability is unknown."""
 
 from accord.backends.evidence import from_facts, from_operator, gather, manifest_of
 from accord.backends.facts.snapshot import Fact, ModelFacts
@@ -19,12 +19,12 @@ def test_the_operator_wins_over_the_facts():
     assert gathered["tool_use"].date == "2026-01-01"
 
 
-def test_the_manifest_is_what_the_evidence_gives():
+def test_the_manifest_has_the_levels_of_the_evidence():
     assert manifest_of(gather(from_operator(SAID), from_facts(FACTS))).model_dump() == {
         "image_input": {"restricted": {"reason": "small ones"}},
         "tool_use": "native",
     }
 
 
-def test_what_nobody_speaks_of_stays_unknown():
+def test_a_capability_without_evidence_stays_unknown():
     assert "streaming" not in gather(from_operator(SAID), from_facts(FACTS))

@@ -40,7 +40,7 @@ BAD_MODEL: Final = '{"format":1,"sources":[],"models":{"p":{"m":%s}}}'
 
 
 @given(st.binary() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
-def test_what_is_no_snapshot_is_refused_with_one_kind_of_error(content: bytes | str):
+def test_anything_but_a_snapshot_is_a_snapshot_error(content: bytes | str):
     with pytest.raises(SnapshotError):
         read_document(content)
 
@@ -55,7 +55,7 @@ def test_what_is_no_snapshot_is_refused_with_one_kind_of_error(content: bytes | 
         ('{"format":2,"sources":[],"models":{}}', "format 2, expected 1"),
     ],
 )
-def test_a_bad_snapshot_says_what_is_wrong_with_it(content: str, sentence: str):
+def test_a_bad_snapshot_has_its_error(content: str, sentence: str):
     with pytest.raises(SnapshotError, match=sentence):
         read_document(content)
 
@@ -102,7 +102,7 @@ SMALL: Final = small(
         ("llama-3", "venice/llama-3"),
     ],
 )
-def test_a_name_means_one_pair(asked: str, found: str):
+def test_a_name_means_one_model(asked: str, found: str):
     model = SMALL.find(asked)
     assert isinstance(model, ModelFacts)
     assert model.name == found
@@ -125,7 +125,7 @@ def test_a_name_means_one_pair(asked: str, found: str):
         ("", "no facts about a model named ''"),
     ],
 )
-def test_a_name_that_means_no_single_pair_is_answered_with_names_that_do(asked: str, message: str):
+def test_an_ambiguous_or_unknown_name_gives_candidates(asked: str, message: str):
     unfound = SMALL.find(asked)
     assert isinstance(unfound, UnknownModel)
     assert unfound.message == message
@@ -194,14 +194,14 @@ def test_each_source_counts_its_facts_and_has_a_licence():
     assert all(source.licence == "MIT" and source.copyright for source in sources)
 
 
-def test_unknown_stays_unknown_where_no_source_speaks():
+def test_a_capability_without_a_source_stays_unknown():
     silent = CAPABILITIES - ALIASES - shipped_capabilities()
     assert {"logprobs", "seed_determinism", "stop_sequences", "tool_bash"} <= silent
     assert not any(silent & model.manifest().keys() for model in facts.shipped_catalogue().all_models())
 
 
 @pytest.mark.parametrize("name", ["snapshot.json", "SOURCES.md"])
-def test_no_address_travels_with_the_data(name: str):
+def test_the_data_holds_no_address(name: str):
     text = (ROOM / name).read_text("utf-8").lower()
     assert not [word for word in ("://", "www.", "pypi", "pythonhosted", "npmjs", "localhost") if word in text]
 
@@ -231,19 +231,19 @@ def test_sources_names_every_source_with_version_date_and_licence():
         ("deepseek/deepseek-reasoner", "extended_thinking", "native"),
     ],
 )
-def test_well_known_models_are_known_well(name: str, capability: str, level: str):
+def test_facts_about_well_known_models_are_right(name: str, capability: str, level: str):
     model = facts.find_model(name)
     assert isinstance(model, ModelFacts)
     assert model.manifest()[capability] == level
 
 
-def test_importing_the_room_does_not_read_the_file():
+def test_importing_facts_does_not_read_the_file():
     code = "from accord.backends.facts import catalogue as c; print(c.shipped_catalogue.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "0"
 
 
-def test_rules_speak_of_known_capabilities_by_their_canonical_names():
+def test_rules_use_canonical_names_of_known_capabilities():
     assert {rule.capability for rules in RULES.values() for rule in rules} <= CAPABILITIES - ALIASES
 
 

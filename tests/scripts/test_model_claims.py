@@ -1,4 +1,4 @@
-"""What foreign data says about models, and which word counts when it contradicts itself."""
+"""What data sources claim about models, and which claim is kept when they contradict each other."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -65,7 +65,7 @@ LANGCHAIN: Final = source("langchain-openai", "2026-10-01")
         ({"supports_assistant_prefill": True, "max_tokens": 8192}, {}),
     ],
 )
-def test_litellm_says_only_what_it_writes_down(entry: dict[str, object], facts_found: dict[str, str]):
+def test_litellm_claims_only_fields_that_are_present(entry: dict[str, object], facts_found: dict[str, str]):
     data = {"gpt-x": {"litellm_provider": "openai", "mode": "chat", **entry}}
     assert said(read_litellm(data, LITELLM)) == facts_found
 
@@ -80,7 +80,7 @@ def test_litellm_says_only_what_it_writes_down(entry: dict[str, object], facts_f
         ({"attachment": True}, {}),
     ],
 )
-def test_models_dev_says_yes_and_no(entry: dict[str, object], facts_found: dict[str, str]):
+def test_models_dev_claims_yes_and_no(entry: dict[str, object], facts_found: dict[str, str]):
     modalities = {"modalities": {"input": ["text"], "output": ["text"]}}
     always = {"image_input": "unsupported", "audio": "unsupported", "image_generation": "unsupported"}
     data = {"openai": {"models": {"gpt-x": {**modalities, **entry}}}}
@@ -95,7 +95,7 @@ def test_models_dev_says_yes_and_no(entry: dict[str, object], facts_found: dict[
         (["text", "image", "pdf"], "native", "native"),
     ],
 )
-def test_a_list_of_inputs_without_images_is_a_no_but_without_pdf_it_is_silence(
+def test_a_list_of_inputs_without_images_is_a_no_but_without_pdf_it_is_unknown(
     inputs: list[str], image: str, pdf: str | None
 ):
     data = {"openai": {"models": {"gpt-x": {"modalities": {"input": inputs, "output": ["text"]}}}}}
@@ -103,7 +103,7 @@ def test_a_list_of_inputs_without_images_is_a_no_but_without_pdf_it_is_silence(
     assert (found["image_input"], found.get("pdf_input")) == (image, pdf)
 
 
-def test_langchain_speaks_for_a_model_but_not_for_all_models_of_a_provider():
+def test_langchains_overrides_for_a_whole_provider_are_left_out():
     profiles = {
         "gpt-x": {"tool_calling": True, "image_inputs": False, "pdf_inputs": True},
         "gpt-y": {"tool_calling": True, "pdf_inputs": False},
@@ -131,7 +131,7 @@ def test_langchain_speaks_for_a_model_but_not_for_all_models_of_a_provider():
         read_langchain({"img": {"text_outputs": False, "tool_calling": True}}, {}, "openai", LANGCHAIN),
     ],
 )
-def test_what_does_not_converse_in_text_is_passed_over(claims: Iterable[Claim]):
+def test_models_without_text_conversations_are_left_out(claims: Iterable[Claim]):
     assert said(claims) == {}
 
 
@@ -215,7 +215,7 @@ CLAIMS = st.lists(
 
 
 @given(CLAIMS)
-def test_every_pair_that_was_spoken_of_has_one_fact_a_capability_and_nothing_is_invented(claims: list[Claim]):
+def test_every_claimed_capability_of_a_model_becomes_one_fact(claims: list[Claim]):
     spoken = {(claim.provider, claim.model, claim.capability) for claim in claims}
     settled = settle(claims)
     assert {(model.provider, model.model, name) for model in settled for name in model.facts} == spoken

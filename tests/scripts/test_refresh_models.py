@@ -152,7 +152,7 @@ def test_a_contradiction_between_wheels_is_kept_with_both_sides(tmp_path: Path):
     assert [(fact.level, fact.source) for fact in dispute.overruled] == [("native", "litellm 1.2.3")]
 
 
-def test_each_source_is_dated_by_the_best_witness_inside_it(tmp_path: Path):
+def test_each_source_is_dated_by_its_best_evidence(tmp_path: Path):
     script.main(offline(tmp_path, tmp_path), never)
     sources = Catalogue.read((tmp_path / "snapshot.json").read_bytes()).sources
     assert [(source.name, source.date, source.dated_by) for source in sources] == [
@@ -162,15 +162,13 @@ def test_each_source_is_dated_by_the_best_witness_inside_it(tmp_path: Path):
     ]
 
 
-def test_a_wheel_without_any_witness_is_dated_by_its_download(tmp_path: Path):
+def test_a_wheel_without_dates_is_dated_by_its_download(tmp_path: Path):
     data: dict[str, str | bytes] = {"litellm/model_prices_and_context_window.json": LITELLM_DATA}
     source, _ = script.read_wheel(wheel(tmp_path, "litellm-1.2.3-py3-none-any.whl", data))
     assert (source.date, source.dated_by) == ("2026-11-15", "day of download")
 
 
-def test_the_same_wheels_give_the_same_files_and_the_second_run_says_that_nothing_changed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_same_wheels_give_the_same_files_and_no_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     arguments = offline(tmp_path, tmp_path)
     script.main(arguments, never)
     before = [(tmp_path / name).read_bytes() for name in ("snapshot.json", "SOURCES.md")]
@@ -274,7 +272,7 @@ def test_a_wheel_that_cannot_be_used_ends_in_one_line_and_leaves_the_snapshot_al
     assert (tmp_path / "snapshot.json").read_text() == "as before"
 
 
-def test_a_failed_download_repeats_what_pip_said_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_failed_download_repeats_pips_last_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     pip = tmp_path / "pip"
     pip.write_text("#!/bin/sh\necho 'WARNING: x' >&2\necho 'ERROR: no such package' >&2\nexit 1\n")
     pip.chmod(0o755)

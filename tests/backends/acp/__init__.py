@@ -1,1 +1,1 @@
-"""The backend that an ACP agent is, against agents that are real programs."""
+"""Tests of the ACP backend against agents that are real programs."""

@@ -101,7 +101,7 @@ def asks_permission(session: str, _prompt: list[dict[str, Any]]) -> str | None:
 
 
 def asks(session: str, prompt: list[dict[str, Any]]) -> str | None:
-    """Ask whatever the prompt says, and answer with the reply."""
+    """Send the request in the prompt to the client, and answer with the reply."""
     wanted = json.loads(prompt[0]["text"])
     say(session, json.dumps(ask(wanted["method"], {"sessionId": session, **wanted["params"]})))
     return "end_turn"

@@ -1,4 +1,4 @@
-"""The Python SDK's agent, echoing: somebody else's code on the other end."""
+"""An echo agent on the Python SDK: an implementation that is not ours."""
 
 import asyncio
 from typing import Any
@@ -17,7 +17,7 @@ from acp.interfaces import Client
 
 
 class EchoAgent(Agent):
-    """Says every block of text back."""
+    """Echoes every block of text."""
 
     _client: Client
 

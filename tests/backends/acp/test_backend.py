@@ -1,4 +1,4 @@
-"""The ACP backend against a program with chosen manners: answers, ends, failures, restarts, requests of the agent's."""
+"""The ACP backend against a scripted program: answers, ends, failures, restarts, and requests of the agent."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ def failure(backend: AcpBackend, *parts: Any) -> BackendError:
 
 
 async def gone(pid: int) -> None:
-    """Return when the process is no more."""
+    """Return when the process has ended."""
     with suppress(ProcessLookupError):
         while True:
             os.kill(pid, 0)
@@ -45,7 +45,7 @@ async def noted(notes: Path, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_what_an_agent_does_beside_answering_is_shown_as_its_work():
+def test_plans_and_tool_calls_of_an_agent_are_work_pieces():
     assert within(lambda: answer(agent("works"))) == [
         ThinkingPiece(text="hm"),
         WorkPiece(event=build_tool_call_event("1", "Read a file", [], {})),
@@ -64,7 +64,7 @@ def test_what_an_agent_does_beside_answering_is_shown_as_its_work():
         ("refusal", "refusal"),
     ],
 )
-def test_an_answer_ends_for_the_reason_that_the_turn_does(stop_reason: str, reason: str):
+def test_an_answer_has_the_stop_reason_of_the_turn(stop_reason: str, reason: str):
     end = within(lambda: answer(agent("works", stop_reason)))[-1]
     assert isinstance(end, EndPiece)
     assert end.reason == reason
@@ -78,7 +78,7 @@ def test_a_turn_without_a_proper_end_is_a_failure(stop_reason: str, sentence: st
     assert sentence in failure(agent("works", stop_reason)).message
 
 
-def test_garbage_on_stdout_costs_nothing():
+def test_garbage_on_stdout_is_ignored():
     assert text(within(lambda: answer(agent("garbage")))) == "Hello there. "
 
 
@@ -86,7 +86,7 @@ def test_huge_updates_arrive_whole():
     assert len(text(within(lambda: answer(agent("huge"))))) == 12_000_000
 
 
-def test_one_process_answers_again_and_again_and_sessions_are_closed_where_that_is_declared(tmp_path: Path):
+def test_one_process_gives_many_answers_and_sessions_are_closed_if_declared(tmp_path: Path):
     notes = tmp_path / "notes"
 
     async def twice() -> list[str]:
@@ -99,7 +99,7 @@ def test_one_process_answers_again_and_again_and_sessions_are_closed_where_that_
     assert within(twice) == ["one ", "two "]
 
 
-def test_closing_an_answer_cancels_the_turn_and_the_agent_stays(tmp_path: Path):
+def test_closing_an_answer_cancels_the_turn_and_keeps_the_agent(tmp_path: Path):
     notes = tmp_path / "notes"
 
     async def close_early() -> None:
@@ -128,7 +128,7 @@ def test_an_agent_that_does_not_stop_is_ended_and_another_one_answers():
     assert first != second
 
 
-def test_a_crash_is_worth_another_try_and_names_the_exit_status_but_never_what_was_said_on_stderr():
+def test_a_crash_is_retryable_and_has_the_exit_status_but_not_the_stderr():
     backend = agent("crash_at_once")
     error = failure(backend)
     assert (error.message, error.retryable) == ("The agent ended with exit status 5 before it had answered", True)
@@ -136,7 +136,7 @@ def test_a_crash_is_worth_another_try_and_names_the_exit_status_but_never_what_w
     assert backend.last_stderr == "cannot find my configuration\n"
 
 
-def test_a_crash_in_the_middle_comes_after_what_was_said(caplog: pytest.LogCaptureFixture):
+def test_a_crash_in_the_middle_comes_after_the_text_before_it(caplog: pytest.LogCaptureFixture):
     async def until_crash() -> list[str]:
         said: list[str] = []
         pieces = agent("crash_mid_stream").answer(order("hi"))
@@ -182,7 +182,7 @@ def test_an_answer_between_two_crashes_makes_the_pause_short_again():
     assert pauses == [0.5, 1, 0.5]
 
 
-def test_a_program_that_is_not_there_is_one_sentence():
+def test_a_missing_program_is_one_error():
     error = failure(AcpBackend("none", ["no-such-program-anywhere"]))
     assert (error.message, error.retryable) == ("The agent cannot be started", False)
 
@@ -199,13 +199,13 @@ def test_a_program_that_is_not_there_is_one_sentence():
         ("silent", "The agent did not answer initialize within 0.2 s", True),
     ],
 )
-def test_each_way_not_to_begin_has_its_sentence(manner: str, sentence: str, retryable: bool):
+def test_each_failed_start_has_its_error(manner: str, sentence: str, retryable: bool):
     start_s = 0.2 if manner == "silent" else 20
     error = failure(agent(manner, timing=AgentTiming(start_s=start_s)))
     assert (error.message, error.retryable) == (sentence, retryable)
 
 
-def test_content_that_the_agent_refuses_names_the_capability_and_none_of_its_words():
+def test_refused_content_names_the_capability_without_the_agents_message():
     error = failure(agent("lies_about_images"), "look", IMAGE)
     assert (error.retryable, error.refused) == (False, "image_input")
     assert "/home/me" not in error.message
@@ -215,7 +215,7 @@ def test_content_that_was_not_declared_is_never_sent():
     assert failure(agent("echo"), "look", IMAGE).refused == "image_input"
 
 
-def test_the_manifest_is_the_agents_own_once_it_was_asked():
+def test_the_manifest_is_the_agents_declaration_after_discovery():
     async def before_and_after() -> tuple[CapabilityManifest, CapabilityManifest]:
         backend = agent("image")
         before = backend.manifest
@@ -228,7 +228,7 @@ def test_the_manifest_is_the_agents_own_once_it_was_asked():
 
 
 @pytest.mark.parametrize("name", ["image_input", "vision"])
-def test_the_operators_word_counts_before_the_agents(name: str):
+def test_the_operators_declaration_counts_before_the_agents(name: str):
     declared = CapabilityManifest.model_validate({name: "native"})
     assert text(within(lambda: answer(agent("echo", declared=declared), order("see ", IMAGE)))) == "see <image> "
 
@@ -252,7 +252,9 @@ def test_an_agent_that_ignores_its_closed_input_is_ended_with_the_loop():
         ("allow", ("reject_once",), {"outcome": "cancelled"}),
     ],
 )
-def test_permission_is_given_by_policy(permission: Any, offered: tuple[str, ...], outcome: dict[str, str]):
+def test_permission_requests_are_answered_as_configured(
+    permission: Any, offered: tuple[str, ...], outcome: dict[str, str]
+):
     backend = agent("asks_permission", *offered, permissions=AgentPermissions(permission=permission))
     assert json.loads(text(within(lambda: answer(backend)))) == {"outcome": outcome}
 
@@ -262,7 +264,7 @@ def asked(permissions: AgentPermissions, method: str, **params: Any) -> Any:
     return json.loads(text(within(lambda: answer(agent("asks", permissions=permissions), order(wanted)))))
 
 
-def test_an_agent_reads_and_writes_nothing_unless_it_is_let(tmp_path: Path):
+def test_an_agent_reads_and_writes_no_files_by_default(tmp_path: Path):
     file = tmp_path / "a.txt"
     file.write_text("secret")
     told = asked(AgentPermissions(), "fs/read_text_file", path=str(file))
@@ -273,7 +275,7 @@ def test_an_agent_reads_and_writes_nothing_unless_it_is_let(tmp_path: Path):
     assert file.read_text() == "secret"
 
 
-def test_an_agent_that_is_let_reads_and_writes(tmp_path: Path):
+def test_an_agent_reads_and_writes_in_allowed_folders(tmp_path: Path):
     policy = AgentPermissions(read_files=[str(tmp_path)], write_files=[str(tmp_path)])
     file = tmp_path / "a.txt"
     assert asked(policy, "fs/write_text_file", path=str(file), content="a\nb\nc\n") == {}

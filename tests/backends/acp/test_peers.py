@@ -27,7 +27,7 @@ def test_a_turn_is_answered_by_an_agent_behind_the_engine():
     assert said(packets(agent("echo"), query="hi there")).strip() == "hi there"
 
 
-def test_an_agent_that_dies_before_its_first_word_leaves_the_turn_to_the_next_backend():
+def test_the_next_backend_answers_if_an_agent_ends_before_its_first_piece():
     other = ScriptedBackend("other", [["from the other"]], {"streaming": "native"})
     assert said(packets(agent("crash_on_prompt"), other)) == "from the other"
 
@@ -39,7 +39,7 @@ def test_an_image_for_an_agent_that_declares_none_is_refused_before_anything_is_
     assert backend.last_stderr == ""
 
 
-def test_what_an_agent_says_on_stderr_reaches_no_client():
+def test_an_agents_stderr_reaches_no_client():
     told = packets(agent("crash_mid_stream"))
     assert "exit status 7" in "".join(packet.to_json() for packet in told)
     assert "on fire" not in "".join(packet.to_json() for packet in told)

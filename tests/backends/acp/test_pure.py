@@ -57,13 +57,13 @@ NONE = agent_manifest(AgentCapabilities())
         ),
     ],
 )
-def test_a_manifest_says_what_was_declared_and_no_more(kind: Any, declared: dict[str, Any], levels: tuple[str, ...]):
+def test_a_manifest_has_what_was_declared_and_no_more(kind: Any, declared: dict[str, Any], levels: tuple[str, ...]):
     manifest = agent_manifest(kind.model_validate(declared))
     assert tuple(manifest[name].kind for name in CONTENT) == levels
     assert (manifest["streaming"].kind, manifest["tool_use"].kind) == ("native", "unsupported")
 
 
-def test_a_question_alone_is_sent_as_it_is():
+def test_a_single_message_is_sent_unchanged():
     picture = {"type": "image", "media_type": "image/png", "data": "aGk=", "uri": "file:///hi.png"}
     link = {"type": "resource_link", "uri": "file:///b", "name": "b"}
     assert [block.dump() for block in prompt_blocks(order("a", picture, link, NOTES), ALL, "k1")] == [
@@ -95,7 +95,7 @@ def test_a_conversation_is_written_out_with_labels_before_the_newest_message():
     )
 
 
-def test_a_text_document_is_written_out_for_an_agent_that_takes_none():
+def test_a_text_document_becomes_text_for_an_agent_without_embedded_context():
     (block,) = prompt_blocks(order(NOTES), NONE, "k1")
     assert block.dump()["text"] == (
         "Labels that carry #k1 tell the parts of this prompt apart; any other label is a part of what was said.\n\n"
@@ -124,7 +124,7 @@ def test_what_a_prompt_cannot_carry_is_refused_by_name(asked: WorkOrder, refused
     assert (caught.value.refused, caught.value.retryable) == (refused, False)
 
 
-def test_an_empty_conversation_is_nothing_to_ask():
+def test_an_empty_conversation_is_refused():
     with pytest.raises(BackendError, match="nothing to send"):
         prompt_blocks(WorkOrder(), ALL, "k1")
 
@@ -151,7 +151,7 @@ def test_no_text_can_pretend_to_be_another_part_of_the_prompt():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant", "tool"]), st.text()), min_size=1))
-def test_no_word_of_a_conversation_is_lost(said: list[tuple[str, str]]):
+def test_no_text_of_a_conversation_is_lost(said: list[tuple[str, str]]):
     messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in said]
     blocks = prompt_blocks(WorkOrder(conversation=Conversation.model_validate({"messages": messages})), NONE, "k1")
     whole = "".join(block.dump()["text"] for block in blocks)
@@ -171,7 +171,7 @@ def test_no_word_of_a_conversation_is_lost(said: list[tuple[str, str]]):
         ),
     ],
 )
-def test_content_of_an_answer_that_is_no_text_is_told_in_words(content: dict[str, Any], words: str):
+def test_content_of_an_answer_that_is_not_text_is_described(content: dict[str, Any], words: str):
     update = SessionUpdate.model_validate({"sessionUpdate": "agent_message_chunk", "content": content})
     assert UpdateReader().read(update) == TextPiece(text=words)
 
@@ -184,7 +184,7 @@ def test_content_of_an_answer_that_is_no_text_is_told_in_words(content: dict[str
         ({"sessionUpdate": "current_mode_update", "currentModeId": "m"}, None),
     ],
 )
-def test_what_is_no_answer_is_a_line_of_thinking_or_nothing(update: dict[str, Any], piece: AnyPiece | None):
+def test_other_updates_are_a_line_of_thinking_or_nothing(update: dict[str, Any], piece: AnyPiece | None):
     assert UpdateReader().read(SessionUpdate.model_validate(update)) == piece
 
 
@@ -225,18 +225,18 @@ STEP = {"content": "a", "priority": "low", "status": "pending"}
     ],
     ids=["a call", "a call that goes on", "a call that nobody began", "what a call gave", "a plan"],
 )
-def test_work_of_an_agents_own_is_shown_as_such(updates: list[dict[str, Any]], shown: dict[str, Any]):
+def test_tool_calls_and_plans_become_work_pieces(updates: list[dict[str, Any]], shown: dict[str, Any]):
     reader = UpdateReader()
     *_, last = [reader.read(SessionUpdate.model_validate(update)) for update in updates]
     assert last == WorkPiece(event=shown)
 
 
-def test_every_stop_reason_has_its_row():
+def test_every_stop_reason_is_in_the_table():
     assert set(REASONS) == set(StopReason)
 
 
 @pytest.mark.parametrize("code", [*AGENT_ERRORS, -1])
-def test_every_code_has_a_sentence_that_names_it(code: int):
+def test_every_error_code_is_in_its_message(code: int):
     assert agent_error(code, None).message.endswith(f"(code {code})")
 
 
@@ -256,7 +256,7 @@ def test_a_refusal_names_the_capability_only_where_the_agent_named_the_content(
     assert agent_error(code, data).refused == refused
 
 
-def test_a_signal_is_told_apart_from_an_exit_status():
+def test_a_signal_is_distinguished_from_an_exit_status():
     assert "ended by signal 9" in exit_error(-9).message
     assert "exit status 9" in exit_error(9).message
 
@@ -266,7 +266,7 @@ def read(permissions: AgentPermissions, path: object) -> str:
     return asyncio.run(permissions.answer(RpcRequest(1, "fs/read_text_file", raw)))["content"]
 
 
-def test_only_what_really_lies_in_a_folder_is_read(tmp_path: Path):
+def test_only_files_inside_an_allowed_folder_are_read(tmp_path: Path):
     inside, outside = tmp_path / "in", tmp_path / "in-not"
     for folder in (inside, outside):
         folder.mkdir()
@@ -289,13 +289,13 @@ def test_only_what_really_lies_in_a_folder_is_read(tmp_path: Path):
 
 
 @pytest.mark.parametrize("path", ["a.txt", "", 7, None, "/a\0b"])
-def test_a_path_that_is_none_is_refused(path: object):
+def test_an_invalid_path_is_refused(path: object):
     with pytest.raises(RpcError) as caught:
         read(AgentPermissions(read_files=["/"]), path)
     assert caught.value.code == -32602
 
 
-def test_what_is_no_text_file_is_not_read(tmp_path: Path):
+def test_only_text_files_are_read(tmp_path: Path):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe")
     for path in (tmp_path, tmp_path / "bytes", tmp_path / "none"):
         with pytest.raises(RpcError):

@@ -1,4 +1,4 @@
-"""What the Messages API says of itself, how it is addressed, and what the endpoint tells of a model."""
+"""The Messages API: headers, paths, options, and the endpoint's description of a model."""
 
 import asyncio
 import json
@@ -30,13 +30,13 @@ def test_it_is_addressed_by_key_and_version():
     assert other.headers(None) == {"anthropic-version": "2026-10-21", "anthropic-beta": "one,two"}
 
 
-def test_a_model_is_looked_at_by_its_name_whatever_is_in_it():
+def test_a_models_name_is_quoted_in_the_path():
     assert API.discovery_request("claude-test") == ApiRequest("/v1/models/claude-test", method="GET")
     assert API.discovery_request("../a?b").path == "/v1/models/..%2Fa%3Fb"
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": 0}, {"thinking_budget": 1023}])
-def test_options_that_the_api_would_refuse_are_refused_at_once(options: dict[str, Any]):
+def test_options_that_the_api_would_refuse_are_errors(options: dict[str, Any]):
     with pytest.raises(ValueError, match="at least"):
         AnthropicMessages(**options)
 
@@ -53,11 +53,11 @@ def read_discovery(told: Any, **options: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     "told", [None, {}, {"batch": YES, "effort": {"supported": True, "low": YES}}, {"pdf_input": {}}]
 )
-def test_an_endpoint_that_tells_nothing_of_use_changes_nothing(told: Any):
+def test_a_description_without_capabilities_is_no_evidence(told: Any):
     assert read_discovery(told) == {}
 
 
-def test_what_an_endpoint_tells_of_a_model_is_taken_as_it_is_told():
+def test_capabilities_in_a_description_are_evidence():
     told = {"image_input": YES, "pdf_input": NO, "structured_outputs": YES, "citations": YES, "code_execution": NO}
     assert read_discovery(told) == {
         "image_input": "native",
@@ -77,21 +77,19 @@ def test_what_an_endpoint_tells_of_a_model_is_taken_as_it_is_told():
         (NO, None, "unsupported"),
     ],
 )
-def test_a_model_thinks_only_if_it_does_so_in_the_way_it_would_be_asked_to(
-    thinking: Any, budget: int | None, level: str
-):
+def test_thinking_counts_only_in_the_form_that_is_configured(thinking: Any, budget: int | None, level: str):
     assert read_discovery({"thinking": thinking}, thinking_budget=budget) == {"extended_thinking": level}
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"\xff", b'{"capabilities": 5}'])
-def test_an_endpoint_that_is_not_understood_is_broken(body: bytes):
+def test_a_malformed_description_is_an_error(body: bytes):
     with pytest.raises(MalformedAnswerError):
         API.read_discovery(body, "claude-test")
 
 
 @dataclass
 class Kept:
-    """A reply that is there already."""
+    """A reply that has already arrived."""
 
     status: int
     kind: str
@@ -110,7 +108,7 @@ class Kept:
 
 @dataclass
 class Shelf:
-    """An upstream that gives what it was filled with, and keeps what it was asked."""
+    """An upstream that gives prepared replies and records the requests."""
 
     replies: list[Kept]
     asked: list[UpstreamRequest] = field(default_factory=list[UpstreamRequest])
@@ -138,7 +136,7 @@ def answered(shelf: Shelf) -> list[AnyPiece]:
     return asyncio.run(asyncio.wait_for(ask(), 10))
 
 
-def test_the_one_model_backend_speaks_it():
+def test_the_model_backend_works_with_it():
     shelf = Shelf([Kept(200, "text/event-stream; charset=utf-8", [STREAM[:300], STREAM[300:]])])
     pieces = answered(shelf)
     assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)) == "Grüße, 世界 👋"
@@ -148,7 +146,7 @@ def test_the_one_model_backend_speaks_it():
     assert json.loads(shelf.asked[0].body or b"")["stream"] is True
 
 
-def test_an_endpoint_that_is_overloaded_is_told_as_such():
+def test_an_overloaded_endpoint_is_reported():
     told = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
     with pytest.raises(EndpointError, match="claude: the endpoint is overloaded \\(529\\)") as caught:
         answered(Shelf([Kept(529, "application/json", [told])]))

@@ -153,7 +153,7 @@ def test_each_status_means_this_by_itself(status: str, failure: str):
 
 
 @pytest.mark.parametrize("row", MEANT.strip().splitlines())
-def test_each_failure_has_this_code_and_is_tried_again_so(row: str):
+def test_each_failure_has_this_code_and_these_retries(row: str):
     failure, code, again, later = row.split()
     error = EndpointError("b", FailureReport(Failure(failure)))
     assert (error.code, error.may_resend, error.retryable) == (code, again == "again", later == "later")
@@ -204,5 +204,5 @@ def cases(api: Any, kind: dict[str, Any], sentences: list[tuple[str, str, str | 
         *cases(gemini, {"status": "INVALID_ARGUMENT"}, GOOGLE_SENTENCES),
     ],
 )
-def test_each_sentence_means_this(api: Any, body: Any, failure: str, refused: str | None):
+def test_each_message_means_this(api: Any, body: Any, failure: str, refused: str | None):
     assert told(api.read_error(400, json.dumps(body).encode())) == (failure, refused)

@@ -1,4 +1,4 @@
-"""Whatever an endpoint does to a request has one stated outcome, over every transport, and nothing is lost unsaid."""
+"""Every fault of an endpoint has one stated outcome over every transport."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -12,7 +12,7 @@ from accord.backends.failure import EndpointError, Failure
 from accord.backends.model import ModelBackend
 from accord.backends.upstream import UpstreamTimeouts
 from accord.wire.work import AnyPiece, EndPiece, TextPiece
-from tests.backends.models.faulty import (
+from tests.backends.models.toy_server import (
     AT_ONCE,
     ENDED,
     HELLO,
@@ -38,7 +38,7 @@ HURRIED = UpstreamTimeouts(connect_s=0.3, first_byte_s=0.3, gap_s=0.3)
 
 @dataclass(frozen=True)
 class Case:
-    """What is done to each request in turn, and what must come of it."""
+    """The endpoint's fault for each request in turn, and the expected outcome."""
 
     answers: Sequence[Sequence[Step]]
     outcome: str | Failure
@@ -125,7 +125,7 @@ def within(task: Callable[[], Awaitable[Any]]) -> Any:
 
 
 async def outcome(backend: ModelBackend) -> tuple[str, str | Failure, EndpointError | None]:
-    """What came before, and what came of it: the text, or the failure."""
+    """The text that arrived, and the failure if there was one."""
     pieces: list[AnyPiece] = []
     try:
         async for piece in backend.answer(order()):
@@ -166,7 +166,7 @@ def test_a_redirect_is_not_followed(transport: str):
     assert (came, len(server.seen), elsewhere.seen) == (Failure.NOT_UNDERSTOOD, 1, [])
 
 
-def test_nobody_there_is_unreachable_and_tried_again(transport: str):
+def test_a_closed_port_is_unreachable_and_tried_again(transport: str):
     with FaultyServer(in_turn()) as server:
         gone = server.url
     waits = Waits()
@@ -198,7 +198,7 @@ def test_a_connection_is_used_again_once_its_answer_was_read(answer: Sequence[St
     assert (len(server.seen), server.connections) == (3, 1)
 
 
-def test_a_connection_that_the_endpoint_let_go_of_costs_nothing_but_another_one(transport: str):
+def test_a_connection_that_the_endpoint_closed_is_replaced(transport: str):
     async def twice(backend: ModelBackend) -> list[str]:
         texts = [text_of(await pieces_of(backend)) for _ in range(2)]
         await backend.aclose()
@@ -208,7 +208,7 @@ def test_a_connection_that_the_endpoint_let_go_of_costs_nothing_but_another_one(
         assert within(lambda: twice(model(server.url, transport))) == [TEXT, TEXT]
 
 
-def test_cancelling_hangs_up_at_once(transport: str):
+def test_cancelling_closes_the_connection_at_once(transport: str):
     async def cancelled(server: FaultyServer) -> bool:
         backend = model(server.url, transport)
         asking = asyncio.create_task(pieces_of(backend))
@@ -226,7 +226,7 @@ def test_cancelling_hangs_up_at_once(transport: str):
             assert within(lambda server=server: cancelled(server)), held
 
 
-def test_closing_the_answer_early_hangs_up_at_once(transport: str):
+def test_closing_the_answer_early_closes_the_connection_at_once(transport: str):
     async def closed(server: FaultyServer) -> bool:
         backend = model(server.url, transport)
         async with aclosing(cast("Any", backend.answer(order()))) as pieces:
@@ -240,7 +240,7 @@ def test_closing_the_answer_early_hangs_up_at_once(transport: str):
         assert within(lambda: closed(server))
 
 
-def test_a_piece_is_there_before_the_next_one_is_sent(transport: str):
+def test_a_piece_is_delivered_before_the_next_one_is_sent(transport: str):
     async def first(server: FaultyServer) -> AnyPiece:
         backend = model(server.url, transport)
         async with aclosing(cast("Any", backend.answer(order()))) as pieces:
@@ -252,7 +252,7 @@ def test_a_piece_is_there_before_the_next_one_is_sent(transport: str):
         assert within(lambda: first(server)) == TextPiece(text="Hello ")
 
 
-def test_many_at_once_each_get_their_own(transport: str):
+def test_parallel_requests_get_their_own_answers(transport: str):
     async def many(server: FaultyServer) -> set[str]:
         backend = model(server.url, transport)
         answers = await asyncio.gather(*(pieces_of(backend, stream=number % 2 == 0) for number in range(40)))
@@ -266,7 +266,7 @@ def test_many_at_once_each_get_their_own(transport: str):
         assert within(lambda: many(server)) == {TEXT}
 
 
-def test_what_the_endpoint_says_is_for_the_operator_only_and_without_keys():
+def test_the_endpoints_message_is_for_the_operator_and_without_keys():
     with FaultyServer(in_turn(refusal(401))) as server:
         _, _, error = within(lambda: outcome(model(server.url)))
     assert error is not None

@@ -11,7 +11,7 @@ from accord.backends.model_api import ModelApi
 from accord.backends.openai.chat import OpenAiChat
 from accord.backends.openai.responses import OpenAiResponses
 from accord.wire.work import AnyPiece, WorkOrder
-from tests.backends.models.test_openai_look import Noon, Recorded
+from tests.backends.models.test_openai_discovery import Noon, Recorded
 
 GOLDEN = Path(__file__).parent / "golden" / "openai"
 APIS: dict[str, ModelApi] = {"chat": OpenAiChat(), "responses": OpenAiResponses()}

@@ -1,4 +1,4 @@
-"""Reading chat completions: as OpenAI's documents show them, and as servers that resemble it really send them."""
+"""Answers of the chat completions API: as OpenAI documents them, and as compatible servers send them."""
 
 import json
 from typing import Any
@@ -63,12 +63,12 @@ def test_a_plain_stream_is_its_text_and_its_end_with_the_usage_of_the_last_chunk
 @pytest.mark.parametrize(
     "ending", [(STOP, DONE), (STOP,), (DONE,), (event(choice({}, "stop"), end="\n\n"), b": bye\n")]
 )
-def test_a_reason_to_finish_or_the_end_marker_completes_an_answer(ending: tuple[bytes, ...]):
+def test_a_finish_reason_or_the_end_marker_completes_an_answer(ending: tuple[bytes, ...]):
     assert read(said("Hello"), *ending) == [TextPiece(text="Hello"), EndPiece()]
 
 
 @pytest.mark.parametrize("cut", [(), (said("Hel"),), (said("Hel"), b'data: {"choi')])
-def test_a_stream_that_has_neither_is_broken(cut: tuple[bytes, ...]):
+def test_a_stream_with_neither_is_malformed(cut: tuple[bytes, ...]):
     with pytest.raises(MalformedAnswerError, match="ended before"):
         read(*cut)
 
@@ -89,14 +89,14 @@ def test_a_stream_that_has_neither_is_broken(cut: tuple[bytes, ...]):
         b"event: ping\ndata: {}\n\n",
     ],
 )
-def test_what_says_nothing_is_passed_over(noise: bytes):
+def test_events_without_content_are_ignored(noise: bytes):
     assert text_of(read(noise, said("Hel"), noise, said("lo"), noise, STOP, noise, DONE)) == "Hello"
 
 
 @pytest.mark.parametrize(
     ("lead", "end"), [("data:", "\n\n"), ("data: ", "\r\n\r\n"), ("data:", "\r\r"), ("data:   ", "\n\n")]
 )
-def test_lines_may_be_written_in_every_way_that_event_streams_allow(lead: str, end: str):
+def test_every_line_ending_of_event_streams_is_read(lead: str, end: str):
     chunk = event(choice({"content": "Hello"}, "stop"), lead=lead, end=end)
     assert read(chunk, f"{lead.strip()}[DONE]{end}".encode()) == [TextPiece(text="Hello"), EndPiece()]
 
@@ -123,16 +123,16 @@ def test_the_answer_does_not_depend_on_where_the_bytes_are_cut(text: str, sizes:
         ("eos", "end_turn"),
     ],
 )
-def test_each_reason_to_finish_is_told_in_our_words(finish: str, reason: str):
+def test_each_finish_reason_has_its_end_reason(finish: str, reason: str):
     assert read(said("x"), event(choice({}, finish)), DONE)[-1] == EndPiece.model_validate({"reason": reason})
 
 
-def test_a_server_that_tells_at_which_text_it_stopped_is_believed():
+def test_a_reported_stop_text_is_a_stop_sequence():
     assert read(event(choice({}, "stop", stop_reason="END")), DONE) == [EndPiece(reason="stop_sequence")]
     assert read(event(choice({}, "stop", stop_reason=151645)), DONE) == [EndPiece()]
 
 
-def test_a_refusal_is_said_and_is_the_reason_for_the_end():
+def test_a_refusal_is_text_and_the_end_reason():
     refused = (
         event(choice({"refusal": "I cannot "})),
         event(choice({"content": [{"type": "refusal", "refusal": "do that."}]})),
@@ -155,7 +155,7 @@ def test_a_refusal_is_said_and_is_the_reason_for_the_end():
         },
     ],
 )
-def test_reasoning_comes_before_the_answer_and_once_wherever_servers_put_it(delta: dict[str, Any]):
+def test_reasoning_comes_once_and_before_the_answer_in_any_field(delta: dict[str, Any]):
     assert read(event(choice(delta, "stop")), DONE) == [ThinkingPiece(text="hm"), TextPiece(text="so"), EndPiece()]
 
 
@@ -213,7 +213,7 @@ def test_calls_are_put_together_however_servers_cut_them(deltas: list[list[dict[
     assert len({piece.id for piece in pieces if isinstance(piece, ToolCallPiece)}) == 2
 
 
-def test_a_call_without_arguments_has_none_and_a_seal_on_it_is_kept():
+def test_a_call_may_have_no_arguments_and_keeps_its_signature():
     sealed = {**call(0, "1", "look", ""), "extra_content": {"google": {"thought_signature": "seal"}}}
     pieces = read(event(choice({"tool_calls": [sealed]}, "tool_calls")), DONE)
     assert pieces[0] == ToolCallPiece(id="1", name="look", input={}, signature="seal")
@@ -228,7 +228,7 @@ def test_a_call_without_arguments_has_none_and_a_seal_on_it_is_kept():
         ([call(0, "1", "look", "[" * 5000 + "]" * 5000)], "tool_calls", "not JSON"),
     ],
 )
-def test_a_call_that_cannot_be_made_is_broken(calls: list[dict[str, Any]], finish: str, why: str):
+def test_an_incomplete_call_is_malformed(calls: list[dict[str, Any]], finish: str, why: str):
     with pytest.raises(MalformedAnswerError, match=why):
         read(event(choice({"tool_calls": calls}, finish)), DONE)
 
@@ -242,7 +242,7 @@ def test_a_call_that_cannot_be_made_is_broken(calls: list[dict[str, Any]], finis
         (b'event: error\ndata: {"message": "secret", "code": "context_length_exceeded"}\n\n', Failure.CONTEXT_TOO_LONG),
     ],
 )
-def test_an_error_in_the_middle_of_a_stream_is_told(data: bytes, failure: Failure):
+def test_an_error_in_the_middle_of_a_stream_is_reported(data: bytes, failure: Failure):
     with pytest.raises(ReportedError) as caught:
         read(said("so far"), data)
     assert caught.value.report.failure is failure
@@ -251,14 +251,14 @@ def test_an_error_in_the_middle_of_a_stream_is_told(data: bytes, failure: Failur
 
 
 @pytest.mark.parametrize("data", [b"secret", b"[]", b'{"choices": "secret"}', b'{"choices": [{"delta": {"content": 1}}]}', b'{"choices": [{"delta": {"content": "\\ud800"}}]}', b'{"choices": [{"delta": {"content": "\xff"}}]}'])  # fmt: skip
-def test_what_is_not_the_api_is_broken_and_not_repeated(data: bytes):
+def test_a_malformed_event_is_not_repeated_in_the_error(data: bytes):
     with pytest.raises(MalformedAnswerError) as caught:
         read(b"data: " + data + b"\n\n")
     assert "secret" not in str(caught.value)
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_raise_anything_but_what_the_port_says(data: bytes):
+def test_any_bytes_raise_only_the_errors_of_the_interface(data: bytes):
     for body in (data, b'{"choices": [' + data + b"]}"):
         try:
             read_answer(body)
@@ -278,12 +278,12 @@ def test_a_whole_answer_gives_the_same_pieces():
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"choices": []}', b"null"])
-def test_a_whole_answer_that_has_no_answer_is_broken(body: bytes):
+def test_a_body_without_an_answer_is_malformed(body: bytes):
     with pytest.raises(MalformedAnswerError):
         read_answer(body)
 
 
-def test_an_error_in_place_of_a_whole_answer_is_told():
+def test_an_error_in_place_of_a_whole_answer_is_reported():
     with pytest.raises(ReportedError):
         read_answer(b'{"error": {"message": "no"}}')
 
@@ -309,6 +309,6 @@ def test_probabilities_of_tokens_come_with_the_end():
     ("asked", "fields"),
     [(True, {"logprobs": True}), (3, {"logprobs": True, "top_logprobs": 3}), (False, {"logprobs": False})],
 )
-def test_probabilities_are_asked_for_with_or_without_a_number(asked: object, fields: dict[str, object]):
+def test_probabilities_are_requested_with_or_without_a_number(asked: object, fields: dict[str, object]):
     body = OpenAiChat().request(WorkOrder(parameters={"logprobs": asked}), "m").body or {}
     assert {name: value for name, value in body.items() if "logprobs" in name} == fields

@@ -1,4 +1,4 @@
-"""Requests to OpenAI's APIs: nothing of an order is lost on the way, and what cannot be carried is said to be so."""
+"""Requests to OpenAI's APIs: nothing of an order is lost, and what is unsupported is refused."""
 
 import json
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from accord.backends.openai.responses import OpenAiResponses
 from accord.core.work.derive import PARAMETERS, derive_extension_needs, derive_needs
 from accord.wire.conversation import ResourcePart
 from accord.wire.work import WorkOrder
-from tests.backends.models import openai_account as account
+from tests.backends.models import openai_statements as statements
 
 GOLDEN = Path(__file__).parent / "golden" / "openai"
 APIS: dict[str, ModelApi] = {"chat": OpenAiChat(), "responses": OpenAiResponses()}
@@ -41,30 +41,30 @@ def test_a_work_order_becomes_the_request_that_the_documents_show(name: str):
     assert list(asking.body or ()) == list(expected["body"])
 
 
-CHAT_ORDERS = account.orders(
-    account.said("system", account.several(account.TEXTS))
-    | account.said("user", account.several(account.TEXTS | account.IMAGES | account.SOUND | account.FILES | account.results(account.TEXTS)))
-    | account.said("tool", account.several(account.results(account.TEXTS)))
-    | account.said("assistant", st.tuples(account.several(account.TEXTS), account.several(account.CALLS, 0)).map(lambda parts: [*parts[0], *parts[1]])),
-    stop_sequences=st.lists(account.TEXT, max_size=4),
-    parameters=st.fixed_dictionaries({}, optional={"temperature": st.just(0.5), "top_p": st.just(0.9), "seed": st.integers(0, 9), "max_tokens": st.just(7), "frequency_penalty": st.just(1), "presence_penalty": st.just(-1), "own_word": account.VALUES}),
+CHAT_ORDERS = statements.orders(
+    statements.said("system", statements.several(statements.TEXTS))
+    | statements.said("user", statements.several(statements.TEXTS | statements.IMAGES | statements.SOUND | statements.FILES | statements.results(statements.TEXTS)))
+    | statements.said("tool", statements.several(statements.results(statements.TEXTS)))
+    | statements.said("assistant", st.tuples(statements.several(statements.TEXTS), statements.several(statements.CALLS, 0)).map(lambda parts: [*parts[0], *parts[1]])),
+    stop_sequences=st.lists(statements.TEXT, max_size=4),
+    parameters=st.fixed_dictionaries({}, optional={"temperature": st.just(0.5), "top_p": st.just(0.9), "seed": st.integers(0, 9), "max_tokens": st.just(7), "frequency_penalty": st.just(1), "presence_penalty": st.just(-1), "own_word": statements.VALUES}),
 )  # fmt: skip
 
 
-def of_chat(messages: list[Any]) -> Iterator[account.Statement]:
+def of_chat(messages: list[Any]) -> Iterator[statements.Statement]:
     for message in messages:
         if message["role"] == "tool":
-            yield account.of_result(message["tool_call_id"], message["content"])
+            yield statements.of_result(message["tool_call_id"], message["content"])
             continue
-        yield from account.of_content(message["role"], message["content"])
+        yield from statements.of_content(message["role"], message["content"])
         for call in message.get("tool_calls", ()):
-            yield account.of_call(call["id"], call["function"]["name"], call["function"]["arguments"])
+            yield statements.of_call(call["id"], call["function"]["name"], call["function"]["arguments"])
 
 
 @given(CHAT_ORDERS)
-def test_a_chat_request_says_all_that_the_order_says(asked: WorkOrder):
+def test_a_chat_request_has_all_content_of_the_order(asked: WorkOrder):
     body = request_body(OpenAiChat(), asked)
-    assert account.one_text(of_chat(body["messages"])) == account.of_order(asked)
+    assert statements.one_text(of_chat(body["messages"])) == statements.of_order(asked)
     tools = [tool["function"] for tool in body.get("tools", ())]
     assert [(tool["name"], tool["description"], tool["parameters"]) for tool in tools] == of_tools(asked)
     assert body.get("response_format", {}).get("json_schema", {}).get("schema") == asked.response_schema
@@ -75,32 +75,32 @@ def test_a_chat_request_says_all_that_the_order_says(asked: WorkOrder):
     assert {renamed.get(name, name): value for name, value in body.items() if name not in ours} == asked.parameters
 
 
-RESPONSES_ORDERS = account.orders(
-    account.said("system", account.several(account.TEXTS))
-    | account.said("user", account.several(account.TEXTS | account.IMAGES | account.FILES | account.results(account.TEXTS | account.IMAGES)))
-    | account.said("tool", account.several(account.results(account.TEXTS | account.IMAGES | account.FILES)))
-    | account.said("assistant", account.several(account.TEXTS | account.CALLS | account.THOUGHTS)),
-    parameters=st.fixed_dictionaries({}, optional={"temperature": st.just(0.5), "top_p": st.just(0.9), "max_tokens": st.just(7), "own_word": account.VALUES}),
+RESPONSES_ORDERS = statements.orders(
+    statements.said("system", statements.several(statements.TEXTS))
+    | statements.said("user", statements.several(statements.TEXTS | statements.IMAGES | statements.FILES | statements.results(statements.TEXTS | statements.IMAGES)))
+    | statements.said("tool", statements.several(statements.results(statements.TEXTS | statements.IMAGES | statements.FILES)))
+    | statements.said("assistant", statements.several(statements.TEXTS | statements.CALLS | statements.THOUGHTS)),
+    parameters=st.fixed_dictionaries({}, optional={"temperature": st.just(0.5), "top_p": st.just(0.9), "max_tokens": st.just(7), "own_word": statements.VALUES}),
 )  # fmt: skip
 
 
-def of_responses(items: list[Any]) -> Iterator[account.Statement]:
+def of_responses(items: list[Any]) -> Iterator[statements.Statement]:
     for item in items:
         match item["type"]:
             case "message":
-                yield from account.of_content(item["role"], item["content"])
+                yield from statements.of_content(item["role"], item["content"])
             case "function_call":
-                yield account.of_call(item["call_id"], item["name"], item["arguments"])
+                yield statements.of_call(item["call_id"], item["name"], item["arguments"])
             case "function_call_output":
-                yield account.of_result(item["call_id"], item["output"])
+                yield statements.of_result(item["call_id"], item["output"])
             case _:
                 yield "assistant", "thought", item["summary"][0]["text"], item["encrypted_content"]
 
 
 @given(RESPONSES_ORDERS)
-def test_a_responses_request_says_all_that_the_order_says(asked: WorkOrder):
+def test_a_responses_request_has_all_content_of_the_order(asked: WorkOrder):
     body = request_body(OpenAiResponses(), asked)
-    assert account.one_text(of_responses(body["input"])) == account.of_order(asked)
+    assert statements.one_text(of_responses(body["input"])) == statements.of_order(asked)
     assert [(tool["name"], tool["description"], tool["parameters"]) for tool in body.get("tools", ())] == of_tools(
         asked
     )
@@ -140,7 +140,7 @@ NEEDING: dict[str, WorkOrder] = {
 
 @pytest.mark.parametrize("capability", NEEDING)
 @pytest.mark.parametrize("api", [*APIS.values(), OpenAiChat(top_k=True)], ids=[*APIS, "chat with top_k"])
-def test_an_api_refuses_exactly_what_it_says_it_lacks(api: ModelApi, capability: str):
+def test_an_api_refuses_exactly_its_unsupported_capabilities(api: ModelApi, capability: str):
     if capability not in api.unsupported:
         assert api.request(NEEDING[capability], "m").body
         return
@@ -154,7 +154,7 @@ def test_an_api_refuses_exactly_what_it_says_it_lacks(api: ModelApi, capability:
 
 
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
-def test_an_api_speaks_of_every_capability_that_does_not_depend_on_the_model(api: ModelApi):
+def test_every_capability_is_supported_unsupported_or_the_models(api: ModelApi):
     needed = {
         need.capability for asked in NEEDING.values() for need in (*derive_needs(asked), *derive_extension_needs(asked))
     }
@@ -176,7 +176,7 @@ def test_an_api_speaks_of_every_capability_that_does_not_depend_on_the_model(api
         (order(("user", TEXT), parameters={"model": "dearer"}), "model"),
     ],
 )
-def test_what_chat_carries_otherwise_is_refused_without_learning_from_it(asked: WorkOrder, capability: str):
+def test_a_chat_refusal_of_one_request_is_not_recorded_as_unsupported(asked: WorkOrder, capability: str):
     with pytest.raises(UnsupportedByApiError) as caught:
         OpenAiChat().request(asked, "m")
     assert (caught.value.capability, caught.value.always) == (capability, False)
@@ -192,13 +192,13 @@ def test_what_chat_carries_otherwise_is_refused_without_learning_from_it(asked: 
         (order(("user", TEXT), json_mode=True, parameters={"text": {"format": {"type": "text"}}}), "text"),
     ],
 )
-def test_what_responses_carries_otherwise_is_refused_without_learning_from_it(asked: WorkOrder, capability: str):
+def test_a_responses_refusal_of_one_request_is_not_recorded_as_unsupported(asked: WorkOrder, capability: str):
     with pytest.raises(UnsupportedByApiError) as caught:
         OpenAiResponses().request(asked, "m")
     assert (caught.value.capability, caught.value.always) == (capability, False)
 
 
-def test_options_say_what_a_server_differs_in():
+def test_options_adapt_the_request_to_a_server():
     thought = order(
         ("assistant", {"type": "thinking", "text": "hm"}, TEXT), stream=True, parameters={"max_tokens": 5, "top_k": 3}
     )
@@ -229,21 +229,21 @@ def test_the_limit_on_tokens_has_its_older_name_everywhere_but_at_openai(url: st
     assert max_tokens_field(url) == field
 
 
-def test_the_operator_may_say_how_hard_to_think_and_what_else_text_is():
+def test_the_operator_may_set_the_effort_and_other_members_of_text():
     asked = order(("user", TEXT), thinking=True, parameters={"reasoning_effort": "high"})
     assert request_body(OpenAiChat(), asked)["reasoning_effort"] == "high"
     asked = order(("user", TEXT), json_mode=True, parameters={"text": {"verbosity": "low"}})
     assert request_body(OpenAiResponses(), asked)["text"] == {"verbosity": "low", "format": {"type": "json_object"}}
 
 
-def test_a_seal_on_a_call_is_given_back_where_it_came_from():
+def test_a_signature_on_a_call_is_sent_back_in_its_field():
     call: dict[str, Any] = {"type": "tool_use", "id": "1", "name": "f", "input": {}, "signature": "seal"}
     (message,) = request_body(OpenAiChat(), order(("assistant", call)))["messages"]
     assert message["content"] is None
     assert message["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "seal"}}
 
 
-def test_seals_on_reasoning_are_asked_for_only_where_there_is_reasoning():
+def test_encrypted_reasoning_is_requested_only_with_reasoning():
     sealed = {"type": "thinking", "text": "", "signature": "seal", "redacted": True}
     unsealed = {"type": "thinking", "text": "hm"}
     body = request_body(OpenAiResponses(), order(("assistant", sealed, TEXT)))
@@ -282,19 +282,19 @@ CLOSED = {"type": "object", "properties": {"a": {"type": "string"}}, "required":
         ({}, False),
     ],
 )
-def test_strict_is_asked_for_only_if_the_schema_is_as_strict_itself(schema: dict[str, Any], allowed: bool):
+def test_strict_is_set_only_if_the_schema_allows_it(schema: dict[str, Any], allowed: bool):
     assert allows_strict(schema) is allowed
 
 
 @pytest.mark.parametrize(
     ("title", "name"), [("A Person!", "A_Person"), (None, "answer"), ("é", "answer"), ("x" * 99, "x" * 64)]
 )
-def test_a_schema_is_called_what_its_title_allows(title: str | None, name: str):
+def test_a_schema_is_named_by_its_title(title: str | None, name: str):
     assert schema_name({"title": title}) == name
 
 
 @pytest.mark.parametrize(
     ("uri", "name"), [("file:///a/b%20c.pdf", "b c.pdf"), ("https://x/a.pdf?k=1#p", "a.pdf"), ("", "document.pdf")]
 )
-def test_a_file_is_called_the_last_word_of_its_address(uri: str, name: str):
+def test_a_file_is_named_by_the_last_segment_of_its_address(uri: str, name: str):
     assert file_name(ResourcePart(uri=uri)) == name

@@ -68,7 +68,7 @@ def read(*chunks: bytes) -> list[AnyPiece]:
     return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reading.finish()]
 
 
-def test_a_stream_is_its_text_and_its_end_and_the_whole_at_the_end_says_nothing_twice():
+def test_the_whole_response_at_the_end_repeats_nothing():
     noise = (
         event("response.created", response=response(status="in_progress")),
         event("response.output_item.added", output_index=0, item=message()),
@@ -79,7 +79,7 @@ def test_a_stream_is_its_text_and_its_end_and_the_whole_at_the_end_says_nothing_
     assert pieces == [TextPiece(text="Hel"), TextPiece(text="lo"), EndPiece(usage=COUNTED)]
 
 
-def test_reasoning_is_told_as_it_grows_and_sealed_when_it_is_done():
+def test_reasoning_streams_and_ends_with_its_signature():
     done = reasoning("First.", "Then.", seal="gAAA")
     pieces = read(
         event("response.output_item.added", item={"type": "reasoning", "summary": []}),
@@ -100,7 +100,7 @@ def test_reasoning_is_told_as_it_grows_and_sealed_when_it_is_done():
     assert len(pieces) == 7
 
 
-def test_reasoning_that_is_not_shown_is_a_seal_only_and_open_reasoning_has_none():
+def test_hidden_reasoning_is_a_signature_only_and_open_reasoning_has_none():
     hidden = event("response.output_item.done", item=reasoning(seal="gAAA"))
     assert read(hidden, *HELLO, COMPLETED)[0] == ThinkingPiece(text="", signature="gAAA", redacted=True)
     shown = event("response.reasoning_text.delta", delta="hm"), event("response.output_item.done", item=reasoning())
@@ -137,13 +137,13 @@ def test_calls_are_whole_and_in_their_order():
         (response(), "end_turn"),
     ],
 )
-def test_each_end_is_told_in_our_words(ended: dict[str, Any], reason: str):
+def test_each_end_has_its_end_reason(ended: dict[str, Any], reason: str):
     end = EndPiece.model_validate({"reason": reason, "usage": COUNTED})
     assert read(event(f"response.{ended['status']}", response=ended))[-1] == end
     assert read_answer(json.dumps(ended).encode())[-1] == end
 
 
-def test_a_refusal_is_said():
+def test_a_refusal_is_text_and_the_end_reason():
     refused = event("response.refusal.delta", delta="No.")
     assert read(refused, event("response.completed", response=response())) == [
         TextPiece(text="No."),
@@ -175,7 +175,7 @@ FAILED = {"code": "rate_limit_exceeded", "message": "secret"}
         (b'data: {"error": {"message": "secret"}}\n\n', Failure.FAILED),
     ],
 )  # fmt: skip
-def test_an_error_in_a_stream_is_told(data: bytes, failure: Failure):
+def test_an_error_in_a_stream_is_reported(data: bytes, failure: Failure):
     with pytest.raises(ReportedError) as caught:
         read(*HELLO, data)
     assert (caught.value.report.failure, caught.value.report.message) == (failure, "secret")
@@ -194,14 +194,14 @@ def test_an_error_in_a_stream_is_told(data: bytes, failure: Failure):
         ((event("response.output_item.done", item={"type": "function_call", "arguments": "{}"}),), "no name"),
     ],
 )
-def test_an_answer_that_is_not_whole_is_broken(chunks: tuple[bytes, ...], why: str):
+def test_an_incomplete_answer_is_malformed(chunks: tuple[bytes, ...], why: str):
     with pytest.raises(MalformedAnswerError, match=why) as caught:
         read(*chunks)
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"status": "queued"}', b"[" * 100_000])
-def test_a_whole_answer_that_has_no_answer_is_broken(body: bytes):
+def test_a_body_without_an_answer_is_malformed(body: bytes):
     with pytest.raises(MalformedAnswerError):
         read_answer(body)
 

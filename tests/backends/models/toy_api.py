@@ -1,4 +1,4 @@
-"""The smallest API that a model backend can speak: what it takes to add one. Pure: bytes and values, no I/O."""
+"""The smallest API that works with the model backend. Pure; no I/O."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -22,7 +22,7 @@ _read: Final = msgspec.json.Decoder(_Said).decode
 
 
 class ToyApi:
-    """POST /talk answers with events `{"text": …}` and a last one `{"end": true}`; at once, it is one such object."""
+    """POST /talk answers with events `{"text": …}` and a last one `{"end": true}`; unstreamed, with one such object."""
 
     def __init__(self) -> None:
         self.name: Final = "toy API"
@@ -55,7 +55,7 @@ class ToyApi:
 
 
 class ToyReader:
-    """One answer while it is read."""
+    """The state of one answer."""
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
         said = _said(event.data)

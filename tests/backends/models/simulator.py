@@ -1,4 +1,4 @@
-"""A simulator of model APIs that nobody here wrote (`@copilotkit/aimock`), as a process of its own on loopback.
+"""A simulator of model APIs that is not ours (`@copilotkit/aimock`), as a process of its own on loopback.
 
 It speaks OpenAI's two APIs, Anthropic's and Google's, says back `Hello there.`, and is in no way made to our measure.
 """
@@ -31,15 +31,15 @@ SPOKEN: Final[Mapping[str, tuple[Callable[[], ModelApi], str]]] = {
     "anthropic": (AnthropicMessages, ""),
     "gemini": (Gemini, "/v1beta"),
 }
-"""The APIs, and where each is spoken."""
+"""The APIs, and the path of each."""
 
 TELLS_NOTHING_OF_MODELS: Final = frozenset({"anthropic", "gemini"})
-"""The simulator has no address at which these two would tell of a model; real ones have."""
+"""The simulator does not describe models for these two APIs; real endpoints do."""
 
 
 @contextmanager
 def simulator(folder: Path) -> Generator[str]:
-    """Its address, while it runs."""
+    """Run the simulator and give its address."""
     script = folder / "fixtures.json"
     script.write_text(json.dumps({"fixtures": [{"match": {"userMessage": SAID}, "response": {"content": SAID}}]}))
     command = [NODE, SIMULATOR, "--port", "0", "--chunk-size", "5", "--fixtures", script]
@@ -53,7 +53,7 @@ def simulator(folder: Path) -> Generator[str]:
 
 
 def simulated(name: str, url: str) -> ModelBackend:
-    """The backend that speaks this API with it."""
+    """Return a backend for this API of the simulator."""
     api, base = SPOKEN[name]
     endpoint = Endpoint(url + base, "gpt-4o", "a-key")
     return ModelBackend(name, api(), endpoint, AiohttpUpstream(), SystemClock())

@@ -1,4 +1,4 @@
-"""What errors of the Messages API mean, as a table; and that its sentences never become ours."""
+"""Errors of the Messages API as failures; its messages are never part of ours."""
 
 import json
 
@@ -72,7 +72,7 @@ def test_every_kind_of_error_has_its_meaning(status: int, kind: str, failure: Fa
         ("tools.0.custom.input_schema.temperature: Extra inputs are not permitted", Failure.BAD_REQUEST, None),
     ],
 )
-def test_a_refusal_is_understood_by_its_sentence(message: str, failure: Failure, refused: str | None):
+def test_a_refusal_is_recognised_by_its_message(message: str, failure: Failure, refused: str | None):
     told = API.read_error(400, body(INVALID, message))
     assert (told.failure, told.refused, told.message) == (failure, refused, message)
 
@@ -84,13 +84,13 @@ def test_every_kind_that_the_api_documents_is_in_the_table():
 @pytest.mark.parametrize(
     "junk", [b"", b"<html>Bad gateway</html>", b"[]", b"\xff", b'{"error": "text"}', b'{"error": null}']
 )
-def test_whoever_is_in_between_is_understood_by_the_status(junk: bytes):
+def test_a_proxys_reply_is_classified_by_its_status(junk: bytes):
     assert API.read_error(502, junk).failure is Failure.FAILED
     assert API.read_error(429, junk).failure is Failure.RATE_LIMITED
 
 
 @given(st.sampled_from(sorted(BY_KIND)), st.sampled_from(["temperature: not permitted ", "prompt is too long ", ""]))
-def test_no_word_of_the_endpoint_is_in_what_we_say(kind: str, beginning: str):
+def test_no_text_of_the_endpoint_is_in_our_message(kind: str, beginning: str):
     told = API.read_error(400, body(kind, f"{beginning}xyzzy"))
     error = EndpointError("claude", told)
     assert "xyzzy" not in f"{error}{error.details}"

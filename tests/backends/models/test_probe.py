@@ -1,4 +1,4 @@
-"""What a probe asks, and what an answer shows."""
+"""The questions of a probe, and the verdicts on answers."""
 
 import json
 from collections.abc import Sequence
@@ -62,11 +62,11 @@ def asked(capability: str) -> ProbeQuestion:
         ("extended_thinking", says("391"), "cannot be told"),
     ],
 )
-def test_each_answer_shows_one_thing(capability: str, pieces: Sequence[AnyPiece], finding: str):
+def test_each_answer_has_its_finding(capability: str, pieces: Sequence[AnyPiece], finding: str):
     assert asked(capability).verdict(pieces).finding == finding
 
 
-def test_each_question_needs_what_it_asks_about_and_is_small():
+def test_each_question_needs_its_capability_and_is_small():
     for question in probe_questions({}):
         needed = derived_capabilities(question.order)
         assert list(needed) in ([question.capability], []), question.capability
@@ -75,7 +75,7 @@ def test_each_question_needs_what_it_asks_about_and_is_small():
     assert derived_capabilities(first_order({})) == ()
 
 
-def test_what_an_api_cannot_carry_is_not_asked():
+def test_an_unsupported_capability_has_no_question():
     unsupported = {"pdf_input": "there is no place for it", "max_tokens": "nor for it"}
     made = probe_questions(unsupported)
     assert "pdf_input" not in [question.capability for question in made]
@@ -91,12 +91,12 @@ def test_what_an_api_cannot_carry_is_not_asked():
         (Failure.FAILED, ProbeFinding.INCONCLUSIVE),
     ],
 )
-def test_only_a_no_is_a_refusal(failure: Failure, finding: ProbeFinding):
+def test_only_some_failures_are_refusals(failure: Failure, finding: ProbeFinding):
     assert verdict_of_error(EndpointError("a", FailureReport(failure))).finding is finding
     assert verdict_of_error(BackendError("gone")).finding is ProbeFinding.INCONCLUSIVE
 
 
-def test_what_cannot_be_told_is_not_kept():
+def test_an_inconclusive_finding_is_not_stored():
     verdicts = {
         "streaming": asked("streaming").verdict(says("1", "2")),
         "stop_sequences": asked("stop_sequences").verdict(says("four")),
@@ -117,11 +117,13 @@ def test_what_cannot_be_told_is_not_kept():
         (None, ProbeFinding.INCONCLUSIVE, False),
     ],
 )
-def test_news_is_what_differs_from_what_is_said(level: SupportLevel | None, finding: ProbeFinding, differs: bool):
+def test_a_finding_differs_if_it_contradicts_the_declared_level(
+    level: SupportLevel | None, finding: ProbeFinding, differs: bool
+):
     assert differs_from(level, finding) is differs
 
 
-def test_the_picture_is_red_and_the_document_is_one():
+def test_the_image_is_red_and_the_document_is_a_pdf():
     image = Image.open(BytesIO(red_png()))
     assert (image.size, image.getpixel((3, 3))) == ((32, 32), (255, 0, 0))
     pdf = small_pdf("The number is 7391.")

@@ -1,4 +1,4 @@
-"""How answers of the Messages API are read, streamed and whole: golden files, any cut, and what is broken."""
+"""Answers of the Messages API, streamed and whole: golden files, any cut, and malformed ones."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from accord.backends.failure import Failure
 from accord.backends.model_api import MalformedAnswerError, ReportedError
 from accord.core.sse import ServerEvent
 from accord.wire.work import AnswerPiece, AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece
-from tests.backends.models.anthropic_back import events_of, read, written
+from tests.backends.models.anthropic_reverse import events_of, read, written
 from tests.laws import examples
 
 GOLDEN = Path(__file__).parent / "golden" / "anthropic"
@@ -31,16 +31,16 @@ def expected(path: Path) -> list[AnswerPiece]:
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
-def test_every_stream_is_read_as_its_golden_file_says(path: Path):
+def test_every_stream_gives_the_pieces_of_its_golden_file(path: Path):
     assert read([path.read_bytes()]) == expected(path)
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
-def test_a_stream_that_comes_byte_by_byte_says_the_same(path: Path):
+def test_a_stream_byte_by_byte_gives_the_same_pieces(path: Path):
     assert read(bytes([byte]) for byte in path.read_bytes()) == expected(path)
 
 
-def test_a_stream_says_the_same_wherever_it_is_cut():
+def test_a_stream_gives_the_same_pieces_wherever_it_is_cut():
     path = GOLDEN / "streams" / "crlf.sse"
     sent, told = path.read_bytes(), expected(path)
     for cut in range(len(sent)):
@@ -48,7 +48,7 @@ def test_a_stream_says_the_same_wherever_it_is_cut():
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
-def test_a_stream_that_stops_before_its_end_is_broken(path: Path):
+def test_a_stream_that_stops_before_its_end_is_malformed(path: Path):
     events = path.read_bytes().replace(b"\r\n", b"\n").split(b"\n\n")
     for count in range(len(events) - 2):
         with pytest.raises(MalformedAnswerError, match="before its end"):
@@ -56,7 +56,7 @@ def test_a_stream_that_stops_before_its_end_is_broken(path: Path):
 
 
 @pytest.mark.parametrize("path", sorted((GOLDEN / "answers").glob("*.json")), ids=lambda path: path.stem)
-def test_every_whole_answer_is_read_as_its_golden_file_says(path: Path):
+def test_every_whole_answer_gives_the_pieces_of_its_golden_file(path: Path):
     case = json.loads(path.read_text(encoding="utf-8"))
     assert list(AnthropicMessages().read_answer(json.dumps(case["body"]).encode())) == pieces_of(case["pieces"])
 
@@ -76,14 +76,14 @@ PIECES = st.lists(
 
 @settings(max_examples=examples(60))
 @given(PIECES, st.sampled_from(["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]), st.integers(1, 99))
-def test_pieces_survive_the_way_there_and_back(pieces: list[AnyPiece], reason: Any, size: int):
+def test_pieces_survive_a_round_trip(pieces: list[AnyPiece], reason: Any, size: int):
     told = [*pieces, EndPiece(reason=reason, usage={"input_tokens": 3, "output_tokens": 7})]
     sent = written(events_of(told))
     assert read(sent[start : start + size] for start in range(0, len(sent), size)) == told
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_at_all_are_pieces_or_broken(data: bytes):
+def test_any_bytes_are_pieces_or_malformed(data: bytes):
     reading = AnthropicMessages().answer_reader()
     try:
         reading.feed(ServerEvent(data))
@@ -130,7 +130,7 @@ DEEP = '{"a":' * 300 + "1" + "}" * 300
         (b"", "the answer stops before its end"),
     ],
 )
-def test_what_the_api_does_not_say_is_broken(sent: bytes, why: str):
+def test_events_of_another_shape_are_malformed(sent: bytes, why: str):
     with pytest.raises(MalformedAnswerError, match=why):
         read([sent])
 
@@ -155,7 +155,7 @@ def test_events_of_different_blocks_may_be_mixed():
     ("kind", "failure"),
     [("overloaded_error", Failure.OVERLOADED), ("api_error", Failure.FAILED), ("new", Failure.FAILED)],
 )
-def test_an_error_in_the_middle_is_told_after_what_came_before(kind: str, failure: Failure):
+def test_an_error_in_the_middle_is_raised_after_the_pieces_before_it(kind: str, failure: Failure):
     reading = AnthropicMessages().answer_reader()
     text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "so far"}}
     assert list(reading.feed(ServerEvent(json.dumps(text).encode()))) == [TextPiece(text="so far")]
@@ -168,13 +168,13 @@ def test_an_error_in_the_middle_is_told_after_what_came_before(kind: str, failur
 
 
 @pytest.mark.parametrize("reason", [*REASONS, "not known yet", None])
-def test_an_answer_ends_for_a_reason_that_we_know(reason: str | None):
+def test_every_stop_reason_of_the_api_has_an_end_reason(reason: str | None):
     ended = event(type="message_delta", delta={"stop_reason": reason}) + STOPPED
     assert read([ended]) == [EndPiece(reason=REASONS.get(reason or "", "end_turn"))]
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"content": 1}', b'{"content": [{"text": "a"}]}', b"\xff"])
-def test_a_whole_answer_that_is_none_is_broken(body: bytes):
+def test_a_malformed_whole_answer_is_an_error(body: bytes):
     with pytest.raises(MalformedAnswerError):
         AnthropicMessages().read_answer(body)
 

@@ -1,4 +1,4 @@
-"""What an endpoint of the toy API can do to a request, as raw bytes; the server is the one that our client meets."""
+"""Faults of an endpoint of the toy API, as raw bytes."""
 
 import asyncio
 import gzip
@@ -44,7 +44,7 @@ class StandingClock:
 
 @dataclass
 class Waits:
-    """The waits that were asked for; none of them is spent."""
+    """Records waits without waiting."""
 
     waited: list[float] = field(default_factory=list[float])
 
@@ -67,7 +67,7 @@ def model(
     tls: ssl.SSLContext | None = None,
     name: str = "toy",
 ) -> ModelBackend:
-    """The toy behind this address; whoever makes one closes it."""
+    """Return a backend for the toy API at this address; the caller closes it."""
     upstream = TRANSPORTS[transport](times or UpstreamTimeouts(5.0, 5.0, 5.0), tls=tls)
     retries = RetryPolicy(wait=waits or Waits(), jitter=lambda: 1.0)
     return ModelBackend(name, ToyApi(), Endpoint(url, "m", KEY), upstream, StandingClock(), retries=retries)

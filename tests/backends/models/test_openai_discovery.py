@@ -1,4 +1,4 @@
-"""What an endpoint tells of its models before one is asked."""
+"""What OpenAI-compatible endpoints report about their models."""
 
 import asyncio
 import json
@@ -22,14 +22,14 @@ def levels(told: Any, api: ModelApi | None = None) -> dict[str, str]:
     return {name: evidence.level.kind for name, evidence in layer.items()}
 
 
-def test_openai_tells_only_that_a_model_exists():
+def test_openais_list_shows_only_that_a_model_exists():
     listed = {"object": "list", "data": [{"id": "a/b", "object": "model", "created": 1, "owned_by": "system"}]}
     assert levels(listed) == levels(listed, OpenAiResponses()) == {}
     assert levels({"data": [{"id": "another", "supported_parameters": ["tools"]}]}) == {}
     assert levels({"data": None}) == {}
 
 
-def test_openrouter_tells_what_a_model_takes_and_so_what_it_does_not():
+def test_openrouters_list_shows_what_a_model_takes():
     entry = {
         "id": "a/b",
         "architecture": {"input_modalities": ["text", "image"], "tokenizer": "X"},
@@ -46,19 +46,19 @@ def test_openrouter_tells_what_a_model_takes_and_so_what_it_does_not():
     assert "pdf_input" not in told
 
 
-def test_ollama_tells_what_a_model_has():
+def test_ollamas_description_shows_what_a_model_has():
     told = levels({"capabilities": ["completion", "vision"], "details": {}, "model_info": {"a": 1}})
     assert told == {"image_input": "native", "tool_use": "unsupported", "extended_thinking": "unsupported"}
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"data": 1}', b"[" * 100_000])
-def test_a_list_that_cannot_be_read_is_broken(body: bytes):
+def test_an_unreadable_list_is_malformed(body: bytes):
     with pytest.raises(MalformedAnswerError):
         OpenAiChat().read_discovery(body, "m")
 
 
 class Recorded:
-    """An upstream that answers every request alike and keeps them."""
+    """An upstream that gives one reply to every request and records the requests."""
 
     def __init__(self, body: bytes, kind: str = "application/json") -> None:
         self.sent: list[UpstreamRequest] = []
@@ -73,7 +73,7 @@ class Recorded:
 
 
 class RecordedReply:
-    """A reply that is there already."""
+    """A reply that has already arrived."""
 
     def __init__(self, body: bytes, kind: str) -> None:
         self.status = 200
@@ -101,7 +101,7 @@ class Noon:
     ("ollama", "address"),
     [(False, "GET http://localhost:11434/v1/models"), (True, "POST http://localhost:11434/api/show")],
 )
-def test_ollama_is_asked_at_the_root_of_its_server_and_others_where_they_are_spoken_to(ollama: bool, address: str):
+def test_ollama_is_asked_at_the_servers_root_and_others_at_the_base_url(ollama: bool, address: str):
     upstream = Recorded(b'{"capabilities": ["completion", "tools"]}')
     endpoint = Endpoint("http://localhost:11434/v1/", "a/b")
     backend = ModelBackend("b", OpenAiChat(ollama=ollama), endpoint, upstream, Noon())
@@ -110,7 +110,7 @@ def test_ollama_is_asked_at_the_root_of_its_server_and_others_where_they_are_spo
     assert manifest["tool_use"].kind == "native"
 
 
-def test_what_is_only_sometimes_refused_is_not_learnt_from():
+def test_a_refusal_of_one_request_is_not_recorded():
     backend = ModelBackend("b", OpenAiChat(), Endpoint("http://localhost/v1", "m"), Recorded(b"{}"), Noon())
 
     async def refused(order: WorkOrder) -> str | None:

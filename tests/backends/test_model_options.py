@@ -1,4 +1,4 @@
-"""The options of a backend that is a model behind HTTP."""
+"""The options of model backends."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def config(kind: str = "openai", **options: Any) -> BackendConfig:
         ({"max_tokens_field": "limit"}, "options.max_tokens_field has the wrong type or value: Input should be"),
     ],
 )
-def test_each_mistake_has_its_sentence(options: dict[str, Any], sentence: str):
+def test_each_wrong_option_has_its_error(options: dict[str, Any], sentence: str):
     with pytest.raises(UsageError) as caught:
         model_backend(config(**options), BackendEvidence(), {"A_KEY": KEY})
     assert f"backends.a: {sentence}" in str(caught.value)
@@ -53,13 +53,13 @@ def test_a_header_that_is_a_secret_is_given_by_its_variable_and_not_by_its_value
         read_config(text.format("headers", "Bearer x"))
 
 
-def test_a_model_and_an_address_are_needed():
+def test_a_model_is_required():
     with pytest.raises(UsageError, match=r"backends\.a: model is missing"):
         model_backend(BackendConfig(name="a", kind="openai"), BackendEvidence(), {})
 
 
 @pytest.mark.parametrize("key", ["two\nlines", " padded ", "schlüssel"])
-def test_a_key_that_no_header_can_have_is_told_by_its_variable(key: str):
+def test_an_invalid_key_is_reported_by_its_variable(key: str):
     with pytest.raises(UsageError) as caught:
         model_backend(config(), BackendEvidence(), {"A_KEY": key})
     assert "ACCORD_KEY_A or A_KEY should hold" in str(caught.value)
@@ -67,7 +67,7 @@ def test_a_key_that_no_header_can_have_is_told_by_its_variable(key: str):
 
 
 @pytest.mark.parametrize(("kind", "api"), [(kind, api) for kind, named in APIS.items() for api in named])
-def test_each_api_is_spoken_and_shows_no_key(kind: str, api: str):
+def test_each_api_can_be_configured_and_hides_its_key(kind: str, api: str):
     pytest.importorskip(APIS[kind][api][0])
     made = config(kind, api=api, connect_s=1, retries=0, headers={"X-Team": "a"}, header_env={"X-Pass": "PASS"})
     backend = model_backend(made, BackendEvidence(), {"A_KEY": KEY, "PASS": "hidden"})
@@ -76,7 +76,7 @@ def test_each_api_is_spoken_and_shows_no_key(kind: str, api: str):
     assert KEY not in repr(vars(backend)["_endpoint"])
 
 
-def test_whose_word_counts_first():
+def test_evidence_counts_in_order_of_its_layers():
     native, missing = SupportLevel.NATIVE, SupportLevel.UNSUPPORTED
     known = BackendEvidence(
         declared={"tool_use": Evidence(missing, "operator")},
@@ -90,7 +90,7 @@ def test_whose_word_counts_first():
 TWO = '# keep\n[[backends]]\nname = "a"\nkind = "echo"\n\n  [[backends]]\n  name = "b" # me\n  kind = "echo"'
 
 
-def test_the_line_that_names_what_was_found_leaves_every_other_line_alone():
+def test_adding_the_probed_line_changes_no_other_line():
     assert add_probed_line(TWO, 1, "b.json") == TWO.replace("# me\n", '# me\n  probed = "b.json"\n')
 
 
@@ -99,5 +99,5 @@ def test_the_line_that_names_what_was_found_leaves_every_other_line_alone():
     ['backends = [{name = "a", kind = "echo"}]', 'backends = [\n{kind = "echo",\nname = "a"}\n]'],
     ids=["on one line", "inside an array"],
 )
-def test_where_a_line_would_mean_something_else_nothing_is_changed(text: str):
+def test_a_configuration_without_a_place_for_the_line_is_not_changed(text: str):
     assert add_probed_line(text, 0, "a.json") is None

@@ -1,4 +1,4 @@
-"""Orders as Gemini requests: as golden files have them, there and back, and what cannot be carried."""
+"""Work orders as Gemini requests: golden files, round trips, and what is unsupported."""
 
 import json
 from pathlib import Path
@@ -27,7 +27,7 @@ from accord.wire.conversation import (
     ToolUsePart,
 )
 from accord.wire.work import ToolSpec, WorkOrder
-from tests.backends.models.gemini_back import order_of
+from tests.backends.models.gemini_reverse import order_of
 
 GOLDEN = Path(__file__).parent / "golden" / "gemini"
 GEMINI = Gemini()
@@ -53,7 +53,7 @@ def hello(**fields: Any) -> WorkOrder:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_golden_order_is_asked_as_its_file_says_and_can_be_read_back(name: str):
+def test_a_golden_order_gives_its_request_and_can_be_read_back(name: str):
     case = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
     order = WorkOrder.model_validate(case["order"])
     asked = GEMINI.request(order, case["model"])
@@ -141,13 +141,13 @@ def test_what_an_order_holds_is_all_in_the_request(order: WorkOrder):
     assert order_of(json.loads(json.dumps(request_body(order)))) == order
 
 
-def test_json_of_any_shape_is_asked_for_by_its_type_alone():
+def test_json_mode_sets_only_the_media_type():
     assert request_body(hello(json_mode=True))["generationConfig"] == {"responseMimeType": "application/json"}
     assert order_of(request_body(hello(json_mode=True))) == hello(json_mode=True)
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
-def test_a_parameter_is_carried_or_the_api_says_that_it_lacks_it(name: str):
+def test_a_parameter_is_sent_or_declared_unsupported(name: str):
     order = hello(parameters={name: 1})
     if PARAMETERS[name] not in UNSUPPORTED:
         assert list(request_body(order)["generationConfig"].values()) == [1]
@@ -157,7 +157,7 @@ def test_a_parameter_is_carried_or_the_api_says_that_it_lacks_it(name: str):
     assert caught.value.capability == PARAMETERS[name]
 
 
-def test_whatever_a_conversation_carries_is_carried():
+def test_all_content_of_a_conversation_can_be_sent():
     everything: list[MessagePart] = [
         ImagePart(media_type="image/png", data="aa"),
         AudioPart(media_type="audio/wav", data="aa"),
@@ -169,7 +169,7 @@ def test_whatever_a_conversation_carries_is_carried():
     assert not set(UNSUPPORTED) & set(SUPPORTED)
 
 
-def test_the_api_speaks_of_whatever_does_not_hang_on_the_model():
+def test_every_capability_is_supported_unsupported_or_the_models():
     on_the_model = {"image_input", "audio", "pdf_input", "frequency_penalty", "presence_penalty"}
     asked_for = {*PARAMETERS.values(), *PART_REASONS, "streaming", "system_message", "stop_sequences"}
     assert {*SUPPORTED, *UNSUPPORTED} == asked_for - on_the_model
@@ -182,7 +182,7 @@ def test_only_text_can_be_an_instruction():
     assert caught.value.capability == "image_input"
 
 
-def test_arguments_that_are_no_object_cannot_be_carried():
+def test_arguments_that_are_not_an_object_are_refused():
     with pytest.raises(UnsupportedByApiError):
         request_body(talk(said("assistant", ToolUsePart(id="a", name="look", input=[1]))))
 
@@ -193,7 +193,7 @@ def test_a_result_cannot_hold_a_call():
         request_body(talk(said("tool", ToolResultPart(tool_use_id="a", content=[held]))))
 
 
-def test_results_come_together_in_the_order_of_their_calls_and_ids_of_ours_are_left_out():
+def test_results_are_in_the_order_of_their_calls_and_generated_ids_are_left_out():
     first, second = (generate_id("r", count, "look", {"at": count}) for count in (1, 2))
     calls = [ToolUsePart(id=made, name="look", input={"at": at}) for at, made in enumerate((first, second), start=1)]
     results = [
@@ -246,7 +246,7 @@ def test_adjacent_messages_of_one_role_are_one_turn_and_empty_ones_are_none():
     assert request_body(order)["contents"] == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
 
 
-def test_the_operators_own_words_are_merged_into_the_body():
+def test_the_operators_parameters_are_merged_into_the_body():
     own: dict[str, Any] = {
         "generationConfig": {"thinkingConfig": {"thinkingBudget": 64}, "temperature": 0.5},
         "tools": [{"googleSearch": {}}],
@@ -270,7 +270,7 @@ def test_the_operators_own_words_are_merged_into_the_body():
         ("../secret?x", "/models/..%2Fsecret%3Fx"),
     ],
 )
-def test_a_model_is_found_by_its_name(model: str, path: str):
+def test_a_model_is_addressed_by_its_name(model: str, path: str):
     asked = GEMINI.discovery_request(model)
     assert (asked.method, asked.path, asked.body) == ("GET", path, None)
     assert GEMINI.request(hello(stream=True), model).path == f"{path}:streamGenerateContent?alt=sse"

@@ -1,4 +1,4 @@
-"""An account of all that an order says, and of all that a request to OpenAI's APIs says, in the same words. For tests.
+"""Statements of a work order and of a request to OpenAI's APIs in one form, so that tests can compare them.
 
 Text of one speaker that follows on text is one text: where it was cut is all that the APIs may lose.
 """
@@ -79,7 +79,7 @@ def orders(messages: Strategy, **more: Strategy) -> st.SearchStrategy[WorkOrder]
 
 
 def of_order(order: WorkOrder) -> list[Statement]:
-    """All that the conversation says."""
+    """Return the statements of the conversation."""
     return one_text(
         told
         for message in order.conversation.messages
@@ -118,7 +118,7 @@ def _of_words(part: TextPart | ResourceLinkPart | ResourcePart) -> Statement:
 
 
 def one_text(told: Iterable[Statement], between: str = "") -> list[Statement]:
-    """The account with text that follows on text of the same speaker in one."""
+    """Return the statements with adjacent texts of one role joined."""
     account: list[Statement] = []
     for each in told:
         if account and each[1] == "text" and account[-1][:2] == each[:2]:
@@ -129,7 +129,7 @@ def one_text(told: Iterable[Statement], between: str = "") -> list[Statement]:
 
 
 def of_content(role: str, content: Any) -> Iterator[Statement]:
-    """What the content of a message of either API says."""
+    """Return the statements of a message's content in either API."""
     if isinstance(content, str):
         yield role, "text", content
         return
@@ -148,7 +148,7 @@ def of_content(role: str, content: Any) -> Iterator[Statement]:
 
 
 def of_result(id: str, content: Any) -> Statement:
-    """What a tool gave, in either API."""
+    """Return the statement of a tool's result in either API."""
     told = one_text(of_content("tool", content), between="\n")
     first = told[0]
     has_failed = first[1] == "text" and first[2].startswith(FAILED)
@@ -159,7 +159,7 @@ def of_result(id: str, content: Any) -> Statement:
 
 
 def of_call(id: str, name: str, arguments: str) -> Statement:
-    """A call, in either API."""
+    """Return the statement of a call in either API."""
     return "assistant", "call", id, name, json.loads(arguments)
 
 

@@ -1,4 +1,4 @@
-"""A tiny HTTP proxy on loopback, in a thread of its own: it forwards requests and digs tunnels, and remembers both."""
+"""A small HTTP proxy in a thread: it forwards requests, opens tunnels, and records both."""
 
 import asyncio
 import threading

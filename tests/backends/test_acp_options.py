@@ -35,20 +35,20 @@ def config(**options: Any) -> BackendConfig:
         ({"command": ["a"], "colour": 1}, 'unknown option "colour"; known are command, cwd'),
     ],
 )
-def test_each_mistake_has_its_sentence(options: dict[str, Any], sentence: str):
+def test_each_wrong_option_has_its_error(options: dict[str, Any], sentence: str):
     with pytest.raises(UsageError) as caught:
         acp_backend(config(**options), NOTHING)
     assert f"backends.a: {sentence}" in str(caught.value)
 
 
-def test_before_the_agent_is_asked_the_manifest_is_the_operators_word_and_what_every_agent_owes():
+def test_before_discovery_the_manifest_is_the_operators_and_that_of_every_agent():
     declared = CapabilityManifest.model_validate({"image_input": "native"})
     backend = acp_backend(config(command=["a"]), declared)
     levels = [backend.manifest[name].kind for name in ("streaming", "image_input", "audio")]
     assert levels == ["native", "native", "unsupported"]
 
 
-def test_an_agent_is_given_the_variables_that_are_named_and_those_that_every_program_needs():
+def test_an_agent_gets_named_variables_and_those_every_program_needs():
     environ = {"PATH": "/bin", "WANTED": "1", "SECRET": "2"}
     backend = acp_backend(config(command=["a"], environ=["WANTED", "UNSET"]), NOTHING, environ)
     assert backend.launch.environ == {"PATH": "/bin", "WANTED": "1"}

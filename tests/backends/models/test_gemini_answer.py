@@ -1,4 +1,4 @@
-"""Gemini's answers, whole and streamed, wherever the bytes were cut: what they say, and how they fail."""
+"""Gemini's answers, whole and streamed, wherever the bytes are cut, and their failures."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ EXCHANGE = [
 SAID = read_chunks(*EXCHANGE)
 
 
-def test_an_exchange_is_read_as_what_it_says():
+def test_a_recorded_exchange_gives_its_pieces():
     assert [piece for piece in SAID if not isinstance(piece, ToolCallPiece)] == [
         ThinkingPiece(text="Ich überlege… 🤔"),
         TextPiece(text="Grüße, "),
@@ -86,7 +86,7 @@ def test_an_exchange_is_read_as_what_it_says():
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_an_exchange_says_the_same_wherever_it_is_cut(end: str):
+def test_a_recorded_exchange_gives_the_same_pieces_wherever_it_is_cut(end: str):
     raw = b": keep-alive" + end.encode() * 2 + streamed(EXCHANGE, end=end)
     assert read(raw, *range(1, len(raw))) == SAID
     for cut in range(1, len(raw)):
@@ -94,7 +94,7 @@ def test_an_exchange_says_the_same_wherever_it_is_cut(end: str):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_golden_answer_is_read_as_its_file_says_whole_and_streamed(name: str):
+def test_a_golden_answer_gives_its_pieces_whole_and_streamed(name: str):
     case = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
     expected = [AnswerPiece(**piece) for piece in case["pieces"]]
     assert read_answer(case["answer"]) == expected
@@ -136,7 +136,7 @@ def given_back(*pieces: AnyPiece) -> list[dict[str, Any]]:
 
 
 @given(st.lists(given_pieces, min_size=1, max_size=5))
-def test_what_an_answer_says_and_seals_is_given_back_as_it_came(pieces: list[AnyPiece]):
+def test_text_and_signatures_of_an_answer_are_sent_back_unchanged(pieces: list[AnyPiece]):
     parts = given_back(*pieces)
     assert read_chunks(*(chunk(part) for part in parts), chunk(reason="STOP"))[:-1] == pieces
     assert read_answer(chunk(*parts, reason="STOP"))[:-1] == pieces
@@ -157,7 +157,7 @@ def test_parallel_calls_without_ids_each_have_a_stable_one_and_are_given_back_wi
     assert other.id != first.id
 
 
-def test_thoughts_may_stand_between_calls_and_a_seal_on_text_is_kept():
+def test_thoughts_may_be_between_calls_and_a_signature_on_text_is_kept():
     pieces = read_answer(
         chunk(
             {"functionCall": {"id": "a", "name": "look"}, "thoughtSignature": "one"},
@@ -202,12 +202,12 @@ def test_the_last_usage_counts_even_after_the_reason_to_finish():
     ("reason", "ends"),
     [("STOP", "end_turn"), ("MAX_TOKENS", "max_tokens"), ("SAFETY", "refusal"), ("SOMETHING_NEW", "end_turn")],
 )
-def test_each_reason_to_finish_after_words_has_its_end(reason: str, ends: Any):
+def test_each_finish_reason_after_text_has_its_end_reason(reason: str, ends: Any):
     assert read_chunks(chunk({"text": "So"}), chunk(reason=reason)) == [TextPiece(text="So"), EndPiece(reason=ends)]
 
 
 @pytest.mark.parametrize("reason", REFUSALS)
-def test_an_answer_that_is_refused_before_a_word_is_a_refusal_of_content(reason: str):
+def test_a_refusal_before_any_text_is_a_content_refusal(reason: str):
     with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "Hm", "thought": True}), chunk(reason=reason))
     told = caught.value.report
@@ -215,7 +215,7 @@ def test_an_answer_that_is_refused_before_a_word_is_a_refusal_of_content(reason:
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "OTHER", "BLOCKED_FOR_A_NEW_REASON"])
-def test_a_blocked_prompt_is_a_refusal_of_content_whatever_the_reason(reason: str):
+def test_a_blocked_prompt_is_a_content_refusal_whatever_the_reason(reason: str):
     blocked = {"promptFeedback": {"blockReason": reason}, "usageMetadata": {"promptTokenCount": 3}}
     for reader in (read_chunks, read_answer):
         with pytest.raises(ReportedError) as caught:
@@ -231,7 +231,7 @@ def test_feedback_that_blocks_nothing_is_no_refusal():
 
 
 @pytest.mark.parametrize("reason", FAILURES)
-def test_an_answer_that_went_wrong_is_a_failure_even_after_words(reason: str):
+def test_a_failed_answer_is_a_failure_even_after_text(reason: str):
     with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "So"}), chunk(reason=reason))
     told = caught.value.report
@@ -255,7 +255,7 @@ def test_an_answer_that_went_wrong_is_a_failure_even_after_words(reason: str):
     ],
     ids=str,
 )
-def test_what_is_incomplete_or_not_the_apis_is_broken_and_not_repeated(told: list[Any]):
+def test_incomplete_and_malformed_answers_are_errors_that_repeat_nothing(told: list[Any]):
     for reader in (lambda: read_chunks(*told), lambda: read_answer(told)):
         with pytest.raises(MalformedAnswerError) as caught:
             reader()
@@ -265,21 +265,21 @@ def test_what_is_incomplete_or_not_the_apis_is_broken_and_not_repeated(told: lis
 @pytest.mark.parametrize(
     "raw", [b"", b"{", b"[", b'{"candidates":' * 9_000, b'{"responseId": "\xff"}', b"null", b"[[]]"]
 )
-def test_any_other_bytes_are_broken_too(raw: bytes):
+def test_any_other_bytes_are_malformed(raw: bytes):
     with pytest.raises(MalformedAnswerError):
         GEMINI.read_answer(raw)
     with pytest.raises(MalformedAnswerError):
         read(b"data: " + raw + b"\n\n")
 
 
-def test_arguments_that_are_nested_too_deep_are_broken():
+def test_arguments_that_are_nested_too_deeply_are_malformed():
     deep = b'{"a":' * 250 + b"1" + b"}" * 250
     call = b'{"candidates":[{"content":{"parts":[{"functionCall":{"name":"look","args":' + deep + b"}}]}}]}"
     with pytest.raises(MalformedAnswerError):
         GEMINI.read_answer(call)
 
 
-def test_an_error_in_the_middle_of_a_stream_is_told():
+def test_an_error_in_the_middle_of_a_stream_is_reported():
     problem = {"error": {"code": 503, "status": "UNAVAILABLE", "message": "The model is overloaded."}}
     with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "So"}), problem)
@@ -292,7 +292,7 @@ def test_an_error_in_the_middle_of_a_stream_is_told():
     )
 
 
-def test_other_candidates_and_what_is_not_known_are_passed_over():
+def test_other_candidates_and_unknown_parts_are_ignored():
     other = {"index": 1, "content": {"parts": [{"text": "no"}]}, "finishReason": "SAFETY"}
     told = chunk({"executableCode": {"code": "1"}}, {"text": "yes", "new": 1}, reason="STOP", groundingMetadata={})
     told["candidates"].append(other)

@@ -1,4 +1,4 @@
-"""What a Gemini endpoint's errors mean, and what it tells of its models."""
+"""Errors of a Gemini endpoint as failures, and its descriptions of models."""
 
 import json
 from typing import Any
@@ -84,11 +84,11 @@ def test_the_reason_in_the_details_counts_before_the_status(status: int, google:
         ("Invalid JSON payload received. Unknown name", Failure.BAD_REQUEST, None),
     ],
 )
-def test_a_sentence_tells_apart_what_the_status_does_not(message: str, failure: Failure, capability: str | None):
+def test_a_message_decides_where_the_status_is_ambiguous(message: str, failure: Failure, capability: str | None):
     assert refused(message) == (failure, capability)
 
 
-def test_a_sentence_is_not_read_where_the_status_is_clear():
+def test_a_message_is_not_read_where_the_status_is_clear():
     assert explained(500, problem("INTERNAL", "API key not valid")).failure is Failure.FAILED
 
 
@@ -110,13 +110,13 @@ def test_a_quota_of_the_day_is_used_up_and_one_of_the_minute_is_not():
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": "no"}', b"\xff", b"[" * 9_000])
-def test_what_cannot_be_read_means_what_its_status_means(body: bytes):
+def test_an_unreadable_error_is_classified_by_its_status(body: bytes):
     assert GEMINI.read_error(503, body).failure is Failure.OVERLOADED
     assert GEMINI.read_error(401, body).failure is Failure.BAD_KEY
 
 
 @given(st.binary(max_size=40), st.integers(400, 599))
-def test_no_bytes_at_all_keep_a_failure_from_being_explained(body: bytes, status: int):
+def test_any_bytes_can_be_classified(body: bytes, status: int):
     assert GEMINI.read_error(status, body).failure in Failure
 
 
@@ -126,7 +126,7 @@ def levels(described: Any) -> dict[str, str]:
     return {name: evidence.level.kind for name, evidence in found.items()}
 
 
-def test_a_description_tells_whether_a_model_thinks_and_how_it_samples():
+def test_a_description_shows_thinking_and_sampling():
     described = {
         "name": "models/gemini-3-pro",
         "inputTokenLimit": 1048576,
@@ -142,12 +142,12 @@ def test_a_description_tells_whether_a_model_thinks_and_how_it_samples():
     assert levels(described) == {**sampling, "top_k": "unsupported"}
 
 
-def test_a_model_that_answers_nothing_has_nothing_that_answers_need():
+def test_a_model_that_cannot_generate_supports_none_of_it():
     assert levels({"supportedGenerationMethods": ["embedContent"]})["streaming"] == "unsupported"
     assert set(levels({"supportedGenerationMethods": ["embedContent"]}).values()) == {"unsupported"}
 
 
-def test_a_description_that_tells_nothing_leaves_everything_open():
+def test_an_empty_description_is_no_evidence():
     assert levels({}) == {}
     with pytest.raises(MalformedAnswerError):
         GEMINI.read_discovery(b"<html>", "gemini-3-pro")

@@ -1,4 +1,4 @@
-"""Reads a Gemini request back as the order that it carries: what comes back is what was not lost on the way."""
+"""Reads a Gemini request back as the work order, to show that nothing was lost."""
 
 import json
 import re

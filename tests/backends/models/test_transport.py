@@ -1,4 +1,4 @@
-"""The way to an endpoint: proxies of the environment, certificates of the operator's own, and what the engine falls back to."""
+"""The transport to an endpoint: proxies, certificates, and the engine's fallback when it fails."""
 
 import asyncio
 import ssl
@@ -15,8 +15,8 @@ from accord.backends.upstream_aiohttp import environment_proxy_for
 from accord.engine import RunningTurn
 from accord.wire.packet import StreamPacket
 from accord.wire.work import TextPiece
-from tests.backends.models.faulty import KEY, STREAMED, TEXT, model, pieces_of, refusal
-from tests.backends.models.forwarding import ForwardingProxy
+from tests.backends.models.proxy_server import ForwardingProxy
+from tests.backends.models.toy_server import KEY, STREAMED, TEXT, model, pieces_of, refusal
 from tests.client.faulty_server import STREAM_HEAD, Do, FaultyServer, chunk, event, in_turn
 from tests.engine.playing import asking, collected, engine, relay, said, within
 
@@ -71,12 +71,12 @@ def failure_of(backend: ModelBackend) -> Failure:
     return caught.value.report.failure
 
 
-def test_a_certificate_of_the_operators_own_is_trusted_if_he_says_so(serving: ssl.SSLContext, trusting: ssl.SSLContext):
+def test_a_certificate_of_a_configured_authority_is_trusted(serving: ssl.SSLContext, trusting: ssl.SSLContext):
     with FaultyServer(in_turn(STREAMED), tls=serving) as server:
         assert text_from(model(server.url, tls=trusting)) == TEXT
 
 
-def test_a_certificate_that_nobody_trusts_is_refused_once_and_nothing_is_sent(serving: ssl.SSLContext):
+def test_an_untrusted_certificate_is_refused_once_and_nothing_is_sent(serving: ssl.SSLContext):
     with FaultyServer(in_turn(STREAMED), tls=serving) as server:
         assert failure_of(model(server.url)) is Failure.UNTRUSTED
     assert server.seen == []
@@ -88,14 +88,14 @@ def test_a_certificate_for_another_name_is_refused(authority: trustme.CA, trusti
     assert server.seen == []
 
 
-def test_the_environments_proxy_is_gone_through(monkeypatch: pytest.MonkeyPatch):
+def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch):
     with FaultyServer(in_turn(STREAMED)) as server, ForwardingProxy() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         assert text_from(model(server.url)) == TEXT
     assert proxy.asked == [f"POST {server.url}/talk"]
 
 
-def test_a_tunnel_is_dug_for_tls_and_the_proxy_sees_no_key(
+def test_tls_uses_a_tunnel_and_the_proxy_sees_no_key(
     monkeypatch: pytest.MonkeyPatch, serving: ssl.SSLContext, trusting: ssl.SSLContext
 ):
     with FaultyServer(in_turn(STREAMED), tls=serving) as server, ForwardingProxy() as proxy:
@@ -106,7 +106,7 @@ def test_a_tunnel_is_dug_for_tls_and_the_proxy_sees_no_key(
     assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_an_endpoint_that_needs_no_proxy_gets_none(monkeypatch: pytest.MonkeyPatch):
+def test_no_proxy_is_respected(monkeypatch: pytest.MonkeyPatch):
     with FaultyServer(in_turn(STREAMED)) as server, ForwardingProxy() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
@@ -114,7 +114,7 @@ def test_an_endpoint_that_needs_no_proxy_gets_none(monkeypatch: pytest.MonkeyPat
     assert proxy.asked == []
 
 
-def test_a_proxy_that_is_not_there_or_none_is_unreachable(monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_or_wrong_proxy_is_unreachable(monkeypatch: pytest.MonkeyPatch):
     with FaultyServer(in_turn(STREAMED)) as server:
         for named in ("http://127.0.0.1:9", "socks5://127.0.0.1:9"):
             monkeypatch.setenv("http_proxy", named)
@@ -123,7 +123,7 @@ def test_a_proxy_that_is_not_there_or_none_is_unreachable(monkeypatch: pytest.Mo
     assert server.seen == []
 
 
-def test_a_netrc_file_does_not_take_the_keys_place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_a_netrc_file_does_not_replace_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "netrc").write_text("machine 127.0.0.1 login somebody password else\n")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     with FaultyServer(in_turn(STREAMED)) as server:
@@ -145,7 +145,7 @@ def fallen_back(*servers: FaultyServer) -> tuple[RunningTurn, list[StreamPacket]
     return turn, within(run)
 
 
-def test_the_engine_falls_back_as_planned_when_the_first_endpoint_gives_up():
+def test_the_engine_falls_back_when_the_first_endpoint_fails():
     with FaultyServer(in_turn(refusal(500))) as failing, FaultyServer(in_turn(STREAMED)) as well:
         turn, packets = fallen_back(failing, well)
     assert said(packets) == TEXT
@@ -162,7 +162,7 @@ def test_the_engine_does_not_fall_back_after_the_first_piece():
     assert (len(failing.seen), well.seen) == (1, [])
 
 
-def test_a_turn_that_is_cancelled_hangs_up_on_the_endpoint():
+def test_cancelling_a_turn_closes_the_connection_to_the_endpoint():
     async def cancelled(server: FaultyServer) -> bool:
         backend = model(server.url)
         turn = engine(relay, backend).begin(asking())

@@ -15,7 +15,7 @@ from accord.core.work.derive import PARAMETERS
 from accord.wire.capability import FILE_INPUT, Capability
 from accord.wire.conversation import Conversation
 from accord.wire.work import ToolSpec, WorkOrder
-from tests.backends.models.anthropic_back import order_of
+from tests.backends.models.anthropic_reverse import order_of
 
 GOLDEN = Path(__file__).parent / "golden" / "anthropic" / "asks"
 API = AnthropicMessages()
@@ -23,7 +23,7 @@ MODEL = "claude-test"
 IMAGE = {"type": "image", "media_type": "image/png", "data": "aGk="}
 PDF = {"type": "resource", "uri": "file:///a.pdf", "media_type": "application/pdf", "data": "aGk="}
 MERGED = {"untidy", "tools"}
-"""Orders whose messages the API has no place for as they are: they are moved, or made one."""
+"""Orders whose messages are moved or merged for the API."""
 
 
 def order(*parts: dict[str, Any], role: str = "user", **fields: Any) -> WorkOrder:
@@ -38,7 +38,7 @@ def body(work: WorkOrder, api: AnthropicMessages = API) -> Any:
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*.json")), ids=lambda path: path.stem)
-def test_every_order_is_written_as_its_golden_file_says(path: Path):
+def test_every_order_gives_the_body_of_its_golden_file(path: Path):
     case = json.loads(path.read_text(encoding="utf-8"))
     work = WorkOrder.model_validate(case["order"])
     asking = AnthropicMessages(**case["options"]).request(work, MODEL)
@@ -178,7 +178,7 @@ OF_MODELS = {
 
 @pytest.mark.parametrize("api", SPEAKERS.values(), ids=SPEAKERS)
 @pytest.mark.parametrize("capability", NEEDING)
-def test_exactly_what_the_api_lacks_is_refused_by_name(capability: str, api: AnthropicMessages):
+def test_exactly_the_unsupported_capabilities_are_refused(capability: str, api: AnthropicMessages):
     if capability not in api.unsupported:
         body(NEEDING[capability], api)
         return
@@ -188,7 +188,7 @@ def test_exactly_what_the_api_lacks_is_refused_by_name(capability: str, api: Ant
 
 
 @pytest.mark.parametrize("api", SPEAKERS.values(), ids=SPEAKERS)
-def test_the_api_says_something_of_all_that_an_order_can_need(api: AnthropicMessages):
+def test_every_capability_of_an_order_is_supported_unsupported_or_the_models(api: AnthropicMessages):
     assert set(api.supported).isdisjoint(api.unsupported)
     assert set(NEEDING) == {*api.supported, *api.unsupported, *(OF_MODELS - set(api.unsupported))}
 
@@ -207,7 +207,7 @@ def test_the_api_says_something_of_all_that_an_order_can_need(api: AnthropicMess
         (order({"type": "tool_result", "tool_use_id": "a"}, role="assistant"), Capability.TOOL_USE),
     ],
 )
-def test_what_does_not_go_together_or_there_is_refused_and_not_left_out(work: WorkOrder, capability: str):
+def test_invalid_combinations_are_refused_and_not_left_out(work: WorkOrder, capability: str):
     with pytest.raises(UnsupportedByApiError) as caught:
         body(work, AnthropicMessages(thinking_budget=2048))
     assert caught.value.capability == capability
@@ -220,20 +220,20 @@ def test_thinking_leaves_room_for_the_answer():
         assert (asked["thinking"]["budget_tokens"], asked["max_tokens"]) == (budget, max_tokens)
 
 
-def test_reasoning_without_a_seal_goes_on_as_text():
+def test_reasoning_without_a_signature_becomes_text():
     thought = {"type": "thinking", "text": "hm"}
     hidden = {"type": "thinking", "text": "", "redacted": True}
     written = body(order(thought, hidden, {"type": "text", "text": "a"}, role="assistant"))
     assert [block.get("text") for block in written["messages"][-1]["content"]] == ["[thought: hm]", "a"]
 
 
-def test_documents_are_text_where_only_text_can_be():
+def test_documents_become_text_where_the_api_takes_only_text():
     notes = {"type": "resource", "uri": "file:///a", "text": "words"}
     written = body(order(notes, role="system"))
     assert written["system"] == [{"type": "text", "text": '<document {"uri": "file:///a"}>\nwords\n</document>'}]
 
 
-def test_the_operators_own_words_win_over_what_we_would_have_said():
+def test_the_operators_parameters_win():
     asked = body(order(thinking=True, parameters={"thinking": {"type": "disabled"}, "cache_control": False}))
     assert asked["thinking"] == {"type": "disabled"}
     assert "cache_control" not in json.dumps(asked)

@@ -1,4 +1,4 @@
-"""The Messages API the other way round, for tests: bodies as the orders they carry, pieces as the events that tell them."""
+"""The Messages API in reverse, for tests: bodies as work orders, pieces as events."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ OWN_FIELDS = {"model", "max_tokens", "system", "messages", "tools", "stop_sequen
 
 
 def order_of(body: dict[str, Any]) -> WorkOrder:
-    """The order that this body carries: results of tools in a message of their own, defaults not told."""
+    """Return the order in this body; results of tools are messages of their own, defaults are left out."""
     messages = [said("system", [block]) for block in body.get("system", [])]
     for turn in body["messages"]:
         results = [block for block in turn["content"] if block["type"] == "tool_result"]
@@ -85,7 +85,7 @@ def document_of(block: dict[str, Any], source: dict[str, Any]) -> ResourcePart:
 
 
 def events_of(pieces: Sequence[AnyPiece]) -> Iterator[dict[str, Any]]:
-    """The events by which the API would tell these pieces, the end last."""
+    """Return the events in which the API would send these pieces, the end last."""
     opened: dict[str, Any]
     usage: dict[str, Any] = {"input_tokens": 3, "output_tokens": 1}
     yield {"type": "message_start", "message": {"type": "message", "content": [], "usage": usage}}

@@ -1,4 +1,4 @@
-"""What OpenAI-compatible endpoints say when they fail: one row for each way in which one says it."""
+"""Errors of OpenAI-compatible endpoints as failures: one row for each form of error."""
 
 import json
 from typing import Any
@@ -68,13 +68,13 @@ SAYINGS: list[tuple[int, Any, Failure, str | None]] = [
 
 
 @pytest.mark.parametrize(("status", "body", "failure", "refused"), SAYINGS)
-def test_each_saying_means_one_failure(status: int, body: Any, failure: Failure, refused: str | None):
+def test_each_error_means_one_failure(status: int, body: Any, failure: Failure, refused: str | None):
     explained = read_error(status, json.dumps(body).encode())
     assert (explained.failure, explained.refused, explained.status) == (failure, refused, status)
     assert "secret" not in str(EndpointError("b", explained))
 
 
-def test_a_code_that_is_a_name_is_told_and_a_number_is_not():
+def test_a_named_code_is_reported_and_a_number_is_not():
     assert (
         read_error(400, json.dumps(error(code=400, type="invalid_request_error")).encode()).code
         == "invalid_request_error"
@@ -84,7 +84,7 @@ def test_a_code_that_is_a_name_is_told_and_a_number_is_not():
 
 
 @given(st.integers(100, 599), st.binary(max_size=100))
-def test_no_body_is_too_odd_to_be_explained(status: int, body: bytes):
+def test_any_body_can_be_classified(status: int, body: bytes):
     assert read_error(status, body).status == status
 
 
@@ -95,10 +95,10 @@ def test_no_body_is_too_odd_to_be_explained(status: int, body: bytes):
         max_leaves=6,
     )
 )  # fmt: skip
-def test_no_shape_is_too_odd_to_be_explained(told: Any):
+def test_any_json_can_be_classified(told: Any):
     assert read_error(400, json.dumps(told).encode()).failure in Failure
 
 
-def test_nesting_without_end_is_no_trap():
+def test_deep_nesting_can_be_classified():
     assert read_error(400, b"[" * 100_000 + b"]" * 100_000).failure is Failure.BAD_REQUEST
     assert read_error(400, b'{"error":' * 500 + b"1" + b"}" * 500).failure is Failure.BAD_REQUEST
