@@ -43,10 +43,10 @@ class Server:
     """An upstream whose server says hello."""
 
     def __init__(self) -> None:
-        self.asked: list[UpstreamRequest] = []
+        self.requested: list[UpstreamRequest] = []
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        self.asked.append(request)
+        self.requested.append(request)
         return Answered(b'{"text": "Hello yourself"}')
 
     async def aclose(self) -> None:
@@ -80,4 +80,4 @@ def test_the_custom_api_of_the_page_answers():
         return [piece async for piece in backend.answer(order)]
 
     assert asyncio.run(asyncio.wait_for(answer(), 20)) == [TextPiece(text="Hello yourself"), EndPiece()]
-    assert server.asked[0].body == b'{"model":"m","text":"hello"}'
+    assert server.requested[0].body == b'{"model":"m","text":"hello"}'

@@ -88,7 +88,7 @@ SMALL: Final = small(
 
 
 @pytest.mark.parametrize(
-    ("asked", "found"),
+    ("requested", "found"),
     [
         ("azure/gpt-4o", "azure/gpt-4o"),
         (" azure/gpt-4o ", "azure/gpt-4o"),
@@ -102,14 +102,14 @@ SMALL: Final = small(
         ("llama-3", "venice/llama-3"),
     ],
 )
-def test_a_name_means_one_model(asked: str, found: str):
-    model = SMALL.find(asked)
+def test_a_name_means_one_model(requested: str, found: str):
+    model = SMALL.find(requested)
     assert isinstance(model, ModelFacts)
     assert model.name == found
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("requested", "message"),
     [
         (
             "openai/gpt-oss-120b",
@@ -125,8 +125,8 @@ def test_a_name_means_one_model(asked: str, found: str):
         ("", "no facts about a model named ''"),
     ],
 )
-def test_an_ambiguous_or_unknown_name_gives_candidates(asked: str, message: str):
-    unfound = SMALL.find(asked)
+def test_an_ambiguous_or_unknown_name_gives_candidates(requested: str, message: str):
+    unfound = SMALL.find(requested)
     assert isinstance(unfound, UnknownModel)
     assert unfound.message == message
     for candidate in unfound.candidates:
@@ -215,9 +215,9 @@ def test_the_file_is_small_and_is_exactly_what_would_be_written_again():
 
 def test_sources_names_every_source_with_version_date_and_licence():
     page = (ROOM / "SOURCES.md").read_text("utf-8")
-    for told in facts.shipped_catalogue().sources:
-        assert f"| {told.name} | {told.version} | {told.date} ({told.dated_by}) | MIT |" in page
-        assert f"- {told.name}: {told.copyright}" in page
+    for reported in facts.shipped_catalogue().sources:
+        assert f"| {reported.name} | {reported.version} | {reported.date} ({reported.dated_by}) | MIT |" in page
+        assert f"- {reported.name}: {reported.copyright}" in page
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def source(name: str, date: str = "2026-01-01") -> FactSource:
     return FactSource(name, "1.0", date, "build stamp", "MIT", "Copyright (c) 2026 Nobody")
 
 
-def said(claims: Iterable[Claim]) -> dict[str, str]:
+def levels_of(claims: Iterable[Claim]) -> dict[str, str]:
     return {claim.capability: claim.level for claim in claims}
 
 
@@ -67,7 +67,7 @@ LANGCHAIN: Final = source("langchain-openai", "2026-10-01")
 )
 def test_litellm_claims_only_fields_that_are_present(entry: dict[str, object], facts_found: dict[str, str]):
     data = {"gpt-x": {"litellm_provider": "openai", "mode": "chat", **entry}}
-    assert said(read_litellm(data, LITELLM)) == facts_found
+    assert levels_of(read_litellm(data, LITELLM)) == facts_found
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_models_dev_claims_yes_and_no(entry: dict[str, object], facts_found: dic
     modalities = {"modalities": {"input": ["text"], "output": ["text"]}}
     always = {"image_input": "unsupported", "audio": "unsupported", "image_generation": "unsupported"}
     data = {"openai": {"models": {"gpt-x": {**modalities, **entry}}}}
-    assert said(read_models_dev(data, MODELS_DEV)) == {**always, **facts_found}
+    assert levels_of(read_models_dev(data, MODELS_DEV)) == {**always, **facts_found}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_list_of_inputs_without_images_is_a_no_but_without_pdf_it_is_unknown(
     inputs: list[str], image: str, pdf: str | None
 ):
     data = {"openai": {"models": {"gpt-x": {"modalities": {"input": inputs, "output": ["text"]}}}}}
-    found = said(read_models_dev(data, MODELS_DEV))
+    found = levels_of(read_models_dev(data, MODELS_DEV))
     assert (found["image_input"], found.get("pdf_input")) == (image, pdf)
 
 
@@ -132,7 +132,7 @@ def test_langchains_overrides_for_a_whole_provider_are_left_out():
     ],
 )
 def test_models_without_text_conversations_are_left_out(claims: Iterable[Claim]):
-    assert said(claims) == {}
+    assert levels_of(claims) == {}
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,9 @@ CLAIMS = st.lists(
 
 @given(CLAIMS)
 def test_every_claimed_capability_of_a_model_becomes_one_fact(claims: list[Claim]):
-    spoken = {(claim.provider, claim.model, claim.capability) for claim in claims}
+    content_message = {(claim.provider, claim.model, claim.capability) for claim in claims}
     settled = settle(claims)
-    assert {(model.provider, model.model, name) for model in settled for name in model.facts} == spoken
+    assert {(model.provider, model.model, name) for model in settled for name in model.facts} == content_message
     claimed = {(c.provider, c.model, c.capability, c.level, c.source.label) for c in claims}
     for model in settled:
         for name, fact in model.facts.items():

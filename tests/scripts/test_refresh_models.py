@@ -188,15 +188,15 @@ def test_changes_since_the_last_snapshot_are_counted(tmp_path: Path):
 
 
 def test_what_is_not_given_is_downloaded_and_progress_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    asked: list[str] = []
+    requested: list[str] = []
 
     def fetch(package: str, folder: Path) -> Path:
-        asked.append(package)
+        requested.append(package)
         return litellm(folder) if package == "litellm" else langchain(folder)
 
     arguments = ["--models-dev", str(models_dev(tmp_path)), "--out", str(tmp_path)]
     assert script.main(arguments, fetch) == 0
-    assert asked == ["litellm", *script.LANGCHAIN]
+    assert requested == ["litellm", *script.LANGCHAIN]
     assert "[1/16] downloading litellm …" in capsys.readouterr().err
 
 

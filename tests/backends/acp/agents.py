@@ -19,14 +19,14 @@ def agent(manner: str, *more: str, **parts: Any) -> AcpBackend:
     return AcpBackend(manner, [sys.executable, "-S", str(SCRIPTED), manner, *more], **parts)
 
 
-def order(*parts: dict[str, Any] | str, **asked: Any) -> WorkOrder:
+def order(*parts: dict[str, Any] | str, **fields: Any) -> WorkOrder:
     content = [{"type": "text", "text": part} if isinstance(part, str) else part for part in parts]
     conversation = Conversation.model_validate({"messages": [{"role": "user", "content": content}]})
-    return WorkOrder(conversation=conversation, **asked)
+    return WorkOrder(conversation=conversation, **fields)
 
 
-async def answer(backend: Backend, asked: WorkOrder | None = None) -> list[AnyPiece]:
-    return [piece async for piece in backend.answer(asked or order("Hello there."))]
+async def answer(backend: Backend, work: WorkOrder | None = None) -> list[AnyPiece]:
+    return [piece async for piece in backend.answer(work or order("Hello there."))]
 
 
 def text(pieces: list[AnyPiece]) -> str:

@@ -37,20 +37,20 @@ def note(word: str) -> None:
         file.write(f"{word}\n")
 
 
-def tell(session: str, update: dict[str, Any]) -> None:
+def send_update(session: str, update: dict[str, Any]) -> None:
     send({"method": "session/update", "params": {"sessionId": session, "update": update}})
 
 
 def say(session: str, text: str, kind: str = "agent_message_chunk") -> None:
-    tell(session, {"sessionUpdate": kind, "content": {"type": "text", "text": text}})
+    send_update(session, {"sessionUpdate": kind, "content": {"type": "text", "text": text}})
 
 
 def ask(method: str, params: dict[str, Any]) -> Any:
-    own = f"ask-{len(answers)}-{method}"
-    send({"id": own, "method": method, "params": params})
+    message_id = f"ask-{len(answers)}-{method}"
+    send({"id": message_id, "method": method, "params": params})
     with answered:
-        answered.wait_for(lambda: own in answers)
-        return answers[own]
+        answered.wait_for(lambda: message_id in answers)
+        return answers[message_id]
 
 
 def echo(session: str, prompt: list[dict[str, Any]]) -> str | None:
@@ -115,10 +115,10 @@ def huge(session: str, _prompt: list[dict[str, Any]]) -> str | None:
 
 def works(session: str, _prompt: list[dict[str, Any]]) -> str | None:
     say(session, "hm", "agent_thought_chunk")
-    tell(session, {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Read a file"})
-    tell(session, {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"})
-    tell(session, {"sessionUpdate": "usage_update", "used": 5, "size": 100})
-    tell(session, {"sessionUpdate": "something_new", "x": 1})
+    send_update(session, {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Read a file"})
+    send_update(session, {"sessionUpdate": "tool_call_update", "toolCallId": "1", "status": "completed"})
+    send_update(session, {"sessionUpdate": "usage_update", "used": 5, "size": 100})
+    send_update(session, {"sessionUpdate": "something_new", "x": 1})
     say(session, "Done.")
     return MORE[0] if MORE else "end_turn"
 
@@ -143,48 +143,48 @@ MANNERS: dict[str, Callable[[str, list[dict[str, Any]]], str | None]] = {
 }
 
 
-def prompt_answer(own: Any, session: str, prompt: list[dict[str, Any]]) -> None:
+def prompt_answer(message_id: Any, session: str, prompt: list[dict[str, Any]]) -> None:
     if MANNER == "lies_about_images" and any(block["type"] == "image" for block in prompt):
         error = {"code": -32602, "message": "no images, says /home/me", "data": {"contentType": "image"}}
-        send({"id": own, "error": error})
+        send({"id": message_id, "error": error})
         return
-    send({"id": own, "result": {"stopReason": MANNERS.get(MANNER, echo)(session, prompt)}})
+    send({"id": message_id, "result": {"stopReason": MANNERS.get(MANNER, echo)(session, prompt)}})
 
 
-def new_session(own: Any) -> None:
+def new_session(message_id: Any) -> None:
     if MANNER == "wants_auth":
-        send({"id": own, "error": {"code": -32000, "message": "Authentication required"}})
+        send({"id": message_id, "error": {"code": -32000, "message": "Authentication required"}})
         return
-    session = f"s{own}"
+    session = f"s{message_id}"
     cancelled[session] = threading.Event()
-    send({"id": own, "result": {"sessionId": session}})
+    send({"id": message_id, "result": {"sessionId": session}})
 
 
-def initialize(own: Any) -> None:
+def initialize(message_id: Any) -> None:
     if MANNER == "silent":
         return
-    spoken = 2 if MANNER == "speaks_the_draft" else 1
-    send({"id": own, "result": {"protocolVersion": spoken, "agentCapabilities": CAPABILITIES.get(MANNER, {})}})
+    version = 2 if MANNER == "speaks_the_draft" else 1
+    send({"id": message_id, "result": {"protocolVersion": version, "agentCapabilities": CAPABILITIES.get(MANNER, {})}})
 
 
 def take(message: dict[str, Any]) -> None:
-    own, params = message.get("id"), message.get("params", {})
+    message_id, params = message.get("id"), message.get("params", {})
     match message.get("method"):
         case "initialize":
-            initialize(own)
+            initialize(message_id)
         case "session/new":
-            new_session(own)
+            new_session(message_id)
         case "session/prompt":
-            work = (own, params["sessionId"], params["prompt"])
+            work = (message_id, params["sessionId"], params["prompt"])
             threading.Thread(target=prompt_answer, args=work, daemon=True).start()
         case "session/cancel":
             cancelled[params["sessionId"]].set()
         case "session/close":
             note("closed")
-            send({"id": own, "result": {}})
-        case None if isinstance(own, str):
+            send({"id": message_id, "result": {}})
+        case None if isinstance(message_id, str):
             with answered:
-                answers[own] = message.get("result", message.get("error"))
+                answers[message_id] = message.get("result", message.get("error"))
                 answered.notify_all()
         case _:
             pass

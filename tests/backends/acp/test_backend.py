@@ -91,10 +91,10 @@ def test_one_process_gives_many_answers_and_sessions_are_closed_if_declared(tmp_
 
     async def twice() -> list[str]:
         backend = agent("closes", str(notes))
-        said = [text(await answer(backend, order(word))) for word in ("one", "two")]
+        written = [text(await answer(backend, order(word))) for word in ("one", "two")]
         await noted(notes, 2)
         await backend.aclose()
-        return said
+        return written
 
     assert within(twice) == ["one ", "two "]
 
@@ -138,12 +138,12 @@ def test_a_crash_is_retryable_and_has_the_exit_status_but_not_the_stderr():
 
 def test_a_crash_in_the_middle_comes_after_the_text_before_it(caplog: pytest.LogCaptureFixture):
     async def until_crash() -> list[str]:
-        said: list[str] = []
+        written: list[str] = []
         pieces = agent("crash_mid_stream").answer(order("hi"))
-        said.append(cast("TextPiece", await anext(pieces)).text)
+        written.append(cast("TextPiece", await anext(pieces)).text)
         with pytest.raises(BackendError, match="exit status 7"):
             await anext(pieces)
-        return said
+        return written
 
     assert within(until_crash) == ["so far "]
     assert "the disk is on fire" in caplog.text
@@ -259,7 +259,7 @@ def test_permission_requests_are_answered_as_configured(
     assert json.loads(text(within(lambda: answer(backend)))) == {"outcome": outcome}
 
 
-def asked(permissions: AgentPermissions, method: str, **params: Any) -> Any:
+def call_result(permissions: AgentPermissions, method: str, **params: Any) -> Any:
     wanted = json.dumps({"method": method, "params": params})
     return json.loads(text(within(lambda: answer(agent("asks", permissions=permissions), order(wanted)))))
 
@@ -267,19 +267,21 @@ def asked(permissions: AgentPermissions, method: str, **params: Any) -> Any:
 def test_an_agent_reads_and_writes_no_files_by_default(tmp_path: Path):
     file = tmp_path / "a.txt"
     file.write_text("secret")
-    told = asked(AgentPermissions(), "fs/read_text_file", path=str(file))
-    assert told == {"code": -32603, "message": "This client does not let the agent read that file"}
-    told = asked(AgentPermissions(read_files=[str(tmp_path)]), "fs/write_text_file", path=str(file), content="x")
-    assert told == {"code": -32603, "message": "This client does not let the agent write that file"}
-    assert asked(AgentPermissions(), "terminal/create", command="ls")["code"] == -32601
+    reported = call_result(AgentPermissions(), "fs/read_text_file", path=str(file))
+    assert reported == {"code": -32603, "message": "This client does not let the agent read that file"}
+    reported = call_result(
+        AgentPermissions(read_files=[str(tmp_path)]), "fs/write_text_file", path=str(file), content="x"
+    )
+    assert reported == {"code": -32603, "message": "This client does not let the agent write that file"}
+    assert call_result(AgentPermissions(), "terminal/create", command="ls")["code"] == -32601
     assert file.read_text() == "secret"
 
 
 def test_an_agent_reads_and_writes_in_allowed_folders(tmp_path: Path):
-    policy = AgentPermissions(read_files=[str(tmp_path)], write_files=[str(tmp_path)])
+    allowed = AgentPermissions(read_files=[str(tmp_path)], write_files=[str(tmp_path)])
     file = tmp_path / "a.txt"
-    assert asked(policy, "fs/write_text_file", path=str(file), content="a\nb\nc\n") == {}
-    assert asked(policy, "fs/read_text_file", path=str(file), line=2, limit=1) == {"content": "b\n"}
+    assert call_result(allowed, "fs/write_text_file", path=str(file), content="a\nb\nc\n") == {}
+    assert call_result(allowed, "fs/read_text_file", path=str(file), line=2, limit=1) == {"content": "b\n"}
 
 
 def test_the_agent_gets_only_the_environment_that_it_is_given():

@@ -104,7 +104,7 @@ def test_a_text_document_becomes_text_for_an_agent_without_embedded_context():
 
 
 @pytest.mark.parametrize(
-    ("asked", "refused"),
+    ("work", "refused"),
     [
         (order({"type": "image", "media_type": "image/png", "data": "aGk="}), "image_input"),
         (order({"type": "audio", "media_type": "audio/wav", "data": "aGk="}), "audio"),
@@ -118,9 +118,9 @@ def test_a_text_document_becomes_text_for_an_agent_without_embedded_context():
         (order("a", parameters={"temperature": 0.5}), "temperature"),
     ],
 )
-def test_what_a_prompt_cannot_carry_is_refused_by_name(asked: WorkOrder, refused: str):
+def test_what_a_prompt_cannot_carry_is_refused_by_name(work: WorkOrder, refused: str):
     with pytest.raises(BackendError) as caught:
-        prompt_blocks(asked, NONE, "k1")
+        prompt_blocks(work, NONE, "k1")
     assert (caught.value.refused, caught.value.retryable) == (refused, False)
 
 
@@ -151,11 +151,11 @@ def test_no_text_can_pretend_to_be_another_part_of_the_prompt():
 
 
 @given(st.lists(st.tuples(st.sampled_from(["system", "user", "assistant", "tool"]), st.text()), min_size=1))
-def test_no_text_of_a_conversation_is_lost(said: list[tuple[str, str]]):
-    messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in said]
+def test_no_text_of_a_conversation_is_lost(written: list[tuple[str, str]]):
+    messages = [{"role": role, "content": [{"type": "text", "text": text}]} for role, text in written]
     blocks = prompt_blocks(WorkOrder(conversation=Conversation.model_validate({"messages": messages})), NONE, "k1")
     whole = "".join(block.dump()["text"] for block in blocks)
-    assert all(text in whole for _, text in said)
+    assert all(text in whole for _, text in written)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ STEP = {"content": "a", "priority": "low", "status": "pending"}
 
 
 @pytest.mark.parametrize(
-    ("updates", "shown"),
+    ("updates", "expected"),
     [
         ([CALL], build_tool_call_event("1", "Run", [], {"kind": "execute", "raw_input": {"c": "ls"}})),
         (
@@ -225,10 +225,10 @@ STEP = {"content": "a", "priority": "low", "status": "pending"}
     ],
     ids=["a call", "a call that goes on", "a call that nobody began", "what a call gave", "a plan"],
 )
-def test_tool_calls_and_plans_become_work_pieces(updates: list[dict[str, Any]], shown: dict[str, Any]):
+def test_tool_calls_and_plans_become_work_pieces(updates: list[dict[str, Any]], expected: dict[str, Any]):
     reader = UpdateReader()
     *_, last = [reader.read(SessionUpdate.model_validate(update)) for update in updates]
-    assert last == WorkPiece(event=shown)
+    assert last == WorkPiece(event=expected)
 
 
 def test_every_stop_reason_is_in_the_table():

@@ -25,12 +25,12 @@ OWN_FIELDS = {"model", "max_tokens", "system", "messages", "tools", "stop_sequen
 
 def order_of(body: dict[str, Any]) -> WorkOrder:
     """Return the order in this body; results of tools are messages of their own, defaults are left out."""
-    messages = [said("system", [block]) for block in body.get("system", [])]
+    messages = [read_message("system", [block]) for block in body.get("system", [])]
     for turn in body["messages"]:
         results = [block for block in turn["content"] if block["type"] == "tool_result"]
         others = [block for block in turn["content"] if block["type"] != "tool_result"]
-        messages += [said("tool", results)] if results else []
-        messages += [said(turn["role"], others)] if others else []
+        messages += [read_message("tool", results)] if results else []
+        messages += [read_message(turn["role"], others)] if others else []
     parameters = {name: value for name, value in body.items() if name not in {*OWN_FIELDS, "output_config"}}
     if body["max_tokens"] != MAX_TOKENS:
         parameters["max_tokens"] = body["max_tokens"]
@@ -52,7 +52,7 @@ def mark_in(body: dict[str, Any]) -> dict[str, Any] | None:
     return users[-1]["content"][-1].get("cache_control")
 
 
-def said(role: str, blocks: Iterable[dict[str, Any]]) -> ConversationMessage:
+def read_message(role: str, blocks: Iterable[dict[str, Any]]) -> ConversationMessage:
     return ConversationMessage.model_validate({"role": role, "content": [part_of(block) for block in blocks]})
 
 
@@ -123,6 +123,6 @@ def written(events: Iterable[dict[str, Any]]) -> bytes:
 
 def read(chunks: Iterable[bytes]) -> list[AnyPiece]:
     """The pieces of a stream that comes in these chunks and then ends."""
-    decoder, reading = EventDecoder(), AnthropicMessages().answer_reader()
-    pieces = [piece for chunk in chunks for event in decoder.feed(chunk) for piece in reading.feed(event)]
-    return [*pieces, *reading.finish()]
+    decoder, reader = EventDecoder(), AnthropicMessages().answer_reader()
+    pieces = [piece for chunk in chunks for event in decoder.feed(chunk) for piece in reader.feed(event)]
+    return [*pieces, *reader.finish()]

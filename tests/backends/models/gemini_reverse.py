@@ -25,7 +25,7 @@ OURS = {"contents", "tools", "systemInstruction", "generationConfig"}
 
 def order_of(body: dict[str, Any]) -> WorkOrder:
     """The order in this body; tool results are messages of their own role."""
-    messages = [said for content in body["contents"] for said in [spoken(content)]]
+    messages = [message for content in body["contents"] for message in [content_message(content)]]
     if "systemInstruction" in body:
         parts = [part_of_text(part["text"]) for part in body["systemInstruction"]["parts"]]
         messages.insert(0, ConversationMessage.model_validate({"role": "system", "content": parts}))
@@ -48,7 +48,7 @@ def tool(declared: dict[str, Any]) -> ToolSpec:
     return ToolSpec(name=declared["name"], description=declared.get("description", ""), input_schema=schema)
 
 
-def spoken(content: dict[str, Any]) -> ConversationMessage:
+def content_message(content: dict[str, Any]) -> ConversationMessage:
     parts = content["parts"]
     role = "assistant" if content["role"] == "model" else "tool" if "functionResponse" in parts[0] else "user"
     return ConversationMessage.model_validate({"role": role, "content": read_parts(parts)})
@@ -89,9 +89,9 @@ def media(blob: dict[str, str], uri: str | None) -> MessagePart:
     return kind(media_type=blob["mimeType"], data=blob["data"])
 
 
-def result(told: dict[str, Any]) -> ToolResultPart:
-    ((outcome, value),) = told["response"].items()
-    blobs = {blob["inlineData"]["displayName"]: blob for blob in told.get("parts", [])}
+def result(response_part: dict[str, Any]) -> ToolResultPart:
+    ((outcome, value),) = response_part["response"].items()
+    blobs = {blob["inlineData"]["displayName"]: blob for blob in response_part.get("parts", [])}
     values = cast("list[Any]", value if isinstance(value, list) else [value])
     parts: list[dict[str, Any]] = [{"text": one} if isinstance(one, str) else blobs[one["$ref"]] for one in values]
-    return ToolResultPart(tool_use_id=told["id"], content=read_parts(parts), is_error=outcome == "error")
+    return ToolResultPart(tool_use_id=response_part["id"], content=read_parts(parts), is_error=outcome == "error")

@@ -61,30 +61,30 @@ def results(inner: Strategy) -> Strategy:
     return tagged("tool_result", tool_use_id=WORD, content=several(inner), is_error=st.booleans())
 
 
-def said(role: str, content: Strategy) -> Strategy:
+def message_of(role: str, content: Strategy) -> Strategy:
     return st.fixed_dictionaries({"role": st.just(role), "content": content})
 
 
 def orders(messages: Strategy, **more: Strategy) -> st.SearchStrategy[WorkOrder]:
     schema: dict[str, Any] = {"type": "object", "properties": {"a": {}}}
     tool = st.fixed_dictionaries({"name": WORD, "description": TEXT, "input_schema": st.just(schema)})
-    asked: dict[str, Strategy] = {
+    requested: dict[str, Strategy] = {
         "conversation": st.fixed_dictionaries({"messages": st.lists(messages, max_size=4)}),
         "tools": st.lists(tool, max_size=2),
         "response_schema": st.none() | st.just({"type": "object", "title": "T"}),
         "stream": st.booleans(),
         "thinking": st.booleans(),
     }
-    return st.fixed_dictionaries({**asked, **more}).map(WorkOrder.model_validate)
+    return st.fixed_dictionaries({**requested, **more}).map(WorkOrder.model_validate)
 
 
 def of_order(order: WorkOrder) -> list[Statement]:
     """Return the statements of the conversation."""
     return one_text(
-        told
+        statements
         for message in order.conversation.messages
         for part in message.content
-        for told in _of_part(cast("AnyPart", part), "user" if message.role == "tool" else str(message.role))
+        for statements in _of_part(cast("AnyPart", part), "user" if message.role == "tool" else str(message.role))
     )
 
 
@@ -101,7 +101,7 @@ def _of_part(part: AnyPart, role: str) -> Iterator[Statement]:
         case ThinkingPart():
             yield role, "thought", part.text, part.signature
         case ToolResultPart():
-            inner = [told for each in part.content for told in _of_part(cast("AnyPart", each), "tool")]
+            inner = [statements for each in part.content for statements in _of_part(cast("AnyPart", each), "tool")]
             yield role, "result", part.tool_use_id, part.is_error, *one_text(inner, between="\n")
 
 
@@ -117,10 +117,10 @@ def _of_words(part: TextPart | ResourceLinkPart | ResourcePart) -> Statement:
             return "file", part.uri.rpartition("/")[2], part.data
 
 
-def one_text(told: Iterable[Statement], between: str = "") -> list[Statement]:
+def one_text(statements: Iterable[Statement], between: str = "") -> list[Statement]:
     """Return the statements with adjacent texts of one role joined."""
     account: list[Statement] = []
-    for each in told:
+    for each in statements:
         if account and each[1] == "text" and account[-1][:2] == each[:2]:
             account[-1] = (*each[:2], account[-1][2] + between + each[2])
         else:
@@ -149,13 +149,16 @@ def of_content(role: str, content: Any) -> Iterator[Statement]:
 
 def of_result(id: str, content: Any) -> Statement:
     """Return the statement of a tool's result in either API."""
-    told = one_text(of_content("tool", content), between="\n")
-    first = told[0]
+    statements = one_text(of_content("tool", content), between="\n")
+    first = statements[0]
     has_failed = first[1] == "text" and first[2].startswith(FAILED)
     if has_failed:
         rest = first[2].removeprefix(FAILED)
-        told = [*([("tool", "text", rest.removeprefix("\n") if len(told) > 1 else rest)] if rest else []), *told[1:]]
-    return "user", "result", id, has_failed, *told
+        statements = [
+            *([("tool", "text", rest.removeprefix("\n") if len(statements) > 1 else rest)] if rest else []),
+            *statements[1:],
+        ]
+    return "user", "result", id, has_failed, *statements
 
 
 def of_call(id: str, name: str, arguments: str) -> Statement:

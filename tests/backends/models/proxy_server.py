@@ -15,7 +15,7 @@ LIMIT_S = 20.0
 class ForwardingProxy:
     """Use it by `with`."""
 
-    asked: list[str] = field(default_factory=list[str])
+    requested: list[str] = field(default_factory=list[str])
     passed: bytearray = field(default_factory=bytearray)
     """All that clients sent through it."""
 
@@ -54,7 +54,7 @@ class ForwardingProxy:
             head = await reader.readuntil(b"\r\n\r\n")
             first, _, rest = head.partition(b"\r\n")
             method, target, _ = first.decode("latin-1").split(" ")
-            self.asked.append(f"{method} {target}")
+            self.requested.append(f"{method} {target}")
             parts = urlsplit(target if method != "CONNECT" else f"//{target}")
             there_reader, there_writer = await asyncio.open_connection(parts.hostname, parts.port)
             try:

@@ -47,7 +47,7 @@ def simulator(folder: Path) -> Generator[str]:
         assert process.stdout
         try:
             found = (re.search(r"listening on (http://127\.0\.0\.1:\d+)", line) for line in process.stdout)
-            yield next(told[1] for told in found if told)
+            yield next(reported[1] for reported in found if reported)
         finally:
             process.kill()
 

@@ -22,8 +22,8 @@ STREAMS = sorted((GOLDEN / "streams").glob("*.sse"))
 STOPPED = b'data: {"type":"message_stop"}\n\n'
 
 
-def pieces_of(told: list[dict[str, Any]]) -> list[AnswerPiece]:
-    return [AnswerPiece.kinds[piece["type"]].model_validate(piece) for piece in told]  # pyright: ignore[reportReturnType]
+def pieces_of(reported: list[dict[str, Any]]) -> list[AnswerPiece]:
+    return [AnswerPiece.kinds[piece["type"]].model_validate(piece) for piece in reported]  # pyright: ignore[reportReturnType]
 
 
 def expected(path: Path) -> list[AnswerPiece]:
@@ -42,9 +42,9 @@ def test_a_stream_byte_by_byte_gives_the_same_pieces(path: Path):
 
 def test_a_stream_gives_the_same_pieces_wherever_it_is_cut():
     path = GOLDEN / "streams" / "crlf.sse"
-    sent, told = path.read_bytes(), expected(path)
+    sent, reported = path.read_bytes(), expected(path)
     for cut in range(len(sent)):
-        assert read((sent[:cut], sent[cut:])) == told
+        assert read((sent[:cut], sent[cut:])) == reported
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=lambda path: path.stem)
@@ -77,22 +77,22 @@ PIECES = st.lists(
 @settings(max_examples=examples(60))
 @given(PIECES, st.sampled_from(["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]), st.integers(1, 99))
 def test_pieces_survive_a_round_trip(pieces: list[AnyPiece], reason: Any, size: int):
-    told = [*pieces, EndPiece(reason=reason, usage={"input_tokens": 3, "output_tokens": 7})]
-    sent = written(events_of(told))
-    assert read(sent[start : start + size] for start in range(0, len(sent), size)) == told
+    reported = [*pieces, EndPiece(reason=reason, usage={"input_tokens": 3, "output_tokens": 7})]
+    sent = written(events_of(reported))
+    assert read(sent[start : start + size] for start in range(0, len(sent), size)) == reported
 
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_pieces_or_malformed(data: bytes):
-    reading = AnthropicMessages().answer_reader()
+    reader = AnthropicMessages().answer_reader()
     try:
-        reading.feed(ServerEvent(data))
+        reader.feed(ServerEvent(data))
     except (MalformedAnswerError, ReportedError):
         return
 
 
-def event(**told: Any) -> bytes:
-    return written([told])
+def event(**reported: Any) -> bytes:
+    return written([reported])
 
 
 CALL = event(
@@ -156,14 +156,19 @@ def test_events_of_different_blocks_may_be_mixed():
     [("overloaded_error", Failure.OVERLOADED), ("api_error", Failure.FAILED), ("new", Failure.FAILED)],
 )
 def test_an_error_in_the_middle_is_raised_after_the_pieces_before_it(kind: str, failure: Failure):
-    reading = AnthropicMessages().answer_reader()
+    reader = AnthropicMessages().answer_reader()
     text = {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "so far"}}
-    assert list(reading.feed(ServerEvent(json.dumps(text).encode()))) == [TextPiece(text="so far")]
+    assert list(reader.feed(ServerEvent(json.dumps(text).encode()))) == [TextPiece(text="so far")]
     error = {"type": "error", "error": {"type": kind, "message": "Overloaded: secret"}}
     with pytest.raises(ReportedError) as caught:
-        reading.feed(ServerEvent(json.dumps(error).encode(), None, "error"))
-    told = caught.value.report
-    assert (told.failure, told.code, told.message, told.status) == (failure, kind, "Overloaded: secret", None)
+        reader.feed(ServerEvent(json.dumps(error).encode(), None, "error"))
+    reported = caught.value.report
+    assert (reported.failure, reported.code, reported.message, reported.status) == (
+        failure,
+        kind,
+        "Overloaded: secret",
+        None,
+    )
     assert "secret" not in str(caught.value)
 
 

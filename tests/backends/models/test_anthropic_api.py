@@ -41,9 +41,9 @@ def test_options_that_the_api_would_refuse_are_errors(options: dict[str, Any]):
         AnthropicMessages(**options)
 
 
-def read_discovery(told: Any, **options: Any) -> dict[str, Any]:
+def read_discovery(reported: Any, **options: Any) -> dict[str, Any]:
     body = json.dumps(
-        {"id": "claude-test", "type": "model", "max_input_tokens": 200_000, "capabilities": told}
+        {"id": "claude-test", "type": "model", "max_input_tokens": 200_000, "capabilities": reported}
     ).encode()
     layer = AnthropicMessages(**options).read_discovery(body, "claude-test")
     assert {evidence.source for evidence in layer.values()} <= {"anthropic messages API"}
@@ -51,15 +51,15 @@ def read_discovery(told: Any, **options: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "told", [None, {}, {"batch": YES, "effort": {"supported": True, "low": YES}}, {"pdf_input": {}}]
+    "reported", [None, {}, {"batch": YES, "effort": {"supported": True, "low": YES}}, {"pdf_input": {}}]
 )
-def test_a_description_without_capabilities_is_no_evidence(told: Any):
-    assert read_discovery(told) == {}
+def test_a_description_without_capabilities_is_no_evidence(reported: Any):
+    assert read_discovery(reported) == {}
 
 
 def test_capabilities_in_a_description_are_evidence():
-    told = {"image_input": YES, "pdf_input": NO, "structured_outputs": YES, "citations": YES, "code_execution": NO}
-    assert read_discovery(told) == {
+    reported = {"image_input": YES, "pdf_input": NO, "structured_outputs": YES, "citations": YES, "code_execution": NO}
+    assert read_discovery(reported) == {
         "image_input": "native",
         "pdf_input": "unsupported",
         "structured_output_json_schema": "native",
@@ -111,10 +111,10 @@ class Shelf:
     """An upstream that gives prepared replies and records the requests."""
 
     replies: list[Kept]
-    asked: list[UpstreamRequest] = field(default_factory=list[UpstreamRequest])
+    requested: list[UpstreamRequest] = field(default_factory=list[UpstreamRequest])
 
     async def send(self, request: UpstreamRequest) -> UpstreamReply:
-        self.asked.append(request)
+        self.requested.append(request)
         return self.replies.pop(0)
 
     async def aclose(self) -> None:
@@ -141,15 +141,15 @@ def test_the_model_backend_works_with_it():
     pieces = answered(shelf)
     assert "".join(piece.text for piece in pieces if isinstance(piece, TextPiece)) == "Grüße, 世界 👋"
     assert isinstance(pieces[-1], EndPiece)
-    assert shelf.asked[0].url == "https://models.example/v1/messages"
-    assert shelf.asked[0].headers["x-api-key"] == "k"
-    assert json.loads(shelf.asked[0].body or b"")["stream"] is True
+    assert shelf.requested[0].url == "https://models.example/v1/messages"
+    assert shelf.requested[0].headers["x-api-key"] == "k"
+    assert json.loads(shelf.requested[0].body or b"")["stream"] is True
 
 
 def test_an_overloaded_endpoint_is_reported():
-    told = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
+    reported = b'{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}'
     with pytest.raises(EndpointError, match="claude: the endpoint is overloaded \\(529\\)") as caught:
-        answered(Shelf([Kept(529, "application/json", [told])]))
+        answered(Shelf([Kept(529, "application/json", [reported])]))
     assert (caught.value.may_resend, caught.value.details["endpoint_code"]) == (True, "overloaded_error")
 
 

@@ -37,9 +37,14 @@ def body(kind: str, message: str) -> bytes:
     ],
 )
 def test_every_kind_of_error_has_its_meaning(status: int, kind: str, failure: Failure):
-    told = API.read_error(status, body(kind, "Some sentence."))
-    assert (told.failure, told.code, told.message, told.status) == (failure, kind, "Some sentence.", status)
-    assert told.refused is None
+    report = API.read_error(status, body(kind, "Some sentence."))
+    assert (report.failure, report.code, report.message, report.status) == (
+        failure,
+        kind,
+        "Some sentence.",
+        status,
+    )
+    assert report.refused is None
 
 
 @pytest.mark.parametrize(
@@ -73,8 +78,8 @@ def test_every_kind_of_error_has_its_meaning(status: int, kind: str, failure: Fa
     ],
 )
 def test_a_refusal_is_recognised_by_its_message(message: str, failure: Failure, refused: str | None):
-    told = API.read_error(400, body(INVALID, message))
-    assert (told.failure, told.refused, told.message) == (failure, refused, message)
+    report = API.read_error(400, body(INVALID, message))
+    assert (report.failure, report.refused, report.message) == (failure, refused, message)
 
 
 def test_every_kind_that_the_api_documents_is_in_the_table():
@@ -91,7 +96,7 @@ def test_a_proxys_reply_is_classified_by_its_status(junk: bytes):
 
 @given(st.sampled_from(sorted(BY_KIND)), st.sampled_from(["temperature: not permitted ", "prompt is too long ", ""]))
 def test_no_text_of_the_endpoint_is_in_our_message(kind: str, beginning: str):
-    told = API.read_error(400, body(kind, f"{beginning}xyzzy"))
-    error = EndpointError("claude", told)
+    report = API.read_error(400, body(kind, f"{beginning}xyzzy"))
+    error = EndpointError("claude", report)
     assert "xyzzy" not in f"{error}{error.details}"
     assert any("xyzzy" in note for note in error.__notes__)

@@ -27,10 +27,10 @@ MERGED = {"untidy", "tools"}
 
 
 def order(*parts: dict[str, Any], role: str = "user", **fields: Any) -> WorkOrder:
-    said = Conversation.model_validate(
+    talk = Conversation.model_validate(
         {"messages": [{"role": role, "content": parts or [{"type": "text", "text": "a"}]}]}
     )
-    return WorkOrder(conversation=said, **fields)
+    return WorkOrder(conversation=talk, **fields)
 
 
 def body(work: WorkOrder, api: AnthropicMessages = API) -> Any:
@@ -41,11 +41,11 @@ def body(work: WorkOrder, api: AnthropicMessages = API) -> Any:
 def test_every_order_gives_the_body_of_its_golden_file(path: Path):
     case = json.loads(path.read_text(encoding="utf-8"))
     work = WorkOrder.model_validate(case["order"])
-    asking = AnthropicMessages(**case["options"]).request(work, MODEL)
-    assert (asking.method, asking.path) == ("POST", "/v1/messages")
-    assert asking.body == case["body"]
-    assert asking.body is not None
-    assert list(asking.body) == list(case["body"])
+    api_request = AnthropicMessages(**case["options"]).request(work, MODEL)
+    assert (api_request.method, api_request.path) == ("POST", "/v1/messages")
+    assert api_request.body == case["body"]
+    assert api_request.body is not None
+    assert list(api_request.body) == list(case["body"])
     assert work == WorkOrder.model_validate(case["order"])
 
 
@@ -216,8 +216,8 @@ def test_invalid_combinations_are_refused_and_not_left_out(work: WorkOrder, capa
 def test_thinking_leaves_room_for_the_answer():
     api = AnthropicMessages(thinking_budget=4096)
     for max_tokens, budget in ((1025, 1024), (4096, 2048), (4097, 4096), (9000, 4096)):
-        asked = body(order(thinking=True, parameters={"max_tokens": max_tokens}), api)
-        assert (asked["thinking"]["budget_tokens"], asked["max_tokens"]) == (budget, max_tokens)
+        requested = body(order(thinking=True, parameters={"max_tokens": max_tokens}), api)
+        assert (requested["thinking"]["budget_tokens"], requested["max_tokens"]) == (budget, max_tokens)
 
 
 def test_reasoning_without_a_signature_becomes_text():
@@ -234,6 +234,6 @@ def test_documents_become_text_where_the_api_takes_only_text():
 
 
 def test_the_operators_parameters_win():
-    asked = body(order(thinking=True, parameters={"thinking": {"type": "disabled"}, "cache_control": False}))
-    assert asked["thinking"] == {"type": "disabled"}
-    assert "cache_control" not in json.dumps(asked)
+    requested = body(order(thinking=True, parameters={"thinking": {"type": "disabled"}, "cache_control": False}))
+    assert requested["thinking"] == {"type": "disabled"}
+    assert "cache_control" not in json.dumps(requested)

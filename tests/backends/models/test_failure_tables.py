@@ -127,8 +127,8 @@ def unlike(failure: str) -> int:
     return 500 if failure == "bad_request" else 418
 
 
-def told(explained: FailureReport) -> tuple[str, str | None]:
-    return str(explained.failure), explained.refused
+def outcome(report: FailureReport) -> tuple[str, str | None]:
+    return str(report.failure), report.refused
 
 
 def test_each_table_has_exactly_these_rows():
@@ -171,7 +171,7 @@ def test_each_openai_code_means_this(code: str, failure: str, member: str):
 @pytest.mark.parametrize(("field", "capability"), pairs(OPENAI_FIELDS))
 def test_each_openai_field_that_is_refused_means_this_capability(field: str, capability: str):
     body = {"error": {"code": "unsupported_parameter", "param": field, "message": ""}}
-    assert told(openai.read_error(400, json.dumps(body).encode())) == ("unsupported", capability)
+    assert outcome(openai.read_error(400, json.dumps(body).encode())) == ("unsupported", capability)
 
 
 @pytest.mark.parametrize(("kind", "failure"), pairs(ANTHROPIC_KINDS))
@@ -193,7 +193,10 @@ def test_each_google_reason_means_this(reason: str, failure: str):
 
 
 def cases(api: Any, kind: dict[str, Any], sentences: list[tuple[str, str, str | None]]) -> list[Any]:
-    return [(api, {"error": {**kind, "message": said}}, failure, refused) for said, failure, refused in sentences]
+    return [
+        (api, {"error": {**kind, "message": sentence_of_endpoint}}, failure, refused)
+        for sentence_of_endpoint, failure, refused in sentences
+    ]
 
 
 @pytest.mark.parametrize(
@@ -205,4 +208,4 @@ def cases(api: Any, kind: dict[str, Any], sentences: list[tuple[str, str, str | 
     ],
 )
 def test_each_message_means_this(api: Any, body: Any, failure: str, refused: str | None):
-    assert told(api.read_error(400, json.dumps(body).encode())) == (failure, refused)
+    assert outcome(api.read_error(400, json.dumps(body).encode())) == (failure, refused)

@@ -211,11 +211,11 @@ def test_a_connection_that_the_endpoint_closed_is_replaced(transport: str):
 def test_cancelling_closes_the_connection_at_once(transport: str):
     async def cancelled(server: FaultyServer) -> bool:
         backend = model(server.url, transport)
-        asking = asyncio.create_task(pieces_of(backend))
+        api_request = asyncio.create_task(pieces_of(backend))
         assert await asyncio.to_thread(server.held.wait, 10)
-        asking.cancel()
+        api_request.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asking
+            await api_request
         try:
             return await asyncio.to_thread(server.left.wait, 2)
         finally:

@@ -52,8 +52,8 @@ def read_chunks(*chunks: Any) -> list[AnyPiece]:
     return read(streamed(list(chunks)))
 
 
-def read_answer(told: Any) -> list[AnyPiece]:
-    return list(GEMINI.read_answer(json.dumps(told).encode()))
+def read_answer(reported: Any) -> list[AnyPiece]:
+    return list(GEMINI.read_answer(json.dumps(reported).encode()))
 
 
 EXCHANGE = [
@@ -106,13 +106,13 @@ def test_there_are_golden_answers():
 
 
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=9)
-seals = st.none() | st.from_regex(r"[a-z]{1,6}", fullmatch=True)
+signatures = st.none() | st.from_regex(r"[a-z]{1,6}", fullmatch=True)
 arguments = st.dictionaries(words, st.none() | st.integers(-9, 9) | words | st.lists(st.booleans()), max_size=2)
 given_pieces = st.one_of(
     st.builds(TextPiece, text=words),
-    st.builds(ThinkingPiece, text=words, signature=seals),
+    st.builds(ThinkingPiece, text=words, signature=signatures),
     st.builds(ThinkingPiece, text=st.just(""), signature=words, redacted=st.just(value=True)),
-    st.builds(ToolCallPiece, id=words, name=words, input=arguments, signature=seals),
+    st.builds(ToolCallPiece, id=words, name=words, input=arguments, signature=signatures),
 )
 
 
@@ -129,8 +129,8 @@ def part_of(piece: AnyPiece) -> MessagePart:
 
 
 def given_back(*pieces: AnyPiece) -> list[dict[str, Any]]:
-    said = ConversationMessage.model_validate({"role": "assistant", "content": [part_of(piece) for piece in pieces]})
-    body = GEMINI.request(WorkOrder(conversation=Conversation(messages=[said])), "gemini-3-pro").body
+    written = ConversationMessage.model_validate({"role": "assistant", "content": [part_of(piece) for piece in pieces]})
+    body = GEMINI.request(WorkOrder(conversation=Conversation(messages=[written])), "gemini-3-pro").body
     assert body is not None
     return body["contents"][0]["parts"]
 
@@ -144,15 +144,15 @@ def test_text_and_signatures_of_an_answer_are_sent_back_unchanged(pieces: list[A
 
 def test_parallel_calls_without_ids_each_have_a_stable_one_and_are_given_back_without():
     parts: list[dict[str, Any]] = [{"functionCall": {"name": "look", "args": {}}}] * 2
-    told = chunk(*parts, reason="STOP", responseId="r")
-    first, second, end = read_answer(told)
+    reported = chunk(*parts, reason="STOP", responseId="r")
+    first, second, end = read_answer(reported)
     assert isinstance(first, ToolCallPiece)
     assert isinstance(second, ToolCallPiece)
     assert first.id != second.id
     assert end == EndPiece(reason="tool_use")
-    assert read_answer(told) == [first, second, end]
+    assert read_answer(reported) == [first, second, end]
     assert given_back(first, second) == parts
-    (other, _, _) = read_answer({**told, "responseId": "s"})
+    (other, _, _) = read_answer({**reported, "responseId": "s"})
     assert isinstance(other, ToolCallPiece)
     assert other.id != first.id
 
@@ -179,7 +179,7 @@ def test_thoughts_may_be_between_calls_and_a_signature_on_text_is_kept():
 
 
 def test_the_last_usage_counts_even_after_the_reason_to_finish():
-    told: list[dict[str, Any]] = [
+    reported: list[dict[str, Any]] = [
         chunk({"text": "a"}, reason="STOP", usageMetadata={"promptTokenCount": 2, "candidatesTokenCount": 1}),
         chunk(
             {"text": "b"},
@@ -194,8 +194,8 @@ def test_the_last_usage_counts_even_after_the_reason_to_finish():
         {"candidates": [], "modelVersion": "x"},
     ]
     end = EndPiece(usage={"input_tokens": 6, "output_tokens": 2, "cached_input_tokens": 1})
-    assert read_chunks(*told) == [TextPiece(text="a"), TextPiece(text="b"), end]
-    assert read_answer(told) == read_chunks(*told)
+    assert read_chunks(*reported) == [TextPiece(text="a"), TextPiece(text="b"), end]
+    assert read_answer(reported) == read_chunks(*reported)
 
 
 @pytest.mark.parametrize(
@@ -210,8 +210,8 @@ def test_each_finish_reason_after_text_has_its_end_reason(reason: str, ends: Any
 def test_a_refusal_before_any_text_is_a_content_refusal(reason: str):
     with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "Hm", "thought": True}), chunk(reason=reason))
-    told = caught.value.report
-    assert (told.failure, told.code, told.reason) == (Failure.CONTENT_REFUSED, reason, REFUSALS[reason])
+    reported = caught.value.report
+    assert (reported.failure, reported.code, reported.reason) == (Failure.CONTENT_REFUSED, reason, REFUSALS[reason])
 
 
 @pytest.mark.parametrize("reason", ["SAFETY", "OTHER", "BLOCKED_FOR_A_NEW_REASON"])
@@ -220,8 +220,12 @@ def test_a_blocked_prompt_is_a_content_refusal_whatever_the_reason(reason: str):
     for reader in (read_chunks, read_answer):
         with pytest.raises(ReportedError) as caught:
             reader(blocked)
-        told = caught.value.report
-        assert (told.failure, told.code, told.reason) == (Failure.CONTENT_REFUSED, reason, REFUSALS.get(reason))
+        reported = caught.value.report
+        assert (reported.failure, reported.code, reported.reason) == (
+            Failure.CONTENT_REFUSED,
+            reason,
+            REFUSALS.get(reason),
+        )
 
 
 def test_feedback_that_blocks_nothing_is_no_refusal():
@@ -234,12 +238,12 @@ def test_feedback_that_blocks_nothing_is_no_refusal():
 def test_a_failed_answer_is_a_failure_even_after_text(reason: str):
     with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "So"}), chunk(reason=reason))
-    told = caught.value.report
-    assert ((told.failure, told.reason), told.code) == (FAILURES[reason], reason)
+    reported = caught.value.report
+    assert ((reported.failure, reported.reason), reported.code) == (FAILURES[reason], reason)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "reported",
     [
         [],
         [{}],
@@ -255,8 +259,8 @@ def test_a_failed_answer_is_a_failure_even_after_text(reason: str):
     ],
     ids=str,
 )
-def test_incomplete_and_malformed_answers_are_errors_that_repeat_nothing(told: list[Any]):
-    for reader in (lambda: read_chunks(*told), lambda: read_answer(told)):
+def test_incomplete_and_malformed_answers_are_errors_that_repeat_nothing(reported: list[Any]):
+    for reader in (lambda: read_chunks(*reported), lambda: read_answer(reported)):
         with pytest.raises(MalformedAnswerError) as caught:
             reader()
         assert "secret" not in str(caught.value)
@@ -283,8 +287,8 @@ def test_an_error_in_the_middle_of_a_stream_is_reported():
     problem = {"error": {"code": 503, "status": "UNAVAILABLE", "message": "The model is overloaded."}}
     with pytest.raises(ReportedError) as caught:
         read_chunks(chunk({"text": "So"}), problem)
-    told = caught.value.report
-    assert (told.failure, told.code, told.status, told.message) == (
+    reported = caught.value.report
+    assert (reported.failure, reported.code, reported.status, reported.message) == (
         Failure.OVERLOADED,
         "UNAVAILABLE",
         503,
@@ -294,9 +298,9 @@ def test_an_error_in_the_middle_of_a_stream_is_reported():
 
 def test_other_candidates_and_unknown_parts_are_ignored():
     other = {"index": 1, "content": {"parts": [{"text": "no"}]}, "finishReason": "SAFETY"}
-    told = chunk({"executableCode": {"code": "1"}}, {"text": "yes", "new": 1}, reason="STOP", groundingMetadata={})
-    told["candidates"].append(other)
-    assert read_chunks(told) == [TextPiece(text="yes"), EndPiece()]
+    reported = chunk({"executableCode": {"code": "1"}}, {"text": "yes", "new": 1}, reason="STOP", groundingMetadata={})
+    reported["candidates"].append(other)
+    assert read_chunks(reported) == [TextPiece(text="yes"), EndPiece()]
 
 
 @given(st.lists(words, max_size=6), st.integers(1, 40))

@@ -22,19 +22,19 @@ def problem(status: str | None, message: str = "", details: list[Any] | None = N
     return {"error": {"code": 1, "status": status, "message": message, "details": details or []}}
 
 
-def explained(status: int, told: Any):
-    return GEMINI.read_error(status, json.dumps(told).encode())
+def explained(status: int, report: Any):
+    return GEMINI.read_error(status, json.dumps(report).encode())
 
 
 def refused(message: str):
-    told = explained(400, problem("INVALID_ARGUMENT", message))
-    return told.failure, told.refused
+    report = explained(400, problem("INVALID_ARGUMENT", message))
+    return report.failure, report.refused
 
 
 @pytest.mark.parametrize("status", BY_GOOGLE_STATUS)
 def test_googles_status_counts_before_that_of_http_also_in_a_list(status: str):
-    for told in (problem(status), [problem(status)], [{}, problem(status)]):
-        found = explained(418, told)
+    for report in (problem(status), [problem(status)], [{}, problem(status)]):
+        found = explained(418, report)
         assert (found.failure, found.code, found.status) == (BY_GOOGLE_STATUS[status], status, 418)
 
 
@@ -96,8 +96,8 @@ def test_a_message_is_not_read_where_the_status_is_clear():
     ("delay", "seconds"), [("12s", 12.0), ("1.5s", 1.5), ("soon", None), ("", None), ("-1s", None)]
 )
 def test_how_long_to_wait_is_in_the_details(delay: str, seconds: float | None):
-    told = explained(429, problem("RESOURCE_EXHAUSTED", details=[{"@type": RETRY, "retryDelay": delay}]))
-    assert (told.failure, told.retry_after_s) == (Failure.RATE_LIMITED, seconds)
+    report = explained(429, problem("RESOURCE_EXHAUSTED", details=[{"@type": RETRY, "retryDelay": delay}]))
+    assert (report.failure, report.retry_after_s) == (Failure.RATE_LIMITED, seconds)
 
 
 def test_a_quota_of_the_day_is_used_up_and_one_of_the_minute_is_not():

@@ -40,7 +40,7 @@ def request_body(order: WorkOrder) -> dict[str, Any]:
     return dict(body)
 
 
-def said(role: str, *parts: MessagePart) -> ConversationMessage:
+def written(role: str, *parts: MessagePart) -> ConversationMessage:
     return ConversationMessage.model_validate({"role": role, "content": list(parts)})
 
 
@@ -49,16 +49,16 @@ def talk(*messages: ConversationMessage, **fields: Any) -> WorkOrder:
 
 
 def hello(**fields: Any) -> WorkOrder:
-    return talk(said("user", TextPart(text="Hello")), **fields)
+    return talk(written("user", TextPart(text="Hello")), **fields)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_golden_order_gives_its_request_and_can_be_read_back(name: str):
     case = json.loads((GOLDEN / name).read_text(encoding="utf-8"))
     order = WorkOrder.model_validate(case["order"])
-    asked = GEMINI.request(order, case["model"])
-    assert asked.path == case["path"]
-    assert json.dumps(asked.body, ensure_ascii=False) == json.dumps(case["body"], ensure_ascii=False)
+    requested = GEMINI.request(order, case["model"])
+    assert requested.path == case["path"]
+    assert json.dumps(requested.body, ensure_ascii=False) == json.dumps(case["body"], ensure_ascii=False)
     if case.get("there_and_back", True):
         assert order_of(case["body"]) == order.model_copy(update={"stream": False})
 
@@ -71,7 +71,7 @@ texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
 words = st.from_regex(r"[a-z]{1,6}", fullmatch=True)
 data = st.binary(max_size=6).map(lambda held: held.hex())
 objects = st.dictionaries(words, st.none() | st.booleans() | st.integers(-9, 9) | texts, max_size=3)
-seals = st.none() | words
+signatures = st.none() | words
 text_parts = texts.map(lambda text: TextPart(text=text))
 media_parts = st.one_of(
     st.builds(ImagePart, media_type=st.sampled_from(["image/png", "image/webp"]), data=data),
@@ -86,7 +86,7 @@ readable_parts = st.one_of(
 user_parts = readable_parts | media_parts
 model_parts = st.one_of(
     text_parts,
-    st.builds(ThinkingPart, text=texts, signature=seals),
+    st.builds(ThinkingPart, text=texts, signature=signatures),
     st.builds(ThinkingPart, text=st.just(""), signature=words, redacted=st.just(value=True)),
 )
 
@@ -94,21 +94,23 @@ model_parts = st.one_of(
 @st.composite
 def conversations(draw: st.DrawFn) -> Conversation:
     """System first, then questions with answers; calls have ids of their own and results in the order of calls."""
-    messages = [said("system", *draw(st.lists(readable_parts, min_size=1, max_size=2)))] if draw(st.booleans()) else []
+    messages = (
+        [written("system", *draw(st.lists(readable_parts, min_size=1, max_size=2)))] if draw(st.booleans()) else []
+    )
     for turn in range(draw(st.integers(1, 3))):
-        messages.append(said("user", *draw(st.lists(user_parts, min_size=1, max_size=3))))
+        messages.append(written("user", *draw(st.lists(user_parts, min_size=1, max_size=3))))
         calls = [
-            ToolUsePart(id=f"c{turn}-{at}", name=draw(words), input=draw(objects), signature=draw(seals))
+            ToolUsePart(id=f"c{turn}-{at}", name=draw(words), input=draw(objects), signature=draw(signatures))
             for at in range(draw(st.integers(0, 3)))
         ]
-        messages.append(said("assistant", *draw(st.lists(model_parts, min_size=1, max_size=3)), *calls))
+        messages.append(written("assistant", *draw(st.lists(model_parts, min_size=1, max_size=3)), *calls))
         results = [
             ToolResultPart(
                 tool_use_id=call.id, content=draw(st.lists(user_parts, max_size=3)), is_error=draw(st.booleans())
             )
             for call in calls
         ]
-        messages.extend([said("tool", *results)] if results else [])
+        messages.extend([written("tool", *results)] if results else [])
     return Conversation(messages=messages)
 
 
@@ -164,7 +166,9 @@ def test_all_content_of_a_conversation_can_be_sent():
         ResourcePart(uri="file:///a.pdf", media_type="application/pdf", data="aa"),
         ResourcePart(uri="file:///a.bin", data="aa"),
     ]
-    request_body(talk(said("user", *everything), said("tool", ToolResultPart(tool_use_id="a", content=everything))))
+    request_body(
+        talk(written("user", *everything), written("tool", ToolResultPart(tool_use_id="a", content=everything)))
+    )
     assert not set(UNSUPPORTED) & set(PART_REASONS)
     assert not set(UNSUPPORTED) & set(SUPPORTED)
 
@@ -178,29 +182,29 @@ def test_every_capability_is_supported_unsupported_or_the_models():
 
 def test_only_text_can_be_an_instruction():
     with pytest.raises(UnsupportedByApiError) as caught:
-        request_body(talk(said("system", ImagePart(media_type="image/png", data="aa"))))
+        request_body(talk(written("system", ImagePart(media_type="image/png", data="aa"))))
     assert caught.value.capability == "image_input"
 
 
 def test_arguments_that_are_not_an_object_are_refused():
     with pytest.raises(UnsupportedByApiError):
-        request_body(talk(said("assistant", ToolUsePart(id="a", name="look", input=[1]))))
+        request_body(talk(written("assistant", ToolUsePart(id="a", name="look", input=[1]))))
 
 
 def test_a_result_cannot_hold_a_call():
     held = ToolUsePart(id="b", name="look", input={})
     with pytest.raises(UnsupportedByApiError):
-        request_body(talk(said("tool", ToolResultPart(tool_use_id="a", content=[held]))))
+        request_body(talk(written("tool", ToolResultPart(tool_use_id="a", content=[held]))))
 
 
 def test_results_are_in_the_order_of_their_calls_and_generated_ids_are_left_out():
     first, second = (generate_id("r", count, "look", {"at": count}) for count in (1, 2))
     calls = [ToolUsePart(id=made, name="look", input={"at": at}) for at, made in enumerate((first, second), start=1)]
     results = [
-        said("tool", ToolResultPart(tool_use_id=made, content=[TextPart(text=text)]))
+        written("tool", ToolResultPart(tool_use_id=made, content=[TextPart(text=text)]))
         for made, text in ((second, "two"), (first, "one"))
     ]
-    contents = request_body(talk(said("assistant", *calls), *results))["contents"]
+    contents = request_body(talk(written("assistant", *calls), *results))["contents"]
     assert contents == [
         {
             "role": "model",
@@ -224,8 +228,8 @@ def test_of_two_calls_with_one_id_the_later_one_names_the_result():
         message
         for name in ("look", "listen")
         for message in (
-            said("assistant", ToolUsePart(id="same", name=name, input={})),
-            said("user", ToolResultPart(tool_use_id="same")),
+            written("assistant", ToolUsePart(id="same", name=name, input={})),
+            written("user", ToolResultPart(tool_use_id="same")),
         )
     ]
     named = [
@@ -237,22 +241,22 @@ def test_of_two_calls_with_one_id_the_later_one_names_the_result():
 
 
 def test_a_result_without_a_call_is_named_by_its_id():
-    (content,) = request_body(talk(said("tool", ToolResultPart(tool_use_id="gone"))))["contents"]
+    (content,) = request_body(talk(written("tool", ToolResultPart(tool_use_id="gone"))))["contents"]
     assert content["parts"] == [{"functionResponse": {"id": "gone", "name": "gone", "response": {"output": []}}}]
 
 
 def test_adjacent_messages_of_one_role_are_one_turn_and_empty_ones_are_none():
-    order = talk(said("user", TextPart(text="a")), said("user", TextPart(text="b")), said("assistant"))
+    order = talk(written("user", TextPart(text="a")), written("user", TextPart(text="b")), written("assistant"))
     assert request_body(order)["contents"] == [{"role": "user", "parts": [{"text": "a"}, {"text": "b"}]}]
 
 
 def test_the_operators_parameters_are_merged_into_the_body():
-    own: dict[str, Any] = {
+    extra: dict[str, Any] = {
         "generationConfig": {"thinkingConfig": {"thinkingBudget": 64}, "temperature": 0.5},
         "tools": [{"googleSearch": {}}],
         "cachedContent": "cachedContents/a",
     }
-    body = request_body(hello(tools=[ToolSpec(name="look")], thinking=True, parameters={"temperature": 1, **own}))
+    body = request_body(hello(tools=[ToolSpec(name="look")], thinking=True, parameters={"temperature": 1, **extra}))
     assert body["generationConfig"] == {
         "temperature": 0.5,
         "thinkingConfig": {"includeThoughts": True, "thinkingBudget": 64},
@@ -271,8 +275,8 @@ def test_the_operators_parameters_are_merged_into_the_body():
     ],
 )
 def test_a_model_is_addressed_by_its_name(model: str, path: str):
-    asked = GEMINI.discovery_request(model)
-    assert (asked.method, asked.path, asked.body) == ("GET", path, None)
+    requested = GEMINI.discovery_request(model)
+    assert (requested.method, requested.path, requested.body) == ("GET", path, None)
     assert GEMINI.request(hello(stream=True), model).path == f"{path}:streamGenerateContent?alt=sse"
 
 

@@ -18,10 +18,10 @@ APIS: dict[str, ModelApi] = {"chat": OpenAiChat(), "responses": OpenAiResponses(
 WAYS = {"as it came": (b"\n", b"\n"), "with CRLF": (b"\n", b"\r\n"), "without spaces": (b"data: ", b"data:")}
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("variant", WAYS)
 @pytest.mark.parametrize("name", APIS)
-def test_a_recorded_stream_gives_the_pieces_that_are_written_beside_it(name: str, way: str):
-    stream = (GOLDEN / f"{name}_stream.sse").read_bytes().replace(*WAYS[way])
+def test_a_recorded_stream_gives_the_pieces_that_are_written_beside_it(name: str, variant: str):
+    stream = (GOLDEN / f"{name}_stream.sse").read_bytes().replace(*WAYS[variant])
     upstream = Recorded(stream, "text/event-stream; charset=utf-8")
     backend = ModelBackend("b", APIS[name], Endpoint("https://api.example.org/v1", "gpt-5", "k"), upstream, Noon())
     order = WorkOrder.parse((GOLDEN / "order.json").read_bytes())
@@ -34,6 +34,18 @@ def test_a_recorded_stream_gives_the_pieces_that_are_written_beside_it(name: str
         (GOLDEN / f"{name}_pieces.json").read_text(encoding="utf-8")
     )
     (sent,) = upstream.sent
-    asked = json.loads((GOLDEN / f"{name}_request.json").read_text(encoding="utf-8"))
-    assert (sent.url, json.loads(sent.body or b"")) == ("https://api.example.org/v1" + asked["path"], asked["body"])
+    requested = json.loads((GOLDEN / f"{name}_request.json").read_text(encoding="utf-8"))
+    assert (sent.url, json.loads(sent.body or b"")) == (
+        "https://api.example.org/v1" + requested["path"],
+        requested["body"],
+    )
     assert (sent.headers["authorization"], sent.headers["accept"]) == ("Bearer k", "text/event-stream")
+
+
+def test_the_operators_headers_are_sent_and_count_before_the_apis():
+    upstream = Recorded(b"{}")
+    headers = {"Authorization": "Basic x", "X-Team": "a"}
+    endpoint = Endpoint("https://api.example.org/v1", "gpt-5", "k", headers)
+    asyncio.run(ModelBackend("b", OpenAiChat(), endpoint, upstream, Noon()).probe())
+    (sent,) = upstream.sent
+    assert (sent.headers["authorization"], sent.headers["x-team"]) == ("Basic x", "a")

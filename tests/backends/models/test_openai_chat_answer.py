@@ -25,14 +25,14 @@ def choice(delta: Any, finish: str | None = None, **more: Any) -> dict[str, Any]
     return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish, **more}]}
 
 
-def said(text: str) -> bytes:
+def written(text: str) -> bytes:
     return event(choice({"content": text}))
 
 
 def read(*chunks: bytes) -> list[AnyPiece]:
-    decoder, reading = EventDecoder(), ChatReader()
-    pieces = [piece for chunk in chunks for told in decoder.feed(chunk) for piece in reading.feed(told)]
-    return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reading.finish()]
+    decoder, reader = EventDecoder(), ChatReader()
+    pieces = [piece for chunk in chunks for reported in decoder.feed(chunk) for piece in reader.feed(reported)]
+    return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reader.finish()]
 
 
 def text_of(pieces: list[AnyPiece]) -> str:
@@ -55,7 +55,7 @@ def test_a_plain_stream_is_its_text_and_its_end_with_the_usage_of_the_last_chunk
         "prompt_tokens_details": {"cached_tokens": 4, "audio_tokens": 0},
         "completion_tokens_details": {"reasoning_tokens": 3},
     }
-    pieces = read(first, said("Hel"), said("lo"), STOP, event({"choices": [], "usage": usage}), DONE)
+    pieces = read(first, written("Hel"), written("lo"), STOP, event({"choices": [], "usage": usage}), DONE)
     counted = {"input_tokens": 9, "output_tokens": 12, "cached_input_tokens": 4, "reasoning_tokens": 3}
     assert pieces == [TextPiece(text="Hel"), TextPiece(text="lo"), EndPiece(usage=counted)]
 
@@ -64,10 +64,10 @@ def test_a_plain_stream_is_its_text_and_its_end_with_the_usage_of_the_last_chunk
     "ending", [(STOP, DONE), (STOP,), (DONE,), (event(choice({}, "stop"), end="\n\n"), b": bye\n")]
 )
 def test_a_finish_reason_or_the_end_marker_completes_an_answer(ending: tuple[bytes, ...]):
-    assert read(said("Hello"), *ending) == [TextPiece(text="Hello"), EndPiece()]
+    assert read(written("Hello"), *ending) == [TextPiece(text="Hello"), EndPiece()]
 
 
-@pytest.mark.parametrize("cut", [(), (said("Hel"),), (said("Hel"), b'data: {"choi')])
+@pytest.mark.parametrize("cut", [(), (written("Hel"),), (written("Hel"), b'data: {"choi')])
 def test_a_stream_with_neither_is_malformed(cut: tuple[bytes, ...]):
     with pytest.raises(MalformedAnswerError, match="ended before"):
         read(*cut)
@@ -90,7 +90,7 @@ def test_a_stream_with_neither_is_malformed(cut: tuple[bytes, ...]):
     ],
 )
 def test_events_without_content_are_ignored(noise: bytes):
-    assert text_of(read(noise, said("Hel"), noise, said("lo"), noise, STOP, noise, DONE)) == "Hello"
+    assert text_of(read(noise, written("Hel"), noise, written("lo"), noise, STOP, noise, DONE)) == "Hello"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_every_line_ending_of_event_streams_is_read(lead: str, end: str):
 
 @given(st.text(st.characters(exclude_categories=("Cs",)), min_size=1), st.lists(st.integers(1, 40), min_size=1))
 def test_the_answer_does_not_depend_on_where_the_bytes_are_cut(text: str, sizes: list[int]):
-    whole, cut, start = said(text) + STOP + DONE, list[bytes](), 0
+    whole, cut, start = written(text) + STOP + DONE, list[bytes](), 0
     for turn in range(len(whole)):
         if start >= len(whole):
             break
@@ -124,7 +124,7 @@ def test_the_answer_does_not_depend_on_where_the_bytes_are_cut(text: str, sizes:
     ],
 )
 def test_each_finish_reason_has_its_end_reason(finish: str, reason: str):
-    assert read(said("x"), event(choice({}, finish)), DONE)[-1] == EndPiece.model_validate({"reason": reason})
+    assert read(written("x"), event(choice({}, finish)), DONE)[-1] == EndPiece.model_validate({"reason": reason})
 
 
 def test_a_reported_stop_text_is_a_stop_sequence():
@@ -162,8 +162,8 @@ def test_reasoning_comes_once_and_before_the_answer_in_any_field(delta: dict[str
 def call(
     index: int | None = None, id: str | None = None, name: str | None = None, arguments: Any = None
 ) -> dict[str, Any]:
-    told = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
-    return {key: value for key, value in told.items() if value is not None}
+    reported = {"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+    return {key: value for key, value in reported.items() if value is not None}
 
 
 A, B = ("look", {"at": "a"}), ("find", {"b": [1]})
@@ -244,7 +244,7 @@ def test_an_incomplete_call_is_malformed(calls: list[dict[str, Any]], finish: st
 )
 def test_an_error_in_the_middle_of_a_stream_is_reported(data: bytes, failure: Failure):
     with pytest.raises(ReportedError) as caught:
-        read(said("so far"), data)
+        read(written("so far"), data)
     assert caught.value.report.failure is failure
     assert caught.value.report.message == "secret"
     assert "secret" not in str(caught.value)
@@ -293,11 +293,11 @@ def test_probabilities_of_tokens_come_with_the_end():
         choice = {"index": 0, "delta": {"content": "a"}, "logprobs": {"content": list(tokens)}, **more}
         return ServerEvent(json.dumps({"choices": [choice]}).encode())
 
-    reading = ChatReader()
-    reading.feed(chunk({"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}))
+    reader = ChatReader()
+    reader.feed(chunk({"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": []}))
     likely = {"token": "c", "logprob": -2.0, "bytes": None}
-    reading.feed(chunk({"token": "b", "logprob": -1.0, "top_logprobs": [likely]}, finish_reason="stop"))
-    (end,) = reading.finish()
+    reader.feed(chunk({"token": "b", "logprob": -1.0, "top_logprobs": [likely]}, finish_reason="stop"))
+    (end,) = reader.finish()
     assert isinstance(end, EndPiece)
     assert end.logprobs == [
         {"token": "a", "logprob": -0.5},
@@ -306,9 +306,9 @@ def test_probabilities_of_tokens_come_with_the_end():
 
 
 @pytest.mark.parametrize(
-    ("asked", "fields"),
+    ("requested", "fields"),
     [(True, {"logprobs": True}), (3, {"logprobs": True, "top_logprobs": 3}), (False, {"logprobs": False})],
 )
-def test_probabilities_are_requested_with_or_without_a_number(asked: object, fields: dict[str, object]):
-    body = OpenAiChat().request(WorkOrder(parameters={"logprobs": asked}), "m").body or {}
+def test_probabilities_are_requested_with_or_without_a_number(requested: object, fields: dict[str, object]):
+    body = OpenAiChat().request(WorkOrder(parameters={"logprobs": requested}), "m").body or {}
     assert {name: value for name, value in body.items() if "logprobs" in name} == fields

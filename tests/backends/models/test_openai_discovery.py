@@ -17,8 +17,8 @@ from accord.errors import BackendError
 from accord.wire.work import WorkOrder
 
 
-def levels(told: Any, api: ModelApi | None = None) -> dict[str, str]:
-    layer = (api or OpenAiChat()).read_discovery(json.dumps(told).encode(), "a/b")
+def levels(reported: Any, api: ModelApi | None = None) -> dict[str, str]:
+    layer = (api or OpenAiChat()).read_discovery(json.dumps(reported).encode(), "a/b")
     return {name: evidence.level.kind for name, evidence in layer.items()}
 
 
@@ -35,20 +35,22 @@ def test_openrouters_list_shows_what_a_model_takes():
         "architecture": {"input_modalities": ["text", "image"], "tokenizer": "X"},
         "supported_parameters": ["tools", "response_format", "temperature"],
     }
-    told = levels({"data": [entry]})
-    assert {name for name, level in told.items() if level == "native"} == {
+    reported = levels({"data": [entry]})
+    assert {name for name, level in reported.items() if level == "native"} == {
         "image_input",
         "tool_use",
         "json_mode",
         "temperature",
     }
-    assert told["audio"] == told["extended_thinking"] == told["structured_output_json_schema"] == "unsupported"
-    assert "pdf_input" not in told
+    assert (
+        reported["audio"] == reported["extended_thinking"] == reported["structured_output_json_schema"] == "unsupported"
+    )
+    assert "pdf_input" not in reported
 
 
 def test_ollamas_description_shows_what_a_model_has():
-    told = levels({"capabilities": ["completion", "vision"], "details": {}, "model_info": {"a": 1}})
-    assert told == {"image_input": "native", "tool_use": "unsupported", "extended_thinking": "unsupported"}
+    reported = levels({"capabilities": ["completion", "vision"], "details": {}, "model_info": {"a": 1}})
+    assert reported == {"image_input": "native", "tool_use": "unsupported", "extended_thinking": "unsupported"}
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b'{"data": 1}', b"[" * 100_000])

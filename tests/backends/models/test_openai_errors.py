@@ -95,8 +95,8 @@ def test_any_body_can_be_classified(status: int, body: bytes):
         max_leaves=6,
     )
 )  # fmt: skip
-def test_any_json_can_be_classified(told: Any):
-    assert read_error(400, json.dumps(told).encode()).failure in Failure
+def test_any_json_can_be_classified(reported: Any):
+    assert read_error(400, json.dumps(reported).encode()).failure in Failure
 
 
 def test_deep_nesting_can_be_classified():

@@ -24,28 +24,28 @@ BY_MODEL = set("image_input pdf_input tool_use structured_output_json_schema jso
 
 
 def order(*messages: Any, **fields: Any) -> WorkOrder:
-    said = [{"role": role, "content": list(parts)} for role, *parts in messages]
-    return WorkOrder.model_validate({"conversation": {"messages": said}, **fields})
+    written = [{"role": role, "content": list(parts)} for role, *parts in messages]
+    return WorkOrder.model_validate({"conversation": {"messages": written}, **fields})
 
 
-def request_body(api: ModelApi, asked: WorkOrder) -> dict[str, Any]:
-    return json.loads(json.dumps(api.request(asked, "m").body))
+def request_body(api: ModelApi, requested: WorkOrder) -> dict[str, Any]:
+    return json.loads(json.dumps(api.request(requested, "m").body))
 
 
 @pytest.mark.parametrize("name", APIS)
 def test_a_work_order_becomes_the_request_that_the_documents_show(name: str):
-    asked = WorkOrder.parse((GOLDEN / "order.json").read_bytes())
+    requested = WorkOrder.parse((GOLDEN / "order.json").read_bytes())
     expected = json.loads((GOLDEN / f"{name}_request.json").read_text(encoding="utf-8"))
-    asking = APIS[name].request(asked, "gpt-5")
-    assert {"path": asking.path, "body": json.loads(json.dumps(asking.body))} == expected
-    assert list(asking.body or ()) == list(expected["body"])
+    api_request = APIS[name].request(requested, "gpt-5")
+    assert {"path": api_request.path, "body": json.loads(json.dumps(api_request.body))} == expected
+    assert list(api_request.body or ()) == list(expected["body"])
 
 
 CHAT_ORDERS = statements.orders(
-    statements.said("system", statements.several(statements.TEXTS))
-    | statements.said("user", statements.several(statements.TEXTS | statements.IMAGES | statements.SOUND | statements.FILES | statements.results(statements.TEXTS)))
-    | statements.said("tool", statements.several(statements.results(statements.TEXTS)))
-    | statements.said("assistant", st.tuples(statements.several(statements.TEXTS), statements.several(statements.CALLS, 0)).map(lambda parts: [*parts[0], *parts[1]])),
+    statements.message_of("system", statements.several(statements.TEXTS))
+    | statements.message_of("user", statements.several(statements.TEXTS | statements.IMAGES | statements.SOUND | statements.FILES | statements.results(statements.TEXTS)))
+    | statements.message_of("tool", statements.several(statements.results(statements.TEXTS)))
+    | statements.message_of("assistant", st.tuples(statements.several(statements.TEXTS), statements.several(statements.CALLS, 0)).map(lambda parts: [*parts[0], *parts[1]])),
     stop_sequences=st.lists(statements.TEXT, max_size=4),
     parameters=st.fixed_dictionaries({}, optional={"temperature": st.just(0.5), "top_p": st.just(0.9), "seed": st.integers(0, 9), "max_tokens": st.just(7), "frequency_penalty": st.just(1), "presence_penalty": st.just(-1), "own_word": statements.VALUES}),
 )  # fmt: skip
@@ -62,24 +62,24 @@ def of_chat(messages: list[Any]) -> Iterator[statements.Statement]:
 
 
 @given(CHAT_ORDERS)
-def test_a_chat_request_has_all_content_of_the_order(asked: WorkOrder):
-    body = request_body(OpenAiChat(), asked)
-    assert statements.one_text(of_chat(body["messages"])) == statements.of_order(asked)
+def test_a_chat_request_has_all_content_of_the_order(requested: WorkOrder):
+    body = request_body(OpenAiChat(), requested)
+    assert statements.one_text(of_chat(body["messages"])) == statements.of_order(requested)
     tools = [tool["function"] for tool in body.get("tools", ())]
-    assert [(tool["name"], tool["description"], tool["parameters"]) for tool in tools] == of_tools(asked)
-    assert body.get("response_format", {}).get("json_schema", {}).get("schema") == asked.response_schema
-    assert (body["stream"], body.get("stop", [])) == (asked.stream, asked.stop_sequences)
-    assert ("reasoning_effort" in body) is asked.thinking
+    assert [(tool["name"], tool["description"], tool["parameters"]) for tool in tools] == of_tools(requested)
+    assert body.get("response_format", {}).get("json_schema", {}).get("schema") == requested.response_schema
+    assert (body["stream"], body.get("stop", [])) == (requested.stream, requested.stop_sequences)
+    assert ("reasoning_effort" in body) is requested.thinking
     renamed = {"max_completion_tokens": "max_tokens"}
     ours = {"model", "messages", "stream", "stream_options", "tools", "response_format", "stop", "reasoning_effort"}
-    assert {renamed.get(name, name): value for name, value in body.items() if name not in ours} == asked.parameters
+    assert {renamed.get(name, name): value for name, value in body.items() if name not in ours} == requested.parameters
 
 
 RESPONSES_ORDERS = statements.orders(
-    statements.said("system", statements.several(statements.TEXTS))
-    | statements.said("user", statements.several(statements.TEXTS | statements.IMAGES | statements.FILES | statements.results(statements.TEXTS | statements.IMAGES)))
-    | statements.said("tool", statements.several(statements.results(statements.TEXTS | statements.IMAGES | statements.FILES)))
-    | statements.said("assistant", statements.several(statements.TEXTS | statements.CALLS | statements.THOUGHTS)),
+    statements.message_of("system", statements.several(statements.TEXTS))
+    | statements.message_of("user", statements.several(statements.TEXTS | statements.IMAGES | statements.FILES | statements.results(statements.TEXTS | statements.IMAGES)))
+    | statements.message_of("tool", statements.several(statements.results(statements.TEXTS | statements.IMAGES | statements.FILES)))
+    | statements.message_of("assistant", statements.several(statements.TEXTS | statements.CALLS | statements.THOUGHTS)),
     parameters=st.fixed_dictionaries({}, optional={"temperature": st.just(0.5), "top_p": st.just(0.9), "max_tokens": st.just(7), "own_word": statements.VALUES}),
 )  # fmt: skip
 
@@ -98,21 +98,21 @@ def of_responses(items: list[Any]) -> Iterator[statements.Statement]:
 
 
 @given(RESPONSES_ORDERS)
-def test_a_responses_request_has_all_content_of_the_order(asked: WorkOrder):
-    body = request_body(OpenAiResponses(), asked)
-    assert statements.one_text(of_responses(body["input"])) == statements.of_order(asked)
+def test_a_responses_request_has_all_content_of_the_order(requested: WorkOrder):
+    body = request_body(OpenAiResponses(), requested)
+    assert statements.one_text(of_responses(body["input"])) == statements.of_order(requested)
     assert [(tool["name"], tool["description"], tool["parameters"]) for tool in body.get("tools", ())] == of_tools(
-        asked
+        requested
     )
-    assert body.get("text", {}).get("format", {}).get("schema") == asked.response_schema
-    assert (body["stream"], body["store"], "reasoning" in body) == (asked.stream, False, asked.thinking)
+    assert body.get("text", {}).get("format", {}).get("schema") == requested.response_schema
+    assert (body["stream"], body["store"], "reasoning" in body) == (requested.stream, False, requested.thinking)
     ours = {"model", "input", "stream", "store", "tools", "text", "reasoning", "include"}
     renamed = {"max_output_tokens": "max_tokens"}
-    assert {renamed.get(name, name): value for name, value in body.items() if name not in ours} == asked.parameters
+    assert {renamed.get(name, name): value for name, value in body.items() if name not in ours} == requested.parameters
 
 
-def of_tools(asked: WorkOrder) -> list[Any]:
-    return [(tool.name, tool.description, tool.input_schema) for tool in asked.tools]
+def of_tools(requested: WorkOrder) -> list[Any]:
+    return [(tool.name, tool.description, tool.input_schema) for tool in requested.tools]
 
 
 IMAGE = {"type": "image", "media_type": "image/png", "data": "AAAA"}
@@ -156,7 +156,9 @@ def test_an_api_refuses_exactly_its_unsupported_capabilities(api: ModelApi, capa
 @pytest.mark.parametrize("api", APIS.values(), ids=APIS)
 def test_every_capability_is_supported_unsupported_or_the_models(api: ModelApi):
     needed = {
-        need.capability for asked in NEEDING.values() for need in (*derive_needs(asked), *derive_extension_needs(asked))
+        need.capability
+        for requested in NEEDING.values()
+        for need in (*derive_needs(requested), *derive_extension_needs(requested))
     }
     assert needed | {"system_message"} == set(NEEDING)
     assert set(NEEDING) - BY_MODEL - {"audio"} <= api.supported.keys() | api.unsupported.keys()
@@ -165,7 +167,7 @@ def test_every_capability_is_supported_unsupported_or_the_models(api: ModelApi):
 
 
 @pytest.mark.parametrize(
-    ("asked", "capability"),
+    ("requested", "capability"),
     [
         (order(("user", OGG)), "audio"),
         (order(("user", TEXT), stop_sequences=list("abcde")), "stop_sequences"),
@@ -176,14 +178,14 @@ def test_every_capability_is_supported_unsupported_or_the_models(api: ModelApi):
         (order(("user", TEXT), parameters={"model": "dearer"}), "model"),
     ],
 )
-def test_a_chat_refusal_of_one_request_is_not_recorded_as_unsupported(asked: WorkOrder, capability: str):
+def test_a_chat_refusal_of_one_request_is_not_recorded_as_unsupported(requested: WorkOrder, capability: str):
     with pytest.raises(UnsupportedByApiError) as caught:
-        OpenAiChat().request(asked, "m")
+        OpenAiChat().request(requested, "m")
     assert (caught.value.capability, caught.value.always) == (capability, False)
 
 
 @pytest.mark.parametrize(
-    ("asked", "capability"),
+    ("requested", "capability"),
     [
         (order(("assistant", IMAGE)), "image_input"),
         (order(("user", {"type": "tool_use", "id": "1", "name": "f", "input": {}})), "tool_use"),
@@ -192,9 +194,9 @@ def test_a_chat_refusal_of_one_request_is_not_recorded_as_unsupported(asked: Wor
         (order(("user", TEXT), json_mode=True, parameters={"text": {"format": {"type": "text"}}}), "text"),
     ],
 )
-def test_a_responses_refusal_of_one_request_is_not_recorded_as_unsupported(asked: WorkOrder, capability: str):
+def test_a_responses_refusal_of_one_request_is_not_recorded_as_unsupported(requested: WorkOrder, capability: str):
     with pytest.raises(UnsupportedByApiError) as caught:
-        OpenAiResponses().request(asked, "m")
+        OpenAiResponses().request(requested, "m")
     assert (caught.value.capability, caught.value.always) == (capability, False)
 
 
@@ -230,10 +232,10 @@ def test_the_limit_on_tokens_has_its_older_name_everywhere_but_at_openai(url: st
 
 
 def test_the_operator_may_set_the_effort_and_other_members_of_text():
-    asked = order(("user", TEXT), thinking=True, parameters={"reasoning_effort": "high"})
-    assert request_body(OpenAiChat(), asked)["reasoning_effort"] == "high"
-    asked = order(("user", TEXT), json_mode=True, parameters={"text": {"verbosity": "low"}})
-    assert request_body(OpenAiResponses(), asked)["text"] == {"verbosity": "low", "format": {"type": "json_object"}}
+    requested = order(("user", TEXT), thinking=True, parameters={"reasoning_effort": "high"})
+    assert request_body(OpenAiChat(), requested)["reasoning_effort"] == "high"
+    requested = order(("user", TEXT), json_mode=True, parameters={"text": {"verbosity": "low"}})
+    assert request_body(OpenAiResponses(), requested)["text"] == {"verbosity": "low", "format": {"type": "json_object"}}
 
 
 def test_a_signature_on_a_call_is_sent_back_in_its_field():

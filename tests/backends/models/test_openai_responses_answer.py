@@ -18,8 +18,8 @@ COUNTED = {"input_tokens": 9, "output_tokens": 12, "cached_input_tokens": 4, "re
 
 
 def event(type: str, **fields: Any) -> bytes:
-    told = json.dumps({"type": type, "sequence_number": 1, **fields}, ensure_ascii=False)
-    return f"event: {type}\ndata: {told}\n\n".encode()
+    reported = json.dumps({"type": type, "sequence_number": 1, **fields}, ensure_ascii=False)
+    return f"event: {type}\ndata: {reported}\n\n".encode()
 
 
 def message(*content: Any) -> dict[str, Any]:
@@ -38,8 +38,8 @@ def call(id: str, arguments: str, status: str = "completed") -> dict[str, Any]:
 
 
 def reasoning(*summary: str, seal: str | None = None) -> dict[str, Any]:
-    told = [{"type": "summary_text", "text": text} for text in summary]
-    return {"type": "reasoning", "id": "rs_1", "summary": told, "encrypted_content": seal}
+    reported = [{"type": "summary_text", "text": text} for text in summary]
+    return {"type": "reasoning", "id": "rs_1", "summary": reported, "encrypted_content": seal}
 
 
 def response(*output: Any, status: str = "completed", **more: Any) -> dict[str, Any]:
@@ -63,9 +63,9 @@ COMPLETED = event("response.completed", response=response(SAID))
 
 
 def read(*chunks: bytes) -> list[AnyPiece]:
-    decoder, reading = EventDecoder(), ResponsesReader()
-    pieces = [piece for chunk in chunks for told in decoder.feed(chunk) for piece in reading.feed(told)]
-    return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reading.finish()]
+    decoder, reader = EventDecoder(), ResponsesReader()
+    pieces = [piece for chunk in chunks for reported in decoder.feed(chunk) for piece in reader.feed(reported)]
+    return pieces if any(isinstance(piece, EndPiece) for piece in pieces) else [*pieces, *reader.finish()]
 
 
 def test_the_whole_response_at_the_end_repeats_nothing():
@@ -103,9 +103,12 @@ def test_reasoning_streams_and_ends_with_its_signature():
 def test_hidden_reasoning_is_a_signature_only_and_open_reasoning_has_none():
     hidden = event("response.output_item.done", item=reasoning(seal="gAAA"))
     assert read(hidden, *HELLO, COMPLETED)[0] == ThinkingPiece(text="", signature="gAAA", redacted=True)
-    shown = event("response.reasoning_text.delta", delta="hm"), event("response.output_item.done", item=reasoning())
+    expected_event = (
+        event("response.reasoning_text.delta", delta="hm"),
+        event("response.output_item.done", item=reasoning()),
+    )
     ended = event("response.completed", response=response(reasoning("hm"), SAID))
-    assert read(*shown, *HELLO, ended)[:2] == [ThinkingPiece(text="hm"), TextPiece(text="Hel")]
+    assert read(*expected_event, *HELLO, ended)[:2] == [ThinkingPiece(text="hm"), TextPiece(text="Hel")]
 
 
 def test_calls_are_whole_and_in_their_order():

@@ -32,7 +32,7 @@ def says(*texts: str) -> list[AnyPiece]:
     return [*(TextPiece(text=text) for text in texts), END]
 
 
-def asked(capability: str) -> ProbeQuestion:
+def requested(capability: str) -> ProbeQuestion:
     return next(question for question in probe_questions({}) if question.capability == capability)
 
 
@@ -63,7 +63,7 @@ def asked(capability: str) -> ProbeQuestion:
     ],
 )
 def test_each_answer_has_its_finding(capability: str, pieces: Sequence[AnyPiece], finding: str):
-    assert asked(capability).verdict(pieces).finding == finding
+    assert requested(capability).verdict(pieces).finding == finding
 
 
 def test_each_question_needs_its_capability_and_is_small():
@@ -98,9 +98,9 @@ def test_only_some_failures_are_refusals(failure: Failure, finding: ProbeFinding
 
 def test_an_inconclusive_finding_is_not_stored():
     verdicts = {
-        "streaming": asked("streaming").verdict(says("1", "2")),
-        "stop_sequences": asked("stop_sequences").verdict(says("four")),
-        "tool_use": asked("tool_use").verdict(says("")),
+        "streaming": requested("streaming").verdict(says("1", "2")),
+        "stop_sequences": requested("stop_sequences").verdict(says("four")),
+        "tool_use": requested("tool_use").verdict(says("")),
     }
     assert manifest_of_verdicts(verdicts).model_dump() == {"streaming": "native", "stop_sequences": "unsupported"}
 

@@ -92,7 +92,7 @@ def test_the_environments_proxy_is_used(monkeypatch: pytest.MonkeyPatch):
     with FaultyServer(in_turn(STREAMED)) as server, ForwardingProxy() as proxy:
         monkeypatch.setenv("http_proxy", proxy.url)
         assert text_from(model(server.url)) == TEXT
-    assert proxy.asked == [f"POST {server.url}/talk"]
+    assert proxy.requested == [f"POST {server.url}/talk"]
 
 
 def test_tls_uses_a_tunnel_and_the_proxy_sees_no_key(
@@ -101,7 +101,7 @@ def test_tls_uses_a_tunnel_and_the_proxy_sees_no_key(
     with FaultyServer(in_turn(STREAMED), tls=serving) as server, ForwardingProxy() as proxy:
         monkeypatch.setenv("https_proxy", proxy.url)
         assert text_from(model(server.url, tls=trusting)) == TEXT
-    assert proxy.asked == [f"CONNECT 127.0.0.1:{server.port}"]
+    assert proxy.requested == [f"CONNECT 127.0.0.1:{server.port}"]
     assert KEY.encode() not in proxy.passed
     assert server.seen[0].headers["authorization"] == f"Bearer {KEY}"
 
@@ -111,7 +111,7 @@ def test_no_proxy_is_respected(monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("http_proxy", proxy.url)
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         assert text_from(model(server.url)) == TEXT
-    assert proxy.asked == []
+    assert proxy.requested == []
 
 
 def test_a_missing_or_wrong_proxy_is_unreachable(monkeypatch: pytest.MonkeyPatch):

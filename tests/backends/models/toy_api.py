@@ -58,8 +58,8 @@ class ToyReader:
     """The state of one answer."""
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
-        said = _said(event.data)
-        return (EndPiece(),) if said.end else (TextPiece.trusted(text=said.text),)
+        written = _said(event.data)
+        return (EndPiece(),) if written.end else (TextPiece.trusted(text=written.text),)
 
     def finish(self) -> Sequence[AnyPiece]:
         raise MalformedAnswerError("the stream ended before the answer did")
@@ -72,5 +72,5 @@ def _said(data: bytes) -> _Said:
         raise MalformedAnswerError("it does not have the API's shape") from None
 
 
-def event(**said: Any) -> bytes:
-    return b"data: " + msgspec.json.encode(said) + b"\n\n"
+def event(**written: Any) -> bytes:
+    return b"data: " + msgspec.json.encode(written) + b"\n\n"
