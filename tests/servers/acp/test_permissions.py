@@ -101,10 +101,14 @@ def select(editor: Editor, question: dict[str, Any], option: Any) -> None:
 ANSWERS: list[tuple[dict[str, Any], str, str]] = [
     ({"result": {"outcome": {"outcome": "selected", "optionId": "allow"}}}, "allowed allow", "completed"),
     ({"result": {"outcome": {"outcome": "selected", "optionId": "reject"}}}, "rejected reject", "failed"),
-    ({"result": {"outcome": {"outcome": "cancelled"}}}, "cancelled The client says", "failed"),
+    ({"result": {"outcome": {"outcome": "cancelled"}}}, "cancelled The client cancelled the request", "failed"),
     ({"result": {"outcome": {"outcome": "selected", "optionId": "sudo"}}}, "failed The client chose", "failed"),
-    ({"result": {"outcome": {"outcome": "_mine", "optionId": "allow"}}}, "failed The client's answer", "failed"),
-    ({"result": None}, "failed The client's answer", "failed"),
+    (
+        {"result": {"outcome": {"outcome": "_mine", "optionId": "allow"}}},
+        "failed The outcome in the client's response is unknown",
+        "failed",
+    ),
+    ({"result": None}, "failed The client's response is not valid", "failed"),
     ({"error": {"code": -32601, "message": "x"}}, "failed The client answered with the error -32601", "failed"),
     ({"error": "no"}, "failed The client answered with the error", "failed"),
 ]
