@@ -1,4 +1,4 @@
-"""A load generator: so many connections, each asking again as soon as it has its answer.
+"""A load generator: so many connections, each sending a request as soon as the last one is answered.
 
 Our own, because every request needs an id of its own, and a stream the time of its first packet.
 """
@@ -58,21 +58,21 @@ def requests(accept: str) -> Iterator[bytes]:
 class Run:
     """One measurement: it ends after so many seconds, or so many answers."""
 
-    def __init__(self, asked: Iterator[bytes], *, seconds: float | None, answers: int | None) -> None:
-        self.asked: Final = asked
+    def __init__(self, requests: Iterator[bytes], *, seconds: float | None, answers: int | None) -> None:
+        self.requests: Final = requests
         self.measured: Final = Measured()
         self._answers: Final = answers
         self._until: Final = None if seconds is None else perf_counter() + seconds
 
     def is_over(self) -> bool:
-        """Whether no more should be asked."""
+        """Whether no more requests should be sent."""
         if self._until is not None:
             return perf_counter() >= self._until
         return self._answers is not None and self.measured.answers >= self._answers
 
 
 class Connection(asyncio.Protocol):
-    """One connection that asks one thing after the other."""
+    """One connection that sends one request after the other."""
 
     def __init__(self, run: Run) -> None:
         self._run: Final = run
@@ -80,12 +80,12 @@ class Connection(asyncio.Protocol):
         self._head = b""
         self._left = 0
         self._parts: list[bytes] = []
-        self._asked_at = 0.0
+        self._sent_at = 0.0
         self._has_begun = False
         self.done: Final = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Ask the first."""
+        """Send the first request."""
         self._transport = transport
         self._ask()
 
@@ -102,7 +102,7 @@ class Connection(asyncio.Protocol):
             return
         if not self._has_begun:
             self._has_begun = True
-            self._run.measured.waits.append(perf_counter() - self._asked_at)
+            self._run.measured.waits.append(perf_counter() - self._sent_at)
         self._parts.append(data)
         if self._left > 0:
             self._left -= len(data)
@@ -119,8 +119,8 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
             self.done.set_exception(RuntimeError(f"Not the answer that was expected: {(head + rest)[:300]!r}"))
             return b""
-        _, length, told = head.lower().partition(LENGTH)
-        self._left = int(told.split(b"\r\n", 1)[0]) if length else -1
+        _, length, value = head.lower().partition(LENGTH)
+        self._left = int(value.split(b"\r\n", 1)[0]) if length else -1
         return rest
 
     def _answered(self) -> None:
@@ -138,8 +138,8 @@ class Connection(asyncio.Protocol):
     def _ask(self) -> None:
         self._parts = []
         self._has_begun = False
-        self._asked_at = perf_counter()
-        self._transport.write(next(self._run.asked))
+        self._sent_at = perf_counter()
+        self._transport.write(next(self._run.requests))
 
 
 async def load(  # noqa: PLR0913 - what a load consists of
@@ -151,7 +151,7 @@ async def load(  # noqa: PLR0913 - what a load consists of
     answers: int | None = None,
     spread_s: float = 0.0,
 ) -> Measured:
-    """Ask this many at a time, for so long or so often; the first of each are spread over a while."""
+    """Send requests on this many connections, for so long or so often; their starts are spread over a while."""
     at = urlsplit(address)
     run = Run(requests(accept), seconds=seconds, answers=answers)
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""How it is reached: transports that turn bytes into requests and packets into bytes. They pump, they do not decide.
+"""Servers: transports that turn bytes into requests and packets into bytes. Decisions are made in the engine.
 
-No transport knows another one, a concrete backend or a concrete store; what they share stands in `service.py`.
+No transport imports another one, a backend or a particular store; what they share is in `service.py`.
 """

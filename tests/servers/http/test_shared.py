@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.servers.accord_process import (
+from tests.servers.http.test_restart import read_until
+from tests.servers.process import (
     EVENTS,
     Packets,
-    Served,
-    accord_serve,
+    SharedProcess,
     address_of,
     numbers,
     ops,
+    serve_shared_store,
     text_of,
 )
-from tests.servers.http.test_restart import read_until
 from tests.servers.transports import body, within
 from tests.servers.unruly_agent import RAISING, STEP_S
 from tests.stores.postgres_server import running_server
@@ -28,7 +28,7 @@ LEASE_S = 1.5
 GRACE_S = 0.6
 NUMBERS = count(1)
 
-Two = tuple[Served, Served]
+Two = tuple[SharedProcess, SharedProcess]
 
 
 def counting_for(seconds: float) -> int:
@@ -50,8 +50,8 @@ def two(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def started(folder: Path, store: str) -> Iterator[Two]:
     settings: dict[str, Any] = {"lease_s": LEASE_S, "unread": "stop", "unread_grace_s": GRACE_S}
     with (
-        accord_serve(folder, store, "first", **settings) as first,
-        accord_serve(folder, store, "second", **settings) as second,
+        serve_shared_store(folder, store, "first", **settings) as first,
+        serve_shared_store(folder, store, "second", **settings) as second,
     ):
         yield first, second
 
@@ -64,9 +64,9 @@ def test_a_process_that_was_idle_for_longer_than_its_lease_keeps_its_next_turn(t
         assert text_of(await first.stream(before, f"count {counting_for(0.5 * LEASE_S)}")).endswith("end")  # it beats
         await asyncio.sleep(1.2 * LEASE_S)
         running = asyncio.create_task(first.stream(after, f"count {steps}"))
-        await second.knows(after)
+        await second.wait_for_turn(after)
         # Who reads a turn of another process looks for abandoned ones again and again.
-        assert text_of(await second.again(after)) == text_of(await running) == numbers(steps)
+        assert text_of(await second.read_turn(after)) == text_of(await running) == numbers(steps)
         assert (await second.receipt(after))["outcome"] == {"status": "done"}
 
     within(run)
@@ -78,9 +78,9 @@ def test_a_process_whose_event_loop_is_blocked_keeps_its_turns(two: Two):
 
     async def run() -> None:
         innocent = asyncio.create_task(first.stream(counting, "count 15"))
-        await second.knows(counting)
+        await second.wait_for_turn(counting)
         blocked = asyncio.create_task(first.stream(blocking, f"block {1.5 * LEASE_S}", "t"))
-        assert text_of(await second.again(counting)) == text_of(await innocent) == numbers(15)
+        assert text_of(await second.read_turn(counting)) == text_of(await innocent) == numbers(15)
         assert text_of(await blocked) == "block end"
         assert (await second.receipt(blocking))["outcome"] == {"status": "done"}
 
@@ -93,10 +93,10 @@ def test_the_turns_of_a_process_that_stood_still_for_longer_than_its_lease_are_u
 
     async def run() -> None:
         running = asyncio.create_task(first.stream(number, "count 1000"))
-        await second.knows(number)
-        await first.stand_still()
+        await second.wait_for_turn(number)
+        await first.stop_between_writes()
         try:
-            elsewhere = await second.again(number)
+            elsewhere = await second.read_turn(number)
         finally:
             first.process.send_signal(signal.SIGCONT)
         assert ops(elsewhere)[-2:] == ["error", "close"]
@@ -118,7 +118,7 @@ def test_a_turn_is_cancelled_through_another_process(two: Two, transport: str):
 
     async def run() -> None:
         running = asyncio.create_task(first.stream(number, "count 1000"))
-        await second.knows(number)
+        await second.wait_for_turn(number)
         if transport == "http":
             assert await second.cancel(number) == 202
             packets = await asyncio.wait_for(running, 5)
@@ -152,18 +152,18 @@ def test_a_turn_that_is_read_through_another_process_goes_on_and_stops_after_its
     within(run)
 
 
-async def read_later(served: Served, number: int) -> Packets:
+async def read_later(served: SharedProcess, number: int) -> Packets:
     """A turn's packets once it is over; reading them before would keep it alive."""
     while (await served.receipt(number)).get("outcome") is None:  # noqa: ASYNC110 - nothing else tells
         await asyncio.sleep(0.05)
-    return await served.again(number)
+    return await served.read_turn(number)
 
 
 LEFT_BEHIND = [f"{way} {kind}" for way in ("task", "callback") for kind in ("exit", "interrupt")] + ["stop"]
 
 
 def test_no_agent_stops_the_service_or_a_stream_of_others(tmp_path: Path):
-    async def run(served: Served) -> None:
+    async def run(served: SharedProcess) -> None:
         innocent = [asyncio.create_task(served.stream(100 + n, "count 60", f"s{n}")) for n in range(10)]
         await asyncio.sleep(0.2)
         for number, kind in enumerate(RAISING, start=1):
@@ -178,7 +178,7 @@ def test_no_agent_stops_the_service_or_a_stream_of_others(tmp_path: Path):
         for packets in await asyncio.gather(*innocent):
             assert text_of(packets) == numbers(60)
 
-    with accord_serve(tmp_path, str(tmp_path / "accord.db")) as served:
+    with serve_shared_store(tmp_path, str(tmp_path / "accord.db")) as served:
         within(lambda: run(served))
         assert served.process.poll() is None
         served.process.send_signal(signal.SIGTERM)
