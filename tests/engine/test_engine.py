@@ -196,7 +196,7 @@ def is_no_generator(turn: Turn) -> AsyncIterator[Yielded]:
         (speaks_after_an_error, [ErrorPacket, ClosePacket], "m"),
         (closes_early, [DeltaPacket, ClosePacket], None),
         (tells_the_user, [DeltaPacket, EventPacket, ClosePacket], None),
-        (is_no_generator, [ErrorPacket, ClosePacket], "The agent is_no_generator should be an async generator: let it yield what it says"),
+        (is_no_generator, [ErrorPacket, ClosePacket], "The agent is_no_generator is not an async generator: `yield` each part of its answer"),
     ],
 )  # fmt: skip
 def test_an_agent_that_breaks_its_contract_is_caught_and_told(

@@ -1,4 +1,4 @@
-"""Shows everything an agent can show, without a key, a network or a model."""
+"""An agent that sends one of each kind of event, without a key, a network or a model."""
 
 from collections.abc import AsyncIterator
 from typing import Final

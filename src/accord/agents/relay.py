@@ -1,4 +1,4 @@
-"""Passes the conversation to the negotiated backend, and its answer to the client."""
+"""An agent that passes the conversation to the negotiated backend, and its answer to the client."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, assert_never
@@ -8,23 +8,23 @@ from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolC
 
 
 def relay_with(*, schema: Mapping[str, Any] | None = None, system: str | None = None) -> Agent:
-    """A relay that adds a schema or a system message to every question."""
+    """A relay agent that adds a schema or a system message to every question."""
 
-    async def relays(turn: Turn) -> AsyncIterator[Yielded]:
+    async def relay_turn(turn: Turn) -> AsyncIterator[Yielded]:
         async for piece in turn.ask(schema=schema, system=system).pieces():
-            if (shown := _shown(turn, piece)) is not None:
-                yield shown
+            if (item := _item_for(turn, piece)) is not None:
+                yield item
 
-    return Agent(relays, name="relay", accepts={"image": True, "audio": True, "embeddedContext": True})
+    return Agent(relay_turn, name="relay", accepts={"image": True, "audio": True, "embeddedContext": True})
 
 
-def _shown(turn: Turn, piece: AnyPiece) -> Yielded | None:
-    """What the user gets to see of this piece."""
+def _item_for(turn: Turn, piece: AnyPiece) -> Yielded | None:
+    """The item that the client gets for this piece, if any."""
     match piece:
         case TextPiece():
             return piece.text
         case ThinkingPiece():
-            return turn.thought(piece.text) if piece.text else None  # a seal alone is for the model, not for people
+            return turn.thought(piece.text) if piece.text else None  # a signature alone is for the model only
         case ToolCallPiece():
             return turn.user_error(f"The model asked for a tool that is not here: {piece.name}", domain="tool")
         case WorkPiece():

@@ -133,7 +133,7 @@ class RunningTurn:
         self._questions: Final = TurnQuestions(engine.dispatcher, engine.agent.system, self._timer)
         self._permissions: Final = Permissions(permits, self._timer, engine.clock)
         self._turn: Final = Turn(
-            request, history, asks=self._questions, clock=engine.clock, permissions=self._permissions
+            request, history, ask_backend=self._questions, clock=engine.clock, permissions=self._permissions
         )
 
     @property
