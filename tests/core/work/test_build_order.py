@@ -38,6 +38,10 @@ BLOCKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"type": "audio", "media_type": "audio/wav", "data": "aGk="},
     ),
     ({"type": "resource_link", "uri": "u", "name": "n"}, {"type": "resource_link", "uri": "u", "name": "n"}),
+    (
+        {"type": "resource_link", "uri": "u", "name": "n", "mimeType": "text/plain", "description": "d"},
+        {"type": "resource_link", "uri": "u", "name": "n", "media_type": "text/plain", "description": "d"},
+    ),
     ({"type": "resource", "resource": {"uri": "u", "text": "t"}}, {"type": "resource", "uri": "u", "text": "t"}),
     ({"type": "resource", "resource": {"uri": "u", "blob": "aGk="}}, {"type": "resource", "uri": "u", "data": "aGk="}),
 ]

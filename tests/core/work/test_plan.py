@@ -227,6 +227,17 @@ def test_a_capability_that_the_endpoint_refused_is_missing():
     assert refusal.offers[0].missing[0].reason == REFUSED_BEFORE
 
 
+@pytest.mark.parametrize(("refused_as", "declared_as", "required_as"), [
+    ("image_input", "vision", "image_input"),
+    ("vision", "image_input", "vision"),
+    ("image_input", "vision", "vision"),
+])  # fmt: skip
+def test_a_refused_capability_is_refused_under_each_of_its_names(refused_as: str, declared_as: str, required_as: str):
+    seen = backend("a", frozenset({refused_as}), **{declared_as: "native"})
+    refusal = refused(needing(required_as, level="native"), seen)
+    assert refusal.offers[0].missing[0].reason == REFUSED_BEFORE
+
+
 # --- refusals explain themselves ---
 
 

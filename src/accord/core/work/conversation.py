@@ -90,7 +90,9 @@ def part_from_block(block: ContentBlock) -> MessagePart:
         case AudioBlock():
             return AudioPart(media_type=block.mime_type, data=block.data)
         case ResourceLinkBlock():
-            return ResourceLinkPart(uri=block.uri, name=block.name, media_type=block.mime_type)
+            return ResourceLinkPart(
+                uri=block.uri, name=block.name, media_type=block.mime_type, description=block.description
+            )
         case ResourceBlock():
             resource = block.resource
             if isinstance(resource, TextResource):

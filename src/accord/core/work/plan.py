@@ -71,11 +71,6 @@ class Candidate:
     refused: frozenset[str] = frozenset()
     contradicted: frozenset[str] = frozenset()
 
-    @property
-    def lacking(self) -> frozenset[str]:
-        """What experience says it does not have, whatever it declares."""
-        return self.refused | self.contradicted
-
 
 @dataclass(frozen=True, slots=True)
 class PlanConfig:
@@ -179,9 +174,13 @@ class _Settlement:
 
 
 def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> _Settlement:
-    manifest, lacking = candidate.manifest, candidate.lacking
+    manifest = candidate.manifest
+    # By canonical names: an endpoint that refuses `image_input` has no `vision` either.
+    refused = set(map(canonical_name, candidate.refused))
+    contradicted = set(map(canonical_name, candidate.contradicted))
+    lacking = refused | contradicted
     if lacking:  # experience outweighs the declaration
-        kept = {name: level for name, level in manifest.items() if name not in lacking}
+        kept = {name: level for name, level in manifest.items() if canonical_name(name) not in lacking}
         manifest = CapabilityManifest.model_construct(root=kept)
     negotiation = compare(
         manifest,
@@ -190,16 +189,17 @@ def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> 
     settlement, engine = _Settlement(negotiation), EmulationEngine(config.emulation)
     may_try = config.unknown is UnknownPolicy.TRY and config.policy is not WorkPolicy.STRICT
     for name in dict.fromkeys(negotiation.unsupported):
-        reason = CONTRADICTED if name in candidate.contradicted else negotiation.reasons[name]
+        canonical = canonical_name(name)
+        reason = CONTRADICTED if canonical in contradicted else negotiation.reasons[name]
         strategy = engine.resolve(name)
         # A capability can be stated more than once; all of its needs must accept emulation.
         accepts_emulation = all(need.min_support is MinSupport.EMULATED for need in needs if need.capability == name)
-        if may_try and name not in lacking and declared_level(candidate.manifest, name) is None:
+        if may_try and canonical not in lacking and declared_level(candidate.manifest, name) is None:
             settlement.tried.append(name)
         elif accepts_emulation and build_emulation(name, strategy, DEFAULT_SETTINGS) is not None:
             settlement.rescues.append(Rescue(capability=name, strategy=strategy, instead_of=reason))
         else:
-            reason = REFUSED_BEFORE if name in candidate.refused else reason
+            reason = REFUSED_BEFORE if canonical in refused else reason
             settlement.short.append(Shortfall(capability=name, reason=reason))
     return settlement
 
