@@ -1,9 +1,15 @@
 """The small changes that `make test-mutants` makes: each kind is found, named by its place, and made alone."""
 
 import ast
+import tomllib
+from pathlib import Path
 
 import pytest
 from scripts.mutants.mutate import mutants_of, mutated
+
+ROOT = Path(__file__).parents[2]
+SOURCE_FOLDER = ROOT / "src"
+EQUIVALENTS = ROOT / "scripts" / "mutants" / "equivalents.toml"
 
 SOURCE = """
 from typing import Final
@@ -45,3 +51,12 @@ def test_each_kind_of_change_is_made_alone(name: str, line: str):
 
 def test_annotations_are_left_alone():
     assert not [mutant for mutant in mutants_of("m.py", SOURCE) if "int" in mutant.change]
+
+
+def test_every_listed_equivalent_is_a_change_that_can_be_made():
+    listed = [each["name"] for each in tomllib.loads(EQUIVALENTS.read_text(encoding="utf-8"))["mutant"]]
+    paths = {name.partition("::")[0] for name in listed}
+    possible = {
+        mutant.name for path in paths for mutant in mutants_of(path, (SOURCE_FOLDER / path).read_text(encoding="utf-8"))
+    }
+    assert [name for name in listed if name not in possible] == []
