@@ -1,7 +1,7 @@
 """What ACP messages share: camelCase outside, snake_case inside, and how malformed or unknown values are read."""
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, NoReturn, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, StrictBool, ValidationError
 from pydantic.alias_generators import to_camel
@@ -9,9 +9,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from accord.wire.message import FreeObject, FreeValue, Message, Tagged
 
-# The manners that ACP messages share: camelCase outside, snake_case inside, lenient where the protocol is.
-
-_MANNERS = ConfigDict(
+_CONFIG = ConfigDict(
     extra="allow",
     alias_generator=to_camel,
     validate_by_alias=True,
@@ -28,35 +26,33 @@ class AbsentIfMalformed:
 
 
 class AcpMessage(Message, frozen=True):
-    """A message or a part of one; keeps what it does not know."""
+    """A message or a part of one; unknown members are kept."""
 
-    model_config = _MANNERS
+    model_config = _CONFIG
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(default=None, alias="_meta")
 
 
 class AcpTagged(Tagged, frozen=True):
-    """A part that is told apart by one field; keeps what it does not know."""
+    """A tagged union; unknown members are kept."""
 
-    model_config = _MANNERS
+    model_config = _CONFIG
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(default=None, alias="_meta")
 
 
-# How ACP reads what is malformed and what is not known yet.
-#
-# The schema marks where a malformed part counts as its default and where a malformed item is skipped; those marks
-# are spelled here as types. Unions are open: a kind that nobody has heard of is kept whole, while a known kind with
-# a mistake in it is reported as that kind. Known kinds are read in compiled code. Nothing here knows a message.
+# The schema marks where a malformed part counts as its default and where a malformed item is skipped; the types below
+# implement those marks. Unions are open: an unknown kind is kept whole, while an error in a known kind is reported for
+# that kind. Known kinds are read in compiled code.
 
 T = TypeVar("T")
 WordT = TypeVar("WordT")
 
 
 class DefaultIfMalformed:
-    """Reads a malformed part as what `make` gives (`x-deserialize-default-on-error`, where that is not null)."""
+    """Reads a malformed part as the result of `make` (`x-deserialize-default-on-error`, where that is not null)."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make: Final = make
@@ -68,11 +64,11 @@ class DefaultIfMalformed:
 
 
 class EmptyIfMalformed:
-    """Reads a malformed list as an empty one; a list that was not sent at all is still missed."""
+    """Reads a malformed list as an empty one; an absent list is still an error."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        listed = core_schema.with_default_schema(handler(source), default_factory=_empty, on_error="default")
-        # A default at the top would also stand in for a field that was not sent; one step down it does not.
+        listed = core_schema.with_default_schema(handler(source), default_factory=list, on_error="default")
+        # A default at the top level would also be used for an absent field; one level down it is not.
         return core_schema.lax_or_strict_schema(listed, listed)
 
 
@@ -81,14 +77,6 @@ class SkipIfMalformed:
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.with_default_schema(handler(source), on_error="omit")
-
-
-def _empty_if_null(value: Any) -> Any:
-    return [] if value is None else value
-
-
-def _empty() -> list[Any]:
-    return []
 
 
 Flag = Annotated[StrictBool, DefaultIfMalformed(bool)]
@@ -100,26 +88,26 @@ ListOrAbsent = Annotated[list[Annotated[T, SkipIfMalformed()]] | None, AbsentIfM
 ListOrEmpty = Annotated[list[Annotated[T, SkipIfMalformed()]], EmptyIfMalformed()]
 """A required list: empty if it is no list, without its malformed items if it is."""
 
-NullIsEmpty = Annotated[list[T], BeforeValidator(_empty_if_null)]
-"""A list whose items must be right; null counts as empty (`x-deserialize-default-on-null`)."""
+NullIsEmpty = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else value)]
+"""A list whose items must be valid; null counts as empty (`x-deserialize-default-on-null`)."""
 
 Open = Annotated[WordT | str, Field(union_mode="left_to_right")]
-"""A word of a vocabulary, or one that a peer knows and we do not."""
+"""A word of an open vocabulary: known, or any other text."""
 
 Count = Annotated[int, Field(strict=True, ge=0)]
-"""A number of things; never text that looks like one."""
+"""A whole number from 0; never text that looks like one."""
 
 
 class Supported(AcpMessage, frozen=True):
-    """An object whose presence says yes: `{}` is enough, and whatever else it says is kept."""
+    """An object whose presence declares support: `{}` is enough, and its members are kept."""
 
 
 Declared = Annotated[Supported | None, AbsentIfMalformed()]
-"""A capability of the kind that `{}` declares; null and everything malformed mean unsupported."""
+"""A capability that `{}` declares; null and malformed values mean unsupported."""
 
 
 def known_or_other(known: CoreSchema, other: CoreSchema, tag: str, kinds: Mapping[str, Any]) -> CoreSchema:
-    """A union that reads the known kinds in compiled code and keeps the others whole."""
+    """Make a union that reads the known kinds in compiled code and keeps others whole."""
     label = to_camel(tag)
 
     def named(value: Any) -> Any:
@@ -128,25 +116,20 @@ def known_or_other(known: CoreSchema, other: CoreSchema, tag: str, kinds: Mappin
         return getattr(value, tag, None)
 
     def read(value: Any, keep: core_schema.ValidatorFunctionWrapHandler) -> Any:
-        # Reached only when no known kind could be read. Without lines of its own, this error leaves
-        # exactly what the known kind had to say.
+        # Reached only when no known kind could be read. An error without lines leaves exactly those of the known kind.
         kind = named(value)
         if not isinstance(kind, str) or kind in kinds:
-            _add_nothing()
+            raise ValidationError.from_exception_data("known kind", [])
         return keep(value)
 
     fallback = core_schema.no_info_wrap_validator_function(read, other)
-    # A part knows how to write itself; trying one kind after the other would cost several times as much.
+    # The value already has its kind; trying one kind after the other would cost several times as much.
     written = core_schema.simple_ser_schema("any")
     return core_schema.union_schema([(known, label), fallback], mode="left_to_right", serialization=written)
 
 
-def _add_nothing() -> NoReturn:
-    raise ValidationError.from_exception_data("known kind", [])
-
-
 class OpenTagged(AcpTagged, frozen=True):
-    """A part that is told apart by one field, open to kinds that are not known yet."""
+    """A tagged union that is open to unknown kinds."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -9,11 +9,9 @@ from pydantic_core import CoreSchema
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, AcpTagged, known_or_other
 from accord.wire.message import FreeObject, WrittenAsText, close_union
 
-# Content blocks: the five types that both protocol versions know. What an agent takes of them is decided in `core`.
-
 
 class ContentType(StrEnum):
-    """The five types of content, in the order in which Accord lists them (decision 17)."""
+    """The five types of content, in the order in which Accord lists them."""
 
     TEXT = "text"
     RESOURCE_LINK = "resource_link"
@@ -42,25 +40,25 @@ class BlobResource(AcpMessage, frozen=True):
 
 
 class ContentBlock(AcpTagged, frozen=True):
-    """A piece of a prompt, a message or a tool's result. `ContentBlock(type=…, …)` builds the kind named."""
+    """A part of a prompt, a message or a tool result. `ContentBlock(type=…, …)` builds the kind that `type` names."""
 
     type: ContentType
     annotations: Annotated[FreeObject | None, AbsentIfMalformed()] = None
 
-    if TYPE_CHECKING:  # the other fields are those of the kind that is named
+    if TYPE_CHECKING:  # the other fields are those of the kind that `type` names
 
         def __init__(self, *, type: ContentType | str, **fields: Any) -> None: ...
 
 
 class TextBlock(ContentBlock, frozen=True):
-    """Text; every agent takes it."""
+    """Text; every agent accepts it."""
 
     type: Annotated[Literal[ContentType.TEXT], WrittenAsText()] = ContentType.TEXT
     text: str
 
 
 class ImageBlock(ContentBlock, frozen=True):
-    """A picture, in base64."""
+    """An image, in base64."""
 
     type: Annotated[Literal[ContentType.IMAGE], WrittenAsText()] = ContentType.IMAGE
     data: str
@@ -69,7 +67,7 @@ class ImageBlock(ContentBlock, frozen=True):
 
 
 class AudioBlock(ContentBlock, frozen=True):
-    """Sound, in base64."""
+    """Audio, in base64."""
 
     type: Annotated[Literal[ContentType.AUDIO], WrittenAsText()] = ContentType.AUDIO
     data: str
@@ -77,7 +75,7 @@ class AudioBlock(ContentBlock, frozen=True):
 
 
 class ResourceLinkBlock(ContentBlock, frozen=True):
-    """A resource that the agent can fetch; every agent takes the link."""
+    """A link to a resource; every agent accepts it."""
 
     type: Annotated[Literal[ContentType.RESOURCE_LINK], WrittenAsText()] = ContentType.RESOURCE_LINK
     uri: str
@@ -96,7 +94,7 @@ class ResourceBlock(ContentBlock, frozen=True):
 
 
 AnyBlock = TextBlock | ImageBlock | AudioBlock | ResourceLinkBlock | ResourceBlock
-"""For a `match` that the type checker can prove complete."""
+"""The union of all kinds, for an exhaustive `match`."""
 
 close_union(
     ContentBlock,
@@ -111,11 +109,8 @@ close_union(
 )
 
 
-# Content blocks as the version 2 draft has them: the five known types, open to new ones.
-
-
 class OtherBlock(AcpMessage, frozen=True):
-    """A block of a type that is not known yet; keeps everything."""
+    """A block of an unknown type; every member is kept."""
 
     type: str
 
@@ -127,4 +122,4 @@ class _KnownFirst:
 
 
 DraftContentBlock = Annotated[ContentBlock | OtherBlock, _KnownFirst()]
-"""A block of a known type, or one that is kept for those who know it."""
+"""A block of a known type, or of any other, which is kept."""

@@ -174,7 +174,7 @@ class PlanItems(DraftPlan, frozen=True):
 
 
 class OtherPlan(DraftPlan, frozen=True):
-    """A form of plan that is not known yet; keeps everything."""
+    """A form of plan that is not known; every member is kept."""
 
 
 close_union(DraftPlan, "type", {"items": PlanItems}, other=OtherPlan)

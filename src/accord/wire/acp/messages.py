@@ -1,4 +1,4 @@
-"""The ACP messages that Accord speaks, for those who need them all at once."""
+"""All ACP messages that Accord uses, for their published schemas."""
 
 from typing import Final
 

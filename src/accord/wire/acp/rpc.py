@@ -1,7 +1,7 @@
-"""JSON-RPC 2.0, as ACP speaks it on a line. A frame keeps its id and its parameters exactly as they came.
+"""The messages of JSON-RPC 2.0 as models, and the methods of ACP. Ids and parameters are kept exactly as received.
 
-It does not decide which of the four a line is, nor what a method means; it only has their shapes. A frame that
-leaves `jsonrpc` out is read as 2.0; one that names another version is refused.
+`core/rpc.py` reads lines and decides which message each is. A message without `jsonrpc` is read as 2.0; another version
+is refused.
 """
 
 from enum import StrEnum
@@ -13,7 +13,7 @@ from accord.wire.message import FreeValue, Message
 
 
 class Method(StrEnum):
-    """Every method that either protocol version names."""
+    """Every method of both protocol versions."""
 
     INITIALIZE = "initialize"
     AUTHENTICATE = "authenticate"
@@ -47,37 +47,37 @@ class Method(StrEnum):
 
 
 RequestId = StrictInt | StrictStr | None
-"""Who asked; a number stays a number, and null is an id of its own in protocol version 1."""
+"""The id of a request; a number stays a number, and null is an id in protocol version 1."""
 
 
 class Frame(Message, frozen=True):
-    """One JSON-RPC message; keeps what it does not know."""
+    """One JSON-RPC message; unknown members are kept."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    told_when_null: ClassVar[tuple[str, ...]] = ()
+    written_when_null: ClassVar[tuple[str, ...]] = ()
 
     jsonrpc: Literal["2.0"] = "2.0"
 
     def to_json(self) -> str:
-        """The frame as JSON text, without its absent parts; a null that JSON-RPC wants to see stays."""
+        """Serialise as JSON text without absent members; a null that JSON-RPC requires is kept."""
         nulls = "".join(f',"{name}":null' for name in self._nulls())
         text = super().to_json()
         return f"{text[:-1]}{nulls}}}" if nulls else text
 
     def dump(self) -> dict[str, Any]:
-        """The frame as plain JSON values; a null that JSON-RPC wants to see stays."""
+        """Convert to plain JSON values; a null that JSON-RPC requires is kept."""
         return super().dump() | dict.fromkeys(self._nulls())
 
     def _nulls(self) -> list[str]:
-        return [name for name in self.told_when_null if getattr(self, name) is None]
+        return [name for name in self.written_when_null if getattr(self, name) is None]
 
 
 class Request(Frame, frozen=True):
-    """A call that wants an answer."""
+    """A call that expects a response."""
 
-    told_when_null = ("id",)
+    written_when_null = ("id",)
 
     id: RequestId
     method: str
@@ -85,23 +85,23 @@ class Request(Frame, frozen=True):
 
 
 class Notification(Frame, frozen=True):
-    """A call that wants none."""
+    """A call that expects no response."""
 
     method: str
     params: FreeValue = None
 
 
 class SuccessResponse(Frame, frozen=True):
-    """The answer to a call that went well."""
+    """A successful response."""
 
-    told_when_null = ("id", "result")
+    written_when_null = ("id", "result")
 
     id: RequestId
     result: FreeValue
 
 
 class RpcErrorObject(Message, frozen=True):
-    """What went wrong with a call."""
+    """The error of an error response."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -112,9 +112,9 @@ class RpcErrorObject(Message, frozen=True):
 
 
 class ErrorResponse(Frame, frozen=True):
-    """The answer to a call that failed; the id is null where it could not be read."""
+    """An error response; the id is null if it could not be read."""
 
-    told_when_null = ("id",)
+    written_when_null = ("id",)
 
     id: RequestId
     error: RpcErrorObject

@@ -1,4 +1,4 @@
-"""Sessions: opening, finding, prompting and ending them. The draft has its own shapes where it really differs."""
+"""The messages that open, list, prompt and end sessions. The draft has its own where it differs."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -24,10 +24,6 @@ from accord.wire.acp.settings import (
 from accord.wire.message import FreeValue, close_union
 
 
-def _no_texts() -> list[str]:
-    return []
-
-
 class EnvVariable(AcpMessage, frozen=True):
     """A variable for a process's environment."""
 
@@ -42,30 +38,22 @@ class HttpHeader(AcpMessage, frozen=True):
     value: str
 
 
-def _no_variables() -> list[EnvVariable]:
-    return []
-
-
-def _no_headers() -> list[HttpHeader]:
-    return []
-
-
 class HttpMcpServer(AcpMessage, frozen=True):
-    """An MCP server at an address."""
+    """An MCP server at a URL."""
 
     type: Literal["http", "sse"]
     name: str
     url: str
-    headers: NullIsEmpty[HttpHeader] = Field(default_factory=_no_headers)
+    headers: NullIsEmpty[HttpHeader] = Field(default_factory=list[HttpHeader])
 
 
 class StdioMcpServer(AcpMessage, frozen=True):
-    """An MCP server to start; every agent can. It has no `type`."""
+    """An MCP server to be started, which every agent supports. It has no `type`."""
 
     name: str
     command: str
-    args: NullIsEmpty[str] = Field(default_factory=_no_texts)
-    env: NullIsEmpty[EnvVariable] = Field(default_factory=_no_variables)
+    args: NullIsEmpty[str] = Field(default_factory=list[str])
+    env: NullIsEmpty[EnvVariable] = Field(default_factory=list[EnvVariable])
 
 
 McpServer = Annotated[HttpMcpServer | StdioMcpServer, Field(union_mode="left_to_right")]
@@ -79,37 +67,29 @@ class DraftMcpServer(OpenTagged, frozen=True):
 
 
 class DraftHttpMcpServer(DraftMcpServer, frozen=True):
-    """An MCP server at an address, in the draft."""
+    """An MCP server at a URL, in the draft."""
 
     type: Literal["http"] = "http"
     name: str
     url: str
-    headers: NullIsEmpty[HttpHeader] = Field(default_factory=_no_headers)
+    headers: NullIsEmpty[HttpHeader] = Field(default_factory=list[HttpHeader])
 
 
 class DraftStdioMcpServer(DraftMcpServer, frozen=True):
-    """An MCP server to start, in the draft."""
+    """An MCP server to be started, in the draft."""
 
     type: Literal["stdio"] = "stdio"
     name: str
     command: str
-    args: NullIsEmpty[str] = Field(default_factory=_no_texts)
-    env: NullIsEmpty[EnvVariable] = Field(default_factory=_no_variables)
+    args: NullIsEmpty[str] = Field(default_factory=list[str])
+    env: NullIsEmpty[EnvVariable] = Field(default_factory=list[EnvVariable])
 
 
 class OtherMcpServer(DraftMcpServer, frozen=True):
-    """A way to an MCP server that is not known yet; keeps everything."""
+    """A kind of MCP server that is not known; every member is kept."""
 
 
 close_union(DraftMcpServer, "type", {"http": DraftHttpMcpServer, "stdio": DraftStdioMcpServer}, other=OtherMcpServer)
-
-
-def _no_servers() -> list[McpServer]:
-    return []
-
-
-def _no_draft_servers() -> list[DraftMcpServer]:
-    return []
 
 
 class SessionRequest(AcpMessage, frozen=True):
@@ -122,8 +102,8 @@ class NewSessionRequest(AcpMessage, frozen=True):
     """Open a session."""
 
     cwd: str
-    additional_directories: NullIsEmpty[str] = Field(default_factory=_no_texts)
-    mcp_servers: NullIsEmpty[McpServer] = Field(default_factory=_no_servers)
+    additional_directories: NullIsEmpty[str] = Field(default_factory=list[str])
+    mcp_servers: NullIsEmpty[McpServer] = Field(default_factory=list[McpServer])
 
 
 class LoadSessionRequest(NewSessionRequest, frozen=True):
@@ -139,18 +119,18 @@ class ResumeSessionRequest(NewSessionRequest, frozen=True):
 
 
 class LoadSessionResponse(AcpMessage, frozen=True):
-    """What a reopened session lets its user choose."""
+    """The settings of a loaded session."""
 
     modes: Annotated[SessionModeState | None, AbsentIfMalformed()] = None
     config_options: ListOrAbsent[SessionConfigOption] = None
 
 
 class ResumeSessionResponse(LoadSessionResponse, frozen=True):
-    """What a resumed session lets its user choose."""
+    """The settings of a resumed session."""
 
 
 class NewSessionResponse(LoadSessionResponse, frozen=True):
-    """The new session and what it lets its user choose."""
+    """The new session and its settings."""
 
     session_id: str
 
@@ -159,38 +139,38 @@ class DraftNewSessionRequest(AcpMessage, frozen=True):
     """Open a session, in the draft."""
 
     cwd: str
-    additional_directories: NullIsEmpty[str] = Field(default_factory=_no_texts)
-    mcp_servers: NullIsEmpty[DraftMcpServer] = Field(default_factory=_no_draft_servers)
+    additional_directories: NullIsEmpty[str] = Field(default_factory=list[str])
+    mcp_servers: NullIsEmpty[DraftMcpServer] = Field(default_factory=list[DraftMcpServer])
 
 
 class ReplayFrom(AcpMessage, frozen=True):
-    """Where the replay of a resumed session starts; `start` is the only place known yet."""
+    """Where the replay of a resumed session starts; `start` is the only known value."""
 
     type: str
 
 
 class DraftResumeSessionRequest(DraftNewSessionRequest, frozen=True):
-    """Reopen a session, replaying it if asked, in the draft."""
+    """Reopen a session, with a replay if requested, in the draft."""
 
     session_id: str
     replay_from: ReplayFrom | None = None
 
 
 class DraftResumeSessionResponse(AcpMessage, frozen=True):
-    """What a resumed session lets its user choose, in the draft."""
+    """The settings of a resumed session, in the draft."""
 
     config_options: ListOrAbsent[DraftSessionConfigOption] = None
     available_commands: ListOrAbsent[DraftAvailableCommand] = None
 
 
 class DraftNewSessionResponse(DraftResumeSessionResponse, frozen=True):
-    """The new session and what it lets its user choose, in the draft."""
+    """The new session and its settings, in the draft."""
 
     session_id: str
 
 
 class ListSessionsRequest(AcpMessage, frozen=True):
-    """Ask for a page of the sessions that exist."""
+    """Request a page of the list of sessions."""
 
     cwd: str | None = None
     cursor: str | None = None
@@ -207,14 +187,14 @@ class SessionInfo(AcpMessage, frozen=True):
 
 
 class ListSessionsResponse(AcpMessage, frozen=True):
-    """A page of sessions, and where the next one starts."""
+    """A page of sessions, and the cursor of the next one."""
 
     sessions: ListOrEmpty[SessionInfo]
     next_cursor: LenientStr = None
 
 
 class CloseSessionRequest(SessionRequest, frozen=True):
-    """Free what a session holds; it can be reopened."""
+    """Release the resources of a session; it can be reopened."""
 
 
 class CloseSessionResponse(AcpMessage, frozen=True):
@@ -222,21 +202,21 @@ class CloseSessionResponse(AcpMessage, frozen=True):
 
 
 class DeleteSessionRequest(SessionRequest, frozen=True):
-    """Forget a session."""
+    """Delete a session."""
 
 
 class DeleteSessionResponse(AcpMessage, frozen=True):
-    """The session is forgotten."""
+    """The session is deleted."""
 
 
 class SetSessionModeRequest(SessionRequest, frozen=True):
-    """Choose a mode."""
+    """Set the mode."""
 
     mode_id: str
 
 
 class SetSessionModeResponse(AcpMessage, frozen=True):
-    """The mode is in force."""
+    """The mode is set."""
 
 
 class SetSessionConfigOptionRequest(SessionRequest, frozen=True):
@@ -248,13 +228,13 @@ class SetSessionConfigOptionRequest(SessionRequest, frozen=True):
 
 
 class SetSessionConfigOptionResponse(AcpMessage, frozen=True):
-    """All options as they are now."""
+    """All options with their current values."""
 
     config_options: ListOrEmpty[SessionConfigOption]
 
 
 class DraftSetSessionConfigOptionRequest(SessionRequest, frozen=True):
-    """Set an option, in the draft: `type` says what the value is; of a type not known yet, it may be null."""
+    """Set an option, in the draft: `type` is the type of the value; for an unknown type the value may be null."""
 
     config_id: str
     type: str
@@ -262,7 +242,7 @@ class DraftSetSessionConfigOptionRequest(SessionRequest, frozen=True):
 
 
 class DraftSetSessionConfigOptionResponse(AcpMessage, frozen=True):
-    """All options as they are now, in the draft."""
+    """All options with their current values, in the draft."""
 
     config_options: list[Annotated[DraftSessionConfigOption, SkipIfMalformed()]]
 
@@ -278,45 +258,45 @@ class StopReason(StrEnum):
     ERROR = "error"
 
 
-TurnEnd = Literal[
+StopReasonV1 = Literal[
     StopReason.END_TURN,
     StopReason.MAX_TOKENS,
     StopReason.MAX_TURN_REQUESTS,
     StopReason.REFUSAL,
     StopReason.CANCELLED,
 ]
-"""The reasons that protocol version 1 knows; it is closed to others."""
+"""The reasons of protocol version 1, which allows no others."""
 
 
 class PromptRequest(SessionRequest, frozen=True):
-    """What the user says."""
+    """A prompt of the user."""
 
     prompt: list[ContentBlock]
 
 
 class PromptResponse(AcpMessage, frozen=True):
-    """The turn is over."""
+    """The end of the turn."""
 
-    stop_reason: TurnEnd
+    stop_reason: StopReasonV1
 
 
 class DraftPromptRequest(SessionRequest, frozen=True):
-    """What the user says, in the draft."""
+    """A prompt of the user, in the draft."""
 
     prompt: list[DraftContentBlock]
 
 
 class DraftPromptResponse(AcpMessage, frozen=True):
-    """The prompt was taken, in the draft; how the turn ends is told by a `state_update`."""
+    """The prompt was accepted, in the draft; a `state_update` reports the end of the turn."""
 
     message_id: str
 
 
 class CancelNotification(SessionRequest, frozen=True):
-    """End the session's turn now."""
+    """Cancel the session's turn."""
 
 
 class CancelRequestNotification(AcpMessage, frozen=True):
-    """End the one request that has this id (`$/cancel_request`); null names no request."""
+    """Cancel the request with this id (`$/cancel_request`); null is not allowed."""
 
     request_id: StrictInt | StrictStr

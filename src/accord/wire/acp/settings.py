@@ -1,4 +1,4 @@
-"""What a session lets its user choose: modes, options, commands. Which of them exist is the agent's business."""
+"""The settings of a session that its user can choose: modes, options, commands."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ from accord.wire.message import close_union
 
 
 class SessionMode(AcpMessage, frozen=True):
-    """A way in which the agent works."""
+    """A mode of the agent."""
 
     id: str
     name: str
@@ -19,14 +19,14 @@ class SessionMode(AcpMessage, frozen=True):
 
 
 class SessionModeState(AcpMessage, frozen=True):
-    """The modes on offer, and the one in force."""
+    """The available modes, and the current one."""
 
     current_mode_id: str
     available_modes: ListOrEmpty[SessionMode]
 
 
 class ConfigCategory(StrEnum):
-    """What an option is about, so that a client can place it well."""
+    """The topic of an option, for the layout of a client."""
 
     MODE = "mode"
     MODEL = "model"
@@ -46,7 +46,7 @@ class ConfigChoice(AcpMessage, frozen=True):
 
 
 class ConfigGroup(AcpMessage, frozen=True):
-    """Values that belong together."""
+    """A group of values."""
 
     group: str
     name: str
@@ -54,7 +54,7 @@ class ConfigGroup(AcpMessage, frozen=True):
 
 
 class DraftConfigGroup(AcpMessage, frozen=True):
-    """Values that belong together, in the draft."""
+    """A group of values, in the draft."""
 
     group_id: str
     name: str
@@ -62,7 +62,7 @@ class DraftConfigGroup(AcpMessage, frozen=True):
 
 
 class SessionConfigOption(OpenTagged, frozen=True):
-    """Something about a session that its user can set."""
+    """An option of a session."""
 
     type: str
     id: str
@@ -87,11 +87,11 @@ class BooleanOption(SessionConfigOption, frozen=True):
 
 
 class OtherOption(SessionConfigOption, frozen=True):
-    """A kind of option that is not known yet; keeps everything."""
+    """A kind of option that is not known; every member is kept."""
 
 
 class DraftSessionConfigOption(OpenTagged, frozen=True):
-    """Something about a session that its user can set, in the draft."""
+    """An option of a session, in the draft."""
 
     type: str
     config_id: str
@@ -116,11 +116,11 @@ class DraftBooleanOption(DraftSessionConfigOption, frozen=True):
 
 
 class DraftOtherOption(DraftSessionConfigOption, frozen=True):
-    """A kind of option that is not known yet, in the draft; keeps everything."""
+    """A kind of option that is not known, in the draft; every member is kept."""
 
 
 class CommandInput(AcpMessage, frozen=True):
-    """What a command takes after its name."""
+    """The input of a command."""
 
     hint: str
 
@@ -134,14 +134,14 @@ class AvailableCommand(AcpMessage, frozen=True):
 
 
 class DraftCommandInput(AcpMessage, frozen=True):
-    """What a command takes after its name, in the draft; only `text` has a hint."""
+    """The input of a command, in the draft; only `text` has a hint."""
 
     type: str
     hint: LenientStr = None
 
 
 class DraftAvailableCommand(AcpMessage, frozen=True):
-    """A command that the user can call by name, in the draft; of whatever type, it has a name and a purpose."""
+    """A command that the user can call by name, in the draft."""
 
     type: str
     name: str

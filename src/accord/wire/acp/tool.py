@@ -1,4 +1,4 @@
-"""Tool calls: what the agent does, what came of it, and the permission it asks for."""
+"""Tool calls, their results, and permission requests."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -18,7 +18,7 @@ from accord.wire.message import FreeValue, close_union
 
 
 class ToolKind(StrEnum):
-    """What sort of thing a tool does, for its icon."""
+    """The kind of a tool, for its icon."""
 
     READ = "read"
     EDIT = "edit"
@@ -33,7 +33,7 @@ class ToolKind(StrEnum):
 
 
 class ToolCallStatus(StrEnum):
-    """How far a call has come; `paused` and `cancelled` are the draft's."""
+    """The status of a call; `paused` and `cancelled` are the draft's."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -55,13 +55,13 @@ class ToolCallLocation(AcpMessage, frozen=True):
 
 
 class ToolCallContent(OpenTagged, frozen=True):
-    """A piece of what a tool gave."""
+    """A part of a tool's output."""
 
     type: str
 
 
 class DraftToolCallContent(OpenTagged, frozen=True):
-    """A piece of what a tool gave, in the draft."""
+    """A part of a tool's output, in the draft."""
 
     type: str
 
@@ -90,7 +90,7 @@ class TerminalPart(ToolCallContent, DraftToolCallContent, frozen=True):
 
 
 class OtherPart(ToolCallContent, DraftToolCallContent, frozen=True):
-    """A kind of tool content that is not known yet; keeps everything."""
+    """A kind of tool content that is not known; every member is kept."""
 
 
 class DraftContentPart(DraftToolCallContent, frozen=True):
@@ -101,7 +101,7 @@ class DraftContentPart(DraftToolCallContent, frozen=True):
 
 
 class DraftDiffChange(OpenTagged, frozen=True):
-    """What happened to one path."""
+    """A change of one path."""
 
     operation: str
     file_type: LenientStr = None
@@ -124,11 +124,11 @@ class PathPairChange(DraftDiffChange, frozen=True):
 
 
 class OtherChange(DraftDiffChange, frozen=True):
-    """An operation that is not known yet; keeps everything."""
+    """An operation that is not known; every member is kept."""
 
 
 class DiffPatch(AcpMessage, frozen=True):
-    """The changes as text; `git_patch` is the only format known yet."""
+    """The changes as text; `git_patch` is the only known format."""
 
     format: str
     text: str
@@ -160,7 +160,7 @@ close_union(
 
 
 class ToolCallUpdate(AcpMessage, frozen=True):
-    """What changed about a call; what is absent stays as it was."""
+    """An update of a call; absent members are unchanged."""
 
     tool_call_id: str
     title: LenientStr = None
@@ -174,7 +174,7 @@ class ToolCallUpdate(AcpMessage, frozen=True):
 
 
 class ToolCall(AcpMessage, frozen=True):
-    """A call that the model asked for."""
+    """A tool call of the model."""
 
     tool_call_id: str
     title: str
@@ -194,9 +194,9 @@ class ToolCallCapabilities(AcpMessage, frozen=True):
 
 
 class DraftToolCallUpdate(AcpMessage, frozen=True):
-    """A call, or what changed about it, in the draft.
+    """A call, or an update of it, in the draft.
 
-    There a null clears what was known; `model_fields_set` tells a null that was sent from a field that was not.
+    There a null clears a member; `model_fields_set` distinguishes a null from an absent member.
     """
 
     tool_call_id: str
@@ -221,7 +221,7 @@ class PermissionOptionKind(StrEnum):
 
 
 class PermissionOption(AcpMessage, frozen=True):
-    """One answer that the user can give."""
+    """One option that the user can choose."""
 
     option_id: str
     name: str
@@ -229,7 +229,7 @@ class PermissionOption(AcpMessage, frozen=True):
 
 
 class RequestPermissionRequest(AcpMessage, frozen=True):
-    """The agent asks whether a call may go ahead."""
+    """Ask the user for the permission to make a call."""
 
     session_id: str
     tool_call: ToolCallUpdate
@@ -260,7 +260,7 @@ class CommandSubject(DraftPermissionSubject, frozen=True):
 
 
 class OtherSubject(DraftPermissionSubject, frozen=True):
-    """A subject that is not known yet; keeps everything."""
+    """A subject that is not known; every member is kept."""
 
 
 close_union(
@@ -269,7 +269,7 @@ close_union(
 
 
 class DraftRequestPermissionRequest(AcpMessage, frozen=True):
-    """The agent asks whether something may go ahead; the draft says what, in words and as data."""
+    """Ask the user for a permission, in the draft: with a title, and a subject as data."""
 
     session_id: str
     title: str
@@ -279,26 +279,26 @@ class DraftRequestPermissionRequest(AcpMessage, frozen=True):
 
 
 class PermissionOutcome(OpenTagged, frozen=True):
-    """What the user said."""
+    """The decision of the user."""
 
     outcome: str
 
 
 class CancelledOutcome(PermissionOutcome, frozen=True):
-    """Nothing: the turn was cancelled before the answer."""
+    """The turn was cancelled before a decision."""
 
     outcome: Literal["cancelled"] = "cancelled"
 
 
 class SelectedOutcome(PermissionOutcome, frozen=True):
-    """One of the options."""
+    """The user chose an option."""
 
     outcome: Literal["selected"] = "selected"
     option_id: str
 
 
 class OtherOutcome(PermissionOutcome, frozen=True):
-    """An outcome that is not known yet, and so no permission; keeps everything."""
+    """An outcome that is not known, and so no permission; every member is kept."""
 
 
 close_union(
@@ -307,6 +307,6 @@ close_union(
 
 
 class RequestPermissionResponse(AcpMessage, frozen=True):
-    """The user's answer."""
+    """The response to a permission request."""
 
     outcome: PermissionOutcome

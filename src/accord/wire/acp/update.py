@@ -29,7 +29,7 @@ class DraftSessionUpdate(OpenTagged, frozen=True):
 
 
 class OtherUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
-    """A kind of update that is not known yet; keeps everything."""
+    """A kind of update that is not known; every member is kept."""
 
 
 class MessageChunk(SessionUpdate, frozen=True):
