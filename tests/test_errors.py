@@ -1,4 +1,4 @@
-"""How Accord fails: one tree, one table."""
+"""The tree of exceptions and the table of error codes."""
 
 import copy
 import pickle
@@ -68,12 +68,12 @@ SENTENCES = [
 ]
 
 
-def test_every_code_has_its_facts():
+def test_every_code_is_in_the_table():
     assert set(ERROR_FACTS) == set(ErrorCode)
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_the_facts_of_a_code_make_sense(code: ErrorCode):
+def test_the_row_of_a_code_is_plausible(code: ErrorCode):
     facts = ERROR_FACTS[code]
     assert 400 <= facts.http <= 599
     assert -32800 <= facts.jsonrpc <= -32000
@@ -81,7 +81,7 @@ def test_the_facts_of_a_code_make_sense(code: ErrorCode):
     assert not facts.title.endswith(".")
 
 
-def test_the_tree_drawn_at_the_top_is_the_tree():
+def test_the_tree_in_the_docstring_is_complete():
     drawn = re.findall(r"[├└]── (\w+)", errors.__doc__ or "")
     raised = [
         name for name, found in vars(errors).items() if isinstance(found, type) and issubclass(found, AccordError)
@@ -90,7 +90,7 @@ def test_the_tree_drawn_at_the_top_is_the_tree():
 
 
 @pytest.mark.parametrize(("error", "sentence"), SENTENCES, ids=lambda value: str(value)[:30])
-def test_every_error_says_its_sentence(error: AccordError, sentence: str):
+def test_every_error_has_its_message(error: AccordError, sentence: str):
     assert str(error) == error.message == sentence
 
 
@@ -124,6 +124,6 @@ def test_every_error_can_be_pickled_and_copied(error: AccordError, again: Callab
         copied.details["more"] = 1  # pyright: ignore[reportIndexIssue] - details stay read-only
 
 
-def test_a_bad_message_is_also_a_value_error():
+def test_message_errors_are_also_value_errors():
     assert issubclass(InvalidMessageError, ValueError)
     assert issubclass(NotSerialisableError, ValueError)

@@ -1,4 +1,4 @@
-"""Wrong calls of the library: each raises one of our errors with a sentence that names what to pass instead."""
+"""Wrong calls of the library: each raises an error of Accord that says what to pass instead."""
 
 from collections.abc import Callable
 from typing import Any
@@ -162,14 +162,14 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
 
 
 @pytest.mark.parametrize(("call", "error", "sentence"), WRONG, ids=[sentence[:40] for _, _, sentence in WRONG])
-def test_a_wrong_call_is_told_what_to_pass(call: Call, error: type[Exception], sentence: str):
+def test_a_wrong_call_raises_an_error_that_says_what_to_pass(call: Call, error: type[Exception], sentence: str):
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value) == sentence
     assert caught.value.__cause__ is None
 
 
-def test_a_dict_is_taken_wherever_a_model_is():
+def test_a_dict_is_accepted_wherever_a_model_is():
     manifest, needs = CapabilityManifest.model_validate(MANIFEST), CapabilityRequirements.model_validate(NEEDS)
     result = negotiate(manifest, needs)
     assert negotiate(MANIFEST, NEEDS) == negotiate(manifest, NEEDS) == negotiate(MANIFEST, needs) == result

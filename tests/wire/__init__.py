@@ -1,1 +1,1 @@
-"""Tests of what travels."""
+"""Tests of the message models."""

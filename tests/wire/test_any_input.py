@@ -1,4 +1,4 @@
-"""Nothing that a peer sends can raise anything but our own errors."""
+"""Input of a peer raises nothing but Accord's errors."""
 
 import json
 from typing import Any
@@ -36,7 +36,7 @@ JSON = st.recursive(
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 @settings(max_examples=examples(40))
 @given(value=JSON)
-def test_any_json_is_a_message_or_our_error(model: type[Message], value: Any):
+def test_any_json_is_a_message_or_an_invalid_message_error(model: type[Message], value: Any):
     try:
         message = model.parse(json.dumps(value))
     except InvalidMessageError:
@@ -47,7 +47,7 @@ def test_any_json_is_a_message_or_our_error(model: type[Message], value: Any):
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 @settings(max_examples=examples(40))
 @given(raw=st.binary(max_size=40) | st.text(max_size=40))
-def test_any_bytes_are_a_message_or_our_error(model: type[Message], raw: bytes | str):
+def test_any_bytes_are_a_message_or_an_invalid_message_error(model: type[Message], raw: bytes | str):
     try:
         model.parse(raw)
     except InvalidMessageError:

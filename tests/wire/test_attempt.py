@@ -1,4 +1,4 @@
-"""The account of what emulation did."""
+"""The record of emulations."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from accord.wire.emulation import LOSSES, Attempt, Effect, EffectKind, Emulation
 
 
 @pytest.mark.parametrize("kind", EffectKind)
-def test_an_effect_says_whether_something_was_lost(kind: EffectKind):
+def test_an_effect_knows_whether_it_is_a_loss(kind: EffectKind):
     assert Effect(capability="tool_use", kind=kind).lost is (kind in LOSSES)
 
 
-def test_a_record_survives_the_wire():
+def test_a_record_is_written_and_read_back():
     record = EmulationRecord(
         attempts=[Attempt(number=1, ok=False, capability="json_mode", problems=["no JSON"], usage={"input": 3})],
         effects=[Effect(capability="stop_sequences", kind=EffectKind.TEXT_AFTER_STOP, count=9)],

@@ -1,4 +1,4 @@
-"""What a client declares: silence is kept apart from an empty list, on the wire too."""
+"""The capabilities of a client: an absent list is not an empty one, on the wire too."""
 
 import json
 
@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from accord.wire.request import AgentRequest, ClientCapabilities, TextProfile
 
 
-def test_decision_7_silence_about_events_stays_silent_on_the_wire():
+def test_decision_7_absent_events_stay_absent_on_the_wire():
     silent, nothing = ClientCapabilities(), ClientCapabilities(supported_events=[])
     assert silent.supported_events == nothing.supported_events == []
     assert (silent.declares_events, nothing.declares_events) == (False, True)
@@ -27,12 +27,12 @@ def test_a_declaration_of_another_shape_is_refused(raw: str):
         ClientCapabilities.model_validate_json(raw)
 
 
-def test_unknown_fields_and_unknown_words_are_taken():
+def test_unknown_fields_and_values_are_accepted():
     declared = ClientCapabilities.parse('{"supported_events":["HOLOGRAM"],"image_resolution":"8k","future":1}')
     assert declared.supported_events == ["HOLOGRAM"]
     assert declared.image_resolution == "8k"
     assert "future" not in declared.dump()
 
 
-def test_decision_8_a_client_can_say_outright_how_its_text_should_read():
+def test_decision_8_a_client_can_declare_its_text_profile():
     assert ClientCapabilities.parse('{"text_profile":"speech"}').text_profile is TextProfile.SPEECH

@@ -89,18 +89,18 @@ def test_every_route_is_described_with_every_status_it_can_have():
     assert found == ROUTES
 
 
-def test_every_answer_that_says_later_says_when():
+def test_retryable_responses_have_retry_after():
     for route, operation in operations(ServiceContract.document()).items():
         for status, answer in operation["responses"].items():
             assert ("Retry-After" in answer.get("headers", {})) is (status in {"429", "503"}), (route, status)
 
 
-def test_every_operation_has_a_name_of_its_own():
+def test_operation_ids_are_unique():
     names = [operation["operationId"] for operation in operations(ServiceContract.document()).values()]
     assert len(names) == len(set(names))
 
 
-def test_a_token_is_optional_and_what_everybody_may_read_asks_for_none():
+def test_a_token_is_optional_and_public_routes_need_none():
     document = ServiceContract.document()
     assert document["security"] == [{}, {"bearer": []}]
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
@@ -131,19 +131,19 @@ LAST_EVENT_ID = ("Last-Event-ID", "header", False, {"type": "string"})
         ("/v1/requests/{request_id}/items/{item_id}", [REQUEST_ID, ITEM_ID]),
     ],
 )
-def test_every_parameter_says_where_it_stands_and_what_it_takes(path: str, parameters: list[Any]):
+def test_every_parameter_has_a_place_and_a_schema(path: str, parameters: list[Any]):
     item = ServiceContract.document()["paths"][path]
     listed = [*item.get("parameters", []), *(item.get("get") or item["post"]).get("parameters", [])]
     assert [(each["name"], each["in"], each["required"], each["schema"]) for each in listed] == parameters
 
 
-def test_the_path_item_that_stands_alone_takes_nothing_but_a_body():
+def test_the_standalone_path_item_takes_only_a_body():
     operation = ServiceContract.generate_openapi()["post"]
     assert set(operation) == {"operationId", "summary", "description", "requestBody", "responses"}
     assert not any("headers" in answer for answer in operation["responses"].values())
 
 
-def test_whoever_changes_a_document_changes_no_other():
+def test_documents_share_no_mutable_parts():
     ServiceContract.document()["paths"]["/v1/assist"]["post"]["parameters"].clear()
     changed = ServiceContract.document()
     changed["paths"]["/v1/assist"]["post"]["parameters"][0]["name"] = "other"
@@ -152,7 +152,7 @@ def test_whoever_changes_a_document_changes_no_other():
     assert ServiceContract.document()["paths"]["/v1/assist"]["post"]["parameters"][0]["name"] == "Last-Event-ID"
 
 
-def test_every_message_of_acp_has_its_schema_written():
+def test_every_acp_message_has_a_published_schema():
     modules = [import_module(found.name) for found in pkgutil.iter_modules(acp.__path__, "accord.wire.acp.")]
     named = {
         name
@@ -168,7 +168,7 @@ def test_the_document_can_be_written_as_json():
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_every_schema_is_a_schema(name: str):
+def test_every_schema_is_valid(name: str):
     Draft202012Validator.check_schema(SCHEMAS[name])
 
 

@@ -1,4 +1,4 @@
-"""Presentation events: told apart by `type`, each with its own payload."""
+"""Presentation events: each type has its own payload."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def test_decision_4_a_payload_of_another_shape_is_refused(type_: str, data: Any)
         PresentationEvent(type=type_, data=data)
 
 
-def test_decision_4_a_user_error_has_defaults_and_keeps_whatever_else_was_sent():
+def test_decision_4_a_user_error_has_defaults_and_keeps_other_members():
     event = PresentationEvent.parse('{"type":"user_error","data":{"message":"m","code":"E7","hint":{"a":1}}}')
     assert isinstance(event, UserErrorEvent)
     assert (event.data.domain, event.data.retryable, event.data.code) == ("system", False, "E7")
@@ -78,7 +78,7 @@ def test_decision_4_progress_is_a_share_of_one(share: float):
     assert event.data.progress_percent == share
 
 
-def test_an_event_without_an_id_gets_one_of_its_own():
+def test_an_event_without_an_id_gets_one():
     first, second = (PresentationEvent.parse('{"type":"thought_trace","data":{}}') for _ in range(2))
     assert first.id != second.id
     assert first.timestamp.tzinfo is not None

@@ -1,4 +1,4 @@
-"""How any message is read and written."""
+"""Parsing and serialising of any message."""
 
 import json
 from typing import Any
@@ -50,7 +50,7 @@ def test_an_error_names_the_field_and_what_was_expected(model: type[StreamPacket
     assert str(caught.value) == sentence
 
 
-def test_an_error_never_repeats_what_the_peer_sent():
+def test_an_error_never_quotes_the_data_of_a_peer():
     secret = "hunter2" * 50
     for raw in (f'{{"op":"{secret}"}}', f'{{"op":"delta","p":{{"{secret}":1}}}}', f'{{"op":"error","p":"{secret}"}}'):
         with pytest.raises(InvalidMessageError) as caught:
@@ -68,7 +68,7 @@ def test_an_error_stays_small_however_wrong_the_message_is():
     assert all(len(problem.field) <= MAX_FIELD_CHARS + 1 for problem in caught.value.problems)
 
 
-def test_pydantics_own_methods_raise_pydantics_own_error():
+def test_pydantic_methods_raise_pydantic_errors():
     with pytest.raises(ValidationError):
         StreamPacket.model_validate_json('{"op":"nope"}')
     with pytest.raises(ValidationError):
@@ -78,13 +78,13 @@ def test_pydantics_own_methods_raise_pydantics_own_error():
 
 
 @pytest.mark.parametrize("word", ["NaN", "Infinity", "a NaN walks into a bar", '"-Infinity"'])
-def test_the_word_for_a_missing_number_is_still_a_word(word: str):
+def test_the_text_nan_is_accepted_as_text(word: str):
     packet = DeltaPacket(p=word)
     assert StreamPacket.parse(packet.to_json()) == packet
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_a_number_that_json_cannot_carry_is_refused_before_it_is_sent(number: float):
+def test_a_number_that_is_not_json_is_refused(number: float):
     with pytest.raises(ValidationError, match="Numbers should be finite"):
         EventPacket(p={"deep": [{"n": number}]})
 
@@ -96,7 +96,7 @@ def test_a_structure_that_contains_itself_is_refused():
         EventPacket(p=loop)
 
 
-def test_a_value_that_json_cannot_carry_is_not_sent():
+def test_a_value_that_is_not_json_is_not_serialised():
     with pytest.raises(NotSerialisableError, match="A EventPacket holds a value that is not JSON"):
         EventPacket(p={"n": object()}).to_json()
 
@@ -107,7 +107,7 @@ def test_a_message_is_frozen():
 
 
 @pytest.mark.parametrize("raw", [b"\xef\xbb\xbf{}", b"\xff\xfe", b"", b"null", b"[" * 100_000, "\ud800"])
-def test_bytes_that_are_no_message_are_refused_in_our_own_words(raw: bytes | str):
+def test_malformed_bytes_raise_invalid_message_error(raw: bytes | str):
     for model in (StreamPacket, PresentationEvent, ServiceRequest):
         with pytest.raises(InvalidMessageError):
             model.parse(raw)
@@ -137,7 +137,7 @@ TRUSTED: list[tuple[type[Message], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("model", "fields"), TRUSTED)
-def test_a_trusted_message_is_the_one_that_checking_would_have_made(model: type[Message], fields: dict[str, Any]):
+def test_a_trusted_message_equals_the_validated_one(model: type[Message], fields: dict[str, Any]):
     trusted = model.trusted(**fields)
     assert trusted == model(**fields)
     assert trusted.to_json() == model(**fields).to_json()

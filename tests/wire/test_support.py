@@ -30,7 +30,7 @@ def test_each_vector_gives_its_verdict(line: dict[str, Any]):
     ("level", "native", "emulated"),
     [("native", True, True), ("emulated", False, True), (LIMITED, False, True), ("unsupported", False, False)],
 )
-def test_each_level_meets_each_minimum_in_one_way(level: Any, native: bool, emulated: bool):
+def test_each_level_satisfies_its_minimums(level: Any, native: bool, emulated: bool):
     offered = SupportLevel.model_validate(level)
     assert (offered.satisfies("native"), offered.satisfies("emulated")) == (native, emulated)
 
@@ -41,12 +41,12 @@ def test_a_level_is_written_as_it_was_read(wire: Any):
 
 
 @pytest.mark.parametrize("wire", ["restricted", "Native", "", None, 1, {}, {"restricted": {}}, {"restricted": "x"}, []])
-def test_another_shape_is_no_level(wire: Any):
+def test_any_other_shape_is_refused(wire: Any):
     with pytest.raises(ValidationError):
         SupportLevel.model_validate(wire)
 
 
-def test_a_restriction_tells_its_reason():
+def test_a_restriction_has_a_reason():
     assert SupportLevel.limited("sandbox") == SupportLevel.model_validate(LIMITED)
     assert SupportLevel.limited("sandbox").reason == "sandbox"
     assert SupportLevel.NATIVE.reason is None
@@ -60,12 +60,12 @@ def test_a_restriction_tells_its_reason():
         ({"level": "unsupported"}, ReportedUnsupported),
     ],
 )
-def test_a_reported_level_says_no_more_than_it_must(wire: dict[str, str], kind: type[ReportedSupport]):
+def test_a_reported_level_has_only_its_own_members(wire: dict[str, str], kind: type[ReportedSupport]):
     assert type(ReportedSupport.model_validate(wire)) is kind
     assert ReportedSupport.model_validate(wire).model_dump() == wire
 
 
-def test_a_manifest_reads_like_a_mapping():
+def test_a_manifest_can_be_used_like_a_mapping():
     manifest = CapabilityManifest.model_validate({"streaming": "native", "tool_bash": LIMITED})
     assert manifest["streaming"] == SupportLevel.NATIVE
     assert manifest.get("logprobs") is None

@@ -24,7 +24,7 @@ GOOD: dict[str, Any] = {"token_id": "t", "user": "ada", "digest": "0" * 64, "cre
         ("", False),
     ],
 )
-def test_only_what_we_could_have_made_looks_like_a_token(text: str, looks: bool):
+def test_only_the_form_of_a_token_looks_like_a_token(text: str, looks: bool):
     assert looks_like_token(text) is looks
 
 
@@ -44,12 +44,12 @@ def test_the_digest_is_plain_sha_256():
         {"created_at": datetime(2026, 1, 31)},  # noqa: DTZ001 - without a zone on purpose
     ],
 )
-def test_a_record_that_a_store_could_not_keep_is_not_made(wrong: dict[str, Any]):
+def test_a_record_that_a_store_cannot_hold_is_refused(wrong: dict[str, Any]):
     with pytest.raises(ValidationError):
         TokenRecord.model_validate({**GOOD, **wrong})
 
 
 @pytest.mark.parametrize(("left_s", "expired"), [(None, False), (1, False), (0, True), (-1, True)])
-def test_a_token_is_expired_from_its_last_moment_on(left_s: int | None, expired: bool):
+def test_a_token_expires_at_its_time(left_s: int | None, expired: bool):
     until = None if left_s is None else NOW + timedelta(seconds=left_s)
     assert TokenRecord(**GOOD, expires_at=until).is_expired(NOW) is expired

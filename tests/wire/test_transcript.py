@@ -1,4 +1,4 @@
-"""A history that is read when somebody looks at it, and is then the same as if it had been read before."""
+"""A history that is parsed on first use equals one that was parsed before."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -29,11 +29,11 @@ LOOKS: dict[str, Look] = {
 
 @pytest.mark.parametrize("said", [[], SAID[:1], SAID], ids=len)
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_whoever_looks_sees_what_was_said(said: Sequence[ChatMessage], look: Look) -> None:
+def test_every_access_gives_the_messages(said: Sequence[ChatMessage], look: Look) -> None:
     assert look(Transcript([each.to_json() for each in said])) == look(said)
 
 
-def test_one_message_is_found_by_its_place() -> None:
+def test_a_message_is_found_by_its_index() -> None:
     kept = Transcript([each.to_json() for each in SAID])
     assert (kept[0], kept[-1]) == (SAID[0], SAID[-1])
     assert SAID[1] in kept

@@ -1,4 +1,4 @@
-"""Every union told apart by a tag: each kind is built for every tag that its own annotation names."""
+"""Every tagged union: each kind is listed for every tag that its annotation names."""
 
 import pkgutil
 from collections.abc import Iterator
@@ -35,5 +35,5 @@ def test_every_tag_of_every_kind_is_in_its_unions_table(base: type[Tagged]):
     assert {str(tag): kind for tag, kind in base.kinds.items()} == {str(tag): kind for tag, kind in named.items()}
 
 
-def test_all_unions_were_looked_at():
+def test_all_unions_are_covered():
     assert len(UNIONS) >= 15

@@ -1,1 +1,1 @@
-"""What ACP peers say to each other, read and written back."""
+"""Tests of the ACP messages."""

@@ -1,4 +1,4 @@
-"""Whatever a peer sends, nothing but our own error comes out of a model, and never by accident another one."""
+"""Arbitrary input of a peer raises only `InvalidMessageError`."""
 
 import json
 from collections.abc import Iterator
@@ -85,7 +85,7 @@ MODELS: Final = models()
 
 @settings(max_examples=examples(60))
 @given(value=VALUES)
-def test_arbitrary_json_gives_a_message_or_our_error(value: Any) -> None:
+def test_arbitrary_json_gives_a_message_or_an_invalid_message_error(value: Any) -> None:
     raw = json.dumps(value)
     for model in MODELS:
         with suppress(InvalidMessageError):
@@ -94,7 +94,7 @@ def test_arbitrary_json_gives_a_message_or_our_error(value: Any) -> None:
 
 @settings(max_examples=examples(60))
 @given(raw=st.binary(max_size=64) | st.text(max_size=64))
-def test_arbitrary_bytes_give_a_message_or_our_error(raw: bytes | str) -> None:
+def test_arbitrary_bytes_give_a_message_or_an_invalid_message_error(raw: bytes | str) -> None:
     for model in MODELS:
         with suppress(InvalidMessageError):
             assert isinstance(model.parse(raw), Message)
@@ -115,6 +115,6 @@ def test_every_model_has_a_json_schema_and_a_docstring(model: type[Message]) -> 
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
-def test_a_message_nested_deeper_than_the_parser_goes_is_our_error(model: type[Message]) -> None:
+def test_a_message_nested_too_deeply_is_an_invalid_message_error(model: type[Message]) -> None:
     with pytest.raises(InvalidMessageError):
         model.parse("[" * 100_000)

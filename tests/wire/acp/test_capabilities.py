@@ -49,7 +49,7 @@ OBJECTS: Final[list[tuple[type[Message], str, str]]] = [
 
 
 @pytest.mark.parametrize(("model", "key", "field"), FLAGS)
-def test_only_true_is_a_yes_in_version_1(model: type[Message], key: str, field: str) -> None:
+def test_only_true_declares_a_capability_in_version_1(model: type[Message], key: str, field: str) -> None:
     assert getattr(model.parse(json.dumps({key: True})), field) is True
     assert getattr(model.parse("{}"), field) is False
     for sent in [False, *MALFORMED]:
@@ -58,7 +58,7 @@ def test_only_true_is_a_yes_in_version_1(model: type[Message], key: str, field: 
 
 
 @pytest.mark.parametrize(("model", "key", "field"), OBJECTS)
-def test_only_an_object_is_a_yes_where_objects_declare(model: type[Message], key: str, field: str) -> None:
+def test_only_an_object_declares_an_object_capability(model: type[Message], key: str, field: str) -> None:
     for sent in ({}, {"_meta": {"a": 1}}, {"unknown": [1]}):
         read = model.parse(json.dumps({key: sent}))
         assert getattr(read, field).dump() == sent

@@ -31,7 +31,7 @@ def test_known_and_unknown_blocks_are_read_in_their_order() -> None:
         ("text", "prompt.0.type"),
     ],
 )
-def test_a_malformed_block_is_told_by_its_place(block: Any, field: str) -> None:
+def test_a_malformed_block_is_reported_with_its_place(block: Any, field: str) -> None:
     with pytest.raises(InvalidMessageError) as caught:
         DraftPromptRequest.parse(prompt(block))
     assert [problem.field for problem in caught.value.problems] == [field]

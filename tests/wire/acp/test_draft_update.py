@@ -1,4 +1,4 @@
-"""The draft's updates: every kind is typed, unknown kinds and words are kept, mistakes in known kinds are told."""
+"""The draft's updates: every kind is typed, unknown kinds and words are kept, errors in known kinds are reported."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_a_golden_update_is_read_as_its_kind(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["tool_call", "plan", "current_mode_update", "_weather"])
-def test_a_kind_that_the_draft_does_not_know_is_kept_whole(kind: str) -> None:
+def test_an_unknown_kind_is_kept_whole(kind: str) -> None:
     sent = {"sessionUpdate": kind, "anything": [None, {"a": 1}]}
     read = DraftSessionUpdate.parse(json.dumps(sent))
     assert type(read) is OtherUpdate
@@ -52,7 +52,7 @@ def test_a_kind_that_the_draft_does_not_know_is_kept_whole(kind: str) -> None:
         ({"sessionUpdate": "config_option_update", "configOptions": None}, "configOptions"),
     ],
 )
-def test_a_mistake_in_a_known_kind_is_told_as_that_kinds(sent: dict[str, Any], field: str) -> None:
+def test_an_error_in_a_known_kind_is_reported_for_that_kind(sent: dict[str, Any], field: str) -> None:
     with pytest.raises(InvalidMessageError) as caught:
         DraftSessionNotification.parse(json.dumps({"sessionId": "s", "update": sent}))
     place = f"update.sessionUpdate.{sent['sessionUpdate']}.{field}"
@@ -70,7 +70,7 @@ def test_a_mistake_in_a_known_kind_is_told_as_that_kinds(sent: dict[str, Any], f
         ({}, None),
     ],
 )
-def test_why_a_turn_ended_is_open_and_malformed_means_not_told(sent: Any, reason: str | None) -> None:
+def test_the_stop_reason_is_open_and_a_malformed_one_is_absent(sent: Any, reason: str | None) -> None:
     read = DraftSessionUpdate.parse(
         json.dumps({"sessionUpdate": "state_update", "state": "idle", "stopReason": sent, "error": sent})
     )
@@ -78,7 +78,7 @@ def test_why_a_turn_ended_is_open_and_malformed_means_not_told(sent: Any, reason
     assert (read.stop_reason, read.error) == (reason, None)
 
 
-def test_a_form_of_plan_that_is_not_known_is_kept_whole() -> None:
+def test_an_unknown_form_of_plan_is_kept_whole() -> None:
     plan: dict[str, Any] = {"type": "_tree", "planId": "p", "root": {"children": []}}
     read = DraftSessionUpdate.parse(json.dumps({"sessionUpdate": "plan_update", "plan": plan}))
     assert isinstance(read, DraftPlanUpdate)

@@ -57,7 +57,7 @@ def test_a_real_agents_declaration_is_read(peer: str, image: bool, audio: bool, 
 
 
 @pytest.mark.parametrize("peer", [peer for peer, *_ in DECLARED])
-def test_a_real_agents_answer_loses_no_part(peer: str) -> None:
+def test_a_real_agents_response_is_kept_completely(peer: str) -> None:
     sent = json.loads((PEERS / f"{peer}.json").read_bytes())["result"]
     assert kept(sent, answer_of(peer).dump())
 
@@ -70,7 +70,7 @@ def kept(sent: Any, read: Any) -> bool:
     return bool(sent == read)
 
 
-def test_every_real_answer_is_in_the_table() -> None:
+def test_every_recorded_response_is_in_the_table() -> None:
     assert sorted(path.stem for path in PEERS.iterdir()) == sorted(peer for peer, *_ in DECLARED)
 
 
@@ -98,12 +98,12 @@ def test_a_version_that_is_not_a_small_whole_number_is_refused(version: Any) -> 
             model.parse(json.dumps({"protocolVersion": version}))
 
 
-def test_a_malformed_way_to_authenticate_is_skipped_and_the_others_stay() -> None:
+def test_a_malformed_authentication_method_is_skipped_and_the_others_stay() -> None:
     read = InitializeResponse.parse('{"protocolVersion":1,"authMethods":[{"id":1},{"id":"a","name":"A","x":1},7]}')
     assert read.dump()["authMethods"] == [{"id": "a", "name": "A", "x": 1}]
 
 
-def test_the_draft_needs_to_know_who_speaks() -> None:
+def test_the_draft_requires_the_name_of_the_peer() -> None:
     for model in (DraftInitializeRequest, DraftInitializeResponse):
         with pytest.raises(InvalidMessageError, match="info"):
             model.parse('{"protocolVersion":2}')

@@ -1,4 +1,4 @@
-"""Frames keep ids and parameters exactly, and say the nulls that JSON-RPC wants to see."""
+"""JSON-RPC messages keep ids and parameters exactly, and write the nulls that JSON-RPC requires."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ SCHEMAS: Final = sorted((Path(__file__).parent / "schema").iterdir())
 
 
 @pytest.mark.parametrize("request_id", [0, -1, 2**63, "", "7", "seven", None])
-def test_an_id_comes_back_as_it_was(request_id: int | str | None) -> None:
+def test_an_id_is_kept(request_id: int | str | None) -> None:
     raw = json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "m"})
     request = Request.parse(raw)
     assert request.id == request_id
@@ -29,7 +29,7 @@ def test_an_id_of_another_type_is_refused(request_id: Any) -> None:
 
 
 @pytest.mark.parametrize("params", [{}, [], [None, 1.0, "x"], {"a": None, "_meta": {"b": None}}, 7, "text", False])
-def test_params_come_back_as_they_were(params: Any) -> None:
+def test_params_are_kept(params: Any) -> None:
     raw = json.dumps({"jsonrpc": "2.0", "method": "m", "params": params})
     assert json.loads(Notification.parse(raw).to_json())["params"] == params
 
@@ -47,7 +47,7 @@ def test_params_come_back_as_they_were(params: Any) -> None:
         (Notification(method="m"), {"jsonrpc": "2.0", "method": "m"}),
     ],
 )
-def test_a_null_is_written_only_where_json_rpc_wants_it(frame: Message, written: dict[str, Any]) -> None:
+def test_a_null_is_written_only_where_json_rpc_requires_it(frame: Message, written: dict[str, Any]) -> None:
     assert json.loads(frame.to_json()) == written
     assert frame.dump() == written
 
@@ -66,13 +66,13 @@ def test_a_null_is_written_only_where_json_rpc_wants_it(frame: Message, written:
         (Request, '{"jsonrpc":"2.0","id":1,"method":"m","params":NaN}', "params"),
     ],
 )
-def test_a_malformed_frame_is_told_by_field(model: type[Message], raw: str, field: str) -> None:
+def test_a_malformed_message_is_reported_with_its_field(model: type[Message], raw: str, field: str) -> None:
     with pytest.raises(InvalidMessageError) as caught:
         model.parse(raw)
     assert caught.value.problems[0].field == field
 
 
-def test_a_frame_keeps_what_it_does_not_know() -> None:
+def test_unknown_members_are_kept() -> None:
     raw = '{"jsonrpc":"2.0","id":1,"method":"m","trace":{"a":[1]}}'
     assert json.loads(Request.parse(raw).to_json()) == json.loads(raw)
 

@@ -67,7 +67,7 @@ def test_a_server_is_read_as_its_kind(
 
 
 @pytest.mark.parametrize("reason", [reason for reason in StopReason if reason is not StopReason.ERROR])
-def test_version_1_knows_five_ways_to_end_a_turn(reason: StopReason) -> None:
+def test_version_1_has_five_stop_reasons(reason: StopReason) -> None:
     assert PromptResponse.parse(json.dumps({"stopReason": reason})).stop_reason is reason
 
 
@@ -85,7 +85,7 @@ def test_a_cancelled_request_is_named_exactly(request_id: Any) -> None:
 
 
 @pytest.mark.parametrize("request_id", [None, True, 1.5, [], {}])
-def test_what_cannot_name_a_request_cancels_none(request_id: Any) -> None:
+def test_an_invalid_request_id_is_refused(request_id: Any) -> None:
     with pytest.raises(InvalidMessageError, match="requestId"):
         CancelRequestNotification.parse(json.dumps({"requestId": request_id}))
 
@@ -118,7 +118,7 @@ def test_a_session_is_named_by_its_own_field_and_never_by_metadata(model: type[M
         model.parse(json.dumps(meta))
 
 
-def test_a_prompt_tells_which_block_is_wrong() -> None:
+def test_an_error_in_a_prompt_names_the_block() -> None:
     with pytest.raises(InvalidMessageError) as caught:
         session.PromptRequest.parse('{"sessionId":"s","prompt":[{"type":"text","text":"a"},{"type":"image"}]}')
     assert [problem.field for problem in caught.value.problems] == ["prompt.1.image.data", "prompt.1.image.mimeType"]

@@ -1,4 +1,4 @@
-"""Tool calls: what came of them is typed, new kinds are kept, malformed optional parts count as absent."""
+"""Tool calls: output is typed, unknown kinds are kept, malformed optional parts count as absent."""
 
 import json
 from typing import Any
@@ -65,7 +65,7 @@ def test_a_part_is_read_as_its_kind_and_kept(base: type[Message], part: dict[str
         (tool.PermissionOutcome, {"outcome": "selected"}, "outcome.selected.optionId"),
     ],
 )
-def test_a_mistake_in_a_known_kind_is_told_as_that_kinds(base: type[Message], part: Any, field: str) -> None:
+def test_an_error_in_a_known_kind_is_reported_for_that_kind(base: type[Message], part: Any, field: str) -> None:
     with pytest.raises(InvalidMessageError) as caught:
         base.parse(json.dumps(part))
     assert [problem.field for problem in caught.value.problems] == [field]
@@ -97,7 +97,7 @@ def test_a_malformed_item_is_skipped_and_the_others_stay(model: type[Message]) -
 @pytest.mark.parametrize(
     ("kind", "status"), [(ToolKind.READ, ToolCallStatus.FAILED), ("_levitate", "_asleep"), (None, None)]
 )
-def test_words_are_open(model: type[Message], kind: str | None, status: str | None) -> None:
+def test_kind_and_status_are_open(model: type[Message], kind: str | None, status: str | None) -> None:
     read = model.model_validate({"toolCallId": "c", "title": "t", "kind": kind, "status": status})
     assert isinstance(read, ToolCall | ToolCallUpdate | DraftToolCallUpdate)
     assert (read.kind, read.status) == (kind, status)
@@ -111,20 +111,20 @@ def test_raw_input_and_output_are_kept_exactly(raw: Any) -> None:
     assert json.loads(read.to_json()).get("rawInput") == raw
 
 
-def test_the_draft_tells_a_null_from_what_was_not_sent() -> None:
+def test_the_draft_distinguishes_null_from_absent() -> None:
     read = DraftToolCallUpdate.parse('{"toolCallId":"c","title":null}')
     assert "title" in read.model_fields_set
     assert "name" not in read.model_fields_set
 
 
 @pytest.mark.parametrize("wrong", [None, 7, [7], [{}], [{"optionId": "o", "name": "n"}]])
-def test_a_malformed_option_fails_the_question_because_an_answer_hangs_on_it(wrong: Any) -> None:
+def test_a_malformed_option_fails_the_permission_request(wrong: Any) -> None:
     with pytest.raises(InvalidMessageError, match="options"):
         RequestPermissionRequest.parse(
             json.dumps({"sessionId": "s", "toolCall": {"toolCallId": "c"}, "options": wrong})
         )
 
 
-def test_an_unknown_outcome_is_readable_and_is_no_selection() -> None:
+def test_an_unknown_outcome_is_kept_and_is_no_selection() -> None:
     answer = RequestPermissionResponse.parse('{"outcome":{"outcome":"_delegated","optionId":"once"}}')
     assert not isinstance(answer.outcome, tool.SelectedOutcome)

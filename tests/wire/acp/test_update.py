@@ -1,4 +1,4 @@
-"""Updates: every kind of version 1 is typed, unknown kinds are kept, mistakes in known kinds are told."""
+"""Updates: every kind of version 1 is typed, unknown kinds are kept, errors in known kinds are reported."""
 
 import json
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_an_unknown_kind_is_kept_whole(sent: dict[str, Any]) -> None:
         ({"sessionUpdate": "notice", "severity": "info", "title": ""}, ["notice.title"]),
     ],
 )
-def test_a_mistake_in_a_known_kind_is_told_as_that_kinds(sent: dict[str, Any], fields: list[str]) -> None:
+def test_an_error_in_a_known_kind_is_reported_for_that_kind(sent: dict[str, Any], fields: list[str]) -> None:
     with pytest.raises(InvalidMessageError) as caught:
         SessionNotification.parse(notification(sent))
     assert [problem.field for problem in caught.value.problems] == [f"update.sessionUpdate.{field}" for field in fields]

@@ -1,7 +1,7 @@
-"""What an agent tells its client during a session, as the version 2 draft has it.
+"""The updates that an agent sends during a session, in the version 2 draft.
 
-Here messages have ids and come whole or in chunks, a turn ends by a `state_update`, and terminals are the agent's.
-What version 1 has too is in `update`.
+In the draft messages have ids and are sent whole or in chunks, a `state_update` ends a turn, and terminals belong to
+the agent. Kinds that version 1 shares are in `update`.
 """
 
 from enum import StrEnum
@@ -29,57 +29,57 @@ from accord.wire.message import close_union
 
 
 class DraftMessageChunk(DraftSessionUpdate, frozen=True):
-    """A piece of a message as it grows."""
+    """A chunk of a message."""
 
     message_id: str
     content: DraftContentBlock
 
 
 class DraftUserMessageChunk(DraftMessageChunk, frozen=True):
-    """A piece of what the user said."""
+    """A chunk of a user message."""
 
     session_update: Literal["user_message_chunk"] = "user_message_chunk"
 
 
 class DraftAgentMessageChunk(DraftMessageChunk, frozen=True):
-    """A piece of what the agent says."""
+    """A chunk of the agent's answer."""
 
     session_update: Literal["agent_message_chunk"] = "agent_message_chunk"
 
 
 class DraftAgentThoughtChunk(DraftMessageChunk, frozen=True):
-    """A piece of what the agent thinks."""
+    """A chunk of the agent's reasoning."""
 
     session_update: Literal["agent_thought_chunk"] = "agent_thought_chunk"
 
 
 class WholeMessage(DraftSessionUpdate, frozen=True):
-    """A message as it is now; without `content`, what was known of it stays."""
+    """A complete message; without `content`, its content is unchanged."""
 
     message_id: str
     content: ListOrAbsent[DraftContentBlock] = None
 
 
 class UserMessage(WholeMessage, frozen=True):
-    """What the user said."""
+    """A message of the user."""
 
     session_update: Literal["user_message"] = "user_message"
 
 
 class AgentMessage(WholeMessage, frozen=True):
-    """What the agent said."""
+    """A message of the agent."""
 
     session_update: Literal["agent_message"] = "agent_message"
 
 
 class AgentThought(WholeMessage, frozen=True):
-    """What the agent thought."""
+    """The agent's reasoning."""
 
     session_update: Literal["agent_thought"] = "agent_thought"
 
 
 class SessionState(StrEnum):
-    """What the agent is doing."""
+    """The state of the agent."""
 
     RUNNING = "running"
     IDLE = "idle"
@@ -87,7 +87,7 @@ class SessionState(StrEnum):
 
 
 class BackgroundWork(AcpMessage, frozen=True):
-    """Something that goes on beside the turn; `type` says which of the ids is there."""
+    """Work that runs beside the turn; `type` says which of the ids is present."""
 
     type: str
     terminal_id: LenientStr = None
@@ -95,7 +95,7 @@ class BackgroundWork(AcpMessage, frozen=True):
 
 
 class StateUpdate(DraftSessionUpdate, frozen=True):
-    """The agent is at work, idle, or waits for its user. Idle, it may say why the turn ended."""
+    """The agent runs, is idle, or waits for its user. An idle agent may name the reason why the turn ended."""
 
     session_update: Literal["state_update"] = "state_update"
     state: Open[SessionState]
@@ -105,13 +105,13 @@ class StateUpdate(DraftSessionUpdate, frozen=True):
 
 
 class DraftToolCallChanged(DraftToolCallUpdate, DraftSessionUpdate, frozen=True):
-    """A tool call begins or goes on."""
+    """The start or an update of a tool call."""
 
     session_update: Literal["tool_call_update"] = "tool_call_update"
 
 
 class ToolCallContentChunk(DraftSessionUpdate, frozen=True):
-    """One more piece of what a tool gives."""
+    """A chunk of a tool's output."""
 
     session_update: Literal["tool_call_content_chunk"] = "tool_call_content_chunk"
     tool_call_id: str
@@ -119,13 +119,13 @@ class ToolCallContentChunk(DraftSessionUpdate, frozen=True):
 
 
 class TerminalOutput(AcpMessage, frozen=True):
-    """All that a terminal has printed, in base64."""
+    """The complete output of a terminal, in base64."""
 
     data: str
 
 
 class TerminalExitStatus(AcpMessage, frozen=True):
-    """How a terminal's command ended."""
+    """The exit status of a terminal's command."""
 
     exit_code: Annotated[int | None, Field(strict=True), AbsentIfMalformed()] = None
     signal: LenientStr = None
@@ -139,7 +139,7 @@ class TerminalSize(AcpMessage, frozen=True):
 
 
 class TerminalUpdate(DraftSessionUpdate, frozen=True):
-    """A terminal, or what changed about it."""
+    """A terminal, or an update of it."""
 
     session_update: Literal["terminal_update"] = "terminal_update"
     terminal_id: str
@@ -152,7 +152,7 @@ class TerminalUpdate(DraftSessionUpdate, frozen=True):
 
 
 class TerminalOutputChunk(DraftSessionUpdate, frozen=True):
-    """What a terminal printed now, in base64."""
+    """A chunk of a terminal's output, in base64."""
 
     session_update: Literal["terminal_output_chunk"] = "terminal_output_chunk"
     terminal_id: str
@@ -181,21 +181,21 @@ close_union(DraftPlan, "type", {"items": PlanItems}, other=OtherPlan)
 
 
 class DraftPlanUpdate(DraftSessionUpdate, frozen=True):
-    """A plan as it is now."""
+    """The current plan."""
 
     session_update: Literal["plan_update"] = "plan_update"
     plan: DraftPlan
 
 
 class DraftAvailableCommandsUpdate(DraftSessionUpdate, frozen=True):
-    """All commands as they are now."""
+    """All available commands."""
 
     session_update: Literal["available_commands_update"] = "available_commands_update"
     available_commands: list[Annotated[DraftAvailableCommand, SkipIfMalformed()]]
 
 
 class DraftConfigOptionUpdate(DraftSessionUpdate, frozen=True):
-    """All options as they are now."""
+    """All options with their current values."""
 
     session_update: Literal["config_option_update"] = "config_option_update"
     config_options: list[Annotated[DraftSessionConfigOption, SkipIfMalformed()]]
@@ -230,7 +230,7 @@ close_union(
 
 
 class DraftSessionNotification(AcpMessage, frozen=True):
-    """Something happened in a session, in the draft."""
+    """An update of a session, in the draft."""
 
     session_id: str
     update: DraftSessionUpdate

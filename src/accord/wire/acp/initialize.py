@@ -7,10 +7,8 @@ from pydantic import Field
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, Declared, DefaultIfMalformed, Flag, ListOrAbsent
 from accord.wire.acp.content import LenientStr
 
-# What each side says it can do, in `initialize`.
-#
-# Omitted means unsupported, and so does everything malformed: one bad flag never fails the whole. Version 1 says
-# yes with `true`, the version 2 draft with an object. What follows from a declaration is decided in `core`.
+# Omitted means unsupported, and so does everything malformed: one bad flag never fails the whole. Version 1 declares a
+# capability with `true`, the version 2 draft with an object.
 
 
 class Implementation(AcpMessage, frozen=True):
@@ -22,7 +20,7 @@ class Implementation(AcpMessage, frozen=True):
 
 
 class PromptCapabilities(AcpMessage, frozen=True):
-    """What a prompt may carry beside text and resource links."""
+    """The content that an agent accepts in prompts besides text and resource links."""
 
     image: Flag = False
     audio: Flag = False
@@ -30,14 +28,14 @@ class PromptCapabilities(AcpMessage, frozen=True):
 
 
 class McpCapabilities(AcpMessage, frozen=True):
-    """The ways beside stdio by which an agent reaches MCP servers."""
+    """The transports to MCP servers that an agent supports besides stdio."""
 
     http: Flag = False
     sse: Flag = False
 
 
 class SessionCapabilities(AcpMessage, frozen=True):
-    """The optional session methods that an agent offers."""
+    """The optional session methods that an agent supports."""
 
     list: Declared = None
     delete: Declared = None
@@ -47,13 +45,13 @@ class SessionCapabilities(AcpMessage, frozen=True):
 
 
 class AgentAuthCapabilities(AcpMessage, frozen=True):
-    """What an agent offers around authentication."""
+    """The authentication methods that an agent supports."""
 
     logout: Declared = None
 
 
 class AgentCapabilities(AcpMessage, frozen=True):
-    """What an agent can do."""
+    """The capabilities of an agent."""
 
     load_session: Flag = False
     prompt_capabilities: Annotated[PromptCapabilities, DefaultIfMalformed(PromptCapabilities)] = Field(
@@ -71,20 +69,20 @@ class AgentCapabilities(AcpMessage, frozen=True):
 
 
 class FileSystemCapabilities(AcpMessage, frozen=True):
-    """The file methods that a client answers."""
+    """The file methods that a client supports."""
 
     read_text_file: Flag = False
     write_text_file: Flag = False
 
 
 class ConfigOptionsCapabilities(AcpMessage, frozen=True):
-    """The kinds of session options beside `select` that a client can show."""
+    """The kinds of session options that a client supports besides `select`."""
 
     boolean: Declared = None
 
 
 class ClientSessionCapabilities(AcpMessage, frozen=True):
-    """The optional session updates that a client can show."""
+    """The optional session updates that a client supports."""
 
     compaction: Declared = None
     config_options: Annotated[ConfigOptionsCapabilities | None, AbsentIfMalformed()] = None
@@ -92,20 +90,20 @@ class ClientSessionCapabilities(AcpMessage, frozen=True):
 
 
 class ClientAuthCapabilities(AcpMessage, frozen=True):
-    """What a client offers around authentication."""
+    """The authentication methods that a client supports."""
 
     terminal: Flag = False
 
 
 class ElicitationCapabilities(AcpMessage, frozen=True):
-    """The ways in which a client can ask its user."""
+    """The forms in which a client can ask its user for input."""
 
     form: Declared = None
     url: Declared = None
 
 
 class AcpClientCapabilities(AcpMessage, frozen=True):
-    """What an editor can do; `ClientCapabilities` is the name of CAP's own."""
+    """The capabilities of an editor. `ClientCapabilities` is the name of those of CAP."""
 
     fs: Annotated[FileSystemCapabilities, DefaultIfMalformed(FileSystemCapabilities)] = Field(
         default_factory=FileSystemCapabilities
@@ -119,7 +117,7 @@ class AcpClientCapabilities(AcpMessage, frozen=True):
 
 
 class DraftPromptCapabilities(AcpMessage, frozen=True):
-    """What a prompt may carry beside text and resource links, in the draft."""
+    """The content that an agent accepts in prompts besides text and resource links, in the draft."""
 
     image: Declared = None
     audio: Declared = None
@@ -127,14 +125,14 @@ class DraftPromptCapabilities(AcpMessage, frozen=True):
 
 
 class DraftMcpCapabilities(AcpMessage, frozen=True):
-    """The ways by which an agent reaches MCP servers, in the draft."""
+    """The transports to MCP servers that an agent supports, in the draft."""
 
     stdio: Declared = None
     http: Declared = None
 
 
 class DraftSessionCapabilities(AcpMessage, frozen=True):
-    """What an agent's sessions can do, in the draft; absent altogether, it has no sessions."""
+    """The session capabilities of an agent, in the draft; if absent, it has no sessions."""
 
     prompt: Annotated[DraftPromptCapabilities | None, AbsentIfMalformed()] = None
     mcp: Annotated[DraftMcpCapabilities | None, AbsentIfMalformed()] = None
@@ -143,35 +141,33 @@ class DraftSessionCapabilities(AcpMessage, frozen=True):
 
 
 class DraftAgentCapabilities(AcpMessage, frozen=True):
-    """What an agent can do, in the draft."""
+    """The capabilities of an agent, in the draft."""
 
     session: Annotated[DraftSessionCapabilities | None, AbsentIfMalformed()] = None
     auth: Declared = None
 
 
 class DraftClientAuthCapabilities(AcpMessage, frozen=True):
-    """What a client offers around authentication, in the draft."""
+    """The authentication methods that a client supports, in the draft."""
 
     terminal: Declared = None
 
 
 class DraftClientCapabilities(AcpMessage, frozen=True):
-    """What an editor can do, in the draft."""
+    """The capabilities of an editor, in the draft."""
 
     auth: Annotated[DraftClientAuthCapabilities | None, AbsentIfMalformed()] = None
     elicitation: Annotated[ElicitationCapabilities | None, AbsentIfMalformed()] = None
 
 
-# The handshake: which version is spoken, and what each side declares.
-
 ProtocolVersion = Annotated[int, Field(strict=True, ge=0, le=65535)]
-"""A whole number; the protocol counts its breaking changes only."""
+"""A whole number that is raised with each breaking change of the protocol."""
 
 LenientImplementation = Annotated[Implementation | None, AbsentIfMalformed()]
 
 
 class InitializeRequest(AcpMessage, frozen=True):
-    """A client introduces itself."""
+    """The client's version and capabilities."""
 
     protocol_version: ProtocolVersion
     client_capabilities: Annotated[AcpClientCapabilities, DefaultIfMalformed(AcpClientCapabilities)] = Field(
@@ -181,7 +177,7 @@ class InitializeRequest(AcpMessage, frozen=True):
 
 
 class AuthMethod(AcpMessage, frozen=True):
-    """A way to authenticate; without a `type`, the agent handles it itself."""
+    """A method to authenticate; without a `type`, the agent handles it itself."""
 
     id: str
     name: str
@@ -190,7 +186,7 @@ class AuthMethod(AcpMessage, frozen=True):
 
 
 class InitializeResponse(AcpMessage, frozen=True):
-    """An agent introduces itself."""
+    """The agent's version and capabilities."""
 
     protocol_version: ProtocolVersion
     agent_capabilities: Annotated[AgentCapabilities, DefaultIfMalformed(AgentCapabilities)] = Field(
@@ -201,7 +197,7 @@ class InitializeResponse(AcpMessage, frozen=True):
 
 
 class DraftInitializeRequest(AcpMessage, frozen=True):
-    """A client introduces itself, in the draft."""
+    """The client's version and capabilities, in the draft."""
 
     protocol_version: ProtocolVersion
     info: Implementation
@@ -211,7 +207,7 @@ class DraftInitializeRequest(AcpMessage, frozen=True):
 
 
 class DraftAuthMethod(AcpMessage, frozen=True):
-    """A way to authenticate, in the draft; of whatever type, it has an id and a name."""
+    """A method to authenticate, in the draft; every type has an id and a name."""
 
     type: str
     method_id: str
@@ -220,7 +216,7 @@ class DraftAuthMethod(AcpMessage, frozen=True):
 
 
 class DraftInitializeResponse(AcpMessage, frozen=True):
-    """An agent introduces itself, in the draft."""
+    """The agent's version and capabilities, in the draft."""
 
     protocol_version: ProtocolVersion
     info: Implementation

@@ -1,7 +1,7 @@
-"""What an agent tells its client during a session (`session/update`), told apart by `sessionUpdate`.
+"""The updates that an agent sends during a session (`session/update`), a union by `sessionUpdate`.
 
-Peers run ahead: a kind of update that is not known is kept whole as an `OtherUpdate`, while a known kind with a
-mistake in it is an error of that kind. Kinds that are the same in both versions belong to both unions.
+An unknown kind of update is kept whole as an `OtherUpdate`, since peers may be newer; an error in a known kind is
+reported for that kind. Kinds that are the same in both versions belong to both unions.
 """
 
 from enum import StrEnum
@@ -17,13 +17,13 @@ from accord.wire.message import close_union
 
 
 class SessionUpdate(OpenTagged, frozen=True):
-    """One thing that happened. `SessionUpdate(session_update=…, …)` builds the kind named."""
+    """One update. `SessionUpdate(session_update=…, …)` builds the kind that it names."""
 
     session_update: str
 
 
 class DraftSessionUpdate(OpenTagged, frozen=True):
-    """One thing that happened, in the draft; its own kinds are in `draft_update`."""
+    """One update, in the draft; its own kinds are in `draft_update`."""
 
     session_update: str
 
@@ -33,44 +33,44 @@ class OtherUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
 
 
 class MessageChunk(SessionUpdate, frozen=True):
-    """A piece of a message as it grows."""
+    """A chunk of a message."""
 
     content: ContentBlock
     message_id: LenientStr = None
 
 
 class UserMessageChunk(MessageChunk, frozen=True):
-    """A piece of what the user said, when a session is replayed."""
+    """A chunk of a user message, when a session is replayed."""
 
     session_update: Literal["user_message_chunk"] = "user_message_chunk"
 
 
 class AgentMessageChunk(MessageChunk, frozen=True):
-    """A piece of what the agent says."""
+    """A chunk of the agent's answer."""
 
     session_update: Literal["agent_message_chunk"] = "agent_message_chunk"
 
 
 class AgentThoughtChunk(MessageChunk, frozen=True):
-    """A piece of what the agent thinks."""
+    """A chunk of the agent's reasoning."""
 
     session_update: Literal["agent_thought_chunk"] = "agent_thought_chunk"
 
 
 class ToolCallStarted(ToolCall, SessionUpdate, frozen=True):
-    """A tool call begins."""
+    """The start of a tool call."""
 
     session_update: Literal["tool_call"] = "tool_call"
 
 
 class ToolCallChanged(ToolCallUpdate, SessionUpdate, frozen=True):
-    """A tool call goes on."""
+    """An update of a tool call."""
 
     session_update: Literal["tool_call_update"] = "tool_call_update"
 
 
 class PlanEntryPriority(StrEnum):
-    """How much a step matters."""
+    """The priority of a step."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -78,7 +78,7 @@ class PlanEntryPriority(StrEnum):
 
 
 class PlanEntryStatus(StrEnum):
-    """How far a step has come; `cancelled` is the draft's."""
+    """The status of a step; `cancelled` is the draft's."""
 
     PENDING = "pending"
     IN_PROGRESS = "in_progress"
@@ -95,35 +95,35 @@ class PlanEntry(AcpMessage, frozen=True):
 
 
 class PlanUpdate(SessionUpdate, frozen=True):
-    """The whole plan as it is now."""
+    """The complete plan."""
 
     session_update: Literal["plan"] = "plan"
     entries: ListOrEmpty[PlanEntry]
 
 
 class AvailableCommandsUpdate(SessionUpdate, frozen=True):
-    """All commands as they are now."""
+    """All available commands."""
 
     session_update: Literal["available_commands_update"] = "available_commands_update"
     available_commands: ListOrEmpty[AvailableCommand]
 
 
 class CurrentModeUpdate(SessionUpdate, frozen=True):
-    """Another mode is in force."""
+    """The new current mode."""
 
     session_update: Literal["current_mode_update"] = "current_mode_update"
     current_mode_id: str
 
 
 class ConfigOptionUpdate(SessionUpdate, frozen=True):
-    """All options as they are now."""
+    """All options with their current values."""
 
     session_update: Literal["config_option_update"] = "config_option_update"
     config_options: ListOrEmpty[SessionConfigOption]
 
 
 class SessionInfoUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
-    """The session has another title, or was touched."""
+    """A new title or time of the session."""
 
     session_update: Literal["session_info_update"] = "session_info_update"
     title: LenientStr = None
@@ -131,14 +131,14 @@ class SessionInfoUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
 
 
 class Cost(AcpMessage, frozen=True):
-    """What the session has cost so far."""
+    """The cost of the session so far."""
 
     amount: Annotated[float, Field(strict=True, allow_inf_nan=False)]
     currency: str
 
 
 class UsageUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
-    """How much of the context window is in use."""
+    """The used part of the context window."""
 
     session_update: Literal["usage_update"] = "usage_update"
     used: Count
@@ -147,7 +147,7 @@ class UsageUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
 
 
 class NoticeSeverity(StrEnum):
-    """How much a notice matters."""
+    """The severity of a notice."""
 
     INFO = "info"
     WARNING = "warning"
@@ -155,7 +155,7 @@ class NoticeSeverity(StrEnum):
 
 
 class NoticeUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
-    """Something for the user to know that is not part of the answer."""
+    """A notice to the user that is not part of the answer."""
 
     session_update: Literal["notice"] = "notice"
     severity: Open[NoticeSeverity]
@@ -164,7 +164,7 @@ class NoticeUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
 
 
 class CompactionStatus(StrEnum):
-    """How far a compaction has come."""
+    """The status of a compaction."""
 
     IN_PROGRESS = "in_progress"
     COMPLETED = "completed"
@@ -173,7 +173,7 @@ class CompactionStatus(StrEnum):
 
 
 class CompactionUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
-    """The session's history is being shortened."""
+    """A compaction of the session's history."""
 
     session_update: Literal["compaction_update"] = "compaction_update"
     compaction_id: str
@@ -183,7 +183,7 @@ class CompactionUpdate(SessionUpdate, DraftSessionUpdate, frozen=True):
 
 
 class CompactionSummaryChunk(SessionUpdate, DraftSessionUpdate, frozen=True):
-    """A piece of the summary that stands for the shortened history."""
+    """A chunk of the summary that replaces the compacted history."""
 
     session_update: Literal["compaction_summary_chunk"] = "compaction_summary_chunk"
     compaction_id: str
@@ -214,7 +214,7 @@ close_union(
 
 
 class SessionNotification(AcpMessage, frozen=True):
-    """Something happened in a session."""
+    """An update of a session."""
 
     session_id: str
     update: SessionUpdate
