@@ -105,7 +105,7 @@ def test_expire_needs_an_age(config: Path):
             ("scripted", "telepathy"),
             "backends.local: kind should be one of acp, anthropic, echo, gemini, openai, scripted",
         ),
-        (('["Hello ", "there."]', '"Hello"'), "backends.local: options.script should be a list of texts"),
+        (('["Hello ", "there."]', '"Hello"'), "backends.local: options.script should be a list of strings"),
         (('manifest = "declared"', 'manifest = "m.json"'), "m.json: No such file or directory"),
         (('manifest = "declared"', 'model = "gpt-4oo"'), "backends.local: no facts about a model named 'gpt-4oo'"),
     ],

@@ -4,13 +4,14 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from accord.agent import Agent
 from accord.assembly.agents import find_agent
 from accord.backends.acp.options import acp_backend
 from accord.backends.evidence import BackendEvidence, Evidence, configured_evidence, gather
 from accord.backends.model_options import APIS, model_backend
+from accord.backends.options import BackendOptions
 from accord.backends.scripted import EchoBackend, ScriptedBackend
 from accord.config import BackendConfig, Config, LoadedConfig
 from accord.core.prompt.rules import ContentLimits
@@ -153,11 +154,7 @@ def _build_backend(config: BackendConfig, loaded: LoadedConfig) -> ConfiguredBac
 def _scripted_backend(config: BackendConfig, known: BackendEvidence) -> Backend:
     if known.unknown_model:  # a script declares nothing itself
         raise UsageError(known.unknown_model)
-    script: Any = config.options.get("script", [])
-    texts: list[Any] = cast("list[Any]", script) if isinstance(script, list) else [None]
-    if not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"backends.{config.name}: options.script should be a list of texts")
-    return ScriptedBackend(config.name, [texts], known.manifest)
+    return ScriptedBackend(config.name, [BackendOptions(config).strings("script")], known.manifest)
 
 
 KINDS: Final[Mapping[str, Callable[[BackendConfig, BackendEvidence], Backend]]] = {

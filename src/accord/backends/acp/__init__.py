@@ -1,4 +1,4 @@
-"""An ACP agent as a backend: a process that is spoken to over its standard input and output."""
+"""An ACP agent as a backend: a process with JSON-RPC on its standard input and output."""
 
 from accord.backends.acp.backend import AcpBackend
 from accord.backends.acp.permissions import AgentPermissions
