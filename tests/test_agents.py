@@ -36,7 +36,7 @@ def test_the_demo_shows_every_event_and_fails_at_nothing():
     assert "You said: **hello**." in said(packets)
 
 
-def test_the_demo_can_be_heard():
+def test_the_demo_works_for_a_voice_client():
     heard = said(
         played(running(demo).begin(asking("hello", capabilities={"supported_events": [], "prefers_markdown": False})))
     )
@@ -64,7 +64,7 @@ def test_the_relay_passes_text_thoughts_and_calls():
     ],
     ids=["an editor", "a web page", "a speaker"],
 )
-def test_the_relay_shows_a_backends_own_work_to_whoever_can_see_it(shows: list[str], types: list[str]):
+def test_the_relay_shows_a_backends_own_work_to_clients_that_can_display_it(shows: list[str], types: list[str]):
     script = [
         WorkPiece(event=build_plan_event(["Look", "Act"])),
         WorkPiece(event=build_tool_call_event("1", "Look", [], {"status": "in_progress"})),

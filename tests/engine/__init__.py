@@ -1,1 +1,1 @@
-"""Tests of what is run."""
+"""Tests of the engine."""

@@ -1,4 +1,4 @@
-"""What the tests of whole turns share: a question, an engine on scripted backends, and the packets of a turn."""
+"""Helpers for tests of whole turns: a request, an engine on scripted backends, and the packets of a turn."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable

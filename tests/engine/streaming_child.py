@@ -1,4 +1,4 @@
-"""A process that streams turns over SQLite and says, line by line, what a client has got. The kill test ends it."""
+"""A process that streams turns over SQLite and prints each packet that a client has got. The kill test ends it."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Whatever an agent raises, wherever it does: its turn ends with an error, a close and a receipt, and others go on."""
+"""Whatever an agent raises: its turn ends with an error, a close and a receipt, and other turns go on."""
 
 import asyncio
 import sys

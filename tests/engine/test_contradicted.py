@@ -1,4 +1,4 @@
-"""What a backend declares is checked: JSON that does not fit is asked for again or fails, and is held against it."""
+"""Answers are checked against the manifest: JSON that does not match is requested again or fails, and is counted."""
 
 import json
 from collections.abc import AsyncIterator, Sequence
@@ -50,7 +50,7 @@ def test_native_json_that_fits_goes_on_and_is_not_called_emulated():
     assert (record.emulated, record.effects, len(record.attempts)) == ([], [], 1)
 
 
-def test_native_json_that_does_not_fit_is_asked_for_again_and_recorded():
+def test_native_json_that_does_not_match_is_requested_again_and_recorded():
     backend = native(WRONG, ["Sure: ", *RIGHT], RIGHT)
     running = engine(extract, backend).begin(asking())
     assert said(played(running)) == '{"n": 4}'
@@ -77,7 +77,7 @@ def test_a_backend_that_never_gives_what_it_declares_fails_the_turn():
     )
 
 
-def test_the_next_backend_is_asked_when_the_first_does_not_give_what_it_declares():
+def test_the_next_backend_gets_the_work_when_the_first_contradicts_its_manifest():
     wrong, right = native(WRONG), native(RIGHT, name="b")
     running = engine(extract, wrong, right).begin(asking())
     assert said(played(running)) == '{"n": 4}'
@@ -127,7 +127,7 @@ def served(*backends: ScriptedBackend, **options: Any) -> tuple[Sessions, Servic
     return sessions, Service(sessions, ServerConfig(port=0), AllowAll(), NullObserver(), "1.0")
 
 
-def test_a_contradicted_capability_is_emulated_from_then_on_and_told():
+def test_a_contradicted_capability_is_emulated_from_then_on_and_reported():
     backend = native(*[WRONG] * CONTRADICTIONS, ["Here you are:\n", *RIGHT])
     sessions, service = served(backend)
     played(sessions.engine.begin(asking()))

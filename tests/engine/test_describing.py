@@ -1,4 +1,4 @@
-"""Images that a backend cannot see are described to it by one that can, if the operator says so."""
+"""Images that a backend cannot take are described by one that can, if configured."""
 
 from accord.agent import Agent
 from accord.backends.scripted import ScriptedBackend, ScriptedFault

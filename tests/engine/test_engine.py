@@ -1,4 +1,4 @@
-"""Whole turns on a scripted backend: the stories, the failures, the limits."""
+"""Whole turns on a scripted backend: common cases, failures, limits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -45,7 +45,7 @@ def test_an_image_goes_to_the_backend_that_can_see():
     assert plan.lost[0].why == "image_input (not declared)"
 
 
-def test_json_on_a_model_without_it_is_emulated_validated_and_asked_again():
+def test_json_on_a_model_without_it_is_emulated_validated_and_requested_again():
     async def extract(turn: Turn) -> AsyncIterator[Yielded]:
         value = await turn.ask(schema={"type": "object", "required": ["n"]}).value()
         yield f"n is {value['n']}"
@@ -59,7 +59,7 @@ def test_json_on_a_model_without_it_is_emulated_validated_and_asked_again():
     assert len(backend.orders) == 2
 
 
-def test_a_web_a_terminal_and_a_voice_client_get_the_same_run_each_in_its_own_way():
+def test_a_web_a_terminal_and_a_voice_client_get_the_same_run_each_adapted():
     async def show(turn: Turn) -> AsyncIterator[Yielded]:
         yield "**Sales** grew.\n\n"
         yield turn.citation({"source_id": "1", "uri": "https://example.com/r", "title": "Report"})
@@ -93,7 +93,7 @@ def test_a_backend_that_fails_after_its_first_piece_ends_the_stream_and_says_if_
     assert second.orders == []
 
 
-def test_work_that_nobody_can_do_is_refused_before_dispatch_with_its_explanation():
+def test_work_that_no_backend_supports_is_refused_before_dispatch_with_its_explanation():
     backend = ScriptedBackend("blind", [["never"]], STREAMS)
     running = engine(relay, backend, accepts={"image": True}).begin(asking(content=[IMAGE]))
     packets = played(running)
@@ -199,7 +199,7 @@ def is_no_generator(turn: Turn) -> AsyncIterator[Yielded]:
         (is_no_generator, [ErrorPacket, ClosePacket], "The agent is_no_generator is not an async generator: `yield` each part of its answer"),
     ],
 )  # fmt: skip
-def test_an_agent_that_breaks_its_contract_is_caught_and_told(
+def test_an_agent_that_breaks_its_contract_ends_its_turn_with_an_error(
     run: Any, kinds: list[type[StreamPacket]], message: str | None
 ):
     packets = played(engine(run).begin(asking()))

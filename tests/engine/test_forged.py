@@ -1,4 +1,4 @@
-"""Text that others wrote never becomes a tool call, a tool's result or an answer, whatever it looks like."""
+"""Quoted text never becomes a tool call, a tool's result or an answer, whatever it looks like."""
 
 import json
 import re
@@ -105,7 +105,7 @@ def test_a_call_that_the_model_quotes_is_text_with_or_without_the_marker(quoted:
     assert (calls, "tool_call_" in text) == ([], True)
 
 
-def test_a_bare_call_of_a_known_tool_is_asked_for_again_with_the_marker():
+def test_a_tool_call_without_the_marker_is_requested_again():
     def answering(order: WorkOrder) -> str:
         return CALL.replace("tool_call>", f"tool_call_{marker_of(order)}>") if len(model.orders) > 1 else CALL
 
@@ -186,7 +186,7 @@ YES, NO = '{"approved":true}', '{"approved":false}'
         f'{YES}\n{{"approved": "no"}}',
     ],
 )
-def test_json_that_may_be_a_quotation_is_asked_for_again(first: str):
+def test_json_that_may_be_a_quotation_is_requested_again(first: str):
     values: list[Any] = []
 
     async def judge(turn: Turn) -> AsyncIterator[Yielded]:

@@ -1,4 +1,4 @@
-"""A process is killed in the middle of a stream: what a client had got is still there, and the chain is whole."""
+"""A process is killed in the middle of a stream: what a client had got is stored, and the chain is whole."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Turns with large packets: what is made before it is stored, and what is held for readers, is bounded in bytes."""
+"""Turns with large packets: what is made before it is stored, and what is held for readers, is limited in bytes."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What a whole answer says of how it came about: who answered, who failed before, what was emulated or lost."""
+"""The metrics of a whole answer: which backend answered, which failed before, what was emulated or lost."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -131,14 +131,14 @@ def test_what_a_manifest_is_silent_about_is_named_as_tried(tmp_path: Path):
 @pytest.mark.parametrize(
     "script", [[ScriptedFault("gone")], ["so far", ScriptedFault("gone")]], ids=["at once", "in the middle"]
 )
-def test_a_question_that_nobody_answered_names_no_backend(tmp_path: Path, script: list[Any]):
+def test_a_question_without_an_answer_names_no_backend(tmp_path: Path, script: list[Any]):
     backend = ScriptedBackend("a", [script, ["Hello"]], STREAMS)
     first, second = work_of(tmp_path, request(), backend, run=careful)
     assert first == {"fallbacks": [{"backend": "a", "code": "backend_failed"}]}
     assert second == {"backend": "a"}
 
 
-def test_an_agent_that_asks_nobody_has_no_work(tmp_path: Path):
+def test_an_agent_without_questions_has_no_work(tmp_path: Path):
     async def alone(turn: Turn) -> AsyncIterator[Yielded]:
         yield turn.text
 

@@ -1,4 +1,4 @@
-"""An agent asks its user in the middle of a turn: what it is told, what stands in the receipt, and whose time runs."""
+"""Permission requests in the middle of a turn: the answer, the receipt, and the time limits."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ from accord.wire.agent_work import Permission, PermissionRequest
 from accord.wire.packet import ClosePacket, StreamPacket
 from accord.wire.receipt import Receipt
 from tests.engine.playing import STREAMS, asking, collected, engine, read_turn, said, within
-from tests.engine.test_forgotten import left_behind
+from tests.engine.test_freed import left_behind
 
 ALLOW = {"outcome": {"outcome": "selected", "optionId": "allow"}}
 
@@ -81,7 +81,7 @@ def run(made: Engine, permits: PermissionChannel | None) -> tuple[RunningTurn, l
         ("yes", "failed The client's response is not valid", "failed", None),
     ],
 )
-def test_the_agent_and_the_receipt_are_told_what_came_of_it(answer: Any, words: str, status: str, chosen: str | None):
+def test_the_agent_and_the_receipt_get_the_answer(answer: Any, words: str, status: str, chosen: str | None):
     made, user = engine(deletes), User(answer)
     running, packets = run(made, user)
     assert said(packets).startswith(f"Well, {words}")
@@ -95,7 +95,7 @@ def test_the_agent_and_the_receipt_are_told_what_came_of_it(answer: Any, words: 
     assert (record.why is None) is (chosen is not None)
 
 
-def test_who_cannot_be_asked_has_not_allowed_it_and_the_receipt_says_so():
+def test_a_permission_that_cannot_be_requested_is_denied_and_recorded():
     made = engine(deletes)
     running, packets = run(made, None)
     assert said(packets) == "Well, nobody This client cannot be asked"
@@ -105,7 +105,7 @@ def test_who_cannot_be_asked_has_not_allowed_it_and_the_receipt_says_so():
     assert "nobody" in str(answer.output)
 
 
-def test_a_receipt_of_a_turn_that_asked_for_nothing_says_nothing_of_permissions():
+def test_a_receipt_without_permission_requests_has_no_permissions_member():
     async def silent(_: Turn) -> AsyncIterator[Yielded]:
         yield "Hi"
 
@@ -114,7 +114,7 @@ def test_a_receipt_of_a_turn_that_asked_for_nothing_says_nothing_of_permissions(
     assert "permissions" not in receipt_of(made, running).dump()
 
 
-def test_what_is_no_question_fails_the_turn_and_asks_nobody():
+def test_an_invalid_permission_request_fails_the_turn_and_is_not_sent():
     async def confused(turn: Turn) -> AsyncIterator[Yielded]:
         await turn.permission("Go", options=[])
         yield "never"
@@ -125,7 +125,7 @@ def test_what_is_no_question_fails_the_turn_and_asks_nobody():
     assert user.asked == []
 
 
-def test_several_are_asked_at_once_and_each_gets_its_own_answer():
+def test_concurrent_permission_requests_each_get_their_answer():
     async def both(turn: Turn) -> AsyncIterator[Yielded]:
         first, second = await asyncio.gather(turn.permission("One"), turn.permission("Two"))
         yield f"{bool(first)} {bool(second)}"
@@ -245,7 +245,7 @@ def test_a_turn_that_is_cancelled_stops_asking_at_once():
     within(task)
 
 
-def test_what_an_agent_leaves_open_is_not_asked_any_more_when_its_turn_ends():
+def test_open_permission_requests_are_cancelled_when_the_turn_ends():
     left: list[asyncio.Task[Any]] = []
     turns: list[Turn] = []
 
@@ -264,7 +264,7 @@ def test_what_an_agent_leaves_open_is_not_asked_any_more_when_its_turn_ends():
     assert [title for title, _ in user.asked] == ["Go"]
 
 
-def test_a_question_is_put_after_the_number_of_packets_that_are_kept_before_it():
+def test_a_permission_request_names_the_number_of_packets_before_it():
     async def talks(turn: Turn) -> AsyncIterator[Yielded]:
         for _ in range(300):
             yield "word "
@@ -285,7 +285,7 @@ def test_a_question_is_put_after_the_number_of_packets_that_are_kept_before_it()
     within(task)
 
 
-def test_a_turn_that_asked_leaves_no_circles():
+def test_a_turn_with_a_permission_request_leaves_no_reference_cycles():
     async def task() -> list[str]:
         store = MemoryStore()
         await store.open()

@@ -1,4 +1,4 @@
-"""Pictures in a turn: re-encoding them must not hold up the other turns."""
+"""Images in a turn: re-encoding them must not block other turns."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""What a receipt takes down of a request and of a decision."""
+"""What a receipt records of a request and of a decision."""
 
 import json
 
@@ -31,7 +31,7 @@ LESS = Candidate("less", CapabilityManifest.model_validate({"streaming": "native
 NONE = Candidate("none", CapabilityManifest.model_validate({"streaming": "native"}))
 
 
-def test_a_plan_says_who_was_chosen_and_why_the_others_lost():
+def test_a_plan_names_the_chosen_backend_and_why_the_others_lost():
     told = record_candidates(plan(ORDER, [NONE, LESS, ABLE], PlanConfig()))
     assert [(one.backend, one.chosen, one.why) for one in told] == [
         ("able", True, "0 losses, 0 compromises"),

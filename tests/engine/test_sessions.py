@@ -1,4 +1,4 @@
-"""Turns that are remembered: repeated, replayed, chained, and ended whatever happens."""
+"""Stored turns: repeated, replayed, chained, and ended whatever happens."""
 
 import asyncio
 import json
@@ -76,7 +76,7 @@ def text_of(kept: list[PacketRecord]) -> str:
     return "".join(packet.p for packet in packets if packet.op == "delta")
 
 
-def test_a_turn_is_kept_packet_by_packet_and_ended_with_its_receipt(store: SessionStore):
+def test_a_turn_is_stored_packet_by_packet_and_ended_with_its_receipt(store: SessionStore):
     made, _ = sessions(store, "Hel", "lo")
 
     async def run() -> None:
@@ -127,7 +127,7 @@ def test_another_request_under_the_same_id_is_refused(store: SessionStore, other
 
 
 @pytest.mark.parametrize(("session", "user"), [("", "u"), ("s", ""), ("a\0b", "u"), ("s", "x" * 513)])
-def test_a_request_that_names_nobody_or_no_session_is_refused(store: SessionStore, session: str, user: str):
+def test_a_request_without_a_user_or_session_is_refused(store: SessionStore, session: str, user: str):
     made, _ = sessions(store, "never")
     asked = request().model_copy(
         update={"context": SessionContext(session_id=session, user=Identity(id=user, name="U"))}
@@ -140,7 +140,7 @@ def test_a_request_that_names_nobody_or_no_session_is_refused(store: SessionStor
     within(store, run)
 
 
-def test_the_next_turn_knows_what_was_said_and_its_receipt_follows(store: SessionStore):
+def test_the_next_turn_gets_the_history_and_its_receipt_follows(store: SessionStore):
     made, backend = sessions(store, "ok")
 
     async def run() -> None:
@@ -165,7 +165,7 @@ def test_what_a_client_declared_lasts_for_the_session(store: SessionStore):
     within(store, run)
 
 
-def test_a_failed_turn_is_kept_with_its_reason(store: SessionStore):
+def test_a_failed_turn_is_stored_with_its_reason(store: SessionStore):
     made, _ = sessions(store, "so far", ScriptedFault("gone"))
 
     async def run() -> None:
@@ -179,7 +179,7 @@ def test_a_failed_turn_is_kept_with_its_reason(store: SessionStore):
 
 
 @pytest.mark.parametrize(("unread_s", "state"), [(None, TurnState.DONE), (0, TurnState.CANCELLED)])
-def test_a_turn_that_nobody_reads_goes_on_or_stops_as_it_is_told(
+def test_a_turn_without_readers_goes_on_or_stops_as_configured(
     store: SessionStore, unread_s: float | None, state: TurnState
 ):
     made, backend = sessions(store, "one", Pause(0.05), "two", stop_unread_after_s=unread_s)
@@ -321,7 +321,7 @@ def test_a_deferred_item_can_be_fetched_from_the_store(store: SessionStore):
     within(store, run)
 
 
-def test_one_answer_is_the_same_whenever_it_is_asked_for(store: SessionStore):
+def test_a_repeated_request_gets_the_same_answer(store: SessionStore):
     made, _ = sessions(store, "Hello")
 
     async def run() -> None:

@@ -99,7 +99,7 @@ def test_a_reader_in_another_process_keeps_the_turn_alive_and_no_longer(store: S
     within(store, run)
 
 
-def test_a_turn_that_nobody_ever_reads_stops_after_the_grace_period(store: SessionStore):
+def test_a_turn_that_is_never_read_stops_after_the_grace_period(store: SessionStore):
     made, _ = sessions(store, "one", Pause(60), stop_unread_after_s=GRACE_S)
 
     async def run() -> None:

@@ -1,4 +1,4 @@
-"""Agents for fault tests. The question says what to do."""
+"""Agents for fault tests. The request says what to do."""
 
 import asyncio
 import time

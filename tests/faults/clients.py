@@ -1,4 +1,4 @@
-"""Two clients that read a turn to its end whatever breaks on the way: ours, and one that knows only HTTP and SSE."""
+"""Two clients that read a turn to its end whatever fails: that of the package, and one that uses HTTP and SSE only."""
 
 import asyncio
 import json

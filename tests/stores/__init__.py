@@ -1,1 +1,1 @@
-"""The stores: one contract for all of them, and what each of them promises beyond it."""
+"""Tests of the stores: one contract for all of them, and what each of them guarantees beyond it."""

@@ -1,4 +1,4 @@
-"""One store after another for the same test. Async tests run here with a limit, so that no wait is without end."""
+"""Each store in turn for the same test. Async tests have a time limit."""
 
 import asyncio
 import inspect

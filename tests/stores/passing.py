@@ -1,4 +1,4 @@
-"""Lets time pass for a store without waiting: what it has stamped becomes older, by its own clock."""
+"""Let time pass for a store without waiting: its stored times become older, by its own clock."""
 
 from time import monotonic
 

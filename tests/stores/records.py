@@ -1,4 +1,4 @@
-"""Records to be kept, with a clock that the tests turn by hand."""
+"""Records to be stored, with a clock that tests set."""
 
 import hashlib
 from datetime import UTC, datetime, timedelta

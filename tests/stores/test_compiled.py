@@ -1,4 +1,4 @@
-"""The short way to SQLite gives what SQLAlchemy's own way gives."""
+"""Prepared statements on SQLite give what SQLAlchemy's own execution gives."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +43,7 @@ def connection() -> Iterator[Connection]:
     ],
     ids=lambda value: None if isinstance(value, dict) else type(value).__name__,
 )
-def test_both_ways_find_the_same(connection: Connection, statement: Executable, values: dict[str, Any]):
+def test_both_paths_find_the_same(connection: Connection, statement: Executable, values: dict[str, Any]):
     values = {"at": at(1), **values}
     short = [tuple(row) for row in PreparedStatement(statement).rows(connection, values)]
     assert short == [tuple(row) for row in connection.execute(statement, values)]

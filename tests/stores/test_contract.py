@@ -1,4 +1,4 @@
-"""What every store keeps to: one test body, in memory, on SQLite and on a real PostgreSQL."""
+"""The contract of every store: one test body, in memory, on SQLite and on a real PostgreSQL."""
 
 import asyncio
 from collections.abc import Callable
@@ -78,7 +78,7 @@ async def test_many_may_begin_in_the_same_new_session_at_once(store: SessionStor
     assert len(await store.sessions("ada", limit=99)) == 10
 
 
-async def test_nobody_begins_a_turn_in_a_session_of_another_owner(store: SessionStore):
+async def test_a_turn_cannot_begin_in_a_session_of_another_owner(store: SessionStore):
     await put(store, a_session(owner="ada"))
     with pytest.raises(StoreConflictError, match="another owner"):
         await put(store, a_session(owner="eve", agent="hers"), "r2")
@@ -116,7 +116,7 @@ async def test_a_new_turn_is_the_callers_to_run_and_a_known_one_is_shown(store: 
     assert await store.turn("r1") == a_turn()
 
 
-async def test_a_new_turn_is_told_what_was_said_last_and_the_hash_to_follow(store: SessionStore):
+async def test_a_new_turn_gets_the_last_messages_and_the_last_receipt_hash(store: SessionStore):
     for number in range(2):
         await begun(store, f"r{number}")
         receipt = a_receipt(f"r{number}", await store.last_receipt_hash("s1"))
@@ -215,7 +215,7 @@ async def test_a_turn_that_is_over_or_unknown_takes_no_packets_and_no_items(stor
     assert await store.packets("r1", after_seq=0, limit=10) == []
 
 
-async def test_items_are_kept_with_the_packets_that_speak_of_them(store: SessionStore):
+async def test_items_are_stored_with_the_packets_that_refer_to_them(store: SessionStore):
     await begun(store, "r1")
     await begun(store, "r2")
     await store.append_packets(PacketBatch("r1", 1, ["a"], {"i1": "one", "i2": AWKWARD}))
@@ -228,7 +228,7 @@ async def test_items_are_kept_with_the_packets_that_speak_of_them(store: Session
     assert await store.item("r2", "i1") is None
 
 
-async def test_a_conflict_costs_nobody_else_anything(store: SessionStore):
+async def test_a_conflict_does_not_affect_other_writes(store: SessionStore):
     for number in range(8):
         await begun(store, f"r{number}")
     wrong = [store.append_packets(PacketBatch(f"r{number}", 5, ["gap"])) for number in range(0, 8, 2)]
@@ -273,14 +273,14 @@ async def test_an_open_store_answers_its_probe_and_a_closed_one_says_so(new_stor
     await store.close()
 
 
-async def test_a_time_without_its_zone_is_never_kept(store: SessionStore):
+async def test_a_time_without_a_zone_is_never_stored(store: SessionStore):
     await put(store, a_session())
     with pytest.raises(TypeError):
         await store.expire(at(9).replace(tzinfo=None))
     assert await store.session("s1") == a_session()
 
 
-async def test_a_cancelled_call_is_finished_before_its_caller_is_told(store: SessionStore):
+async def test_a_cancelled_write_is_finished_before_its_caller_is_cancelled(store: SessionStore):
     await begun(store)
     task = asyncio.create_task(store.append_packets(PacketBatch("r1", 1, ["a", "b"])))
     await asyncio.sleep(0)

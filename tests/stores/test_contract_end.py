@@ -1,4 +1,4 @@
-"""What every store keeps to when a turn ends and when things are forgotten: one test body for all of them."""
+"""The contract of every store for the end of turns and for deletion: one test body for all of them."""
 
 import asyncio
 from collections.abc import Callable
@@ -69,7 +69,7 @@ async def test_an_end_whose_packets_do_not_follow_writes_nothing(store: SessionS
     await nothing_was_left(store)
 
 
-async def test_an_end_whose_receipt_does_not_follow_the_last_one_is_told_and_writes_nothing(store: SessionStore):
+async def test_an_end_whose_receipt_does_not_follow_the_last_one_returns_false_and_writes_nothing(store: SessionStore):
     await begun(store, "r1")
     await begun(store, "r2")
     await store.append_packets(PacketBatch("r2", 1, ["a"]))

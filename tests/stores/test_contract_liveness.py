@@ -1,4 +1,4 @@
-"""What processes tell each other through a store, while time passes: one test body for every store."""
+"""The contract of every store for processes that share it, while time passes: one test body for all of them."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What every store keeps to with tokens: one test body for all of them."""
+"""The contract of every store for tokens: one test body for all of them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -75,7 +75,7 @@ async def test_neither_id_nor_hash_can_be_given_twice(store: Store, second: Toke
     assert await store.tokens() == [a_token()]
 
 
-async def test_deleting_a_user_revokes_their_tokens_and_nobody_elses(store: Store):
+async def test_deleting_a_user_revokes_only_that_users_tokens(store: Store):
     await begun(store)
     for token_id, user in [("t1", "ada"), ("t2", "ada"), ("t3", "eve")]:
         await store.put_token(a_token(token_id, user=user))

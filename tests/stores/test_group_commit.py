@@ -1,4 +1,4 @@
-"""Those who wait together are written together."""
+"""Jobs that wait at the same time share one commit."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -68,7 +68,7 @@ async def test_closing_finishes_what_was_handed_over(tmp_path: Path):
         assert len(await store.packets("r1", after_seq=0, limit=99)) == 50
 
 
-async def test_a_beginning_that_conflicts_after_it_wrote_takes_nobody_with_it(tmp_path: Path):
+async def test_a_beginning_that_conflicts_after_writing_does_not_affect_its_group(tmp_path: Path):
     async with opened(tmp_path / "a.sqlite3") as store:
         await begun(store, "r0", "hers", owner="eve")
         mine = [store.begin_turn(a_session(), a_turn(f"r{number}"), history=0) for number in range(1, 9)]
@@ -79,7 +79,7 @@ async def test_a_beginning_that_conflicts_after_it_wrote_takes_nobody_with_it(tm
         assert await store.turn("taken") is None
 
 
-async def test_a_job_whose_caller_has_gone_is_still_written_and_its_failure_is_nobodys(tmp_path: Path):
+async def test_a_job_whose_caller_is_gone_is_still_written_and_its_failure_is_ignored(tmp_path: Path):
     async with opened(tmp_path / "a.sqlite3") as store:
         await begun(store)
         calls = [PacketBatch("r1", 1, ["a"]), PacketBatch("r1", 9, ["a gap"]), PacketBatch("r1", 2, ["b"])]

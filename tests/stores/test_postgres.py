@@ -1,4 +1,4 @@
-"""What the store for more than one machine promises beyond the contract."""
+"""What the PostgreSQL store guarantees beyond the contract."""
 
 import asyncio
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def own_server() -> Iterator[PostgresServer]:
         yield server
 
 
-async def test_a_database_that_goes_away_is_told_and_when_it_is_back_work_goes_on(own_server: PostgresServer):
+async def test_a_lost_database_is_reported_and_writing_continues_when_it_is_back(own_server: PostgresServer):
     store = PostgresStore(own_server.make_database("gone"))
     await store.open()
     await begun(store)
@@ -37,13 +37,13 @@ async def test_a_database_that_goes_away_is_told_and_when_it_is_back_work_goes_o
     await store.close()
 
 
-async def test_a_database_that_is_not_there_is_told_in_one_line(postgres: PostgresServer):
+async def test_a_missing_database_is_reported_in_one_line(postgres: PostgresServer):
     with pytest.raises(StoreError) as caught:
         await PostgresStore(postgres.url("nowhere")).open()
     assert str(caught.value) == "PostgreSQL /nowhere: there is no such database; create it first"
 
 
-async def test_a_server_that_is_not_there_is_told_in_one_line():
+async def test_a_missing_server_is_reported_in_one_line():
     with pytest.raises(StoreError) as caught:
         await PostgresStore("postgresql://ada:secret@127.0.0.1:1/accord").open()
     assert (

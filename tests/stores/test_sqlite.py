@@ -1,4 +1,4 @@
-"""What the store of one file promises beyond the contract: its schema, its manners under trouble, its forgetting."""
+"""What the SQLite store guarantees beyond the contract: its schema, its errors, its deletion."""
 
 import asyncio
 import json
@@ -151,7 +151,7 @@ async def test_a_file_held_by_another_process_fails_a_call_and_not_the_store(fil
     await store.close()
 
 
-async def test_a_full_disk_is_told_and_when_there_is_room_again_work_goes_on(file: Path):
+async def test_a_full_disk_is_reported_and_writing_continues_when_there_is_space_again(file: Path):
     store = SqliteStore(file)
     await store.open()
     await begun(store)
@@ -245,7 +245,7 @@ async def test_a_heartbeat_for_a_file_that_is_gone_fails_and_makes_no_file(file:
     assert not file.exists()  # noqa: ASYNC240
 
 
-async def test_a_turn_whose_session_somebody_deleted_by_hand_is_a_conflict(file: Path):
+async def test_a_turn_whose_session_was_deleted_by_hand_is_a_conflict(file: Path):
     store = SqliteStore(file)
     await store.open()
     await begun(store)

@@ -1,4 +1,4 @@
-"""What the SQLite store does about space: large rows, short steps, a file that shrinks, and files of older versions."""
+"""How the SQLite store uses space: large rows, short steps, a file that shrinks, and files of older versions."""
 
 import asyncio
 import sqlite3

@@ -47,7 +47,7 @@ def _is_caller(trace: TracebackType) -> bool:
 
 
 def count_cancels() -> int:
-    """How often the current task was asked to cancel."""
+    """The number of requested cancellations of the current task."""
     task = asyncio.current_task()
     return task.cancelling() if task is not None else 0
 

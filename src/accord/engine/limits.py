@@ -212,7 +212,7 @@ class Wait:
             raise BackendError(f"{self.source} failed ({type(error).__name__})", retryable=False) from error
 
     def _begin(self) -> int:
-        """Start counting; gives how often the task was asked to cancel before."""
+        """Start counting; returns how many cancellations of the task were requested before."""
         loop = asyncio.get_running_loop()
         task = self._task = asyncio.current_task(loop)
         self.until = loop.time() + self.seconds
@@ -220,7 +220,7 @@ class Wait:
         return task.cancelling() if task else 0
 
     def _finish(self, cancels_before: int) -> AccordError | None:
-        """Stop counting; gives the error if this wait, and no other code, cancelled its task."""
+        """Stop counting; returns the error if this wait, and no other code, cancelled its task."""
         self._timer.unwatch(self)
         self._paused_left_s = None
         ended, self._ended = self._ended, None

@@ -16,7 +16,7 @@ HEAD: Final = "0004"
 LOGGER: Final = logging.getLogger("accord.stores")
 FOLDER: Final = Path(__file__).parent / "migrations"
 
-_LOCK: Final = 0x41_43_43_4F_52_44  # "ACCORD" in ASCII; advisory locks of a database are told apart by number
+_LOCK: Final = 0x41_43_43_4F_52_44  # "ACCORD" in ASCII; no other program uses this advisory lock
 
 
 def migrate(connection: Connection) -> None:

@@ -2,13 +2,13 @@
 
 Durability: a write-ahead log with `synchronous=FULL`. A commit returns after the log was flushed to the disk, so
 what was acknowledged survives `kill -9` and a power cut. One thread writes, and all that wait share its commits;
-reads have connections of their own and wait for nobody. Not for network file systems, which cannot share the log.
+reads have connections of their own and never wait. Not for network file systems, which cannot share the log.
 
 Checkpoints are ours to start, not SQLite's: they are made with the write lock held. SQLite before 3.51.3 can, very
 rarely, damage a file when one process resets the log while another one checkpoints without that lock. The log is
 then written again from its beginning: flushing a file that does not grow takes half the time.
 
-A file that is deleted or replaced while it is open would still take writes, which nobody could ever read again. So its
+A file that is deleted or replaced while it is open would still take writes, which could never be read again. So its
 identity is checked before and after each commit: nothing is acknowledged that is not in the file of that name.
 """
 

@@ -200,8 +200,8 @@ def _insert_packets(connection: Connection, new: PacketBatch) -> None:
     numbered = enumerate(new.packets, start=new.first_seq)
     of = new.request_id
     _ADD_PACKET.execute_many(connection, [{"request_id": of, "seq": seq, "body": body} for seq, body in numbered])
-    kept = [{"request_id": of, "item_id": item_id, "body": body} for item_id, body in new.items.items()]
-    _PUT_ITEM.execute_many(connection, kept)
+    rows = [{"request_id": of, "item_id": item_id, "body": body} for item_id, body in new.items.items()]
+    _PUT_ITEM.execute_many(connection, rows)
 
 
 _PACKETS_OF: Final = PreparedStatement(

@@ -1,4 +1,4 @@
-"""The first step of something awaited, and the rest of it: as if it had been awaited in one go."""
+"""Polling an awaitable, awaiting the rest of it, and the waits of a turn."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ async def stubborn() -> str:
     return "never"
 
 
-def test_what_is_there_at_once_is_given_at_once():
+def test_an_awaitable_without_a_wait_is_ready_at_once():
     async def task() -> None:
         polled = poll(at_once(7))
         assert isinstance(polled, Ready)
@@ -55,7 +55,7 @@ def test_what_is_there_at_once_is_given_at_once():
 
 
 @pytest.mark.parametrize("steps", [1, 2, 5])
-def test_what_is_not_there_comes_with_the_rest(steps: int):
+def test_a_pending_awaitable_gives_its_result_when_awaited(steps: int):
     async def task() -> None:
         polled = poll(after(steps))
         assert isinstance(polled, Pending)
@@ -65,7 +65,7 @@ def test_what_is_not_there_comes_with_the_rest(steps: int):
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3])
-def test_what_fails_fails_wherever_it_does(steps: int):
+def test_an_error_is_raised_from_any_step(steps: int):
     async def task() -> None:
         with pytest.raises(KeyError):
             await within(10, fails_after(steps))
@@ -73,7 +73,7 @@ def test_what_fails_fails_wherever_it_does(steps: int):
     run(task)
 
 
-def test_a_time_limit_is_held_inside_the_rest_and_not_before():
+def test_a_time_limit_applies_only_when_there_is_a_wait():
     async def task() -> None:
         assert await within(0, at_once()) == 1
         with pytest.raises(TimeoutError):
@@ -82,7 +82,7 @@ def test_a_time_limit_is_held_inside_the_rest_and_not_before():
     run(task)
 
 
-def test_being_cancelled_reaches_whoever_waits_inside_who_may_go_on():
+def test_cancellation_reaches_the_inner_awaitable_which_may_continue():
     async def task() -> None:
         waiting = asyncio.create_task(within(60, stubborn()))
         await asyncio.sleep(0)
@@ -92,7 +92,7 @@ def test_being_cancelled_reaches_whoever_waits_inside_who_may_go_on():
     run(task)
 
 
-def test_a_timer_of_its_own_inside_works_as_ever():
+def test_an_inner_asyncio_timeout_still_works():
     async def timed() -> str:
         try:
             async with asyncio.timeout(0.01):

@@ -1,4 +1,4 @@
-"""A store that fails while a turn runs or ends: readers are told at once, and the turn ends when the store is back."""
+"""A store that fails while a turn runs or ends: readers get an error at once, and the turn ends when the store is back."""
 
 import asyncio
 import json

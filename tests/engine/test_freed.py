@@ -1,4 +1,4 @@
-"""A turn that is over is forgotten at once: nothing of it waits in a circle for Python's collector."""
+"""A turn that is over is freed at once: it leaves no reference cycles for the garbage collector."""
 
 import gc
 from collections.abc import Awaitable, Callable
@@ -34,7 +34,7 @@ WAYS: list[Callable[[Sessions, int], Awaitable[Any]]] = [as_a_whole, as_a_stream
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_a_turn_leaves_no_circles(store: SessionStore, way: Callable[[Sessions, int], Awaitable[Any]]) -> None:
+def test_a_turn_leaves_no_reference_cycles(store: SessionStore, way: Callable[[Sessions, int], Awaitable[Any]]) -> None:
     kept, _ = sessions(store, "A", "B")
 
     assert within(store, lambda: left_behind(lambda number: way(kept, number))) == []

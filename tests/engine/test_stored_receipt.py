@@ -1,4 +1,4 @@
-"""What is kept of a turn when the store fails in the middle, and that the receipt kept is the one its model seals."""
+"""What is stored of a turn when the store fails in the middle; the stored receipt is the one its model seals."""
 
 from uuid import UUID
 
@@ -30,7 +30,7 @@ class FailsOnce(MemoryStore):
         await super().append_packets(new)
 
 
-def test_a_turn_whose_packets_could_not_be_kept_says_so_to_everyone_and_in_its_receipt():
+def test_a_turn_whose_packets_could_not_be_stored_fails_for_every_reader_and_in_its_receipt():
     failing = FailsOnce()
 
     async def task() -> None:

@@ -1,4 +1,4 @@
-"""A reader that comes late: what has left the turn's memory is read from the store, with no packet left out."""
+"""A late reader: packets that have left the turn's memory are read from the store, with none left out."""
 
 from collections.abc import AsyncIterator
 

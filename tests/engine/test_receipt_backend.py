@@ -1,4 +1,4 @@
-"""What a receipt says of the backend: which model it is, and whose word each entry of its manifest is."""
+"""The backend in a receipt: its model, and the source of each entry of its manifest."""
 
 import asyncio
 from collections.abc import AsyncIterator
