@@ -25,7 +25,7 @@ NOON = datetime(2026, 1, 2, 12, 0, tzinfo=UTC)
 
 def a_body(number: int = 0, previous: str | None = None, **fields: Any) -> ReceiptBody:
     manifest = CapabilityManifest.model_validate({"streaming": "native"})
-    told: dict[str, Any] = {
+    members: dict[str, Any] = {
         "request_id": f"r{number}",
         "session_id": "s1",
         "created_at": NOON,
@@ -49,7 +49,7 @@ def a_body(number: int = 0, previous: str | None = None, **fields: Any) -> Recei
         "timings": Timings(plan_ms=0.25, first_packet_ms=3, total_ms=40.5),
         "outcome": Outcome(status=OutcomeStatus.DONE),
     }
-    return ReceiptBody.model_validate(told | fields)
+    return ReceiptBody.model_validate(members | fields)
 
 
 def a_chain(length: int, **fields: Any) -> list[Receipt]:

@@ -15,7 +15,7 @@ def test_a_record_is_written_and_read_back():
         attempts=[Attempt(number=1, ok=False, capability="json_mode", problems=["no JSON"], usage={"input": 3})],
         effects=[Effect(capability="stop_sequences", kind=EffectKind.TEXT_AFTER_STOP, count=9)],
     )
-    shown = Effect(capability="image_input", kind=EffectKind.IMAGE_SHOWN, by="seer", usage={"input": 9})
-    assert Effect.parse(shown.to_json()) == shown
+    effect = Effect(capability="image_input", kind=EffectKind.IMAGE_SHOWN, by="seer", usage={"input": 9})
+    assert Effect.parse(effect.to_json()) == effect
     assert EmulationRecord.parse(record.to_json()) == record
     assert record.dump()["effects"] == [{"capability": "stop_sequences", "kind": "text_after_stop", "count": 9}]

@@ -1,4 +1,4 @@
-"""Stream packets: told apart by `op`, impossible ones cannot be built."""
+"""Stream packets: `op` names the kind, and invalid ones cannot be built."""
 
 from typing import Any
 from uuid import UUID
@@ -86,7 +86,7 @@ def test_decision_3_a_presentation_event_can_be_given_as_the_payload():
     assert StreamPacket(op="event", p=EVENT).p == EVENT.dump()
 
 
-def test_a_close_packet_says_nothing_else():
+def test_a_close_packet_has_no_payload():
     assert StreamPacket(op="close").to_json() == '{"op":"close"}'
     assert StreamPacket.parse('{"op":"close","p":null}') == StreamPacket.parse('{"op":"close"}')
 
@@ -101,16 +101,16 @@ def test_a_close_packet_says_nothing_else():
         {"": {"": [None, [None]]}},
     ],
 )
-def test_decision_2_an_event_keeps_every_key_whatever_it_looks_like(payload: dict[str, Any]):
+def test_decision_2_an_event_keeps_every_member(payload: dict[str, Any]):
     assert StreamPacket.parse(EventPacket(p=payload).to_json()).p == payload
 
 
-def test_decision_2_an_envelope_ignores_what_it_does_not_know():
+def test_decision_2_an_envelope_ignores_unknown_members():
     packet = StreamPacket.parse('{"op":"delta","p":"x","seq":7}')
     assert packet.to_json() == '{"op":"delta","p":"x"}'
 
 
-def test_a_packet_is_understood_inside_other_models():
+def test_a_packet_is_validated_inside_other_models():
     packets = TypeAdapter(list[StreamPacket]).validate_json('[{"op":"delta","p":"a"},{"op":"close"}]')
     assert packets == [DeltaPacket(p="a"), ClosePacket()]
     assert TypeAdapter(list[StreamPacket]).dump_json(packets, exclude_none=True) == (

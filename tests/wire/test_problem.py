@@ -1,4 +1,4 @@
-"""Errors as they travel: a problem body over HTTP, an error packet in a stream (decision 9)."""
+"""Errors on the wire: a problem body over HTTP, an error packet in a stream (decision 9)."""
 
 import pytest
 
@@ -50,21 +50,21 @@ EXCEPTIONS = {
 
 
 @pytest.mark.parametrize("code", ErrorCode)
-def test_an_error_that_travelled_is_raised_as_the_class_of_its_code_with_everything_it_said(code: ErrorCode):
+def test_an_error_from_the_wire_has_the_class_of_its_code_and_its_details(code: ErrorCode):
     body = ProblemBody(title="t", status=ERROR_FACTS[code].http, code=code, detail="It broke", details={"a": 1})
-    told = StreamError(code=code, message="It broke", severity=ERROR_FACTS[code].severity, details={"a": 1})
-    for raised in (error_from_problem(body), error_from_stream(told)):
+    error = StreamError(code=code, message="It broke", severity=ERROR_FACTS[code].severity, details={"a": 1})
+    for raised in (error_from_problem(body), error_from_stream(error)):
         assert type(raised) is EXCEPTIONS.get(code, RefusedError)
         assert (raised.code, raised.message, raised.details) == (code, "It broke", {"a": 1})
         assert raised.severity is ERROR_FACTS[code].severity
 
 
-def test_a_backend_that_is_not_worth_another_try_stays_so():
-    told = StreamError(code="backend_failed", message="No such model", severity=ErrorSeverity.FATAL)
-    assert error_from_stream(told).severity is ErrorSeverity.FATAL
+def test_a_fatal_backend_error_stays_fatal():
+    error = StreamError(code="backend_failed", message="No such model", severity=ErrorSeverity.FATAL)
+    assert error_from_stream(error).severity is ErrorSeverity.FATAL
 
 
-def test_a_code_that_nobody_knows_is_the_agents_own():
+def test_an_unknown_code_is_an_agent_error():
     raised = error_from_stream(StreamError(code="out_of_coffee", message="No coffee", severity=ErrorSeverity.FATAL))
     assert isinstance(raised, AgentError)
     assert raised.details == {"code": "out_of_coffee"}

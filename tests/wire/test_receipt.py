@@ -1,4 +1,4 @@
-"""Receipts: what they hold, and what cannot be built."""
+"""Receipts: their content, and what is refused."""
 
 from datetime import datetime
 from typing import Any
@@ -23,13 +23,13 @@ OUTCOMES = [
 
 
 @pytest.mark.parametrize(("status", "code", "valid"), OUTCOMES)
-def test_whatever_is_not_done_says_why(status: str, code: str | None, valid: bool):
-    told = {"status": status, "code": code}
+def test_an_outcome_other_than_done_has_a_code(status: str, code: str | None, valid: bool):
+    outcome = {"status": status, "code": code}
     if valid:
-        assert Outcome.model_validate(told).status == status
+        assert Outcome.model_validate(outcome).status == status
     else:
         with pytest.raises(ValidationError, match="has no error code, and any other has one"):
-            Outcome.model_validate(told)
+            Outcome.model_validate(outcome)
 
 
 BAD_FIELDS: list[tuple[str, Any]] = [
@@ -44,16 +44,16 @@ BAD_FIELDS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_FIELDS)
-def test_an_impossible_receipt_cannot_be_built(name: str, value: Any):
+def test_an_invalid_receipt_is_refused(name: str, value: Any):
     with pytest.raises(ValidationError):
         a_body(**{name: value})
 
 
-def test_times_are_told_to_the_microsecond():
+def test_times_are_rounded_to_the_microsecond():
     assert Timings(plan_ms=0.1 + 0.2, total_ms=1 / 3).dump() == {"plan_ms": 0.3, "total_ms": 0.333}
 
 
-def test_the_hash_stands_outside_of_what_is_hashed():
+def test_the_hash_does_not_cover_itself():
     receipt = seal(a_body())
     assert "hash" not in receipt.hashed()
     assert receipt.hashed() == a_body().hashed()

@@ -1,4 +1,4 @@
-"""Requests: the shape of today, and the older one."""
+"""Requests: the current shape and the older one."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A name is good for every store or for none, whether a message brought it or the engine looks at it itself."""
+"""Ids: the field of a message and `is_id` accept the same names."""
 
 import pytest
 from pydantic import TypeAdapter, ValidationError
@@ -9,7 +9,7 @@ NAMES = ["a", " ", "ä\n🐻", "x" * MAX_ID_CHARS, "", "x" * (MAX_ID_CHARS + 1),
 
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:5]))
-def test_both_ways_to_ask_agree(name: str):
+def test_the_field_and_the_function_accept_the_same_ids(name: str):
     try:
         TypeAdapter(Id).validate_python(name)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Support levels on the wire and in reports, and what satisfies what."""
+"""Support levels on the wire and in reports, and which minimum each satisfies."""
 
 from typing import Any
 

@@ -9,7 +9,7 @@ import pytest
 from accord.wire.conversation import ChatMessage, Role, Transcript
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-SAID = [
+MESSAGES = [
     ChatMessage(role=Role.USER, content='What is "this"?', timestamp=AT),
     ChatMessage(role=Role.ASSISTANT, content="Ein Bär\n🐻", timestamp=AT),
     ChatMessage(role=Role.TOOL, content="", name="t", tool_call_id="1", timestamp=AT),
@@ -27,23 +27,23 @@ LOOKS: dict[str, Look] = {
 }
 
 
-@pytest.mark.parametrize("said", [[], SAID[:1], SAID], ids=len)
+@pytest.mark.parametrize("messages", [[], MESSAGES[:1], MESSAGES], ids=len)
 @pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
-def test_every_access_gives_the_messages(said: Sequence[ChatMessage], look: Look) -> None:
-    assert look(Transcript([each.to_json() for each in said])) == look(said)
+def test_every_access_gives_the_messages(messages: Sequence[ChatMessage], look: Look) -> None:
+    assert look(Transcript([each.to_json() for each in messages])) == look(messages)
 
 
 def test_a_message_is_found_by_its_index() -> None:
-    kept = Transcript([each.to_json() for each in SAID])
-    assert (kept[0], kept[-1]) == (SAID[0], SAID[-1])
-    assert SAID[1] in kept
+    kept = Transcript([each.to_json() for each in MESSAGES])
+    assert (kept[0], kept[-1]) == (MESSAGES[0], MESSAGES[-1])
+    assert MESSAGES[1] in kept
     with pytest.raises(IndexError):
         _ = kept[3]
 
 
 def test_it_equals_any_sequence_of_the_same_messages() -> None:
-    kept = Transcript([each.to_json() for each in SAID])
-    assert kept == SAID
-    assert kept == tuple(SAID)
-    assert kept != SAID[:2]
+    kept = Transcript([each.to_json() for each in MESSAGES])
+    assert kept == MESSAGES
+    assert kept == tuple(MESSAGES)
+    assert kept != MESSAGES[:2]
     assert kept != "text"

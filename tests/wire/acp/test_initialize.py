@@ -51,8 +51,8 @@ def test_a_real_agents_declaration_is_read(peer: str, image: bool, audio: bool, 
             assert answer.capabilities.session is not None
             objects = answer.capabilities.session.prompt
             assert objects is not None
-            told = [part is not None for part in (objects.image, objects.audio, objects.embedded_context)]
-            assert told == [image, audio, embedded]
+            declared = [part is not None for part in (objects.image, objects.audio, objects.embedded_context)]
+            assert declared == [image, audio, embedded]
             assert answer.info.version == "0.99.1"
 
 

@@ -96,8 +96,8 @@ def test_an_update_can_be_built_by_its_kind_or_by_its_name() -> None:
     base: Any = SessionUpdate
     assert base(session_update="agent_message_chunk", content=content) == built
     assert type(base(session_update="_weather", sky="grey")) is OtherUpdate
-    told = SessionNotification(session_id="s", update=built)
-    assert SessionNotification.parse(told.to_json()) == told
+    whole = SessionNotification(session_id="s", update=built)
+    assert SessionNotification.parse(whole.to_json()) == whole
 
 
 def test_a_shared_kind_belongs_to_both_versions() -> None:
