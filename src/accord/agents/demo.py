@@ -28,6 +28,6 @@ async def _demo(turn: Turn) -> AsyncIterator[Yielded]:
     yield turn.media({"url": PIXEL, "mime_type": "image/png", "alt_text": "A single transparent pixel"})
     yield "```python\nprint('one line of code')\n```\n\n"
     yield turn.markdown("> A block of markdown stands on its own.\n")
-    yield turn.user_error("This failed on purpose, to show how a failure is told.", retryable=True)
+    yield turn.user_error("This failed on purpose, to show a failure.", retryable=True)
     yield turn.progress("Done", 1.0, status="complete")
     yield "That is all."

@@ -120,7 +120,7 @@ class Dispatcher:
     async def _answer_from(
         self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
     ) -> AsyncGenerator[AnyPiece, None]:
-        settings = replace(await self._described(offer, order, record, timer), marker=self._markers())
+        settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
         turn = self._prepare(offer, order, settings)
         record.backend, backend = offer.backend, self.backends[offer.backend]
         wait = timer.wait(backend.name)
@@ -158,7 +158,7 @@ class Dispatcher:
         checks = () if check is None or check.capability in map(canonical_name, rescued) else (check,)
         return EmulationRun(order, (*chosen.emulations, *checks))
 
-    async def _described(
+    async def _settings_for(
         self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
     ) -> EmulationSettings:
         """The settings, with descriptions of images if a backend is configured to describe them; it sees them once."""
@@ -167,13 +167,13 @@ class Dispatcher:
         if record.described is None:
             describer = ImageDescriber(order, offer.rescues, self._settings, self.candidates())
             try:
-                await self._describe(describer, timer)
+                await self._describe_images(describer, timer)
             finally:  # a turn that is cancelled meanwhile has sent images all the same
                 record.emulation = EmulationRecord(effects=list(describer.settings().image_effects))
             record.described = describer.settings() if describer.settings().image_effects else None
         return record.described or self._settings
 
-    async def _describe(self, describer: ImageDescriber, timer: TurnTimer) -> None:
+    async def _describe_images(self, describer: ImageDescriber, timer: TurnTimer) -> None:
         wait = timer.wait(describer.by)
         while to_send := describer.next_order():
             size = AnswerSize(describer.by, self._size_limits)
