@@ -123,3 +123,42 @@ def test_every_law_follows_the_number_of_examples_that_is_asked_for(path: Path):
         if keyword.arg == "max_examples" and isinstance(keyword.value, ast.Constant)
     ]
     assert fixed == []
+
+
+PACKAGE = [path for path in SOURCES if path.is_relative_to(ROOT / "src")]
+ROUTES = re.compile(r"/(?:v1|health|metrics|openapi\.json|docs)(?:/|$)")
+OTHER_SERVICES = ("src/accord/backends/",)
+"""Where paths of other services are spelled."""
+
+
+def test_no_class_name_is_defined_twice_in_the_package():
+    homes: dict[str, list[str]] = {}
+    for path in PACKAGE:
+        for node in TREES[path].body:
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(named(path))
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+def constants(path: Path) -> Iterator[ast.Constant]:
+    """Every literal of a module that is no docstring."""
+    documentation = {id(node.value) for node in ast.walk(TREES[path]) if isinstance(node, ast.Expr)}
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.Constant) and id(node) not in documentation:
+            yield node
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=named)
+def test_paths_of_the_service_are_spelled_in_the_routes_table_only(path: Path):
+    if named(path) == "src/accord/wire/routes.py" or named(path).startswith(OTHER_SERVICES):
+        return
+    spelled = [node.value for node in constants(path) if isinstance(node.value, str) and ROUTES.match(node.value)]
+    assert spelled == []
+
+
+@pytest.mark.parametrize("path", PACKAGE, ids=named)
+def test_json_rpc_codes_are_spelled_in_errors_only(path: Path):
+    if named(path) == "src/accord/errors.py":
+        return
+    codes = [node.value for node in constants(path) if isinstance(node.value, int) and 32_000 <= node.value <= 32_999]
+    assert codes == []
