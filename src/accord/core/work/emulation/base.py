@@ -52,7 +52,7 @@ class Retry:
 AnswerResult = Accepted | Retry
 
 
-class AnswerReader(Protocol):
+class AnswerPieceReader(Protocol):
     """Reads one answer. `feed` gets every piece but the end; `finish` gets the end and is called once."""
 
     def feed(self, piece: AnyPiece) -> list[AnyPiece]:
@@ -86,7 +86,7 @@ class Emulation(Protocol):
         """Return a changed copy of the order; raise `InvalidMessageError` if what it requests is invalid."""
         ...
 
-    def reader(self, order: WorkOrder) -> AnswerReader:
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:
         """Return a new reader for one attempt at the original order, from before any `prepare`."""
         ...
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from accord.core.work.emulation.base import (
-    AnswerReader,
+    AnswerPieceReader,
     PassthroughReader,
     PreparedOrder,
     printable_address,
@@ -73,7 +73,7 @@ class ImageInput:
         ]
         return PreparedOrder(replace_messages(order, messages), (*self.before, *effects))
 
-    def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:  # noqa: ARG002 - every answer is read alike
         """The answer is not changed."""
         return PassthroughReader()
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from accord.core.work.emulation.base import (
     Accepted,
-    AnswerReader,
+    AnswerPieceReader,
     AnswerResult,
     PassthroughReader,
     PreparedOrder,
@@ -37,7 +37,7 @@ class PromptInjection:
         effect = Effect(capability=self.capability, kind=EffectKind.PROMPT_INJECTED)
         return PreparedOrder(inject_prompt(withhold(order, self.capability), self.strategy.prompt), (effect,))
 
-    def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:  # noqa: ARG002 - every answer is read alike
         """The answer is not changed."""
         return PassthroughReader()
 
@@ -78,7 +78,7 @@ class SystemMessage:
         effect = Effect(capability=self.capability, kind=EffectKind.SYSTEM_FOLDED, count=len(instructions))
         return PreparedOrder(replace_messages(order, messages), (effect,))
 
-    def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:  # noqa: ARG002 - every answer is read alike
         """The answer is not changed."""
         return PassthroughReader()
 
@@ -107,7 +107,7 @@ class ExtendedThinking:
             return PreparedOrder(order)
         return PreparedOrder(inject_prompt(order, self.strategy.prompt), (_effect(EffectKind.PROMPT_INJECTED, 1),))
 
-    def reader(self, order: WorkOrder) -> AnswerReader:  # noqa: ARG002 - every answer is read alike
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:  # noqa: ARG002 - every answer is read alike
         """Separate thoughts from text."""
         return _ThoughtReader()
 

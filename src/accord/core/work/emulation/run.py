@@ -21,7 +21,14 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from accord.core.work.emulation.base import Accepted, AnswerReader, AnswerResult, Emulation, Retry, replace_messages
+from accord.core.work.emulation.base import (
+    Accepted,
+    AnswerPieceReader,
+    AnswerResult,
+    Emulation,
+    Retry,
+    replace_messages,
+)
 from accord.errors import ErrorCode
 from accord.wire.capability import Capability
 from accord.wire.conversation import ConversationMessage, Role, TextPart
@@ -89,7 +96,7 @@ class ReaderChain:
     """The readers of one attempt, each fed by the one before it."""
 
     def __init__(self, emulations: Iterable[Emulation], order: WorkOrder) -> None:
-        self._links: Final[Sequence[tuple[Emulation, AnswerReader]]] = [
+        self._links: Final[Sequence[tuple[Emulation, AnswerPieceReader]]] = [
             (emulation, emulation.reader(order)) for emulation in sort_emulations(emulations, READ_ORDER)
         ]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from accord.core.work.emulation.base import (
     Accepted,
-    AnswerReader,
+    AnswerPieceReader,
     AnswerResult,
     MarkWatch,
     PassthroughReader,
@@ -44,7 +44,7 @@ class StopSequences:
             )
         return PreparedOrder(withhold(order, Capability.STOP_SEQUENCES))
 
-    def reader(self, order: WorkOrder) -> AnswerReader:
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:
         """Watch for the order's stop sequences."""
         return _StopReader(MarkWatch(order.stop_sequences))
 
@@ -109,7 +109,7 @@ class Streaming:
         """The order without the request for a stream."""
         return PreparedOrder(withhold(order, Capability.STREAMING))
 
-    def reader(self, order: WorkOrder) -> AnswerReader:
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:
         """Cut text if the order requests a stream."""
         return _PieceReader() if order.stream else PassthroughReader()
 

@@ -22,7 +22,7 @@ from typing import Any, Final, NoReturn
 from accord.core.work.emulation.base import (
     DEFAULT_RETRIES,
     Accepted,
-    AnswerReader,
+    AnswerPieceReader,
     AnswerResult,
     PassthroughReader,
     PreparedOrder,
@@ -193,7 +193,7 @@ class StructuredOutput:
         )
         return PreparedOrder(prompted, (_effect(self.capability, EffectKind.PROMPT_INJECTED),))
 
-    def reader(self, order: WorkOrder) -> AnswerReader:
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:
         """Validate by the order's schema, if it has one."""
         schema = order.response_schema
         return PassthroughReader() if schema is None else _JsonReader(self.capability, schema)
@@ -216,7 +216,7 @@ class JsonMode:
             inject_prompt(withheld, OBJECT_PROMPT), (_effect(self.capability, EffectKind.PROMPT_INJECTED),)
         )
 
-    def reader(self, order: WorkOrder) -> AnswerReader:
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:
         """Check that the answer is an object, if the order requests one."""
         return _JsonReader(self.capability, ANY_OBJECT) if _wants_object(order) else PassthroughReader()
 
@@ -304,7 +304,7 @@ class CheckedOutput:
         SchemaChecker(_schema(order), name="response_schema")
         return PreparedOrder(order)
 
-    def reader(self, order: WorkOrder) -> AnswerReader:
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:
         """Validate one answer."""
         return _CheckingReader(self, SchemaChecker(_schema(order), name="response_schema"))
 

@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 from accord.core.work.emulation.base import (
     DEFAULT_RETRIES,
     Accepted,
-    AnswerReader,
+    AnswerPieceReader,
     AnswerResult,
     MarkWatch,
     PassthroughReader,
@@ -256,7 +256,7 @@ class ToolUse:
             effects.append(_effect(EffectKind.TOOLS_DESCRIBED, len(order.tools)))
         return PreparedOrder(withhold(order, Capability.TOOL_USE), tuple(effects))
 
-    def reader(self, order: WorkOrder) -> AnswerReader:
+    def reader(self, order: WorkOrder) -> AnswerPieceReader:
         """Parse calls of the order's tools, if it has any."""
         if not order.tools:
             return PassthroughReader()
