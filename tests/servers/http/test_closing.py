@@ -47,7 +47,7 @@ def test_a_token_closes_an_open_service_and_only_a_command_opens_it_again(tmp_pa
             assert await status(served) == 401
         async with accord_serve(tmp_path, config=CONFIG) as served:
             assert await status(served) == 401
-            await served.until_logged("requires tokens, and none is left")
+            await served.until_logged("requires tokens, and there are none")
             await tokens(served, "open")
         async with accord_serve(tmp_path, config=CONFIG) as served:
             assert await status(served) == 200
