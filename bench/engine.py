@@ -49,8 +49,8 @@ def main() -> None:
         for name, store in (("memory", MemoryStore()), ("SQLite", SqliteStore(Path(folder) / "bench.db"))):
             kept = best(lambda store=store: remembered(store, TURNS), rounds=5) / TURNS
             at_a_time = best(lambda store=store: remembered(store, TURNS, at_once=32), rounds=5) / TURNS
-            told = f"{kept * 1e3:7.3f} ms, 32 at a time {at_a_time * 1e3:.3f} ms"
-            print(f"a turn that is kept, {name:6} one by one     {told}")
+            figures = f"{kept * 1e3:7.3f} ms, 32 at a time {at_a_time * 1e3:.3f} ms"
+            print(f"a turn that is kept, {name:6} one by one     {figures}")
     print("  goals: ≤ 0.3 ms in memory, ≤ 1 ms with SQLite; each kept turn is two flushes of the disk")
     before = resident_mb()
     took = best(lambda: at_once(engine(["one ", Pause(0.2), "two "])), rounds=2)

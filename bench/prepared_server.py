@@ -13,8 +13,8 @@ HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: %s\r\n"
 def chunk_of(delta: dict[str, str], finish: str | None = None) -> bytes:
     """One event as the chat API sends it."""
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-    told = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
-    return b"data: " + json.dumps(told).encode() + b"\n\n"
+    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}
+    return b"data: " + json.dumps(chunk).encode() + b"\n\n"
 
 
 def streamed() -> bytes:
@@ -32,7 +32,7 @@ def streamed() -> bytes:
 def at_once() -> bytes:
     """A short answer in one piece."""
     message = {"role": "assistant", "content": "Hello there."}
-    told = {
+    answer = {
         "id": "chatcmpl-1",
         "object": "chat.completion",
         "created": 1,
@@ -40,7 +40,7 @@ def at_once() -> bytes:
         "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8},
     }
-    body = json.dumps(told).encode()
+    body = json.dumps(answer).encode()
     return HEAD % b"application/json" + b"Content-Length: %d\r\n\r\n" % len(body) + body
 
 
@@ -60,8 +60,8 @@ class Answering(asyncio.Protocol):
         head, is_whole, body = self._held.partition(b"\r\n\r\n")
         if not is_whole:
             return
-        told = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
-        if len(body) < int(told[1] if told else 0):
+        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+        if len(body) < int(length[1] if length else 0):
             return
         self._held = b""
         is_streamed = b'"stream":true' in body.replace(b" ", b"")

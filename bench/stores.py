@@ -53,14 +53,14 @@ async def main() -> None:
             best["bare", "flush of 4 KiB"].append(flush(Path(folder)))
             best["bare", "turn, plain sqlite3"].append(plain_turns(by_hand, number))
             for name, store in stores.items():
-                for told, measured in MEASURED.items():
-                    best[name, told].append(await measured(store, number))
+                for label, measured in MEASURED.items():
+                    best[name, label].append(await measured(store, number))
         for store in stores.values():
             await store.close()
     plain = min(best["bare", "turn, plain sqlite3"])
-    for (name, told), took in best.items():
-        ratio = f"{min(took) / plain:6.2f} of plain" if "turn" in told else ""
-        print(f"{name:8}{told:22}{min(took) * 1e6:8.1f} µs, median {median(took) * 1e6:8.1f} {ratio}")
+    for (name, label), took in best.items():
+        ratio = f"{min(took) / plain:6.2f} of plain" if "turn" in label else ""
+        print(f"{name:8}{label:22}{min(took) * 1e6:8.1f} µs, median {median(took) * 1e6:8.1f} {ratio}")
 
 
 async def one_stream(store: SessionStore, number: int) -> float:

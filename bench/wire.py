@@ -71,14 +71,22 @@ def main() -> None:
     for name, model, raw, goal in CASES:
         parse, loads = interleaved(partial(model.parse, raw), partial(json.loads, raw))
         write, dumps = interleaved(model.parse(raw).to_json, partial(json.dumps, json.loads(raw)))
-        cells = (us(parse), us(loads), f"{parse / loads:.2f}", told(goal), us(write), us(dumps), f"{write / dumps:.2f}")
-        print(f"{name:34}" + "".join(f"{cell:>9}" for cell in (*cells, told(1.0))))
+        cells = (
+            us(parse),
+            us(loads),
+            f"{parse / loads:.2f}",
+            format_goal(goal),
+            us(write),
+            us(dumps),
+            f"{write / dumps:.2f}",
+        )
+        print(f"{name:34}" + "".join(f"{cell:>9}" for cell in (*cells, format_goal(1.0))))
     print(f"\nimport accord               {import_ms('import accord'):6.1f} ms (goal 150)")
     print(f"from accord import *        {import_ms('from accord import *'):6.1f} ms")
     print(f"import pydantic (for scale) {import_ms('import pydantic.main'):6.1f} ms")
 
 
-def told(goal: float | None) -> str:
+def format_goal(goal: float | None) -> str:
     """A goal as a column."""
     return f"≤ {goal:.1f}" if goal else "-"
 

@@ -62,10 +62,10 @@ def seen(declared: ClientCapabilities | None, packets: list[StreamPacket]) -> It
 def card(event: dict[str, Any]) -> Iterator[Line]:
     """An event that the client shows in its own way."""
     data = event["data"]
-    told = [item.get("title") or item.get("alt_text") for item in data.get("items", [])]
-    told += [str(data[key]) for key in ("label", "message", "thought", "progress_percent") if key in data]
+    texts = [item.get("title") or item.get("alt_text") for item in data.get("items", [])]
+    texts += [str(data[key]) for key in ("label", "message", "thought", "progress_percent") if key in data]
     yield Line(event["type"], is_card=True)
-    for entry in told:
+    for entry in texts:
         for line in textwrap.wrap(f"{entry}", COLUMN - 4):
             yield Line(f"  {line}", is_card=True)
 

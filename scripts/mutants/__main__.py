@@ -128,9 +128,9 @@ def read_map(*, anew: bool) -> Tests:
     for file in folder.glob("*.json"):
         found |= json.loads(file.read_text(encoding="utf-8"))
     return Tests(
-        Test(name, told["seconds"], frozenset(told["functions"]))
-        for name, told in found.items()
-        if told.get("passed") and "functions" in told and not name.startswith(NEVER_RUN)
+        Test(name, record["seconds"], frozenset(record["functions"]))
+        for name, record in found.items()
+        if record.get("passed") and "functions" in record and not name.startswith(NEVER_RUN)
     )
 
 
@@ -173,7 +173,7 @@ class Copies:
 
     def _write(self, file: Path, source: str) -> None:
         file.write_text(source, encoding="utf-8")
-        # Compiled files are told apart by whole seconds: no two versions of a file may have the same time.
+        # Compiled files are distinguished by whole seconds: no two versions of a file may have the same time.
         with self._lock:
             self._written += 2
             os.utime(file, (self._written, 1_000_000_000 + self._written))

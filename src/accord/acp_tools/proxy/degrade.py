@@ -1,8 +1,8 @@
 """Replacements for content that the agent did not declare, each with a record of what was done. Pure.
 
 Embedded text becomes text: every agent accepts it, and unsaved changes still arrive. Text too long for that becomes a
-link to its address, and the user is told that the agent reads the stored version; without an address it is cut. Other
-content becomes a link to its address, else to a saved file, else its description. Content with none of these has no
+link to its address, with a notice that the agent reads the stored version; without an address it is cut. Other content
+becomes a link to its address, else to a saved file, else its description. Content with none of these has no
 replacement, and the prompt is refused. Nothing is written here: a `FileToSave` must be saved before the prompt is sent.
 """
 

@@ -182,7 +182,7 @@ class LimitedConnection(_ReaderCheck, HttpToolsProtocol):
         scope = cast("dict[str, Any]", self.scope)
         scope.setdefault("extensions", {})["accord.abort"] = self.transport.abort
         if self.expect_100_continue and self.cycle is not before:
-            # If it is answered before the body was requested, that body could not be told from the next request.
+            # If it is answered before the body was requested, the body would be read as the next request.
             self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:

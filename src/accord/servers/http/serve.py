@@ -1,7 +1,7 @@
 """Run the application on uvicorn until a signal stops it.
 
 SIGTERM or SIGINT: accept no new requests, wait for running turns, then stop. A second one: stop now. SIGHUP is ignored.
-A process that was told to stop ends at a deadline, even if an agent blocks it.
+A process that is stopping ends at a deadline, even if an agent blocks it.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """Emulate tool use: describe tools in the prompt, and parse calls from the model's text.
 
 A call is `<tool_call_k>{"name": …, "arguments": {…}}</tool_call_k>`, close to a form that many open models were trained
-on. The marker `k` is new for every question, so that no earlier text, whoever wrote it, can be a call or the end of a
+on. The marker `k` is new for every question, so that no earlier text can be a call or the end of a
 result. What looks like such an element in the conversation is escaped, and a call that the model quotes (in code, in a
 block quote, in quotation marks) is text.
 
