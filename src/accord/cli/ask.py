@@ -4,7 +4,7 @@ import base64
 import json
 import mimetypes
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -44,7 +44,7 @@ BINARY: Final = "application/octet-stream"
 PRINTED_EVENTS: Final = (PresentationEventType.THOUGHT_TRACE, PresentationEventType.USER_ERROR)
 """Events that are printed to standard error, so that standard output has the answer and nothing else."""
 
-ECHO: Final = "No backend is configured: the built-in echo answered. `accord backends` shows how to add one"
+ECHO: Final = "No backend is configured: the built-in echo is used. `accord backends` shows how to add one"
 
 
 def ask_command(  # noqa: PLR0913 - the command's own flags
@@ -91,14 +91,25 @@ def ask_command(  # noqa: PLR0913 - the command's own flags
         only = [find_backend(backend, loaded).config]
         loaded = replace(loaded, config=loaded.config.model_copy(update={"backends": only}))
     streams = stream and not as_json
-    answer, turn_receipt = run_async(_run_turn(loaded, build_engine(loaded, agent=agent), request, streams=streams))
+    printer = _PacketPrinter(streams=streams)
+    turn_receipt = run_async(_run_turn(loaded, build_engine(loaded, agent=agent), request, printer))
+    answer = "".join(printer.texts)
     if as_json:
         print(json.dumps(_to_json(answer, turn_receipt, with_receipt=receipt), indent=2, ensure_ascii=False))
     elif not streams:
         print(answer)
-    _print_account(turn_receipt, is_echo=not loaded.config.backends, with_receipt=receipt and not as_json)
+    notes = [*([] if loaded.config.backends else [ECHO]), *account(turn_receipt), *printer.remedies]
+    _print_notes(notes)
+    if receipt and not as_json:
+        print(turn_receipt.to_json(), file=sys.stderr)
     if turn_receipt.outcome.status is not OutcomeStatus.DONE:
         raise typer.Exit(1)
+
+
+def _print_notes(notes: Iterable[str]) -> None:
+    errors = Console(stderr=True)
+    for line in notes:
+        errors.print(escape_line(line), soft_wrap=True, style="yellow")
 
 
 def make_request(prompt: str, content: Sequence[ContentBlock], requirements: Sequence[str]) -> ServiceRequest:
@@ -172,9 +183,8 @@ def _base64(data: bytes) -> str:
 
 
 async def _run_turn(
-    loaded: LoadedConfig, engine: Engine, request: ServiceRequest, *, streams: bool
-) -> tuple[str, Receipt]:
-    printer = _PacketPrinter(streams=streams)
+    loaded: LoadedConfig, engine: Engine, request: ServiceRequest, printer: "_PacketPrinter"
+) -> Receipt:
     async with open_store_and_backends(loaded, engine) as store:
         # This command is the only reader: when it is interrupted, the work of the endpoint must stop as well.
         sessions = Sessions(
@@ -188,7 +198,7 @@ async def _run_turn(
                         printer.print(cast("AnyPacket", StreamPacket.parse(stored.body)))
         finally:
             await sessions.drain(0)
-        return "".join(printer.texts), await sessions.receipt(str(request.request_id))
+        return await sessions.receipt(str(request.request_id))
 
 
 class _PacketPrinter:
@@ -196,6 +206,8 @@ class _PacketPrinter:
 
     def __init__(self, *, streams: bool) -> None:
         self.texts: Final[list[str]] = []
+        self.remedies: list[str] = []
+        """What would make refused work possible; printed after the refusal itself."""
         self._streams: Final = streams
         self._is_thinking = False
 
@@ -216,20 +228,12 @@ class _PacketPrinter:
                     print(message, file=sys.stderr, flush=True)
             case ErrorPacket():
                 remedies = cast("list[Any]", (packet.p.details or {}).get("remedies") or ())
-                print(*(f"would help: {remedy['change']}\n" for remedy in remedies), sep="", end="", file=sys.stderr)
+                self.remedies = [f"would help: {remedy['change']}" for remedy in remedies]
             case ClosePacket():
                 if self._streams and self.texts:
                     print(flush=True)
             case _:
                 assert_never(packet)
-
-
-def _print_account(receipt: Receipt, *, is_echo: bool, with_receipt: bool) -> None:
-    errors = Console(stderr=True)
-    for line in (*([ECHO] if is_echo else ()), *account(receipt)):
-        errors.print(escape_line(line), soft_wrap=True, style="yellow")
-    if with_receipt:
-        print(receipt.to_json(), file=sys.stderr)
 
 
 def account(receipt: Receipt) -> Iterator[str]:
