@@ -128,12 +128,12 @@ def test_an_agent_that_does_not_stop_is_ended_and_another_one_answers():
     assert first != second
 
 
-def test_a_crash_is_retryable_and_has_the_exit_status_but_not_the_stderr():
+def test_a_crash_is_retryable_and_has_the_exit_status_and_the_log_has_the_stderr(caplog: pytest.LogCaptureFixture):
     backend = agent("crash_at_once")
     error = failure(backend)
     assert (error.message, error.retryable) == ("The agent ended with exit status 5 before it had answered", True)
     assert error.details == {}
-    assert backend.last_stderr == "cannot find my configuration\n"
+    assert "the agent ended with status 5; its stderr:\ncannot find my configuration\n" in caplog.text
 
 
 def test_a_crash_in_the_middle_comes_after_the_text_before_it(caplog: pytest.LogCaptureFixture):
@@ -284,8 +284,8 @@ def test_an_agent_reads_and_writes_in_allowed_folders(tmp_path: Path):
     assert call_result(allowed, "fs/read_text_file", path=str(file), line=2, limit=1) == {"content": "b\n"}
 
 
-def test_the_agent_gets_only_the_environment_that_it_is_given():
+def test_the_agent_gets_only_the_environment_that_it_is_given(caplog: pytest.LogCaptureFixture):
     script = "import os,sys; sys.stderr.write(','.join(sorted(os.environ)))"
     backend = AcpBackend("env", [sys.executable, "-S", "-c", script], environ={"ONLY": "1"})
     failure(backend)
-    assert set(backend.last_stderr.split(",")) - {"LC_CTYPE"} == {"ONLY"}
+    assert set(caplog.messages[0].partition("its stderr:\n")[2].split(",")) - {"LC_CTYPE"} == {"ONLY"}

@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from accord.backends.acp import AcpBackend
 from accord.backends.scripted import ScriptedBackend
 from accord.ports import Backend
@@ -32,11 +34,13 @@ def test_the_next_backend_answers_if_an_agent_ends_before_its_first_piece():
     assert said(packets(agent("crash_on_prompt"), other)) == "from the other"
 
 
-def test_an_image_for_an_agent_that_declares_none_is_refused_before_anything_is_started():
+def test_an_image_for_an_agent_that_declares_none_is_refused_before_anything_is_started(
+    caplog: pytest.LogCaptureFixture,
+):
     backend = agent("crash_at_once")
     told = [packet for packet in packets(backend, content=[IMAGE]) if isinstance(packet, ErrorPacket)]
     assert [packet.p.code for packet in told] == ["CAPABILITY_UNSUPPORTED"]
-    assert backend.last_stderr == ""
+    assert caplog.messages == []
 
 
 def test_an_agents_stderr_reaches_no_client():

@@ -53,17 +53,11 @@ class AcpBackend:
         self._manifest = self._update_manifest(AgentCapabilities())
         self._process: AgentProcess | None = None
         self._crashes = 0
-        self._stderr = ""
 
     @property
     def manifest(self) -> CapabilityManifest:
         """The capabilities that are known so far."""
         return self._manifest
-
-    @property
-    def last_stderr(self) -> str:
-        """The last standard error of the agent, or of the one before it: for the operator, never for a client."""
-        return (self._process.stderr if self._process is not None else "") or self._stderr
 
     async def discover(self) -> CapabilityManifest:
         """Return the manifest after the handshake; raise `BackendError` if the agent does not start."""
@@ -94,7 +88,6 @@ class AcpBackend:
         process, self._process = self._process, None
         if process is not None and process.loop is asyncio.get_running_loop():
             await process.end()
-            self._stderr = process.stderr or self._stderr
 
     async def _running_agent(self) -> AgentProcess:
         process = self._process
@@ -112,11 +105,9 @@ class AcpBackend:
 
     def _start(self, before: AgentProcess | None) -> AgentProcess:
         pause_s = 0.0
-        if before is not None:
-            self._stderr = before.stderr or self._stderr
-            if before.has_crashed:
-                pause_s = min(FIRST_PAUSE_S * 2**self._crashes, MAX_PAUSE_S) - (self._timing.clock() - before.ended_at)
-                self._crashes += 1
+        if before is not None and before.has_crashed:
+            pause_s = min(FIRST_PAUSE_S * 2**self._crashes, MAX_PAUSE_S) - (self._timing.clock() - before.ended_at)
+            self._crashes += 1
         return AgentProcess(self.name, self.launch, self._timing, pause_s=pause_s)
 
     def _update_manifest(self, capabilities: AgentCapabilities) -> CapabilityManifest:

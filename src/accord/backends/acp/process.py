@@ -75,18 +75,12 @@ class AgentProcess:
         self._name: Final = name
         self._launch: Final = launch
         self._timing: Final = timing
-        self._peer: Peer | None = None
         self._turns: Final[dict[str, AgentTurn]] = {}
         self._tasks: Final[set[asyncio.Task[Any]]] = set()
         self._connected: Final[asyncio.Future[RpcConnection]] = self.loop.create_future()
         self._status: Final[asyncio.Future[int | None]] = self.loop.create_future()
         self._life: Final = asyncio.create_task(self._live(pause_s))
         self._handshake: Final = self.spawn(self._initialize())
-
-    @property
-    def stderr(self) -> str:
-        """The last part of the agent's standard error."""
-        return self._peer.stderr if self._peer is not None else ""
 
     async def ready(self) -> None:
         """Return once the handshake is done; raise `BackendError` if it fails."""
@@ -170,7 +164,7 @@ class AgentProcess:
 
     async def _run(self) -> None:
         launch = self._launch
-        self._peer = peer = await start_peer(launch.command, environ=launch.environ, cwd=launch.cwd)
+        peer = await start_peer(launch.command, environ=launch.environ, cwd=launch.cwd)
         try:
             connection = RpcConnection(
                 peer.stdout, peer.stdin, on_request=launch.permissions.answer, on_notification=self._read_notification
