@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord.errors import ErrorCode, UsageError
-from accord.servers.observability.logs import LIBRARIES, LOGGER, REQUEST_ID, Log, set_up_logging
+from accord.servers.observability.logs import LIBRARIES, LOGGER, MAX_ANSWERED, REQUEST_ID, Log, set_up_logging
 from accord.wire.receipt import Fallback, Work
 from tests.receipts import a_body
 from tests.servers.observability.turns import FAILED, PRIVATE_TEXT, an_eventful_turn
@@ -140,6 +140,16 @@ def test_a_request_that_fails_before_its_turn_ends_is_logged_at_once(capsys: pyt
     assert line(capsys)["message"] == "request"
     log.turn_ended(a_body().hashed())
     assert line(capsys)["fields"] == TURN
+
+
+def test_requests_whose_turn_never_ends_here_are_bounded_and_logged_alone(capsys: pytest.CaptureFixture[str]):
+    set_up_logging()
+    log = Log()
+    for number in range(MAX_ANSWERED + 2):
+        log.turn_started(str(number))
+        log.request_done("POST", "/v1/assist", 200, number, started_turn=str(number))
+    lines = [json.loads(each) for each in written(capsys)]
+    assert [(each["message"], each["fields"]["request_ms"]) for each in lines] == [("request", 0), ("request", 1_000)]
 
 
 @pytest.mark.parametrize(("outcome", "status"), [({"outcome": FAILED}, 200), ({}, 500)])

@@ -157,6 +157,9 @@ def _traceback_lines(record: logging.LogRecord) -> list[str]:
     return [f"    {escape_line(line[:MAX_MESSAGE_CHARS])}" for line in lines[:MAX_TRACEBACK_LINES]]
 
 
+MAX_ANSWERED: Final = 10_000
+"""Answered requests whose turn has not ended. A turn that another process ends is never reported here, so its request
+is logged alone when the limit is reached."""
 TURN_MESSAGES: Final[Mapping[str, str]] = {status: f"turn {status}" for status in OutcomeStatus}
 
 
@@ -204,6 +207,9 @@ class Log(NullObserver):
                 return
             # A failure is logged at once: while the store fails, the end of the turn cannot be stored.
             if level == logging.INFO:
+                if len(self._answered) >= MAX_ANSWERED:
+                    oldest = self._answered.pop(next(iter(self._answered)))
+                    _write(self._requests, level, "request", oldest)
                 self._answered[started_turn] = fields | {"request_ms": milliseconds}
                 return
         _write(self._requests, level, "request", fields | {"ms": milliseconds})
