@@ -232,16 +232,19 @@ def read_discovery(body: bytes, model: str) -> Layer:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise MalformedAnswerError("the list of models cannot be read") from None
     if listed.capabilities is not None:
-        return _layer(listed.capabilities, OLLAMA, "Ollama's account of the model")
+        return _evidence_from_list(listed.capabilities, OLLAMA, "Ollama's account of the model")
     entry = next((entry for entry in listed.data or () if entry.id == model), None)
     if entry is None:
         return {}
     source = "the endpoint's list of models"
     modalities = entry.architecture.input_modalities if entry.architecture else None
-    return {**_layer(modalities, MODALITIES, source), **_layer(entry.supported_parameters, PARAMETERS, source)}
+    return {
+        **_evidence_from_list(modalities, MODALITIES, source),
+        **_evidence_from_list(entry.supported_parameters, PARAMETERS, source),
+    }
 
 
-def _layer(listed: list[str] | None, names: Mapping[str, str], source: str) -> dict[str, Any]:
+def _evidence_from_list(listed: list[str] | None, names: Mapping[str, str], source: str) -> dict[str, Any]:
     """Return evidence for each capability in the table, by whether the list has its name."""
     if not listed:
         return {}

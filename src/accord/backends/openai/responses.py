@@ -140,12 +140,12 @@ def _items(message: ConversationMessage) -> Iterator[dict[str, Any]]:
         if pending:
             yield {"type": "message", "role": role, "content": pending}
             pending = []
-        yield from _own_item(part, message.role)
+        yield from _standalone_item(part, message.role)
     if pending or not message.content:
         yield {"type": "message", "role": role, "content": pending}
 
 
-def _own_item(part: ThinkingPart | ToolUsePart | ToolResultPart, role: Role) -> Iterator[dict[str, Any]]:
+def _standalone_item(part: ThinkingPart | ToolUsePart | ToolResultPart, role: Role) -> Iterator[dict[str, Any]]:
     if isinstance(part, ToolResultPart) is (role is Role.ASSISTANT) or role is Role.SYSTEM:
         raise misplaced(part, "extended_thinking" if isinstance(part, ThinkingPart) else "tool_use", f"the {role}")
     match part:
