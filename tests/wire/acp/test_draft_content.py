@@ -1,12 +1,16 @@
 """In the draft, a block of an unknown type is kept; a known one with a mistake is still an error."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accord.errors import InvalidMessageError
 from accord.wire.acp.content import OtherBlock, TextBlock
+from accord.wire.acp.draft_update import DraftSessionNotification
 from accord.wire.acp.session import DraftPromptRequest
 
 
@@ -35,3 +39,41 @@ def test_a_malformed_block_is_reported_with_its_place(block: Any, field: str) ->
     with pytest.raises(InvalidMessageError) as caught:
         DraftPromptRequest.parse(prompt(block))
     assert [problem.field for problem in caught.value.problems] == [field]
+
+
+PLACES: dict[str, Callable[[Any], dict[str, Any]]] = {
+    "agent_message_chunk": lambda block: {"messageId": "m", "content": block},
+    "user_message_chunk": lambda block: {"messageId": "m", "content": block},
+    "agent_thought_chunk": lambda block: {"messageId": "m", "content": block},
+    "agent_message": lambda block: {"messageId": "m", "content": [block]},
+    "user_message": lambda block: {"messageId": "m", "content": [block]},
+    "agent_thought": lambda block: {"messageId": "m", "content": [block]},
+    "tool_call_update": lambda block: {"toolCallId": "c", "content": [{"type": "content", "content": block}]},
+    "tool_call_content_chunk": lambda block: {"toolCallId": "c", "content": {"type": "content", "content": block}},
+    "compaction_update": lambda block: {"compactionId": "c", "status": "completed", "summary": [block]},
+    "compaction_summary_chunk": lambda block: {"compactionId": "c", "content": block},
+}
+"""Every update that carries content blocks."""
+
+JSON_VALUES: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["_meta", "meta", "text", "data", "mimeType", "mime_type", "annotations", "model_config"])
+EXTENSIONS = st.builds(
+    lambda kind, members: {**members, "type": f"_{kind}"},
+    st.text(max_size=8),
+    st.dictionaries(NAMES | st.text(max_size=8), JSON_VALUES, max_size=4),
+)
+
+
+@pytest.mark.parametrize("kind", PLACES)
+@given(block=EXTENSIONS)
+def test_an_extension_type_survives_every_update_exactly(kind: str, block: dict[str, Any]) -> None:
+    sent = {"sessionId": "s", "update": {"sessionUpdate": kind, **PLACES[kind](block)}}
+    assert json.loads(DraftSessionNotification.parse(json.dumps(sent)).to_json()) == sent

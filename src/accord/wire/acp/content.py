@@ -3,11 +3,11 @@
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import ConfigDict, Field, GetCoreSchemaHandler, model_serializer
 from pydantic_core import CoreSchema
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, AcpTagged, known_or_other
-from accord.wire.message import FreeObject, WrittenAsText, close_union
+from accord.wire.message import FreeObject, FreeValue, Message, WrittenAsText, close_union
 
 
 class ContentType(StrEnum):
@@ -109,10 +109,18 @@ close_union(
 )
 
 
-class OtherBlock(AcpMessage, frozen=True):
-    """A block of an unknown type; every member is kept."""
+class OtherBlock(Message, frozen=True):
+    """A block of an unknown type; every member is kept as it was sent, also `_meta` and nulls."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
     type: str
+
+    @model_serializer
+    def _write(self) -> dict[str, Any]:
+        # Written by pydantic, a null would be left out like an absent optional field.
+        return {"type": self.type, **(self.model_extra or {})}
 
 
 class _KnownFirst:
