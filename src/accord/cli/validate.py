@@ -92,7 +92,7 @@ def _print_decisions(decisions: list[BlockDecision], validator: ContentValidator
             (
                 str(decision.index),
                 styled(decision.content_type),
-                styled("accepted", "green") if decision.accepted else styled("refused", "red"),
+                styled(decision.outcome, "green" if decision.accepted else "red"),
                 styled(decision.why),
             )
             for decision in decisions

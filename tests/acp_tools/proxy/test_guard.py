@@ -61,6 +61,20 @@ def test_declared_content_passes_byte_for_byte(declared: dict[str, Any], blocks:
     assert (decision.forward, decision.reply, decision.findings) == (message_line, b"", ())
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("mode", [Mode.GUARD, Mode.ADAPT])
+def test_an_empty_prompt_is_refused_in_the_draft_only(mode: Mode, version: int):
+    guard = Guard(mode)
+    guard.decide(line("initialize", {"protocolVersion": version}, 0))
+    guard.check_agent([json.dumps({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": version}}).encode()])
+    decision = guard.decide(prompt())
+    if version == 1:
+        assert (decision.forward, decision.reply) == (prompt(), b"")
+    else:
+        assert decision.forward == b""
+        assert json.loads(decision.reply)["error"] == ContentValidator({}, protocol_version=2).validate([]).error
+
+
 @pytest.mark.parametrize("is_draft", [False, True])
 @pytest.mark.parametrize("mode", Mode)
 def test_permission_requests_of_an_accord_agent_and_their_answers_pass_unchanged(mode: Mode, is_draft: bool):

@@ -77,3 +77,12 @@ def test_the_number_of_faults_in_tool_content_is_limited(count: int, reported: i
 
 def test_a_fault_in_a_message_is_reported():
     assert len(shape_faults(UPDATE, params(sessionUpdate="agent_message_chunk", content=BAD), 1)) == 1
+
+
+@pytest.mark.parametrize(("version", "faults"), [(1, ["Unsupported content type: _x"]), (2, [])])
+def test_an_extension_type_in_tool_content_is_valid_in_the_draft_only(version: int, faults: list[str]):
+    content = [{"type": "content", "content": {"type": "_x", "v": 1}}]
+    assert (
+        shape_faults(UPDATE, params(sessionUpdate="tool_call_update", toolCallId="c", content=content), version)
+        == faults
+    )

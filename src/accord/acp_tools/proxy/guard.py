@@ -254,7 +254,9 @@ class Guard:
         except BAD_JSON:
             raw = b"null"  # which the validator refuses
         verdict = self.handshake.validator.validate_json(raw)
-        shape = verdict if verdict.valid or self.mode is not Mode.ADAPT else SHAPE_ONLY.validate_json(raw)
+        shape = verdict
+        if not verdict.valid and self.mode is Mode.ADAPT:
+            shape = SHAPE_ONLY.in_version(self.handshake.version).validate_json(raw)
         if not verdict.valid:
             self._add_content_findings(verdict if shape.valid else shape)
         if verdict.valid or self.mode is Mode.OBSERVE:

@@ -34,7 +34,7 @@ class Handshake:
 BEFORE_HANDSHAKE: Final = Handshake(ContentValidator(None))
 """Decision 16: omitted means unsupported, and before the handshake everything is omitted."""
 SHAPE_ONLY: Final = ContentValidator({"image": True, "audio": True, "embeddedContext": True})
-"""Accepts every content type, so that only malformed content is found."""
+"""Accepts every content type, so that only malformed content is found; use it `in_version` of the handshake."""
 
 
 def read_handshake(result: Any) -> Handshake:
@@ -181,13 +181,13 @@ def shape_faults(method: str, raw: bytes, version: int) -> list[str]:
         return ["The parameters cannot be read"]
     content = _as_object(params.get("update", params.get("toolCall"))).get("content")
     if isinstance(content, list):
-        return _content_faults(cast("list[Any]", content), ValidationContext.TOOL_RESULT)
+        return _content_faults(cast("list[Any]", content), ValidationContext.TOOL_RESULT, version)
     if isinstance(content, Mapping):
-        return _content_faults([content], ValidationContext.SESSION_UPDATE)
+        return _content_faults([content], ValidationContext.SESSION_UPDATE, version)
     return []
 
 
-def _content_faults(content: list[Any], context: ValidationContext) -> list[str]:
+def _content_faults(content: list[Any], context: ValidationContext, version: int) -> list[str]:
     """The faults of the content blocks; diffs and terminals were checked with the models already."""
     blocks: list[Any] = []
     for item in content:
@@ -196,7 +196,7 @@ def _content_faults(content: list[Any], context: ValidationContext) -> list[str]
             blocks += [fields["content"]] if fields.get("type") == "content" and "content" in fields else []
             blocks += [fields] if fields.get("type") in SHAPE_ONLY.declaration.accepted else []
     faults: list[str] = []
-    for violation in SHAPE_ONLY.validate(blocks, context).violations[:MAX_FAULTS]:
+    for violation in SHAPE_ONLY.in_version(version).validate(blocks, context).violations[:MAX_FAULTS]:
         details = violation.data.get("details")
         faults.append(f"{violation.message}: {details}" if isinstance(details, str) else violation.message)
     return faults

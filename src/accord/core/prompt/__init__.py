@@ -1,11 +1,18 @@
 """Check content blocks against the prompt capabilities that an agent declared (ACP; decisions 16, 17 and 18)."""
 
 from accord.core.prompt.rules import ContentLimits
-from accord.core.prompt.validator import BlockDecision, ContentValidator, ValidationContext, ValidationPolicy
+from accord.core.prompt.validator import (
+    BlockDecision,
+    BlockOutcome,
+    ContentValidator,
+    ValidationContext,
+    ValidationPolicy,
+)
 from accord.core.prompt.verdict import Declaration, Fault, Verdict, Violation, read_declaration
 
 __all__ = [
     "BlockDecision",
+    "BlockOutcome",
     "ContentLimits",
     "ContentValidator",
     "Declaration",

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from accord.core.prompt.verdict import FLAGS, Declaration, Fault, Violation
+from pydantic_core import to_json
+
+from accord.core.prompt.verdict import Declaration, Fault, Violation
 from accord.wire.acp.content import ContentType
 
 MAX_TYPE_CHARS: Final = 64
@@ -113,19 +115,27 @@ class ParsedBlock:
     media_family: str = ""
 
 
-def check_block(index: int, block: Any, declaration: Declaration, limits: ContentLimits) -> Violation | int:
-    """Check one block. Return the violation, or the number of payload bytes if there is none."""
-    parsed = _parse(index, block, declaration)
+def check_block(
+    index: int, block: Any, declaration: Declaration, limits: ContentLimits, *, extensions: bool = False
+) -> Violation | int:
+    """Check one block. Return the violation, or the number of payload bytes if there is none.
+
+    `extensions` accepts types of an implementation's own, which begin with an underscore, without further checks.
+    """
+    if extensions and (kind := _extension_type(block)):
+        parsed = _parse_extension(index, block, kind)
+    else:
+        parsed = _parse(index, block, declaration)
     if isinstance(parsed, Violation):
         return parsed
     size = byte_size(parsed.payload)
     if size > limits.max_block_bytes:
         return size_fault(index, f"{parsed.kind} block", size, limits.max_block_bytes)
-    if not declaration.accepts(parsed.kind):
+    if parsed.kind in REFUSALS and not declaration.accepts(parsed.kind):
         data = {
             "contentType": parsed.kind,
             "declaredCapability": False,
-            "required": f"promptCapabilities.{FLAGS[ContentType(parsed.kind)]}",
+            "required": declaration.capability(parsed.kind),
             "supportedTypes": list(declaration.accepted),
         }
         return Violation(index, REFUSALS[parsed.kind], data)
@@ -171,6 +181,19 @@ def _parse(index: int, block: Any, declaration: Declaration) -> ParsedBlock | Vi
     if rule.media_family is None:
         return ParsedBlock(kind, fields[rule.payload])
     return ParsedBlock(kind, fields[rule.payload], True, fields["mimeType"], rule.media_family)
+
+
+def _extension_type(block: Any) -> str | None:
+    kind = cast("Mapping[str, Any]", block).get("type") if isinstance(block, Mapping) else None
+    return kind if isinstance(kind, str) and kind.startswith("_") else None
+
+
+def _parse_extension(index: int, block: Any, kind: str) -> ParsedBlock | Violation:
+    # Nothing is known about its fields, so all of them count as payload.
+    try:
+        return ParsedBlock(kind, to_json(block).decode())
+    except ValueError:
+        return structure_fault(index, "content block must be JSON", kind[:MAX_TYPE_CHARS])
 
 
 def _parse_resource(index: int, fields: Mapping[str, Any]) -> ParsedBlock | Violation:

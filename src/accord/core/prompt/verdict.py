@@ -18,7 +18,10 @@ FLAGS: Final[Mapping[ContentType, str]] = {
     ContentType.AUDIO: "audio",
     ContentType.RESOURCE: "embeddedContext",
 }
-"""The flag of `promptCapabilities` that declares each type of content."""
+"""The flag of the prompt capabilities that declares each type of content."""
+
+FLAG_PATHS: Final[Mapping[int, str]] = {1: "promptCapabilities", 2: "session.prompt"}
+"""Where the agent's capabilities have these flags, in each version of the protocol."""
 
 _FLAGS_BY_NAME: Final = {**{flag: flag for flag in FLAGS.values()}, **{str(kind): flag for kind, flag in FLAGS.items()}}
 
@@ -28,35 +31,48 @@ PromptCapabilitiesLike = Mapping[str, Any] | PromptCapabilities | DraftPromptCap
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """The types of content that an agent accepts, in the order of `ContentType`."""
+    """The types of content that an agent accepts, in the order of `ContentType`, and the version that it speaks."""
 
     accepted: tuple[str, ...]
+    protocol_version: int = 1
 
     def accepts(self, content_type: str) -> bool:
         """Whether the agent accepts this type of content."""
         return content_type in self.accepted
 
+    def capability(self, content_type: str) -> str | None:
+        """The path of the flag that declares this type, in the agent's capabilities; None for a type without a flag."""
+        flag = FLAGS.get(cast("ContentType", content_type))
+        return None if flag is None else f"{FLAG_PATHS[self.protocol_version]}.{flag}"
 
-def read_declaration(declared: PromptCapabilitiesLike, protocol_version: int) -> Declaration:
-    """Read prompt capabilities as they were received: what is omitted or malformed is unsupported."""
+
+def read_declaration(declared: PromptCapabilitiesLike | Declaration, protocol_version: int) -> Declaration:
+    """Read prompt capabilities as they were received: what is omitted or malformed is unsupported.
+
+    A `Declaration` keeps its types and gets this version. Versions after the draft are read like the draft.
+    """
+    version = 2 if protocol_version >= 2 else 1
+    if isinstance(declared, Declaration):
+        return _accepting(*map(declared.accepts, FLAGS), version)
     if isinstance(declared, PromptCapabilities | DraftPromptCapabilities):
-        return _accepting(bool(declared.image), bool(declared.audio), bool(declared.embedded_context))
+        return _accepting(bool(declared.image), bool(declared.audio), bool(declared.embedded_context), version)
     if not isinstance(declared, Mapping):
-        return _accepting(False, False, False)
+        return _accepting(False, False, False, version)
     flags = [declared.get(flag) for flag in FLAGS.values()]
     # Version 1 declares a capability with `true`, the version 2 draft with an object.
-    if protocol_version >= 2:
+    if version >= 2:
         image, audio, embedded = (isinstance(flag, Mapping) for flag in flags)
     else:
         image, audio, embedded = (flag is True for flag in flags)
-    return _accepting(image, audio, embedded)
+    return _accepting(image, audio, embedded, version)
 
 
 @cache
-def _accepting(image: bool, audio: bool, embedded: bool) -> Declaration:
-    """One object for each of the eight possible declarations, so that reading one is cheap."""
+def _accepting(image: bool, audio: bool, embedded: bool, version: int) -> Declaration:
+    """One object for each possible declaration, of which a version has eight, so that reading one is cheap."""
     declared = {ContentType.IMAGE: image, ContentType.AUDIO: audio, ContentType.RESOURCE: embedded}
-    return Declaration(tuple(str(kind) for kind in ContentType if kind in ALWAYS_ACCEPTED or declared[kind]))
+    accepted = tuple(str(kind) for kind in ContentType if kind in ALWAYS_ACCEPTED or declared[kind])
+    return Declaration(accepted, version)
 
 
 def parse_accepts(accepts: PromptCapabilitiesLike | Sequence[str]) -> PromptCapabilitiesLike:
