@@ -58,12 +58,14 @@ class Offer(Message, frozen=True):
 
     `missing` rules the backend out; `losses` and `unmet` do not: the policy accepts the former, and the latter were
     only preferred. `tried` are capabilities that the manifest does not mention and that the endpoint may decide.
+    `unused` are those that Accord could emulate and the work states without using them: image input without an image.
     """
 
     backend: str
     negotiation: NegotiationResult
     rescues: list[Rescue] = Field(default_factory=list[Rescue])
     tried: list[CapabilityName] = Field(default_factory=list[CapabilityName])
+    unused: list[CapabilityName] | None = None
     losses: list[Shortfall] = Field(default_factory=list[Shortfall])
     unmet: list[Shortfall] = Field(default_factory=list[Shortfall])
     missing: list[Shortfall] = Field(default_factory=list[Shortfall])

@@ -88,6 +88,22 @@ def test_what_the_work_contains_is_required(order: dict[str, Any], capability: s
     assert refusal.offers[0].missing[0].capability == capability
 
 
+EVERYTHING: dict[str, Any] = {
+    "response_schema": {},
+    "json_mode": True,
+    "tools": [{"name": "calc"}],
+    "stop_sequences": ["END"],
+    "stream": True,
+    "conversation": {
+        "messages": [
+            {"role": "system", "content": []},
+            {"role": "user", "content": [{"type": "image", "media_type": "image/png", "data": ""}]},
+        ]
+    },
+}
+"""An order on which every emulation has something to perform."""
+
+
 def disabled(*names: str) -> EmulationConfig:
     return EmulationConfig.model_validate(
         {"strategies": {name: {"type": "disabled", "reason": "off"} for name in names}}
@@ -143,7 +159,8 @@ def test_decision_12_a_prompt_of_the_operators_counts_as_emulation():
 
 @pytest.mark.parametrize("capability", PRESET)
 def test_decision_13_the_preset_is_opted_into(capability: str):
-    assert planned(needing(capability), backend("a"), emulation=preset_config()).rescues[0].capability == capability
+    outcome = planned(needing(capability, **EVERYTHING), backend("a"), emulation=preset_config())
+    assert outcome.rescues[0].capability == capability
 
 
 # --- policies ---

@@ -14,11 +14,13 @@ from accord.wire.conversation import (
     ImagePart,
     MessagePart,
     ResourcePart,
+    Role,
     TextPart,
     ThinkingPart,
     ToolResultPart,
+    ToolUsePart,
 )
-from accord.wire.manifest import MinSupport
+from accord.wire.manifest import CapabilityRequirements, MinSupport
 from accord.wire.plan import Need
 from accord.wire.work import WorkOrder
 
@@ -72,10 +74,9 @@ PARAMETERS: Final[Mapping[str, Capability]] = MappingProxyType(
 them as unmet. Any other parameter is passed to the backend's API as it is."""
 
 
-def derive_needs(order: WorkOrder) -> list[Need]:
-    """Everything this work requires or prefers, stated needs first."""
-    requirements = order.requirements
-    stated = [
+def stated_needs(requirements: CapabilityRequirements) -> list[Need]:
+    """The needs that these requirements state, the required ones first."""
+    return [
         Need(
             capability=requirement.capability,
             min_support=requirement.min_support,
@@ -85,6 +86,11 @@ def derive_needs(order: WorkOrder) -> list[Need]:
         for is_required, listed in ((True, requirements.required), (False, requirements.preferred))
         for requirement in listed
     ]
+
+
+def derive_needs(order: WorkOrder) -> list[Need]:
+    """Everything this work requires or prefers, stated needs first."""
+    stated = stated_needs(order.requirements)
     stated_names = {need.capability for need in stated}
     required_names = {
         name for need in stated if need.required for name in (need.capability, ALIASES.get(need.capability))
@@ -126,6 +132,21 @@ def derived_capabilities(order: WorkOrder) -> tuple[str, ...]:
             if part.__class__ is not TextPart:  # most parts by far are text, which needs nothing
                 _add_capabilities(part, found)
     return tuple(capability for capability in REASONS if capability in found)
+
+
+TOOL_HISTORY: Final = "tool_history"
+"""The conversation has earlier tool calls or their results, which is no capability of its own."""
+
+
+def work_contents(order: WorkOrder) -> frozenset[str]:
+    """What the order contains for an emulation to work on: what its needs are derived from, and two things more."""
+    contents = set(derived_capabilities(order))
+    for message in order.conversation.messages:
+        if message.role is Role.SYSTEM:
+            contents.add(Capability.SYSTEM_MESSAGE)
+        if any(isinstance(part, ToolUsePart | ToolResultPart) for part in message.content):
+            contents.add(TOOL_HISTORY)
+    return frozenset(contents)
 
 
 def _add_capabilities(part: MessagePart, found: set[str]) -> None:

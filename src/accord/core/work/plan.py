@@ -23,16 +23,32 @@ from accord.core.work.derive import (
     derive_needs,
     derived_capabilities,
     parameter_capabilities,
+    stated_needs,
+    work_contents,
 )
 from accord.core.work.emulation.base import printable_address, replace_messages, withhold
-from accord.core.work.emulation.choose import DEFAULT_SETTINGS, PRESET, build_emulation
+from accord.core.work.emulation.choose import (
+    DEFAULT_SETTINGS,
+    EMULATED_WORK,
+    INJECTED_PROMPT,
+    PRESET,
+    build_emulation,
+    emulated_work,
+    injects_prompt,
+)
 from accord.core.work.emulation.engine import EmulationEngine
-from accord.core.work.negotiate import NOT_DECLARED, IdentityCache, compare, declared_level
+from accord.core.work.negotiate import NOT_DECLARED, REQUIREMENTS_EXAMPLE, IdentityCache, compare, declared_level
 from accord.errors import ErrorCode, UsageError
 from accord.wire.capability import ALIASES, FILE_INPUT, TOOL_RESULT_MEDIA, Capability, canonical_name
 from accord.wire.conversation import ImagePart, MessagePart, ResourcePart, TextPart, ToolResultPart
 from accord.wire.emulation import EmulationConfig
-from accord.wire.manifest import CapabilityManifest, CapabilityRequirement, MinSupport, NegotiationResult
+from accord.wire.manifest import (
+    CapabilityManifest,
+    CapabilityRequirement,
+    CapabilityRequirements,
+    MinSupport,
+    NegotiationResult,
+)
 from accord.wire.message import as_model
 from accord.wire.plan import (
     Need,
@@ -87,51 +103,105 @@ def plan(order: WorkOrder | Mapping[str, Any], candidates: Sequence[Candidate], 
     Outcomes are cached: work with the same needs may get the same object, whatever its conversation says.
     """
     order = as_model(WorkOrder, order, "order", ORDER_EXAMPLE)
+    _check_arguments(candidates, config)
+    stated = order.requirements
+    count = len(stated.required) + len(stated.preferred)
+    # Whatever is derived has something to work on; only what is stated may lack it.
+    contents = work_contents(order) if count else None
+    if count > MAX_CACHED_REQUIREMENTS:
+        return _decide(order, contents, candidates, config)
+    return _OUTCOMES.get_or_compute(
+        (config.emulation,),
+        (config.emulation.strategies,),
+        lambda: _decide(order, contents, candidates, config),
+        key=(_cache_key(order, candidates), contents, config.policy, config.unknown),
+    )
+
+
+def check_requirements(
+    requirements: CapabilityRequirements | Mapping[str, Any], candidates: Sequence[Candidate], config: PlanConfig
+) -> Refusal | None:
+    """Refuse stated requirements that no single backend can meet, whatever the work is; None if one can.
+
+    This is for a request before any work order exists. An emulation counts if it could be performed on fitting work, so
+    whatever is refused here is refused by `plan` too, for every order that states these requirements.
+    """
+    requirements = as_model(CapabilityRequirements, requirements, "requirements", REQUIREMENTS_EXAMPLE)
+    _check_arguments(candidates, config)
+    required = requirements.required
+    if not required:
+        return None
+
+    def check() -> Refusal | None:
+        needs = _raise_to_policy(stated_needs(CapabilityRequirements.trusted(required=required)), config.policy)
+        offers = [_offer(candidate, needs, config, None) for candidate in candidates]
+        is_possible = any(offer.is_acceptable for offer in offers)
+        return None if is_possible else _refuse(needs, offers, config.policy)
+
+    if len(required) > MAX_CACHED_REQUIREMENTS:
+        return check()
+    levels = tuple((need.capability, need.min_support) for need in required)
+    declared = _declarations([name for name, _ in levels], (), candidates)
+    key = (levels, declared, config.policy, config.unknown)
+    return _CHECKED.get_or_compute((config.emulation,), (config.emulation.strategies,), check, key=key)
+
+
+_OUTCOMES: Final = IdentityCache[Plan | Refusal]()
+_CHECKED: Final = IdentityCache[Refusal | None]()
+
+
+def _check_arguments(candidates: Sequence[Candidate], config: PlanConfig) -> None:
     for candidate in candidates:
         if not isinstance(candidate, Candidate):  # pyright: ignore[reportUnnecessaryIsInstance] - see below
             given = type(candidate).__name__
             raise UsageError(f"candidates: expected Candidate(name, manifest) for each backend, not {given}")
     if not isinstance(config, PlanConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
         raise UsageError(f"config: expected a PlanConfig such as PlanConfig(), not {type(config).__name__}")
-    stated = order.requirements
-    if len(stated.required) + len(stated.preferred) > MAX_CACHED_REQUIREMENTS:
-        return _decide(order, candidates, config)
-    return _OUTCOMES.get_or_compute(
-        (config.emulation,),
-        (config.emulation.strategies,),
-        lambda: _decide(order, candidates, config),
-        key=(_cache_key(order, candidates), config.policy, config.unknown),
-    )
-
-
-_OUTCOMES: Final = IdentityCache[Plan | Refusal]()
 
 
 def _cache_key(order: WorkOrder, candidates: Sequence[Candidate]) -> tuple[Any, ...]:
-    """All that the outcome depends on, by value: the needs, and what each candidate declares of just these."""
+    """The needs by value, and what each candidate declares of just these."""
     derived, parameters = derived_capabilities(order), parameter_capabilities(order)
     required = tuple((need.capability, need.min_support) for need in order.requirements.required)
     preferred = tuple((need.capability, need.min_support) for need in order.requirements.preferred)
     names = [*derived, *(name for name, _ in required), *(name for name, _ in preferred)]
-    names += [ALIASES[name] for name in names if name in ALIASES]  # a level may be declared under either name
-    names += parameters
+    return derived, parameters, required, preferred, _declarations(names, parameters, candidates)
+
+
+def _declarations(
+    names: Sequence[str], parameters: Sequence[str], candidates: Sequence[Candidate]
+) -> tuple[tuple[Any, ...], ...]:
+    """What each candidate declares of these capabilities, and what experience says of it."""
+    # A level may be declared under either name; parameters have no alias.
+    names = [*names, *(ALIASES[name] for name in names if name in ALIASES), *parameters]
     declarations: list[tuple[Any, ...]] = []
     for candidate in candidates:
         manifest = candidate.manifest.root
         levels = tuple([None if (level := manifest.get(name)) is None else level.root for name in names])
         declarations.append((candidate.name, candidate.refused, candidate.contradicted, levels))
-    return derived, parameters, required, preferred, tuple(declarations)
+    return tuple(declarations)
 
 
-def _decide(order: WorkOrder, candidates: Sequence[Candidate], config: PlanConfig) -> Plan | Refusal:
-    needs, extensions = derive_needs(order), derive_extension_needs(order)
-    if config.policy is WorkPolicy.STRICT:
-        natively = {"min_support": MinSupport.NATIVE}
-        needs = [need.model_copy(update=natively) for need in needs]
-        extensions = [need.model_copy(update=natively) for need in extensions]
+def _raise_to_policy(needs: list[Need], policy: WorkPolicy) -> list[Need]:
+    """The needs as the policy takes them: the strict one accepts native support only."""
+    if policy is not WorkPolicy.STRICT:
+        return needs
+    return [need.model_copy(update={"min_support": MinSupport.NATIVE}) for need in needs]
+
+
+def _decide(
+    order: WorkOrder, contents: frozenset[str] | None, candidates: Sequence[Candidate], config: PlanConfig
+) -> Plan | Refusal:
+    needs = _raise_to_policy(derive_needs(order), config.policy)
+    extensions = _raise_to_policy(derive_extension_needs(order), config.policy)
     offers = [
         # Accord's own capabilities count only where a manifest mentions them: an ABP manifest cannot.
-        _offer(candidate, [*needs, *(need for need in extensions if need.capability in candidate.manifest)], config)
+        _offer(
+            candidate,
+            [*needs, *(need for need in extensions if need.capability in candidate.manifest)],
+            config,
+            contents,
+        )
         for candidate in candidates
     ]
     # The sort is stable: between equals the operator's order decides.
@@ -147,16 +217,18 @@ def _decide(order: WorkOrder, candidates: Sequence[Candidate], config: PlanConfi
     return Plan(backend=best.backend, policy=config.policy, needs=needs, offer=best, fallbacks=others, lost=lost)
 
 
-def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> Offer:
-    """What this candidate can make of the work."""
+def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig, contents: frozenset[str] | None) -> Offer:
+    """What this candidate can make of the work; without `contents`, of work that has all that emulations work on."""
     required = _settle(candidate, [need for need in needs if need.required], config)
     preferred = _settle(candidate, [need for need in needs if not need.required], config)
+    unused = [] if contents is None else _remove_idle(required, preferred, contents)
     is_permissive = config.policy is WorkPolicy.PERMISSIVE
     return Offer(
         backend=candidate.name,
         negotiation=required.negotiation,
         rescues=[*required.rescues, *preferred.rescues],
         tried=[*required.tried, *preferred.tried],
+        unused=unused or None,
         losses=required.short if is_permissive else [],
         missing=[] if is_permissive else required.short,
         unmet=preferred.short,
@@ -202,6 +274,30 @@ def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> 
             reason = REFUSED_BEFORE if canonical in refused else reason
             settlement.short.append(Shortfall(capability=name, reason=reason))
     return settlement
+
+
+def _remove_idle(required: _Settlement, preferred: _Settlement, contents: frozenset[str]) -> list[str]:
+    """Remove rescues without anything to perform, so that none is recorded as done (decision 12).
+
+    Returns those that the work does not use; those without which the answer would not be what was required are short.
+    """
+    # What the work goes on without is removed from it before anything is emulated.
+    contents -= {canonical_name(short.capability) for short in required.short}
+    rescues = [*required.rescues, *preferred.rescues]
+    if any(injects_prompt(rescue.capability, rescue.strategy, contents) for rescue in rescues):
+        contents |= {INJECTED_PROMPT}
+    unused: list[str] = []
+    for settlement in (required, preferred):
+        for rescue in [*settlement.rescues]:
+            work = emulated_work(rescue.capability, rescue.strategy)
+            if work is None or not contents.isdisjoint(work.contents):
+                continue
+            settlement.rescues.remove(rescue)
+            if work.refusal:
+                settlement.short.append(Shortfall(capability=rescue.capability, reason=work.refusal))
+            else:
+                unused.append(rescue.capability)
+    return unused
 
 
 def _rank(offer: Offer) -> tuple[int, int]:
@@ -255,6 +351,10 @@ def _remedies_for(short: Shortfall, backend: str, needs: Sequence[Need], policy:
     else:
         accept_emulated = f"require {name} with min_support emulated instead of native"
     changes: list[str] = []
+    work = EMULATED_WORK.get(canonical)
+    lacks_work = work is not None and short.reason == work.refusal
+    if work is not None and lacks_work:
+        changes.append(work.remedy)
     if short.reason == NOT_DECLARED:
         if canonical in PROBED:
             changes.append(f"run `accord backends probe {backend} --write` to find out whether it has {name}")
@@ -262,7 +362,7 @@ def _remedies_for(short: Shortfall, backend: str, needs: Sequence[Need], policy:
         changes.append('set unknown = "try" at the top of accord.toml to try what is not declared')
     if short.reason.endswith("is below native"):
         changes.append(accept_emulated)
-    elif canonical in PRESET:
+    elif canonical in PRESET and not lacks_work:
         change = f"set {canonical} = true under [emulation.preset] in accord.toml to have Accord emulate it"
         needs_native = any(need.capability == name and need.min_support is MinSupport.NATIVE for need in needs)
         changes.append(f"{change}, and {accept_emulated}" if needs_native else change)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, assert_never, cast
 
+from accord.core.work.derive import TOOL_HISTORY
 from accord.core.work.emulation.base import DEFAULT_RETRIES, Emulation
 from accord.core.work.emulation.engine import EmulationEngine, not_emulated
 from accord.core.work.emulation.image_input import ImageDescription, ImageInput
@@ -70,6 +71,62 @@ PRESET: Final[Mapping[str, EmulationStrategy]] = MappingProxyType(
     {name: label for name, build in EMULATIONS.items() if (label := build(DEFAULT_SETTINGS).strategy)}
 )
 """The strategy of every emulation that Accord has; an operator opts in."""
+
+INJECTED_PROMPT: Final = "injected_prompt"
+"""Another emulation puts a prompt into the system message."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmulatedWork:
+    """What an order must contain, any one of it, so that an emulation has something to perform.
+
+    Without it a requirement is refused for the reason `refusal`, because the answer would not be what was required.
+    With no `refusal` it is about work that this order does not have, and nothing is lost.
+    """
+
+    contents: frozenset[str]
+    injects_prompt: bool = False
+    refusal: str = ""
+    remedy: str = ""
+
+
+EMULATED_WORK: Final[Mapping[str, EmulatedWork]] = MappingProxyType(
+    {
+        Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: EmulatedWork(
+            frozenset({Capability.STRUCTURED_OUTPUT_JSON_SCHEMA, Capability.JSON_MODE}),
+            injects_prompt=True,
+            refusal="cannot be emulated: no schema is given",
+            remedy="give the schema that the answer must match: schema of turn.ask, response_schema of a work order",
+        ),
+        Capability.JSON_MODE: EmulatedWork(
+            frozenset({Capability.JSON_MODE, Capability.STRUCTURED_OUTPUT_JSON_SCHEMA}),
+            injects_prompt=True,
+            refusal="cannot be emulated: JSON is not requested",
+            remedy="request JSON: schema of turn.ask, json_mode or response_schema of a work order",
+        ),
+        Capability.TOOL_USE: EmulatedWork(frozenset({Capability.TOOL_USE, TOOL_HISTORY}), injects_prompt=True),
+        Capability.STOP_SEQUENCES: EmulatedWork(frozenset({Capability.STOP_SEQUENCES})),
+        Capability.STREAMING: EmulatedWork(frozenset({Capability.STREAMING})),
+        Capability.IMAGE_INPUT: EmulatedWork(frozenset({Capability.IMAGE_INPUT})),
+        Capability.SYSTEM_MESSAGE: EmulatedWork(frozenset({Capability.SYSTEM_MESSAGE, INJECTED_PROMPT})),
+    }
+)
+"""What each emulation needs to work on, by canonical name (contents: `derive.work_contents`).
+
+Whatever is not listed is a prompt, which can always be injected. An emulation that `injects_prompt` does so only for
+its own contents: tools are described, an earlier call is only written out.
+"""
+
+
+def emulated_work(capability: str, strategy: EmulationStrategy) -> EmulatedWork | None:
+    """What the emulation of this capability needs to work on; None if it can always be performed."""
+    return None if isinstance(strategy, SystemPromptInjection) else EMULATED_WORK.get(canonical_name(capability))
+
+
+def injects_prompt(capability: str, strategy: EmulationStrategy, contents: frozenset[str]) -> bool:
+    """Whether emulating this capability puts a prompt into the system message of an order with these contents."""
+    work = emulated_work(capability, strategy)
+    return work is None or (work.injects_prompt and canonical_name(capability) in contents)
 
 
 @dataclass(frozen=True, slots=True)

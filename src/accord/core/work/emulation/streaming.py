@@ -45,8 +45,8 @@ class StopSequences:
         return PreparedOrder(withhold(order, Capability.STOP_SEQUENCES))
 
     def reader(self, order: WorkOrder) -> AnswerPieceReader:
-        """Watch for the order's stop sequences."""
-        return _StopReader(MarkWatch(order.stop_sequences))
+        """Watch for the order's stop sequences, if it has any."""
+        return _StopReader(MarkWatch(order.stop_sequences)) if order.stop_sequences else PassthroughReader()
 
 
 @dataclass(slots=True)

@@ -168,6 +168,7 @@ MAX_CANDIDATES: Final = 100
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}
 """What native `json_mode` promises."""
+ANY_JSON: Final[Mapping[str, Any]] = {}
 
 _SCHEMA_LABEL = default_strategy(Capability.STRUCTURED_OUTPUT_JSON_SCHEMA)
 _OBJECT_LABEL = PostProcessing(detail="Find a JSON object in the text response")
@@ -175,7 +176,7 @@ _OBJECT_LABEL = PostProcessing(detail="Find a JSON object in the text response")
 
 @dataclass(frozen=True, slots=True)
 class StructuredOutput:
-    """Emulates answers that are valid against the order's schema."""
+    """Emulates answers that are valid against the order's schema; with `json_mode` instead of one, a JSON object."""
 
     max_retries: int = DEFAULT_RETRIES
     capability: str = Capability.STRUCTURED_OUTPUT_JSON_SCHEMA
@@ -194,14 +195,15 @@ class StructuredOutput:
         return PreparedOrder(prompted, (_effect(self.capability, EffectKind.PROMPT_INJECTED),))
 
     def reader(self, order: WorkOrder) -> AnswerPieceReader:
-        """Validate by the order's schema, if it has one."""
-        schema = order.response_schema
-        return PassthroughReader() if schema is None else _JsonReader(self.capability, schema)
+        """Validate by the order's schema, or as an object for `json_mode`, if the order has one of them."""
+        if order.response_schema is None and not order.json_mode:
+            return PassthroughReader()
+        return _JsonReader(self.capability, _schema(order))
 
 
 @dataclass(frozen=True, slots=True)
 class JsonMode:
-    """Emulates answers that are a JSON object. An order that also has a schema is left to `StructuredOutput`."""
+    """Emulates answers that are a JSON object, or any JSON for an order with a schema, which is checked elsewhere."""
 
     max_retries: int = DEFAULT_RETRIES
     capability: str = Capability.JSON_MODE
@@ -210,19 +212,17 @@ class JsonMode:
     def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order with the request in its prompt."""
         withheld = withhold(order, Capability.JSON_MODE)
-        if not _wants_object(order):
+        if not order.json_mode or order.response_schema is not None:
             return PreparedOrder(withheld)
         return PreparedOrder(
             inject_prompt(withheld, OBJECT_PROMPT), (_effect(self.capability, EffectKind.PROMPT_INJECTED),)
         )
 
     def reader(self, order: WorkOrder) -> AnswerPieceReader:
-        """Check that the answer is an object, if the order requests one."""
-        return _JsonReader(self.capability, ANY_OBJECT) if _wants_object(order) else PassthroughReader()
-
-
-def _wants_object(order: WorkOrder) -> bool:
-    return order.json_mode and order.response_schema is None
+        """Check that the answer is an object, or JSON at all if the order has a schema."""
+        if order.response_schema is not None:
+            return _JsonReader(self.capability, ANY_JSON)
+        return _JsonReader(self.capability, ANY_OBJECT) if order.json_mode else PassthroughReader()
 
 
 class _JsonReader:
