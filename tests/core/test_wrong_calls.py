@@ -151,7 +151,10 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
     (
         lambda: any_call.plan(WorkOrder(), [{"name": "a"}], PlanConfig()),
         UsageError,
-        "candidates: expected Candidate(name, manifest) for each backend, not dict",
+        (
+            'candidates: expected Candidate(name, manifest) or {"name": "local", "manifest": {"streaming": "native"}}, '
+            "not {'name': 'a'}"
+        ),
     ),
     (
         lambda: any_call.plan(WorkOrder(), [], {}),

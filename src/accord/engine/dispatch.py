@@ -18,7 +18,7 @@ from accord.core.work.emulation.choose import EmulationSettings, choose_emulatio
 from accord.core.work.emulation.describe_images import ImageDescriber
 from accord.core.work.emulation.run import EmulationRun, EmulationStage
 from accord.core.work.emulation.structured_output import output_check
-from accord.core.work.plan import Candidate, PlanConfig, plan, remove_unsupported
+from accord.core.work.plan import Candidate, PlanConfig, remove_unsupported, shared_plan
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, DescribedBackend, SystemClock
@@ -98,7 +98,7 @@ class Dispatcher:
     async def answer(self, order: WorkOrder, record: WorkRecord, timer: TurnTimer) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
-        record.outcome = plan(order, self.candidates(), self._config)
+        record.outcome = shared_plan(order, self.candidates(), self._config)
         record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         if isinstance(record.outcome, Refusal):
             raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())

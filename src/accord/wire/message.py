@@ -95,15 +95,20 @@ class Message(DeferredBuild, BaseModel, frozen=True):
         held = {**blank, **fields}
         if len(held) != len(blank) or not required <= fields.keys():
             raise TypeError(f"A {cls.__name__} has the fields {', '.join(blank)}, not {', '.join(fields)}")
-        made = object.__new__(cls)
         for name, factory in factories:
             if name not in fields:
                 held[name] = factory()
-        _set(made, "__dict__", held)
-        _set(made, "__pydantic_fields_set__", set(fields))
-        _set(made, "__pydantic_extra__", None)
-        _set(made, "__pydantic_private__", None)
-        return made
+        return _filled(cls, held, set(fields))
+
+    def copy_with_own(self, *containers: str) -> Self:
+        """Return a copy with its own lists and dicts of these names: for results that are cached.
+
+        It costs a third of pydantic's `model_copy`.
+        """
+        held = self.__dict__.copy()
+        for name in containers:
+            held[name] = held[name].copy()
+        return _filled(type(self), held, self.__pydantic_fields_set__)
 
     def to_json(self) -> str:
         """Serialise the message as JSON text, without absent optional fields."""
@@ -117,7 +122,22 @@ class Message(DeferredBuild, BaseModel, frozen=True):
         return self.__pydantic_serializer__.to_python(self, mode="json", exclude_none=True)
 
 
-_set: Final = object.__setattr__
+# The descriptors of pydantic's slots: setting them by name costs half as much again.
+_set_dict, _set_fields_set, _set_extra, _set_private = (
+    vars(BaseModel)[slot].__set__
+    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+)
+MessageT = TypeVar("MessageT", bound=Message)
+
+
+def _filled(kind: type[MessageT], held: dict[str, Any], fields_set: set[str]) -> MessageT:
+    """Make a message of these values without validation."""
+    made = object.__new__(kind)
+    _set_dict(made, held)
+    _set_fields_set(made, fields_set)
+    _set_extra(made, None)
+    _set_private(made, None)
+    return made
 
 
 @cache

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.work.emulation.choose import PRESET, preset_config
-from accord.core.work.plan import MAX_CACHED_REQUIREMENTS, REFUSED_BEFORE, Candidate, PlanConfig, plan
+from accord.core.work.plan import MAX_CACHED_REQUIREMENTS, REFUSED_BEFORE, Candidate, PlanConfig, plan, shared_plan
 from accord.errors import ErrorCode
 from accord.wire.emulation import EmulationConfig, SystemPromptInjection
 from accord.wire.manifest import CapabilityManifest
@@ -305,14 +305,15 @@ def test_a_refusal_without_any_backend_says_that_none_is_configured():
 def test_orders_with_the_same_needs_get_the_same_plan_object():
     candidate, config = backend("a", streaming="native"), PlanConfig()
     first, second = (
-        plan(needing(stream=True, conversation=conversation), [candidate], config) for conversation in (HELLO, REPLY)
+        shared_plan(needing(stream=True, conversation=conversation), [candidate], config)
+        for conversation in (HELLO, REPLY)
     )
     assert first is second
 
 
 def test_an_equal_manifest_gets_the_same_plan_object():
     config = PlanConfig()
-    first, second = (plan(needing("streaming"), [backend("a", streaming="native")], config) for _ in range(2))
+    first, second = (shared_plan(needing("streaming"), [backend("a", streaming="native")], config) for _ in range(2))
     assert first is second
 
 

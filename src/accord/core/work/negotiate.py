@@ -65,22 +65,25 @@ def check_capability(manifest: CapabilityManifest | Mapping[str, Any], capabilit
 def negotiate(
     manifest: CapabilityManifest | Mapping[str, Any], requirements: CapabilityRequirements | Mapping[str, Any]
 ) -> NegotiationResult:
-    """Sort every required capability into native, emulatable or unsupported. Results are cached by argument."""
+    """Sort every required capability into native, emulatable or unsupported. The caller may change the result."""
     manifest = as_model(CapabilityManifest, manifest, "manifest", MANIFEST_EXAMPLE)
     requirements = as_model(CapabilityRequirements, requirements, "requirements", REQUIREMENTS_EXAMPLE)
-    return _NEGOTIATED.get_or_compute(
+    cached = _NEGOTIATED.get_or_compute(
         (manifest, requirements),
         (manifest.root, requirements.required),
         lambda: compare(manifest, requirements.required),
     )
+    return cached.copy_with_own("native", "emulatable", "unsupported", "reasons", "strategies")
 
 
 def generate_report(result: NegotiationResult | Mapping[str, Any]) -> CompatibilityReport:
-    """Summarise a result: counts, one sentence and details. Reports are cached by argument."""
+    """Summarise a result: counts, one sentence and details. The caller may change the report."""
     result = as_model(NegotiationResult, result, "result", RESULT_EXAMPLE)
-    return _REPORTED.get_or_compute(
-        (result,), (result.native, result.emulatable, result.unsupported, result.strategies), lambda: _report(result)
-    )
+    contents = (result.native, result.emulatable, result.unsupported, result.strategies)
+    # Every result is an object of its own, so reports are found by what results contain. Their sizes are a hash that
+    # costs nothing; of two results with the same sizes, the later one is kept.
+    cached = _REPORTED.get_or_compute((), contents, lambda: _report(result), key=(*map(len, contents),))
+    return cached.copy_with_own("details")
 
 
 def compare(manifest: CapabilityManifest, required: Iterable[CapabilityRequirement]) -> NegotiationResult:

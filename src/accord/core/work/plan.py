@@ -10,7 +10,7 @@ This module is pure. It sees what backends declare, never a backend, and it send
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ from accord.core.work.emulation.choose import (
     injects_prompt,
 )
 from accord.core.work.emulation.engine import EmulationEngine
-from accord.core.work.negotiate import NOT_DECLARED, REQUIREMENTS_EXAMPLE, IdentityCache, compare, declared_level
+from accord.core.work.negotiate import MANIFEST_EXAMPLE, NOT_DECLARED, IdentityCache, compare, declared_level
 from accord.errors import ErrorCode, UsageError
 from accord.wire.capability import ALIASES, FILE_INPUT, TOOL_RESULT_MEDIA, Capability, canonical_name
 from accord.wire.conversation import ImagePart, MessagePart, ResourcePart, TextPart, ToolResultPart
@@ -69,7 +69,8 @@ CONTRADICTED: Final = "contradicted by its answers before"
 """Reasons for a shortfall that come from experience, not from the manifest."""
 
 ORDER_EXAMPLE: Final = """{"conversation": {"messages": []}}"""
-"""What a dict for `order` looks like, for the message of a wrong call."""
+CANDIDATE_EXAMPLE: Final = """{"name": "local", "manifest": {"streaming": "native"}}"""
+"""What a dict for each argument looks like, for the message of a wrong call."""
 
 MAX_CACHED_REQUIREMENTS: Final = 64
 """Work that states more requirements is planned each time: cache keys stay small, whatever a peer sends."""
@@ -87,6 +88,15 @@ class Candidate:
     refused: frozenset[str] = frozenset()
     contradicted: frozenset[str] = frozenset()
 
+    def __post_init__(self) -> None:
+        if type(self.manifest) is not CapabilityManifest:
+            object.__setattr__(
+                self, "manifest", as_model(CapabilityManifest, self.manifest, "manifest", MANIFEST_EXAMPLE)
+            )
+
+
+CANDIDATE_FIELDS: Final = frozenset(each.name for each in fields(Candidate))
+
 
 @dataclass(frozen=True, slots=True)
 class PlanConfig:
@@ -97,13 +107,36 @@ class PlanConfig:
     emulation: EmulationConfig = field(default_factory=EmulationConfig)
 
 
-def plan(order: WorkOrder | Mapping[str, Any], candidates: Sequence[Candidate], config: PlanConfig) -> Plan | Refusal:
+def plan(
+    order: WorkOrder | Mapping[str, Any],
+    candidates: Iterable[Candidate | Mapping[str, Any]],
+    config: PlanConfig | None = None,
+) -> Plan | Refusal:
     """Choose the backend for this work, or refuse it. `candidates` are in the operator's order of preference.
 
-    Outcomes are cached: work with the same needs may get the same object, whatever its conversation says.
+    The result belongs to the caller alone, who may change it.
     """
     order = as_model(WorkOrder, order, "order", ORDER_EXAMPLE)
-    _check_arguments(candidates, config)
+    if config is None:
+        config = PlanConfig()
+    elif not isinstance(config, PlanConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
+        raise UsageError(f"config: expected a PlanConfig such as PlanConfig(), not {type(config).__name__}")
+    return shared_plan(order, [_as_candidate(each) for each in candidates], config).model_copy(deep=True)
+
+
+def _as_candidate(given: Candidate | Mapping[str, Any]) -> Candidate:
+    if isinstance(given, Candidate):
+        return given
+    if not isinstance(given, Mapping) or not {"name", "manifest"} <= given.keys() <= CANDIDATE_FIELDS:  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise UsageError(f"candidates: expected Candidate(name, manifest) or {CANDIDATE_EXAMPLE}, not {given!r:.80}")
+    return Candidate(**given)
+
+
+def shared_plan(order: WorkOrder, candidates: Sequence[Candidate], config: PlanConfig) -> Plan | Refusal:
+    """What `plan` returns, without a copy: work with the same needs gets the same object, which must not be changed.
+
+    A copy costs ten times as much as finding the outcome again, and receipts are cached by the identity of the outcome.
+    """
     stated = order.requirements
     count = len(stated.required) + len(stated.preferred)
     # Whatever is derived has something to work on; only what is stated may lack it.
@@ -119,15 +152,14 @@ def plan(order: WorkOrder | Mapping[str, Any], candidates: Sequence[Candidate], 
 
 
 def check_requirements(
-    requirements: CapabilityRequirements | Mapping[str, Any], candidates: Sequence[Candidate], config: PlanConfig
+    requirements: CapabilityRequirements, candidates: Sequence[Candidate], config: PlanConfig
 ) -> Refusal | None:
     """Refuse stated requirements that no single backend can meet, whatever the work is; None if one can.
 
     This is for a request before any work order exists. An emulation counts if it could be performed on fitting work, so
-    whatever is refused here is refused by `plan` too, for every order that states these requirements.
+    whatever is refused here is refused by `plan` too, for every order that states these requirements. The refusal is
+    shared between calls and must not be changed.
     """
-    requirements = as_model(CapabilityRequirements, requirements, "requirements", REQUIREMENTS_EXAMPLE)
-    _check_arguments(candidates, config)
     required = requirements.required
     if not required:
         return None
@@ -148,15 +180,6 @@ def check_requirements(
 
 _OUTCOMES: Final = IdentityCache[Plan | Refusal]()
 _CHECKED: Final = IdentityCache[Refusal | None]()
-
-
-def _check_arguments(candidates: Sequence[Candidate], config: PlanConfig) -> None:
-    for candidate in candidates:
-        if not isinstance(candidate, Candidate):  # pyright: ignore[reportUnnecessaryIsInstance] - see below
-            given = type(candidate).__name__
-            raise UsageError(f"candidates: expected Candidate(name, manifest) for each backend, not {given}")
-    if not isinstance(config, PlanConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
-        raise UsageError(f"config: expected a PlanConfig such as PlanConfig(), not {type(config).__name__}")
 
 
 def _cache_key(order: WorkOrder, candidates: Sequence[Candidate]) -> tuple[Any, ...]:

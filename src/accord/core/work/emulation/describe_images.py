@@ -19,7 +19,7 @@ from typing import Any, Final
 from accord.core.work.emulation.choose import EmulationSettings
 from accord.core.work.emulation.image_input import ImageDescription, number_images
 from accord.core.work.emulation.run import add_usage
-from accord.core.work.plan import Candidate, PlanConfig, plan
+from accord.core.work.plan import Candidate, PlanConfig, shared_plan
 from accord.wire.capability import Capability, canonical_name
 from accord.wire.conversation import Conversation, ConversationMessage, ImagePart, Role, TextPart
 from accord.wire.emulation import Effect, EffectKind, PostProcessing
@@ -90,7 +90,7 @@ class ImageDescriber:
         if self._left:
             # The plan is the same for every image.
             named = [candidate for candidate in candidates if candidate.name == self.by]
-            outcome = plan(description_order(self._left[0][1], ""), named, STRICT_CONFIG)
+            outcome = shared_plan(description_order(self._left[0][1], ""), named, STRICT_CONFIG)
             if isinstance(outcome, Refusal):
                 self.give_up(outcome.message if named else NOT_CONFIGURED)
 
