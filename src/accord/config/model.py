@@ -152,7 +152,7 @@ class BackendConfig(ConfigTable, frozen=True):
 
 
 class EmulationChoices(ConfigTable, frozen=True):
-    """What Accord emulates: names of the preset, on or off, and strategies in full (decision 15)."""
+    """What Accord emulates: names of the preset, on or off, and strategies in full."""
 
     preset: Annotated[
         dict[CapabilityName, StrictBool], BeforeValidator(_expand_preset), AfterValidator(_check_preset)

@@ -53,7 +53,8 @@ def editors(folder: Path, agents: Sequence[str]) -> Generator[list[Editor]]:
     pipes = [(os.pipe(), os.pipe()) for _ in agents]
     theirs = [descriptor for (stdin, _), (_, stdout) in pipes for descriptor in (stdin, stdout)]
     places = [f"{agent},{stdin},{stdout}" for agent, ((stdin, _), (_, stdout)) in zip(agents, pipes, strict=True)]
-    environ = {**os.environ, "ACCORD_STORE_KIND": "memory", "PYTHONPATH": f"{folder}{os.pathsep}{Path.cwd()}"}
+    paths = os.pathsep.join([str(folder), str(Path.cwd()), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environ = {**os.environ, "ACCORD_STORE_KIND": "memory", "PYTHONPATH": paths}
     command = [sys.executable, "-m", "tests.servers.acp.forking", *places]
     host = subprocess.Popen(command, pass_fds=theirs, cwd=Path.cwd(), env=environ)
     for descriptor in theirs:

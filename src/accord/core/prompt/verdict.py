@@ -120,8 +120,8 @@ class Fault(StrEnum):
 class Violation:
     """One rejected block and the reason. It never quotes the content of the block.
 
-    For a type that was not declared, `data` is to the letter what decision 17 says; for a malformed block it also has
-    the index.
+    For a type that was not declared, `data` has exactly the members that the protocol's users expect; for a malformed
+    block it also has the index.
     """
 
     index: int

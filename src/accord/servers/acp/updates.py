@@ -13,6 +13,7 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from accord.core.rpc import notification_line
+from accord.servers.acp.event_meta import THOUGHT_KEYS, build_event_meta
 from accord.wire.acp.content import TextBlock
 from accord.wire.acp.draft_update import (
     AgentMessage,
@@ -29,10 +30,8 @@ from accord.wire.acp.draft_update import (
 from accord.wire.acp.rpc import Method, RpcErrorObject
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.tool import (
-    ContentPart,
     DiffPart,
     DiffPatch,
-    DraftContentPart,
     DraftDiffPart,
     DraftRequestPermissionRequest,
     DraftToolCallContent,
@@ -62,16 +61,14 @@ from accord.wire.conversation import ChatMessage, Role
 from accord.wire.event import PresentationEventType, ProgressUpdate
 from accord.wire.packet import ErrorPacket, EventPacket, StreamError, StreamPacket
 
-EVENT_KEY: Final = "accord.event"
-"""The key of `_meta` under which an update carries the event that it was made from."""
-
 NO_FINAL_NEWLINE: Final = "\\ No newline at end of file\n"
-THOUGHT_KEYS: Final = ("thought", "text", "content")
 PROGRESS_STATUS: Final[Mapping[str, ToolCallStatus]] = {
     "running": ToolCallStatus.IN_PROGRESS,
     "complete": ToolCallStatus.COMPLETED,
     "failed": ToolCallStatus.FAILED,
 }
+RESERVED: Final = ("sessionUpdate", "session_update", "_meta")
+"""Members of an update that the event of a tool call cannot set."""
 FINAL_STATUSES: Final = frozenset({ToolCallStatus.COMPLETED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED})
 UNREADABLE: Final = "(The agent sent a {} that cannot be read.)\n"
 STATUS_AT_END: Final[Mapping[StopReason, ToolCallStatus]] = {
@@ -186,8 +183,10 @@ class TurnUpdates:
             self.error = packet.p
             return b""
         event = cast("EventPacket", packet).p
-        make_update = self._event_updates.get(str(event.get("type", "")).lower(), self._message_update)
-        return self._line(make_update(event))
+        make_update = self._event_updates.get(str(event.get("type", "")).lower())
+        update = self._message_update() if make_update is None else make_update(event)
+        meta = build_event_meta(event, update.dump(), is_draft=self._is_draft)
+        return self._line(update.model_copy(update={"meta": meta}))
 
     def _thought_update(self, event: dict[str, Any]) -> Update:
         data: Any = event.get("data")
@@ -195,33 +194,33 @@ class TurnUpdates:
         text = next((found for key in THOUGHT_KEYS if isinstance(found := members.get(key), str)), None)
         content = TextBlock(text=_write(data).decode() if text is None else text)
         if self._is_draft:
-            return DraftAgentThoughtChunk(message_id=self._turn_id, content=content, _meta={EVENT_KEY: event})
-        return AgentThoughtChunk(content=content, _meta={EVENT_KEY: event})
+            return DraftAgentThoughtChunk(message_id=self._turn_id, content=content)
+        return AgentThoughtChunk(content=content)
 
-    def _message_update(self, event: dict[str, Any], text: str = "") -> Update:
+    def _message_update(self, text: str = "") -> Update:
         content = TextBlock(text=text)
         if self._is_draft:
-            return DraftAgentMessageChunk(message_id=self._turn_id, content=content, _meta={EVENT_KEY: event})
-        return AgentMessageChunk(content=content, _meta={EVENT_KEY: event})
+            return DraftAgentMessageChunk(message_id=self._turn_id, content=content)
+        return AgentMessageChunk(content=content)
 
     def _plan_update(self, event: dict[str, Any]) -> Update:
         plan = _parse(PlanPayload, event.get("data"))
         if plan is None:
-            return self._message_update(event, UNREADABLE.format("plan"))
+            return self._message_update(UNREADABLE.format("plan"))
         if self._is_draft:  # there a plan has an id, and a turn has one plan
             items = PlanItems(plan_id=f"{self._turn_id}-plan", entries=plan.entries)
-            return DraftPlanUpdate(plan=items, _meta={EVENT_KEY: event})
-        return PlanUpdate(entries=plan.entries, _meta={EVENT_KEY: event})
+            return DraftPlanUpdate(plan=items)
+        return PlanUpdate(entries=plan.entries)
 
     def _call_update(self, event: dict[str, Any]) -> Update:
         call = _parse(ToolCallPayload, event.get("data"))
         if call is None:
-            return self._message_update(event, UNREADABLE.format("tool call"))
+            return self._message_update(UNREADABLE.format("tool call"))
         call_id = self._call_id(call)
         is_new = call_id not in self._calls
         self._calls.add(call_id)
         self._set_open(call_id, is_open=str(call.status) not in FINAL_STATUSES)
-        fields = {**call.dump(), "toolCallId": call_id, "_meta": {EVENT_KEY: event}}
+        fields = {name: value for name, value in call.dump().items() if name not in RESERVED} | {"toolCallId": call_id}
         if not self._is_draft:
             return (ToolCallStarted if is_new else ToolCallChanged).model_validate(fields)
         if call.content is not None:
@@ -231,14 +230,14 @@ class TurnUpdates:
     def _progress_update(self, event: dict[str, Any]) -> Update:
         progress = _parse(ProgressUpdate, event.get("data"))
         if progress is None:
-            return self._message_update(event, UNREADABLE.format("report of progress"))
+            return self._message_update(UNREADABLE.format("report of progress"))
         status, label = PROGRESS_STATUS[progress.status], progress.label
         share = progress.progress_percent
         title = label if share is None or status is not ToolCallStatus.IN_PROGRESS else f"{label} ({share:.0%})"
         is_new = label not in self._progress_ids
         call_id = self._progress_ids.setdefault(label, f"{self._turn_id}-{len(self._progress_ids) + 1}")
         self._set_open(call_id, is_open=status is ToolCallStatus.IN_PROGRESS)
-        fields: dict[str, Any] = {"title": title, "status": status, "_meta": {EVENT_KEY: event}}
+        fields: dict[str, Any] = {"title": title, "status": status}
         if not is_new:
             return self._changed(call_id, **fields)
         if self._is_draft:
@@ -271,8 +270,6 @@ def _parse(model: type[Model], data: Any) -> Model | None:
 
 def _draft_part(part: ToolCallContent) -> DraftToolCallContent:
     match part:
-        case ContentPart():
-            return DraftContentPart.model_validate({"content": part.content.dump()})
         case DiffPart():
             operation = "add" if part.old_text is None else "modify"
             change = PathChange(operation=operation, path=part.path)
