@@ -1,5 +1,6 @@
 """Check content blocks against the prompt capabilities that an agent declared (ACP; decisions 16, 17 and 18)."""
 
+from accord.core.prompt.event_content import content_in_event
 from accord.core.prompt.rules import ContentLimits
 from accord.core.prompt.validator import (
     BlockDecision,
@@ -21,5 +22,6 @@ __all__ = [
     "ValidationPolicy",
     "Verdict",
     "Violation",
+    "content_in_event",
     "read_declaration",
 ]
