@@ -240,6 +240,14 @@ def test_the_draft_declares_with_objects(tmp_path: Path):
     assert json.loads(done.stdout) == {"valid": True, "results": [True, True], "error": None}
 
 
+@pytest.mark.parametrize(("version", "status"), [("1", 0), ("2", 1)])
+def test_an_empty_prompt_is_refused_with_its_reason_in_the_draft(tmp_path: Path, version: str, status: int):
+    (tmp_path / "p.json").write_text("[]")
+    done = accord("validate", str(tmp_path / "p.json"), "--protocol-version", version)
+    assert done.returncode == status
+    assert ("a prompt must have at least one content block" in done.stdout) is (status == 1)
+
+
 def test_a_file_without_content_blocks_is_refused(tmp_path: Path):
     (tmp_path / "p.json").write_text("7")
     done = accord("validate", str(tmp_path / "p.json"))

@@ -98,6 +98,8 @@ def _print_decisions(decisions: list[BlockDecision], validator: ContentValidator
             for decision in decisions
         ]
         console.print_table(("block", "type", "verdict", "why"), rows)
+    elif verdict.error is not None:
+        console.print(styled(f"{verdict.error['message']}: {verdict.error['data']['details']}", "red"))
     refused = sum(not accepted for accepted in verdict.results)
     console.print(f"{format_count(len(decisions), 'block')}, {refused} refused; the agent accepts ", end="")
     console.print(", ".join(validator.declaration.accepted))
