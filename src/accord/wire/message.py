@@ -7,11 +7,12 @@ quotes the peer's data.
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from math import isfinite
 from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, Union, cast, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, WithJsonSchema
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, PydanticSerializationError, core_schema
 
 from accord.errors import InvalidMessageError, NotSerialisableError, Problem, UsageError
@@ -51,8 +52,45 @@ FreeValue = Annotated[Any, AfterValidator(only_json)]
 """Any JSON value."""
 
 
+class _InUtc:
+    """Reads a time with its zone, from text or from a `datetime`, and converts it to UTC."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        # pydantic takes the text of a number for seconds since 1970; here it is no time.
+        dated = core_schema.str_schema(pattern="^[0-9]{4}-", strict=True)
+        # UTC is read in compiled code alone; any other zone is then converted.
+        utc, other = core_schema.datetime_schema(tz_constraint=0), core_schema.datetime_schema(tz_constraint="aware")
+        converted = core_schema.no_info_after_validator_function(_to_utc, other)
+        text = [core_schema.chain_schema([dated, utc]), core_schema.chain_schema([dated, converted])]
+        moment = core_schema.chain_schema(
+            [core_schema.is_instance_schema(datetime), core_schema.union_schema([utc, converted], mode="left_to_right")]
+        )
+        return core_schema.json_or_python_schema(
+            json_schema=_explained(core_schema.union_schema([*text], mode="left_to_right")),
+            python_schema=_explained(core_schema.union_schema([moment, *text], mode="left_to_right")),
+            serialization=core_schema.simple_ser_schema("datetime"),
+        )
+
+
+def _to_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise PydanticCustomError("utc_time", NO_TIME) from None
+
+
+def _explained(schema: CoreSchema) -> CoreSchema:
+    return core_schema.custom_error_schema(schema, custom_error_type="utc_time", custom_error_message=NO_TIME)
+
+
+NO_TIME: Final = "Expected a time with its zone, such as 2023-10-27T10:00:00Z"
+
+UtcTime = Annotated[datetime, _InUtc(), WithJsonSchema({"type": "string", "format": "date-time"})]
+"""A time. It must have a zone on input, and is written as UTC."""
+
+
 class DeferredBuild:
-    """A model whose validator is built on first use, so that importing stays fast.
+    """A model whose validator is built on first use, so that importing stays fast, and whose types are strict.
 
     pydantic's `defer_build` is set only while the class is made. If it stayed, every `TypeAdapter` of the class would
     be deferred as well, and FastAPI, which silences pydantic's warnings while it makes one, would show them.
@@ -69,6 +107,30 @@ class DeferredBuild:
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
         cls.model_config["defer_build"] = False
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        schema = handler(source)
+        _refuse_conversions(handler.resolve_ref_schema(schema))
+        return schema
+
+
+def _refuse_conversions(node: Any) -> None:
+    """Make text, numbers and booleans strict in this schema: none of them is read from another one.
+
+    pydantic's own strict mode would also refuse the text of an enum, a UUID or a time, a tuple for a list and a dict
+    for a model, if they come from Python.
+    """
+    if isinstance(node, list | tuple):
+        for item in cast("Iterable[Any]", node):
+            _refuse_conversions(item)
+    elif isinstance(node, dict):
+        schema = cast("dict[str, Any]", node)
+        if schema.get("type") in ("str", "int", "float", "bool"):
+            schema.setdefault("strict", True)
+        for key, inner in schema.items():
+            if key not in ("metadata", "serialization", "config"):
+                _refuse_conversions(inner)
 
 
 class Message(DeferredBuild, BaseModel, frozen=True):
@@ -173,7 +235,7 @@ class Tagged(Message, frozen=True):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         if "kinds" not in cls.__dict__:
-            return handler(source)
+            return super().__get_pydantic_core_schema__(source, handler)
         union = Union[tuple(cls.kinds.values())]  # noqa: UP007 - the members are known at run time only
         schema = handler.generate_schema(Annotated[union, Field(discriminator=cls.tag)])
         # The value already has its kind; letting the union search for it again costs several times as much.
