@@ -13,7 +13,7 @@ from accord.wire.event import PresentationEvent
 from accord.wire.manifest import NegotiationResult
 from accord.wire.message import MAX_FIELD_CHARS, MAX_PROBLEMS, Message
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
-from accord.wire.request import AgentRequest, ServiceRequest, ServiceResponse
+from accord.wire.request import AgentRequest, ServiceRequest
 from accord.wire.work import ToolSpec, WorkOrder
 
 SENTENCES = [
@@ -111,11 +111,6 @@ def test_malformed_bytes_raise_invalid_message_error(raw: bytes | str):
     for model in (StreamPacket, PresentationEvent, ServiceRequest):
         with pytest.raises(InvalidMessageError):
             model.parse(raw)
-
-
-def test_an_offset_is_kept():
-    raw = '{"request_id":"550e8400-e29b-41d4-a716-446655440000","created_at":"2023-10-27T12:00:00+02:00","output":{}}'
-    assert json.loads(ServiceResponse.parse(raw).to_json())["created_at"] == "2023-10-27T12:00:00+02:00"
 
 
 @pytest.mark.parametrize("depth", [1, 50, 190])

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, overload
 
 from pydantic import Field, TypeAdapter
 
-from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, close_union
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged, UtcTime, WrittenAsText, close_union
 
 
 class Role(StrEnum):
@@ -27,7 +27,7 @@ class ChatMessage(Message, frozen=True):
     content: str
     name: str | None = None
     tool_call_id: str | None = None
-    timestamp: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    timestamp: UtcTime = Field(default_factory=lambda: datetime.now(UTC))
 
 
 class Transcript(Sequence[ChatMessage]):

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from accord.wire.message import FreeObject, FreeValue, Message, Tagged, WrittenAsText, close_union
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged, UtcTime, WrittenAsText, close_union
 
 # URLs stay as they were sent: no normalising, no punycode, no added slash. http and https are matched in compiled code;
 # the rest, which is rare, is looked up in the tables below.
@@ -197,7 +197,7 @@ class PresentationEvent(Tagged, frozen=True):
     """
 
     id: UUID = Field(default_factory=uuid4)
-    timestamp: datetime = Field(default_factory=lambda: datetime.now(UTC))
+    timestamp: UtcTime = Field(default_factory=lambda: datetime.now(UTC))
     type: PresentationEventType
     data: Any
 

@@ -11,7 +11,7 @@ as an absent member, and gives another hash.
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from accord.errors import ErrorCode
@@ -20,7 +20,7 @@ from accord.wire.agent_work import PermissionRecord
 from accord.wire.capability import CapabilityName
 from accord.wire.emulation import EmulationRecord
 from accord.wire.manifest import CapabilityManifest, NegotiationResult
-from accord.wire.message import FreeObject, Message
+from accord.wire.message import FreeObject, Message, UtcTime
 from accord.wire.plan import Need, Offer, WorkPolicy
 from accord.wire.request import ClientCapabilities
 
@@ -163,7 +163,7 @@ class ReceiptBody(Message, frozen=True):
     version: Literal[1] = RECEIPT_VERSION
     request_id: str
     session_id: str
-    created_at: AwareDatetime
+    created_at: UtcTime
     previous: Sha256 | None = Field(default=None, description="The hash of the session's receipt before this one.")
     request: RequestShape
     parties: Parties

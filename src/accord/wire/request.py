@@ -1,6 +1,5 @@
 """The request and response envelopes (CAP), and the capabilities that a client declares. Unknown fields are ignored."""
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Any
 from uuid import UUID
@@ -9,7 +8,7 @@ from pydantic import AliasChoices, AliasPath, Field
 
 from accord.wire.acp.content import ContentBlock
 from accord.wire.manifest import CapabilityRequirements
-from accord.wire.message import FreeObject, Message
+from accord.wire.message import FreeObject, Message, UtcTime
 
 
 class TextProfile(StrEnum):
@@ -108,6 +107,6 @@ class ServiceResponse(Message, frozen=True):
     """The complete result of one request."""
 
     request_id: UUID
-    created_at: datetime
+    created_at: UtcTime
     output: FreeObject
     metrics: FreeObject | None = None
