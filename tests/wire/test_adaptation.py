@@ -14,7 +14,7 @@ def test_a_report_is_written_as_it_was_read():
     full = report(described=1).model_copy(update={"declared": ClientCapabilities(supported_events=[]), "unlisted": 2})
     assert AdaptationReport.parse(full.to_json()) == full
     assert full.dump()["totals"] == {"described": 1}
-    assert full.dump()["declared"] == {"supported_events": [], "prefers_markdown": True}
+    assert full.dump()["declared"] == {"supported_events": []}
 
 
 def test_the_total_counts_the_packets_of_every_rung():

@@ -1,21 +1,77 @@
 """The capabilities of a client: an absent list is not an empty one, on the wire too."""
 
+import copy
 import json
+import pickle
+from collections.abc import Callable
 
 import pytest
 from pydantic import ValidationError
 
-from accord.wire.request import AgentRequest, ClientCapabilities, TextProfile
+from accord import AgentRequest, ClientAdapter, ClientCapabilities
+from accord.wire.request import TextProfile
+
+SILENT, NOTHING = ClientCapabilities(), ClientCapabilities(supported_events=[])
 
 
 def test_decision_7_absent_events_stay_absent_on_the_wire():
-    silent, nothing = ClientCapabilities(), ClientCapabilities(supported_events=[])
-    assert silent.supported_events == nothing.supported_events == []
-    assert (silent.declares_events, nothing.declares_events) == (False, True)
-    assert json.loads(silent.to_json()) == {"prefers_markdown": True}
-    assert json.loads(nothing.to_json()) == {"supported_events": [], "prefers_markdown": True}
-    assert not ClientCapabilities.parse(silent.to_json()).declares_events
-    assert "supported_events" not in AgentRequest(query="q", capabilities=silent).dump()["capabilities"]
+    assert SILENT.supported_events == NOTHING.supported_events == []
+    assert (SILENT.declares_events, NOTHING.declares_events) == (False, True)
+    assert json.loads(SILENT.to_json()) == {}
+    assert json.loads(NOTHING.to_json()) == {"supported_events": []}
+    assert "supported_events" not in AgentRequest(query="q", capabilities=SILENT).dump()["capabilities"]
+
+
+def test_decision_7_no_declaration_differs_from_an_empty_one():
+    assert SILENT != NOTHING
+    assert len({SILENT, NOTHING, ClientCapabilities(prefers_markdown=True)}) == 2
+    assert AgentRequest(query="q", capabilities=SILENT) != AgentRequest(query="q", capabilities=NOTHING)
+    assert ClientCapabilities() == SILENT
+    assert ClientCapabilities(supported_events=[]) == NOTHING
+
+
+COPIES: dict[str, Callable[[ClientCapabilities], ClientCapabilities]] = {
+    "model_dump": lambda caps: ClientCapabilities(**caps.model_dump()),
+    "model_dump json": lambda caps: ClientCapabilities.model_validate(caps.model_dump(mode="json")),
+    "model_dump_json": lambda caps: ClientCapabilities.model_validate_json(caps.model_dump_json()),
+    "to_json": lambda caps: ClientCapabilities.parse(caps.to_json()),
+    "dump": lambda caps: ClientCapabilities.model_validate(caps.dump()),
+    "dict": lambda caps: ClientCapabilities(**dict(caps)),
+    "vars": lambda caps: ClientCapabilities.model_validate(vars(caps)),
+    "model_validate": ClientCapabilities.model_validate,
+    "model_copy": lambda caps: caps.model_copy(),
+    "deep model_copy": lambda caps: caps.model_copy(deep=True),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda caps: pickle.loads(pickle.dumps(caps)),  # noqa: S301 - our own bytes
+    "model_construct": lambda caps: ClientCapabilities.model_construct(**dict(caps)),
+    "trusted": lambda caps: ClientCapabilities.trusted(**dict(caps)),
+    "of a request": lambda caps: (
+        AgentRequest.parse(AgentRequest(query="q", capabilities=caps).to_json()).capabilities or pytest.fail("lost")
+    ),
+    "of a request's dict": lambda caps: (
+        AgentRequest(**AgentRequest(query="q", capabilities=caps).model_dump()).capabilities or pytest.fail("lost")
+    ),
+}
+
+
+@pytest.mark.parametrize("repeat", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize(
+    "declared", [SILENT, NOTHING, ClientCapabilities(supported_events=["CITATION_BLOCK"], prefers_markdown=False)]
+)
+def test_decision_7_every_copy_keeps_the_difference(
+    repeat: Callable[[ClientCapabilities], ClientCapabilities], declared: ClientCapabilities
+):
+    copied = repeat(declared)
+    assert copied == declared
+    assert copied.declares_events is declared.declares_events
+    assert copied.model_copy(update={"supported_events": []}).declares_events
+
+
+def test_decision_7_the_report_says_what_was_declared():
+    assert ClientAdapter(SILENT).report.assumed == ["standard_events"]
+    assert ClientAdapter(NOTHING).report.assumed == []
+    assert ClientAdapter(SILENT.model_dump()).report == ClientAdapter(SILENT).report
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from pydantic import ValidationError
 
 from accord.errors import InvalidMessageError, NotSerialisableError
+from accord.wire.acp.session import PromptResponse
 from accord.wire.conversation import ResourcePart
 from accord.wire.emulation import EmulationRecord
 from accord.wire.event import PresentationEvent
@@ -128,6 +129,7 @@ TRUSTED: list[tuple[type[Message], dict[str, Any]]] = [
     (ResourcePart, {"text": "t", "uri": "u"}),
     (NegotiationResult, {"native": ["streaming"]}),
     (EmulationRecord, {}),
+    (PromptResponse, {"stop_reason": "end_turn"}),
 ]
 
 

@@ -22,7 +22,7 @@ MAX_EXAMINED: Final = 8
 _MEMBERS: Final[Mapping[str, frozenset[str]]] = {
     "": frozenset(ServiceRequest.model_fields),
     "context": frozenset(SessionContext.model_fields),
-    "payload": frozenset(AgentRequest.model_fields),
+    "payload": frozenset(AgentRequest.model_fields) - {"payload"},
     "payload.capabilities": frozenset(ClientCapabilities.model_fields),
 }
 """The members that are read at each place in a request."""

@@ -14,6 +14,7 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    SerializationInfo,
     SerializerFunctionWrapHandler,
     StrictFloat,
     StrictInt,
@@ -24,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from accord.wire.message import FreeObject, FreeValue, Message, Tagged, UtcTime, WrittenAsText, close_union
+from accord.wire.message import FreeObject, FreeValue, Message, Tagged, UtcTime, WrittenAsText, close_union, drop_unset
 
 # URLs stay as they were sent: no normalising, no punycode, no added slash. http and https are matched in compiled code;
 # the rest, which is rare, is looked up in the tables below.
@@ -184,8 +185,8 @@ class UserError(Message, frozen=True):
     retryable: bool = False
 
     @model_serializer(mode="wrap")
-    def _serialise_extra(self, handler: SerializerFunctionWrapHandler):
-        fields: dict[str, Any] = handler(self)
+    def _serialise(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo):
+        fields = drop_unset(self, handler, info, "domain", "retryable")
         # Leaving out absent fields would also leave out members that the agent sent as null.
         return fields | (self.__pydantic_extra__ or {})
 

@@ -3,12 +3,12 @@
 from collections.abc import ItemsView, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, RootModel
 
 from accord.wire.capability import CapabilityName
-from accord.wire.message import DeferredBuild, Message, Tagged, close_union
+from accord.wire.message import AbsentList, DeferredBuild, KeepsAbsent, Message, Tagged, close_union, is_absent
 
 
 class MinSupport(StrEnum):
@@ -144,9 +144,11 @@ class CapabilityRequirement(Message, frozen=True):
 class CapabilityRequirements(Message, frozen=True):
     """The required capabilities, and the preferred ones. `preferred` is Accord's addition."""
 
-    required: list[CapabilityRequirement] = Field(default_factory=list[CapabilityRequirement])
-    preferred: list[CapabilityRequirement] = Field(
-        default_factory=list[CapabilityRequirement], exclude_if=lambda preferred: not preferred
+    required: Annotated[list[CapabilityRequirement], KeepsAbsent()] = Field(
+        default_factory=AbsentList, exclude_if=is_absent
+    )
+    preferred: Annotated[list[CapabilityRequirement], KeepsAbsent()] = Field(
+        default_factory=AbsentList, exclude_if=is_absent
     )
 
 

@@ -12,7 +12,17 @@ from functools import cache
 from math import isfinite
 from typing import Annotated, Any, ClassVar, Final, Self, TypeVar, Union, cast, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, GetCoreSchemaHandler, ValidationError, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    WithJsonSchema,
+)
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, PydanticSerializationError, core_schema
 
 from accord.errors import InvalidMessageError, NotSerialisableError, Problem, UsageError
@@ -184,11 +194,12 @@ class Message(DeferredBuild, BaseModel, frozen=True):
         return self.__pydantic_serializer__.to_python(self, mode="json", exclude_none=True)
 
 
-# The descriptors of pydantic's slots: setting them by name costs half as much again.
-_set_dict, _set_fields_set, _set_extra, _set_private = (
-    vars(BaseModel)[slot].__set__
-    for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_extra__", "__pydantic_private__")
+# The descriptors of pydantic's slots: setting them by name costs half as much again. Only `__pydantic_extra__` is set
+# by name, since a class that types its additional members hides that slot.
+_set_dict, _set_fields_set, _set_private = (
+    vars(BaseModel)[slot].__set__ for slot in ("__dict__", "__pydantic_fields_set__", "__pydantic_private__")
 )
+_set: Final = object.__setattr__
 MessageT = TypeVar("MessageT", bound=Message)
 
 
@@ -197,7 +208,7 @@ def _filled(kind: type[MessageT], held: dict[str, Any], fields_set: set[str]) ->
     made = object.__new__(kind)
     _set_dict(made, held)
     _set_fields_set(made, fields_set)
-    _set_extra(made, None)
+    _set(made, "__pydantic_extra__", None)
     _set_private(made, None)
     return made
 
@@ -211,6 +222,49 @@ def _blank(kind: type[Message]) -> tuple[dict[str, Any], frozenset[str], tuple[t
     factories = tuple((name, cast("Callable[[], Any]", get_origin(factory) or factory)) for name, factory in made)
     required = frozenset(name for name, field in fields if field.is_required())
     return {name: field.default for name, field in fields}, required, factories
+
+
+# Absent members stay absent and given ones stay given when a message is written again, also if both mean the same.
+
+
+class AbsentList(list[Any]):
+    """The value of an absent list: it reads as an empty one, and is not written."""
+
+
+class AbsentDict(dict[str, Any]):
+    """The value of an absent object: it reads as an empty one, and is not written."""
+
+
+def is_absent(value: object) -> bool:
+    """Whether this is the value of an absent member. What was added to it since is written."""
+    return type(value) in (AbsentList, AbsentDict) and not value
+
+
+class KeepsAbsent:
+    """Leaves an absent list or object absent when its message is made again from its fields in Python."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        given = handler(source)
+        either = core_schema.no_info_wrap_validator_function(
+            lambda value, read: value if is_absent(value) else read(value), given
+        )
+        return core_schema.json_or_python_schema(json_schema=given, python_schema=either)
+
+
+def drop_unset(
+    message: Message, handler: SerializerFunctionWrapHandler, info: SerializationInfo, *names: str
+) -> dict[str, Any]:
+    """Serialise a message without these fields where they have their default because they were absent.
+
+    For flags and words, which cannot carry a mark as an `AbsentList` does. pydantic's `exclude_unset` costs a third
+    more for every message, and also leaves out lists that were filled after the message was made.
+    """
+    fields: dict[str, Any] = handler(message)
+    if info.exclude_none:
+        for name in names:
+            if name not in message.__pydantic_fields_set__:
+                fields.pop(name, None)
+    return fields
 
 
 class WrittenAsText:

@@ -1,14 +1,36 @@
 """The request and response envelopes (CAP), and the capabilities that a client declares. Unknown fields are ignored."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, Final, cast
 from uuid import UUID
 
-from pydantic import AliasChoices, AliasPath, Field
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AliasPath,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    SerializationInfo,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    model_serializer,
+)
+from pydantic_core import CoreSchema, core_schema
 
 from accord.wire.acp.content import ContentBlock
 from accord.wire.manifest import CapabilityRequirements
-from accord.wire.message import FreeObject, Message, UtcTime
+from accord.wire.message import (
+    AbsentDict,
+    AbsentList,
+    FreeObject,
+    FreeValue,
+    KeepsAbsent,
+    Message,
+    UtcTime,
+    drop_unset,
+    is_absent,
+)
 
 
 class TextProfile(StrEnum):
@@ -34,20 +56,12 @@ class MinFidelity(StrEnum):
     DESCRIBED = "described"
 
 
-class AbsentList(list[str]):
-    """The default of an absent list: empty, and never serialised."""
-
-
-def _is_absent(events: list[str]) -> bool:
-    return type(events) is AbsentList
-
-
 class ClientCapabilities(Message, frozen=True):
     """The rendering capabilities that a client declares with its request."""
 
-    supported_events: list[str] = Field(
+    supported_events: Annotated[list[str], KeepsAbsent()] = Field(
         default_factory=AbsentList,
-        exclude_if=_is_absent,
+        exclude_if=is_absent,
         description="Event types the client can render, in any letter case. Absent: the standard set.",
     )
     prefers_markdown: bool = Field(default=True, description="False asks for plain text.")
@@ -63,7 +77,20 @@ class ClientCapabilities(Message, frozen=True):
     @property
     def declares_events(self) -> bool:
         """Whether `supported_events` was declared: absent means the standard set, `[]` means none."""
-        return not _is_absent(self.supported_events)
+        return type(self.supported_events) is not AbsentList
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ClientCapabilities):
+            return NotImplemented
+        # The two lists are equal, and mean opposite things.
+        return self.declares_events is other.declares_events and super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return hash((self.declares_events, *self.supported_events, self.prefers_markdown, self.image_resolution))
+
+    @model_serializer(mode="wrap")
+    def _serialise(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo):
+        return drop_unset(self, handler, info, "prefers_markdown")
 
 
 class Identity(Message, frozen=True):
@@ -82,17 +109,66 @@ class SessionContext(Message, frozen=True):
     agent: Identity | None = None
 
 
+class _OrUuid:
+    """Accepts a `UUID` in Python where text is expected."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        text = handler(source)
+        either = core_schema.no_info_before_validator_function(
+            lambda given: str(given) if isinstance(given, UUID) else given, text
+        )
+        return core_schema.json_or_python_schema(json_schema=text, python_schema=either)
+
+
+def _read_older_shape(payload: Any, info: ValidationInfo) -> None:
+    """Take everything but the query from the `payload` of the older shape; what is given outside of it wins."""
+    if not isinstance(payload, dict) or "input" not in payload:
+        return
+    members = cast("dict[str, Any]", payload)
+    fields = {name: members[name] for name in OLDER_FIELDS if name in members}
+    inner = AgentRequest.model_validate({**fields, "query": ""})
+    data = info.data  # the fields of the request that is being read; an invalid one is missing
+    for name in fields:
+        if name in data and (data[name] is None or is_absent(data[name])):
+            data[name] = getattr(inner, name)
+    others = {name: value for name, value in members.items() if name != "input" and name not in OLDER_FIELDS}
+    if others and "meta" in data:
+        data["meta"] = {**others, **data["meta"]}
+
+
+OLDER_FIELDS: Final = ("files", "conversation_id", "meta", "capabilities", "content", "requirements")
+"""The fields of a request that may also be inside the `payload` of the older shape."""
+
+OLDER_PAYLOAD: Final = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+    "description": "The older shape: `input` is the query, fields of the request are read as such, and any other "
+    "member becomes a member of `meta`. What is also given outside of `payload` is read from there.",
+}
+
+
+def _add_older_shape(schema: dict[str, Any]) -> None:
+    del schema["required"]
+    schema["properties"]["payload"] = {"description": "Of the older shape; ignored if it has no `input`."}
+    schema["anyOf"] = [{"required": ["query"]}, {"properties": {"payload": OLDER_PAYLOAD}, "required": ["payload"]}]
+
+
 class AgentRequest(Message, frozen=True):
     """The request to the agent. The older shape `{session_id, payload: {input}, capabilities}` is accepted as well."""
 
+    model_config = ConfigDict(json_schema_extra=_add_older_shape)
+
     query: str = Field(validation_alias=AliasChoices("query", AliasPath("payload", "input")))
-    files: list[str] = Field(default_factory=list[str])
+    files: Annotated[list[str], KeepsAbsent()] = Field(default_factory=AbsentList, exclude_if=is_absent)
     conversation_id: str | None = None
-    meta: FreeObject = Field(default_factory=dict[str, Any])
-    session_id: str | None = None
+    meta: Annotated[FreeObject, KeepsAbsent()] = Field(default_factory=AbsentDict, exclude_if=is_absent)
+    session_id: Annotated[str, _OrUuid()] | None = None
     capabilities: ClientCapabilities | None = None
     content: list[ContentBlock] | None = Field(default=None, fail_fast=True)  # of a million bad blocks, one is reported
     requirements: CapabilityRequirements | None = None
+    # Always None: the fields before it have taken what it held. Reading it last costs nothing where it is absent.
+    payload: Annotated[FreeValue, AfterValidator(_read_older_shape)] = Field(default=None, exclude=True, repr=False)
 
 
 class ServiceRequest(Message, frozen=True):
