@@ -56,6 +56,20 @@ def test_no_file_is_long_without_a_reason(path: Path):
     assert len(text.splitlines()) <= MAX_LINES or REASON in text
 
 
+PUBLIC_TEXTS = sorted(
+    [
+        *(path for path in SOURCES if path.is_relative_to(ROOT / "src") or path.is_relative_to(ROOT / "examples")),
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+    ]
+)
+
+
+@pytest.mark.parametrize("path", PUBLIC_TEXTS, ids=named)
+def test_no_public_text_refers_to_what_users_cannot_read(path: Path):
+    assert not re.findall(r"[Dd]ecisions? \d+|\bDESIGN\b", path.read_text(encoding="utf-8"))
+
+
 def words(path: Path) -> Iterator[str]:
     yield path.stem
     for node in ast.walk(TREES[path]):

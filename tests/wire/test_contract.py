@@ -2,13 +2,16 @@
 
 import json
 import pkgutil
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from jsonschema import Draft202012Validator
+from jsonschema import ValidationError as SchemaError
 from openapi_spec_validator import OpenAPIV31SpecValidator
+from pydantic import ValidationError as PydanticError
 
 import accord
 from accord.errors import ERROR_FACTS
@@ -183,3 +186,106 @@ def test_the_schema_of_the_manifest_takes_the_golden_manifest():
     golden = json.loads((Path(GOLDEN) / "capability_manifest.json").read_text())
     check("CapabilityManifest", golden)
     assert accord.CapabilityManifest.model_validate(golden).model_dump() == golden
+
+
+def kinds_in(node: Any, definitions: dict[str, Any]) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Every kind of a tagged union in this schema, with the name of its tag."""
+    found: dict[str, tuple[str, dict[str, Any]]] = {}
+    if isinstance(node, dict):
+        schema = cast("dict[str, Any]", node)
+        if "discriminator" in schema:
+            for reference in schema["discriminator"]["mapping"].values():
+                name = reference.rpartition("/")[2]
+                found[name] = (schema["discriminator"]["propertyName"], definitions[name])
+        node = list(schema.values())
+    if isinstance(node, list):
+        for inner in cast("list[Any]", node):
+            found |= kinds_in(inner, definitions)
+    return found
+
+
+KINDS = {
+    name: kind
+    for schema in [*SCHEMAS.values(), {"$defs": ServiceContract.document()["components"]["schemas"]}]
+    for name, kind in kinds_in(schema, schema.get("$defs", {})).items()
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_tag_of_every_kind_is_required(name: str):
+    tag, schema = KINDS[name]
+    assert tag in schema["required"]
+    assert "default" not in schema["properties"][tag]
+
+
+def test_the_kinds_of_every_protocol_are_covered():
+    assert {"DeltaPacket", "CitationEvent", "TextBlock", "SystemPromptInjection", "TextPart", "ReportedNative"} <= set(
+        KINDS
+    )
+
+
+PACKETS: list[tuple[dict[str, Any], bool]] = [
+    ({"op": "delta", "p": "x"}, True),
+    ({"op": "delta", "p": ""}, True),
+    ({"op": "delta", "p": 1}, False),
+    ({"op": "delta", "p": None}, False),
+    ({"op": "delta"}, False),
+    ({"op": "event", "p": {}}, True),
+    ({"op": "event", "p": {"type": "x", "data": [None]}}, True),
+    ({"op": "event", "p": "x"}, False),
+    ({"op": "event", "p": []}, False),
+    ({"op": "error", "p": {"code": "c", "message": "m", "severity": "fatal"}}, True),
+    ({"op": "error", "p": {"code": "c", "message": "m", "severity": "bad"}}, False),
+    ({"op": "error", "p": {"code": 1, "message": "m", "severity": "fatal"}}, False),
+    ({"op": "error", "p": {"code": "c"}}, False),
+    ({"op": "error", "p": "c"}, False),
+    ({"op": "close"}, True),
+    ({"op": "close", "p": None}, True),
+    ({"op": "close", "p": ""}, False),
+    ({"op": "close", "p": {}}, False),
+    ({"op": "DELTA", "p": "x"}, False),
+    ({"op": "other", "p": "x"}, False),
+    ({"op": None, "p": "x"}, False),
+    ({"p": "x"}, False),
+    ({}, False),
+]
+
+
+@pytest.mark.parametrize(("packet", "valid"), PACKETS)
+def test_decision_3_a_call_the_union_and_the_schema_are_equally_strict(packet: dict[str, Any], valid: bool):
+    def accepts(read: Callable[[], object]) -> bool:
+        try:
+            read()
+        except (PydanticError, SchemaError):
+            return False
+        return True
+
+    assert accepts(lambda: accord.StreamPacket(**packet)) is valid
+    assert accepts(lambda: accord.StreamPacket.model_validate(packet)) is valid
+    assert accepts(lambda: accord.StreamPacket.model_validate_json(json.dumps(packet))) is valid
+    assert accepts(lambda: check("StreamPacket", packet)) is valid
+
+
+REQUESTS: list[tuple[dict[str, Any], bool]] = [
+    ({"query": "q"}, True),
+    ({"session_id": "s", "payload": {"input": "q", "timezone": "UTC"}, "capabilities": {"supported_events": []}}, True),
+    ({"query": "q", "payload": "anything"}, True),
+    ({"session_id": "s", "payload": {}}, False),
+    ({"session_id": "s", "payload": {"input": 1}}, False),
+    ({"session_id": "s"}, False),
+    ({"query": 1}, False),
+]
+
+
+@pytest.mark.parametrize(("request_", "valid"), REQUESTS)
+def test_decision_1_the_schema_has_the_older_request_too(request_: dict[str, Any], valid: bool):
+    operation = ServiceContract.generate_openapi()["post"]
+    inline = operation["requestBody"]["content"]["application/json"]["schema"]["properties"]["payload"]
+    for schema in (SCHEMAS["AgentRequest"], inline):
+        assert Draft202012Validator(schema).is_valid(request_) is valid  # pyright: ignore[reportUnknownMemberType]
+    try:
+        accord.AgentRequest.model_validate(request_)
+    except PydanticError:
+        assert not valid
+    else:
+        assert valid

@@ -1,6 +1,6 @@
 """Find members of a request that are ignored but were probably meant to be read.
 
-Envelopes ignore unknown members (decision 2), so a member in the wrong place or with a misspelled name has no effect
+Envelopes ignore unknown members, so a member in the wrong place or with a misspelled name has no effect
 and would go unnoticed. Members that are similar to no known one give no warning.
 """
 

@@ -26,7 +26,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     return f'unknown {what} "{name}"; ' + (f"did you mean {near}?" if near else f"known are {', '.join(names)}")
 
 
-# The vocabulary of capabilities is open (decision 15): an unknown name is negotiated like any other and only gives a
+# The vocabulary of capabilities is open: an unknown name is negotiated like any other and only gives a
 # warning. A name that is nearly a known one is a misspelling and is refused: `vison` would otherwise be taken for a
 # capability that no model has, or be declared where nothing reads it. Only this module decides which of the two it is.
 

@@ -1,4 +1,4 @@
-"""The vocabulary of capabilities (ABP, decision 15): known names with their meaning, open to unknown ones."""
+"""The vocabulary of capabilities (ABP): known names with their meaning, open to unknown ones."""
 
 import re
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Messages of a conversation: the history of a session (CAP) and what a backend is given (ABP, decision 15)."""
+"""Messages of a conversation: the history of a session (CAP) and what a backend is given (ABP)."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime

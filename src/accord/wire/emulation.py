@@ -1,4 +1,4 @@
-"""Emulation strategies, their report (ABP, decisions 13 and 15), and the record of emulations that were performed."""
+"""Emulation strategies, their report (ABP), and the record of emulations that were performed."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, Literal

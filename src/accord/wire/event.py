@@ -1,4 +1,4 @@
-"""Presentation events (CAP), a union by `type`, and the URLs that they may contain (decisions 4 and 5).
+"""Presentation events (CAP), a union by `type`, and the URLs that they may contain.
 
 How an event is adapted to a client is decided in `core/output`.
 """

@@ -18,11 +18,14 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     SerializationInfo,
     SerializerFunctionWrapHandler,
     ValidationError,
     WithJsonSchema,
 )
+from pydantic.alias_generators import to_camel
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, PydanticSerializationError, core_schema
 
 from accord.errors import InvalidMessageError, NotSerialisableError, Problem, UsageError
@@ -294,6 +297,17 @@ class Tagged(Message, frozen=True):
         schema = handler.generate_schema(Annotated[union, Field(discriminator=cls.tag)])
         # The value already has its kind; letting the union search for it again costs several times as much.
         return {**schema, "serialization": core_schema.simple_ser_schema("any")}  # pyright: ignore[reportReturnType]
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe the tag as required: its default is only for calls in Python, which name the kind already."""
+        schema = handler(core_schema)
+        if "kinds" not in cls.__dict__ and cls.tag:
+            kind = handler.resolve_ref_schema(schema)
+            tag = next(name for name in (to_camel(cls.tag), cls.tag) if name in kind["properties"])
+            kind["properties"][tag].pop("default", None)
+            kind["required"] = [tag, *(name for name in kind.get("required", []) if name != tag)]
+        return schema
 
 
 def close_union(

@@ -139,19 +139,18 @@ def _read_older_shape(payload: Any, info: ValidationInfo) -> None:
 OLDER_FIELDS: Final = ("files", "conversation_id", "meta", "capabilities", "content", "requirements")
 """The fields of a request that may also be inside the `payload` of the older shape."""
 
-OLDER_PAYLOAD: Final = {
-    "type": "object",
-    "properties": {"input": {"type": "string"}},
-    "required": ["input"],
-    "description": "The older shape: `input` is the query, fields of the request are read as such, and any other "
-    "member becomes a member of `meta`. What is also given outside of `payload` is read from there.",
-}
-
 
 def _add_older_shape(schema: dict[str, Any]) -> None:
     del schema["required"]
     schema["properties"]["payload"] = {"description": "Of the older shape; ignored if it has no `input`."}
-    schema["anyOf"] = [{"required": ["query"]}, {"properties": {"payload": OLDER_PAYLOAD}, "required": ["payload"]}]
+    older = {
+        "type": "object",
+        "properties": {"input": {"type": "string"}},
+        "required": ["input"],
+        "description": "The older shape: `input` is the query, fields of the request are read as such, and any other "
+        "member becomes a member of `meta`. What is also given outside of `payload` is read from there.",
+    }
+    schema["anyOf"] = [{"required": ["query"]}, {"properties": {"payload": older}, "required": ["payload"]}]
 
 
 class AgentRequest(Message, frozen=True):

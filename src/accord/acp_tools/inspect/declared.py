@@ -1,6 +1,6 @@
 """Read an agent's declaration flag by flag: what was received, what is supported, malformed or unknown. Pure.
 
-Decision 16: an omitted flag is unsupported, and so is a malformed one. The known flags are those of the two schemas.
+An omitted flag is unsupported, and so is a malformed one. The known flags are those of the two schemas.
 """
 
 import json

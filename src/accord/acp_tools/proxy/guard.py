@@ -3,7 +3,7 @@
 Pure: no I/O and no clock. A `LineDecision` names the files to save and the lines to write; `pump` does that.
 
 - *observe* changes nothing.
-- *guard* answers a prompt whose content is malformed or was not declared with the exact error (decision 17), so the
+- *guard* answers a prompt whose content is malformed or was not declared with the exact error, so the
   agent never gets it.
 - *adapt* replaces undeclared content, tells the user so, and still refuses malformed content.
 

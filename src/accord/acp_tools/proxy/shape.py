@@ -1,7 +1,7 @@
 """Check what an agent sends against the negotiated protocol version: a sentence for each fault. Pure.
 
 Nearly everything that an agent sends is a text chunk or a tool call update. Compiled code verifies those quickly;
-whatever it does not accept is checked with the wire models, which say what is wrong. Decision 18: what a foreign agent
+whatever it does not accept is checked with the wire models, which say what is wrong. What a foreign agent
 sends is checked for shape only; the declared prompt capabilities do not apply to it.
 """
 
@@ -32,7 +32,7 @@ class Handshake:
 
 
 BEFORE_HANDSHAKE: Final = Handshake(ContentValidator(None))
-"""Decision 16: omitted means unsupported, and before the handshake everything is omitted."""
+"""Omitted means unsupported, and before the handshake everything is omitted."""
 SHAPE_ONLY: Final = ContentValidator({"image": True, "audio": True, "embeddedContext": True})
 """Accepts every content type, so that only malformed content is found; use it `in_version` of the handshake."""
 

@@ -1,6 +1,6 @@
 """Read a client's declaration: what it can show, the form of its text, and what had to be assumed.
 
-Decisions 6, 7 and 8. What a client does not declare is assumed from the standard client, a rich web client. Every
+What a client does not declare is assumed from the standard client, a rich web client. Every
 assumption is listed, so that a report can say what was declared and what was not.
 """
 
@@ -49,7 +49,7 @@ class ClientProfile:
     assumed: tuple[Assumption, ...]
 
     def shows(self, event_type: str) -> bool:
-        """Whether the client declared this event type; letter case does not matter (decision 6)."""
+        """Whether the client declared this event type; letter case does not matter."""
         return event_type.lower() in self.events
 
 
@@ -78,7 +78,7 @@ def profile_client(declared: ClientCapabilities | None) -> ClientProfile:
 
 
 def _text_form(declared: ClientCapabilities, events: frozenset[str]) -> TextForm:
-    """Decision 8: a client without markdown gets plain text; one that also shows no events is a voice."""
+    """A client without markdown gets plain text; one that also shows no events is a voice."""
     if declared.text_profile is not None:
         return TextForm.SPEECH if declared.text_profile is TextProfile.SPEECH else TextForm.PLAIN
     if declared.prefers_markdown:

@@ -1,4 +1,4 @@
-"""Check content blocks against the prompt capabilities that an agent declared (ACP; decisions 16, 17 and 18)."""
+"""Check content blocks against the prompt capabilities that an agent declared (ACP)."""
 
 from accord.core.prompt.event_content import content_in_event
 from accord.core.prompt.rules import ContentLimits

@@ -1,4 +1,4 @@
-"""The content validator: one table of rules, three contexts, a policy for each (decision 18).
+"""The content validator: one table of rules, three contexts, a policy for each.
 
 A validator belongs to one declaration; for another declaration make another validator, which is cheap. It only checks
 content: it does not change, store or forward it.

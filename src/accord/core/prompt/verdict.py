@@ -1,4 +1,4 @@
-"""The declaration of an agent (decision 16), and the verdict on content: per block, and as one error (decision 17)."""
+"""The declaration of an agent, and the verdict on content: per block, and as one error."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Compare what a backend declares with what the work requires (ABP; decisions 10, 11 and 15).
+"""Compare what a backend declares with what the work requires (ABP).
 
 Only the manifest counts here. Whether Accord can emulate what is missing is decided in `plan.py`: "emulated by the
 backend" and "emulated by Accord" are two labels that never mix.

@@ -3,7 +3,7 @@
     needs, stated and derived ──> one offer per candidate ──> the best offer, or a refusal with remedies
 
 `negotiate.py` compares needs with a manifest. A capability that a backend lacks can then be emulated by Accord, if the
-work accepts emulation and the operator configured a strategy that Accord can perform (decision 12). A backend that is
+work accepts emulation and the operator configured a strategy that Accord can perform. A backend that is
 refused here is never given the work.
 
 This module is pure. It sees what backends declare, never a backend, and it sends nothing.

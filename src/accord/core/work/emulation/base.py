@@ -128,7 +128,7 @@ def replace_messages(order: WorkOrder, messages: Sequence[ConversationMessage]) 
 
 
 def inject_prompt(order: WorkOrder, prompt: str) -> WorkOrder:
-    """A copy of the order with this prompt in its system message (decision 14)."""
+    """A copy of the order with this prompt in its system message."""
     return replace_messages(order, messages_with_prompt(order.conversation.messages, prompt))
 
 

@@ -1,6 +1,6 @@
 """Map strategies, which are labels, to the emulations that perform them.
 
-The opt-in preset (decision 13) has a strategy for everything that Accord can emulate. A strategy that no emulation
+The opt-in preset has a strategy for everything that Accord can emulate. A strategy that no emulation
 performs, such as `post_processing` for `logprobs`, becomes a warning and never an emulation.
 """
 

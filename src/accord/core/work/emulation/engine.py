@@ -1,4 +1,4 @@
-"""ABP's emulation engine: the strategy for a capability, and the report on it (decisions 13, 14 and 15).
+"""ABP's emulation engine: the strategy for a capability, and the report on it.
 
 As ABP specifies, it labels and injects prompts, and nothing more. Accord's emulations, which also change answers, are
 found by the same strategies in `choose.py`.

@@ -90,7 +90,7 @@ _THINKING_LABEL = default_strategy(Capability.EXTENDED_THINKING)
 
 @dataclass(frozen=True, slots=True)
 class ExtendedThinking:
-    """Injects its strategy's prompt (decision 13), and separates thoughts from the answer.
+    """Injects its strategy's prompt, and separates thoughts from the answer.
 
     Text in <thinking>…</thinking> becomes thoughts; other text stays as it is. Thoughts that are still open at the end
     stay thoughts, and that is recorded.
