@@ -39,6 +39,11 @@ def strict(minimum: str, *declared: str, **others: Any) -> ClientCapabilities:
         (strict("native"), event("thought_trace", {}), False),
         (strict("native"), event("poll", {}, priority="low"), False),
         (strict("native"), event("citation_block", {"items": []}), False),
+        (
+            strict("native", "markdown_block", prefers_markdown=False),
+            event("markdown_block", {"content": "**b**"}),
+            False,
+        ),
         (strict("native", prefers_markdown=False), delta("**text** is always delivered"), False),
     ],
 )

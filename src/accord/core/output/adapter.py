@@ -12,7 +12,7 @@ close.
 
 Strictness. With `min_fidelity`, an event below that rung ends the stream: the queue is sent, then an error that says
 what was available; later packets are recorded as refused and only the close passes. Failures, progress, thoughts,
-events of low priority and what the client asked for itself (smaller images) are never refused.
+events of low priority and what the client asked for itself (smaller images, plain text) are never refused.
 """
 
 from collections.abc import Mapping

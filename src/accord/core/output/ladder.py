@@ -1,6 +1,6 @@
 """The degradation ladder: for one event and one client, the highest rung that the client can show.
 
-Native if the client declared the type and the payload is valid; simplified to what is valid or small enough;
+Native if the client declared the type and the payload is valid; simplified to what is valid, small enough or plain;
 substituted by the author's `fallback` if the client declared that; described in the author's words, else in Accord's;
 deferred if nothing can safely be described. Progress updates and thoughts are dropped. When and where in the stream the
 result appears is decided in `adapter`.
@@ -15,11 +15,11 @@ from typing import Any, Final
 from accord.core.output.describe import TextFormatter, describe
 from accord.core.output.event_parser import ParsedEvent, Priority, find_valid_items, parse_event
 from accord.core.output.media import LIMITS, ImageShrinker, fit_media, needs_decoding
-from accord.core.output.profile import ClientProfile
+from accord.core.output.profile import ClientProfile, TextForm
 from accord.errors import ERROR_FACTS, ErrorCode
 from accord.wire.adaptation import AdaptationReason as Reason
 from accord.wire.adaptation import Rung
-from accord.wire.event import MediaCarousel, PresentationEventType, ProgressUpdate
+from accord.wire.event import MarkdownBlock, MediaCarousel, PresentationEventType, ProgressUpdate
 from accord.wire.packet import EventPacket, StreamError
 from accord.wire.request import MinFidelity
 
@@ -83,6 +83,8 @@ def _as_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None
         return None
     if event.is_malformed:
         return _as_partial_event(event, target)
+    if isinstance(event.payload, MarkdownBlock) and target.formatter.form is not TextForm.MARKDOWN:
+        return _as_unmarked_block(event, event.payload, target.formatter)
     if not isinstance(event.payload, MediaCarousel):
         return Adaptation(Rung.NATIVE, Reason.SUPPORTED, event.event)
     fitted = fit_media(event.event, event.payload, target.profile.resolution, target.images)
@@ -90,6 +92,22 @@ def _as_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None
         lost = [f"items.{index}.resolution" for index in fitted.smaller]
         return Adaptation(Rung.SIMPLIFIED, Reason.SMALLER_IMAGE, fitted.event, kept=("items",), lost=lost)
     return Adaptation(Rung.NATIVE, Reason.IMAGE_NOT_REDUCED if fitted.too_large else Reason.SUPPORTED, event.event)
+
+
+def _as_unmarked_block(event: ParsedEvent, block: MarkdownBlock, formatter: TextFormatter) -> Adaptation | None:
+    """Return a block of markdown as plain text or speech (decision 8); None if it has no text.
+
+    It is the only event whose text is markdown: titles, snippets, labels, messages and alt texts are plain already.
+    """
+    written = formatter.format_markdown(block.content)
+    if not written.changed:
+        return Adaptation(Rung.NATIVE, Reason.SUPPORTED, event.event)
+    if not written.text.strip():
+        return None
+    plain = event.event | {"data": {**event.data, "content": written.text}}
+    return Adaptation(
+        Rung.SIMPLIFIED, Reason.MARKUP_REMOVED, plain, kept=("content",), lost=("markup",), notes=written.notes
+    )
 
 
 def _as_partial_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None:
@@ -159,9 +177,16 @@ def _as_description(event: ParsedEvent, formatter: TextFormatter) -> Adaptation:
 
 LADDER: Final[Sequence[Rung]] = tuple(Rung)
 NEVER_REFUSED: Final = frozenset(
-    {Reason.SMALLER_IMAGE, Reason.TRANSIENT, Reason.PRIVATE, Reason.LOW_PRIORITY, Reason.EMPTY}
+    {
+        Reason.SMALLER_IMAGE,
+        Reason.MARKUP_REMOVED,
+        Reason.TRANSIENT,
+        Reason.PRIVATE,
+        Reason.LOW_PRIORITY,
+        Reason.EMPTY,
+    }
 )
-"""What is dropped for every client, and what the client asked for itself (smaller images)."""
+"""What is dropped for every client, and what the client asked for itself (smaller images, plain text)."""
 
 
 def check_fidelity(
