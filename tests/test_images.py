@@ -3,7 +3,9 @@
 import subprocess
 import sys
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from PIL import Image, ImageOps
 
 from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, ShrunkImage
 from accord.core.output.profile import ImageResolution
-from accord.images import DECODERS, PillowImages, shrink
+from accord.images import DECODERS, ENTRY_BYTES, CachedShrinker, PillowImages, shrink
 from accord.wire.adaptation import Rung
 from accord.wire.request import ClientCapabilities
 from tests.core.output import event, events_of, run
@@ -190,3 +192,148 @@ def test_the_memory_for_an_image_is_limited(
     result, _, grown_mb = child.stdout.decode().strip().rpartition(" ")
     assert result == outcome
     assert int(grown_mb) <= most_mb
+
+
+class Counting:
+    """Real shrinking, counted."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._inner = PillowImages()
+
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
+        self.calls += 1
+        return self._inner.shrink(data, mime_type, limits)
+
+
+# --- the estimate of the work ---
+
+
+@pytest.mark.parametrize(
+    ("data", "mime_type", "is_work"),
+    [
+        (encode(make_image(), "PNG"), "image/png", True),
+        (encode(Image.new("1", (256, 128)), "PNG"), "image/png", True),
+        (encode(make_image(), "PNG")[:200], "image/png", True),
+        (encode(make_image(size=(64, 64)), "PNG"), "image/png", False),
+        (b"<svg/>", "image/png", False),
+        (b"<svg/>", "image/svg+xml", False),
+    ],
+)
+def test_only_decoding_is_work(data: bytes, mime_type: str, is_work: bool):
+    assert (shrink(data, mime_type, SMALL).work_ms > 0) is is_work
+
+
+def test_the_estimate_depends_on_the_image_alone_and_grows_with_it():
+    small, large = (encode(make_image(size=(side, side)), "PNG") for side in (200, 2000))
+    assert shrink(small, "image/png", SMALL).work_ms == shrink(small, "image/png", SMALL).work_ms
+    assert shrink(large, "image/png", SMALL).work_ms > 10 * shrink(small, "image/png", SMALL).work_ms
+    lossless = encode(make_image("RGBA", (1300, 1300)), "WEBP", lossless=True)
+    assert shrink(lossless, "image/webp", LIMITS[ImageResolution.AUTO]).work_ms > 500
+
+
+def test_a_hostile_stream_has_only_some_of_its_images_reencoded():
+    # Each would take half a second; a cached result reports the same work.
+    images = Counting()
+    data = encode(make_image("RGBA", (1300, 1300)), "WEBP", lossless=True)
+    url = "data:image/webp;base64," + b64encode(data).decode()
+    client = ClientCapabilities(supported_events=["media_carousel"], image_resolution="auto")
+    packet = event("media_carousel", {"items": [{"url": url, "mime_type": "image/webp"}] * 100})
+    _, adapter = run(client, packet, images=CachedShrinker(images))
+    (entry,) = adapter.report.entries
+    assert images.calls == 1
+    assert 90 <= entry.notes["limit_reached"] <= 95
+
+
+# --- the cache ---
+
+
+PICTURES = [
+    (encode(Image.effect_noise((300, 200), sigma).convert("RGB"), "PNG"), "image/png") for sigma in range(10, 90, 10)
+]
+TEXT = (b"not an image", "image/png")
+
+
+def test_the_cache_returns_what_the_shrinker_returns_and_calls_it_once():
+    inner = Counting()
+    cached = CachedShrinker(inner)
+    for _ in range(3):
+        for data, mime_type in (*PICTURES, TEXT):
+            assert cached.shrink(data, mime_type, SMALL) == shrink(data, mime_type, SMALL)
+    assert inner.calls == len(PICTURES) + 1
+
+
+def test_another_media_type_or_limit_is_another_entry():
+    inner = Counting()
+    cached = CachedShrinker(inner)
+    data, mime_type = PICTURES[0]
+    for given in (mime_type, "image/apng", "image/jpeg"):
+        for limits in (SMALL, FIRST_FRAME, LIMITS[ImageResolution.LOW]):
+            assert cached.shrink(data, given, limits) == shrink(data, given, limits)
+    assert inner.calls == 9
+
+
+def test_several_threads_share_one_reencoding_of_each_image():
+    inner = Counting()
+    cached = CachedShrinker(inner)
+    began = Barrier(8)
+
+    def read_all() -> list[ShrunkImage | ShrinkRefusal]:
+        began.wait(10)
+        return [cached.shrink(data, mime_type, SMALL) for data, mime_type in (*PICTURES, TEXT)]
+
+    with ThreadPoolExecutor(8) as threads:
+        readers = [threads.submit(read_all) for _ in range(8)]
+        results = [reader.result(30) for reader in readers]
+    assert inner.calls == len(PICTURES) + 1
+    assert all(result == results[0] for result in results)
+
+
+def test_the_cache_stays_within_its_bound_and_forgets_what_was_not_used_for_longest():
+    inner = Counting()
+    sizes = [len(decoded.data) + ENTRY_BYTES for data, kind in PICTURES if isinstance(decoded := shrink(data, kind, SMALL), ShrunkImage)]  # fmt: skip
+    cached = CachedShrinker(inner, max_bytes=sizes[0] + sizes[1] + max(sizes))
+    (first, second), others = PICTURES[:2], PICTURES[2:]
+    cached.shrink(*first, SMALL)
+    cached.shrink(*second, SMALL)
+    for data, mime_type in others:
+        cached.shrink(data, mime_type, SMALL)
+        cached.shrink(*first, SMALL)
+        assert cached.size <= sizes[0] + sizes[1] + max(sizes)
+    assert inner.calls == len(PICTURES)
+    cached.shrink(*second, SMALL)
+    assert inner.calls == len(PICTURES) + 1
+
+
+def test_the_bound_holds_while_several_threads_use_the_cache():
+    cached = CachedShrinker(PillowImages(), max_bytes=6_000)
+
+    def read_all(start: int) -> int:
+        most = 0
+        for index in range(3 * len(PICTURES)):
+            cached.shrink(*PICTURES[(start + index) % len(PICTURES)], SMALL)
+            most = max(most, cached.size)
+        return most
+
+    with ThreadPoolExecutor(4) as threads:
+        assert max(threads.map(read_all, range(4))) <= 6_000
+
+
+def test_an_image_beyond_the_bound_is_returned_and_not_kept():
+    cached = CachedShrinker(PillowImages(), max_bytes=100)
+    assert isinstance(cached.shrink(*PICTURES[0], SMALL), ShrunkImage)
+    assert cached.size == 0
+
+
+def test_a_shrinker_that_fails_is_called_again():
+    class Failing(Counting):
+        def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
+            if self.calls == 0:
+                self.calls += 1
+                raise MemoryError
+            return super().shrink(data, mime_type, limits)
+
+    cached = CachedShrinker(Failing())
+    with pytest.raises(MemoryError):
+        cached.shrink(*PICTURES[0], SMALL)
+    assert isinstance(cached.shrink(*PICTURES[0], SMALL), ShrunkImage)

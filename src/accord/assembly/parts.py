@@ -20,7 +20,7 @@ from accord.core.work.emulation.choose import EmulationSettings, preset_config
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
 from accord.errors import ConfigProblem, UsageError
-from accord.images import PillowImages, has_pillow
+from accord.images import CachedShrinker, PillowImages, has_pillow
 from accord.ports import Backend, DescribedBackend
 from accord.wire.emulation import Disabled, EmulationConfig, EmulationStrategy
 
@@ -46,7 +46,7 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
         limits=times,
         size_limits=sizes,
         content_limits=content_limits(config),
-        images=PillowImages(config.limits.max_image_pixels) if has_pillow() else None,
+        images=CachedShrinker(PillowImages(config.limits.max_image_pixels)) if has_pillow() else None,
         concurrent_images=config.limits.concurrent_images,
     )
 

@@ -32,7 +32,8 @@ class AdaptationReason(StrEnum):
     MARKUP_REMOVED = "markup_removed"
     COALESCED = "coalesced"
     SMALLER_IMAGE = "smaller_image"
-    IMAGE_NOT_REDUCED = "image_not_reduced"
+    IMAGE_NOT_REDUCED = "image_not_reduced"  # it is larger than the client's resolution and could not be reduced
+    IMAGE_SIZE_UNKNOWN = "image_size_unknown"  # it may be larger: remote without variants, or nothing can decode it
     AUTHOR_FALLBACK = "author_fallback"
     AUTHOR_TEXT = "author_text"
     NOT_DECLARED = "not_declared"
@@ -58,7 +59,10 @@ class AdaptationEntry(Message, frozen=True):
     reason: AdaptationReason
     kept: list[str] = Field(default_factory=list, description="Fields that reached the client.")
     lost: list[str] = Field(default_factory=list, description="Fields that did not.")
-    notes: dict[str, int] = Field(default_factory=dict, description="Changes of the text, counted by kind.")
+    notes: dict[str, int] = Field(
+        default_factory=dict,
+        description="Changes of the text, counted by kind; images not within the client's resolution, by reason.",
+    )
 
 
 class AdaptationReport(Message, frozen=True):

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from accord.core.output import ClientAdapter
-from accord.core.output.media import LIMITS, ImageLimits, ShrinkRefusal, ShrunkImage, choose_image
+from accord.core.output.media import CALL_MS, LIMITS, MAX_WORK_MS, ImageLimits, ShrinkRefusal, ShrunkImage, choose_image
 from accord.core.output.profile import ImageResolution
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.event import MediaItem
 from accord.wire.packet import DeltaPacket, StreamPacket
-from accord.wire.request import ClientCapabilities
-from tests.core.output import event, events_of, run
+from accord.wire.request import ClientCapabilities, TextProfile
+from tests.core.output import description_of, event, events_of, run
 
-AUTO, LOW = LIMITS[ImageResolution.AUTO], LIMITS[ImageResolution.LOW]
+LOW, AUTO = ImageResolution.LOW, ImageResolution.AUTO
 PNG = b"\x89PNG" + b"\0" * 400
 
 
@@ -28,7 +28,7 @@ BY_BYTES = [variant("heavy", bytes=900_000), variant("light", bytes=9_000)]
 
 
 @pytest.mark.parametrize(
-    ("variants", "limits", "chosen"),
+    ("variants", "resolution", "chosen"),
     [
         (SIZES, LOW, "small"),
         (SIZES, AUTO, "big"),
@@ -45,10 +45,10 @@ BY_BYTES = [variant("heavy", bytes=900_000), variant("light", bytes=9_000)]
     ],
 )
 def test_the_largest_variant_within_the_limits_is_chosen_else_the_smallest(
-    variants: list[dict[str, Any]] | None, limits: ImageLimits, chosen: str | None
+    variants: list[dict[str, Any]] | None, resolution: ImageResolution, chosen: str | None
 ):
     item = MediaItem.model_validate({"url": "https://v.example/full", "mime_type": "image/png", "variants": variants})
-    assert choose_image(item, limits).url == f"https://v.example/{chosen or 'full'}"
+    assert choose_image(item, resolution).url == f"https://v.example/{chosen or 'full'}"
 
 
 def test_every_resolution_except_high_has_limits():
@@ -146,8 +146,113 @@ def test_percent_encoded_images_are_decoded():
     assert images.calls == [(b"\x89PNG\0\0\0", "image/png")]
 
 
-def test_without_a_shrinker_inline_images_pass():
-    assert adapted_item("low", carousel(INLINE))[1].rung is Rung.NATIVE
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (carousel(INLINE), AdaptationReason.IMAGE_SIZE_UNKNOWN),
+        (carousel("https://v.example/full"), AdaptationReason.IMAGE_SIZE_UNKNOWN),
+        (carousel("https://v.example/full", variants=[variant("unmeasured")]), AdaptationReason.IMAGE_SIZE_UNKNOWN),
+        (
+            carousel(INLINE, variants=[variant("large", width=2000) | {"url": INLINE}]),
+            AdaptationReason.IMAGE_NOT_REDUCED,
+        ),
+        (carousel(INLINE, variants=[variant("small", width=200) | {"url": INLINE}]), AdaptationReason.SUPPORTED),
+    ],
+)
+def test_an_image_that_passes_without_being_within_the_resolution_is_recorded(
+    data: dict[str, Any], reason: AdaptationReason
+):
+    item, entry = adapted_item("low", data)
+    assert item == data["items"][0]
+    assert (entry.rung, entry.reason) == (Rung.NATIVE, reason)
+    assert entry.notes == ({} if reason is AdaptationReason.SUPPORTED else {reason: 1})
+    assert adapted_item("high", data)[1].reason is AdaptationReason.SUPPORTED
+
+
+def test_images_that_do_not_fit_are_counted_also_if_others_became_smaller():
+    items = [
+        *carousel("https://v.example/full", variants=SIZES)["items"],
+        *carousel("https://v.example/full", variants=HUGE)["items"],
+        *carousel("https://v.example/a")["items"],
+        *carousel("https://v.example/b")["items"],
+    ]
+    for data in ({"items": items}, {"items": [*items, {"url": "javascript:x"}]}):
+        _, entry = adapted_item("low", data)
+        assert entry.rung is Rung.SIMPLIFIED
+        assert entry.notes == {"image_not_reduced": 1, "image_size_unknown": 2}
+
+
+def test_a_described_image_names_the_variant_for_the_clients_resolution():
+    inline = [variant("inline", width=480) | {"url": INLINE}]
+    data = {
+        "items": [
+            *carousel("https://v.example/full", variants=[one | {"mime_type": "image/webp"} for one in SIZES])["items"],
+            *carousel("https://v.example/full", variants=inline)["items"],
+            *carousel(INLINE, variants=SIZES)["items"],
+        ]
+    }
+    described = {
+        resolution: description_of(
+            ClientCapabilities(supported_events=[], text_profile=TextProfile.PLAIN, image_resolution=resolution),
+            "media_carousel",
+            data,
+        )
+        for resolution in ("low", "auto", "high")
+    }
+    lines = "Image 1/3: x ({}) https://v.example/{}\nImage 2/3: x (PNG) https://v.example/full\nImage 3/3: x (PNG){}"
+    assert described["low"] == lines.format("WEBP", "small", " https://v.example/small")
+    assert described["auto"] == lines.format("WEBP", "big", " https://v.example/big")
+    assert described["high"] == lines.format("PNG", "full", "")
+
+
+class Estimating:
+    """Reports a tenth of a stream's share for an image of nine bytes, half of it for two, and nothing for one."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
+        del mime_type, limits
+        self.calls += 1
+        if len(data) == 1:
+            return ShrinkRefusal("small enough", needed=False)
+        if len(data) == 2:
+            return ShrinkRefusal("would not be smaller", work_ms=MAX_WORK_MS / 2)
+        return ShrunkImage(b"s", "image/png", work_ms=MAX_WORK_MS / 10)
+
+
+def picture(size: int) -> dict[str, Any]:
+    return {"url": "data:image/png;base64," + b64encode(b"x" * size).decode(), "mime_type": "image/png"}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "calls", "smaller"),
+    [([9] * 10, 10, 10), ([9] * 14, 10, 10), ([2] * 5, 2, 0), ([2, 9, 2, 9], 3, 1), ([1] * 100, 100, 0)],
+)
+@pytest.mark.parametrize("in_one_event", [True, False])
+def test_a_stream_has_its_share_of_reencoding_and_no_more(
+    sizes: list[int], calls: int, smaller: int, in_one_event: bool
+):
+    pictures = [picture(size) for size in sizes]
+    carousels = [pictures] if in_one_event else [[one] for one in pictures]
+    images, client = Estimating(), ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
+    out, adapter = run(client, *(event("media_carousel", {"items": items}) for items in carousels), images=images)
+    sent = [item["url"] for one in events_of(out) for item in one["data"]["items"]]
+    assert (images.calls, sent.count("data:image/png;base64,cw==")) == (calls, smaller)
+    over = sum(entry.notes.get("limit_reached", 0) for entry in adapter.report.entries)
+    assert over == len(sizes) - calls
+    if over and not smaller:
+        assert adapter.report.entries[-1].reason is AdaptationReason.LIMIT_REACHED
+
+
+def test_even_images_that_need_no_reencoding_are_not_read_without_end():
+    count = int(MAX_WORK_MS / CALL_MS) + 100
+    images = Estimating()
+    client = ClientCapabilities(supported_events=CAROUSEL, image_resolution="low")
+    adapter = ClientAdapter(client, images=images)
+    for _ in range(10):
+        adapter.feed(event("media_carousel", {"items": [picture(1)] * (count // 10)}))
+    assert count - 100 <= images.calls <= count - 99
 
 
 def test_video_and_audio_pass():

@@ -36,7 +36,7 @@ from accord.core.output.ladder import (
     choose_rung,
     may_reencode_images,
 )
-from accord.core.output.media import ImageShrinker
+from accord.core.output.media import ImageBudget, ImageShrinker
 from accord.core.output.profile import TextForm, profile_client
 from accord.core.output.report import ReportBuilder
 from accord.core.output.text import MAX_UNREAD, MAX_UNREAD_CHARS, TextChannel
@@ -84,7 +84,7 @@ class ClientAdapter:
         is_speech = self._profile.text is TextForm.SPEECH
         catalogue = MessageCatalogue(messages) if messages else ENGLISH_CATALOGUE
         self._formatter: Final = TextFormatter(self._profile.text, catalogue, ssml=ssml and is_speech)
-        self._target: Final = AdaptationTarget(self._profile, self._formatter, images)
+        self._target: Final = AdaptationTarget(self._profile, self._formatter, ImageBudget(images) if images else None)
         self._channel: Final = TextChannel(self._formatter)
         self._unread: Final = self._channel.unread
         self._report: Final = ReportBuilder(self._channel, self._limits.max_entries)

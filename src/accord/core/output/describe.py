@@ -19,12 +19,14 @@ from accord.core.output.insertion import BlockTracker
 from accord.core.output.markdown import ENGLISH as STRIPPER_ENGLISH
 from accord.core.output.markdown import Profile, TextStripper
 from accord.core.output.markdown.output_buffer import escape_ssml
-from accord.core.output.profile import TextForm
+from accord.core.output.media import choose_image
+from accord.core.output.profile import ImageResolution, TextForm
 from accord.errors import UsageError
 from accord.wire.event import (
     CitationBlock,
     MarkdownBlock,
     MediaCarousel,
+    MediaItem,
     PresentationEventType,
     ProgressUpdate,
     UserError,
@@ -257,17 +259,27 @@ class _Medium:
         return "" if inline_media_type(self.url) else self.url
 
 
-def describe(event: ParsedEvent, formatter: TextFormatter) -> Description | None:
-    """Return the description of an event; `None` if there is nothing that can safely be described."""
+def _medium(item: MediaItem, resolution: ImageResolution | None) -> _Medium:
+    chosen = choose_image(item, resolution)
+    if inline_media_type(chosen.url):  # it has no URL that could be written; the item itself may have one
+        return _Medium(item.mime_type, item.alt_text or "", item.url)
+    return _Medium(chosen.mime_type, item.alt_text or "", chosen.url)
+
+
+def describe(
+    event: ParsedEvent, formatter: TextFormatter, resolution: ImageResolution | None = None
+) -> Description | None:
+    """Return the description of an event; `None` if there is nothing that can safely be described.
+
+    Of an image with variants, the one for this resolution is named.
+    """
     payload = event.payload or find_valid_items(event)[1]
     match payload:
         case CitationBlock(items=items):
             has_snippets = any(item.snippet for item in items)
             return _describe_sources([(item.title, item.uri) for item in items], formatter, has_snippets=has_snippets)
         case MediaCarousel(items=items):
-            return _describe_media(
-                [_Medium(item.mime_type, item.alt_text or "", item.url) for item in items], formatter
-            )
+            return _describe_media([_medium(item, resolution) for item in items], formatter)
         case ProgressUpdate(label=label, status=status):
             return _describe_failure(label, formatter) if status == "failed" else None
         case MarkdownBlock(content=content):

@@ -63,7 +63,7 @@ def choose_rung(event: ParsedEvent, target: AdaptationTarget, depth: int = 0) ->
         return Adaptation(Rung.DROPPED, Reason.TRANSIENT, lost=("data",))
     if event.hooks.priority is Priority.LOW and not event.is_failure:
         return Adaptation(Rung.DROPPED, Reason.LOW_PRIORITY, lost=("data",))
-    return _as_author_text(event, target.formatter) or fallback or _as_description(event, target.formatter)
+    return _as_author_text(event, target.formatter) or fallback or _as_description(event, target)
 
 
 def may_reencode_images(event: dict[str, Any], target: AdaptationTarget, depth: int = 0) -> bool:
@@ -90,8 +90,8 @@ def _as_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None
     fitted = fit_media(event.event, event.payload, target.profile.resolution, target.images)
     if fitted.smaller:
         lost = [f"items.{index}.resolution" for index in fitted.smaller]
-        return Adaptation(Rung.SIMPLIFIED, Reason.SMALLER_IMAGE, fitted.event, kept=("items",), lost=lost)
-    return Adaptation(Rung.NATIVE, Reason.IMAGE_NOT_REDUCED if fitted.too_large else Reason.SUPPORTED, event.event)
+        return Adaptation(Rung.SIMPLIFIED, fitted.reason, fitted.event, kept=("items",), lost=lost, notes=fitted.notes)
+    return Adaptation(Rung.NATIVE, fitted.reason, event.event, notes=fitted.notes)
 
 
 def _as_unmarked_block(event: ParsedEvent, block: MarkdownBlock, formatter: TextFormatter) -> Adaptation | None:
@@ -118,12 +118,13 @@ def _as_partial_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptatio
     sent: list[Any] = event.data["items"]
     lost = [f"items.{index}" for index in range(min(len(sent), max(valid) + 2)) if index not in set(valid)]
     partial = event.event | {"data": {**event.data, "items": [sent[index] for index in valid]}}
+    notes: dict[str, int] = {}
     if isinstance(payload, MediaCarousel):
         fitted = fit_media(partial, payload, target.profile.resolution, target.images)
-        partial = fitted.event
+        partial, notes = fitted.event, fitted.notes
         lost += [f"items.{valid[index]}.resolution" for index in fitted.smaller]
     kept = [f"items.{index}" for index in valid]
-    return Adaptation(Rung.SIMPLIFIED, Reason.MALFORMED, partial, kept=kept, lost=lost or ["data"])
+    return Adaptation(Rung.SIMPLIFIED, Reason.MALFORMED, partial, kept=kept, lost=lost or ["data"], notes=notes)
 
 
 def _as_fallback(event: ParsedEvent, target: AdaptationTarget, depth: int) -> Adaptation | None:
@@ -158,9 +159,9 @@ def _as_author_text(event: ParsedEvent, formatter: TextFormatter) -> Adaptation 
     return None
 
 
-def _as_description(event: ParsedEvent, formatter: TextFormatter) -> Adaptation:
+def _as_description(event: ParsedEvent, target: AdaptationTarget) -> Adaptation:
     """Return Accord's description; without one, an empty payload is dropped and anything else is deferred."""
-    if description := describe(event, formatter):
+    if description := describe(event, target.formatter, target.profile.resolution):
         return Adaptation(
             Rung.DESCRIBED,
             Reason.MALFORMED if event.is_malformed else Reason.NOT_DECLARED,
