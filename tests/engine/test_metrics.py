@@ -9,15 +9,16 @@ from uuid import UUID
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
-from accord.backends.scripted import ScriptedBackend, ScriptedFault
+from accord.backends.scripted import EchoBackend, ScriptedBackend, ScriptedFault
 from accord.core.work.emulation.choose import preset_config
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, Sessions
-from accord.errors import BackendError, RefusedError
+from accord.errors import AccordError, BackendError, RefusedError
 from accord.ports import Backend
 from accord.stores.sqlite import SqliteStore
 from accord.wire.plan import UnknownPolicy
 from accord.wire.request import ServiceRequest, ServiceResponse
+from accord.wire.work import EndPiece
 from tests.engine.playing import respond
 
 STREAMS = {"streaming": "native"}
@@ -53,8 +54,8 @@ async def careful(turn: Turn) -> AsyncIterator[Yielded]:
             yield "failed. "
 
 
-def work_of(tmp_path: Path, asked: ServiceRequest, *backends: Backend, run: Any = relay, **config: Any) -> Any:
-    """`metrics.work` of this request: live, from the store of the same process, and from another process's."""
+def metrics_of(tmp_path: Path, asked: ServiceRequest, *backends: Backend, run: Any = relay, **config: Any) -> Any:
+    """`metrics` of this request: live, from the store of the same process, and from another process's."""
 
     async def ask() -> list[ServiceResponse]:
         answers: list[ServiceResponse] = []
@@ -71,8 +72,14 @@ def work_of(tmp_path: Path, asked: ServiceRequest, *backends: Backend, run: Any 
     assert [other.dump() for other in others] == [first.dump()] * 3
     assert ServiceResponse.parse(first.to_json()).to_json() == first.to_json()
     assert first.metrics is not None
-    assert set(first.metrics) == {"duration_ms", "adaptation", "work"}
-    return first.metrics["work"]
+    assert set(first.metrics) - {"tokens"} == {"duration_ms", "adaptation", "work"}
+    return first.metrics
+
+
+def work_of(tmp_path: Path, asked: ServiceRequest, *backends: Backend, run: Any = relay, **config: Any) -> Any:
+    """`metrics.work` of this request, without what the backends used."""
+    metrics = metrics_of(tmp_path, asked, *backends, run=run, **config)
+    return [{name: value for name, value in each.items() if name != "usage"} for each in metrics["work"]]
 
 
 def test_the_backend_that_answered_is_named(tmp_path: Path):
@@ -143,3 +150,53 @@ def test_an_agent_without_questions_has_no_work(tmp_path: Path):
         yield turn.text
 
     assert work_of(tmp_path, request(), run=alone) == []
+
+
+# --- tokens ---
+
+AGE = {"type": "object", "required": ["age"]}
+
+
+def used(tokens: int) -> EndPiece:
+    return EndPiece(usage={"input_tokens": tokens - 1, "output_tokens": 1})
+
+
+async def structured(turn: Turn) -> AsyncIterator[Yielded]:
+    try:
+        yield await turn.ask(schema=AGE).text()
+    except AccordError:
+        yield "failed"
+
+
+STRUCTURED = {**STREAMS, "structured_output_json_schema": "native"}
+GOOD, BAD = '{"age": 7}', "seven"
+
+# What each backend declares and answers, attempt by attempt, the agent, and the tokens of the turn.
+TOKENS: dict[str, tuple[list[tuple[dict[str, str], list[list[Any]]]], Any, int | None]] = {
+    "one answer": ([(STREAMS, [["Hello", used(120)]])], relay, 120),
+    "two questions": ([(STREAMS, [["a", used(120)], ["b", used(30)]])], careful, 150),
+    "one of two reports it": ([(STREAMS, [["a", used(120)], ["b", EndPiece()]])], careful, 120),
+    "none is reported": ([(STREAMS, [["Hello", EndPiece()]])], relay, None),
+    "only the total is reported": ([(STREAMS, [["Hello", EndPiece(usage={"total_tokens": 9})]])], relay, 9),
+    "an estimate in words": ([(STREAMS, [["Hello", " there"]])], relay, 3),
+    "a backend that failed at once": ([(STREAMS, [[ScriptedFault()]]), (STREAMS, [["b", used(30)]])], relay, 30),
+    "a failed attempt of an emulation": ([(STREAMS, [[BAD, used(120)], [GOOD, used(30)]])], structured, 150),
+    "an emulation that failed": ([(STREAMS, [[BAD, used(10)]])], structured, 30),
+    "a backend that contradicted its manifest": (
+        [(STRUCTURED, [[BAD, used(10)]]), (STRUCTURED, [[GOOD, used(5)]])], structured, 35,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_the_tokens_of_all_attempts_are_counted(tmp_path: Path, name: str):
+    scripts, run, tokens = TOKENS[name]
+    backends = [ScriptedBackend(f"b{index}", each, declared) for index, (declared, each) in enumerate(scripts)]
+    metrics = metrics_of(tmp_path, request(), *backends, run=run)
+    assert metrics.get("tokens") == tokens
+
+
+def test_the_echo_estimates_its_tokens_in_words(tmp_path: Path):
+    metrics = metrics_of(tmp_path, request(query="three words here"), EchoBackend())
+    assert metrics["tokens"] == 6
+    assert metrics["work"] == [{"backend": "echo", "usage": {"input_tokens": 3, "output_tokens": 3}}]

@@ -1,7 +1,8 @@
 """Backends without a model: one answers from a script, one echoes. For tests, demos, and tests of users' own agents.
 
 A script lists, answer by answer, the pieces, the pauses before them and where the backend fails. As every backend must,
-it stops at once when its iterator is closed.
+it stops at once when its iterator is closed. Without a model there are no tokens: the usage that is reported counts
+words, as an estimate.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ from typing import Any, Final
 from accord.errors import BackendError
 from accord.wire.conversation import TextPart
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.work import AnyPiece, EndPiece, TextPiece, WorkOrder
+from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,10 @@ class ScriptedBackend:
         self.manifest = CapabilityManifest.model_validate(self.declared)
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """Yield the pieces of the next script; a string is a piece of text, and a missing end is added."""
+        """Yield the pieces of the next script; a string is a piece of text, and a missing end is added with a usage."""
         script = self.scripts[min(len(self.orders), len(self.scripts) - 1)] if self.scripts else ()
         self.orders.append(order)
+        texts: list[str] = []
         try:
             for step in script:
                 piece = await _perform(step)
@@ -60,12 +62,21 @@ class ScriptedBackend:
                     yield piece
                 if isinstance(piece, EndPiece):
                     return
-            yield EndPiece()
+                if isinstance(piece, TextPiece | ThinkingPiece):
+                    texts.append(piece.text)
+            yield EndPiece(usage=estimate_usage(order, "".join(texts)))
         finally:
             self.closed += 1
 
     async def probe(self) -> None:
         """Return at once: it is always available."""
+
+
+def estimate_usage(order: WorkOrder, answer: str) -> dict[str, Any]:
+    """The usage in words: of all text in the conversation, and of the answer."""
+    parts = [part for message in order.conversation.messages for part in message.content]
+    words = sum(len(part.text.split()) for part in parts if isinstance(part, TextPart))
+    return {"input_tokens": words, "output_tokens": len(answer.split())}
 
 
 async def _perform(step: Step) -> AnyPiece | None:
@@ -96,9 +107,10 @@ class EchoBackend:
         """Yield the last text of the conversation word by word."""
         parts = [part for message in order.conversation.messages for part in message.content]
         texts = [part.text for part in parts if isinstance(part, TextPart)]
-        for word in (texts[-1] if texts else "").split(" "):
+        answer = texts[-1] if texts else ""
+        for word in answer.split(" "):
             yield TextPiece(text=f"{word} ")
-        yield EndPiece()
+        yield EndPiece(usage=estimate_usage(order, answer))
 
     async def probe(self) -> None:
         """Return at once: it is always available."""

@@ -13,11 +13,36 @@ from accord.wire.emulation import LOSSES
 def response_metrics(receipt: Mapping[str, Any]) -> dict[str, Any]:
     """Return the `metrics` of a `ServiceResponse`, from the plain members of its receipt (docs/http.md)."""
     adapted: Mapping[str, Any] = receipt.get("adaptation") or {"totals": {}}
+    tokens = [count for work in receipt["work"] if (count := count_tokens(work)) is not None]
     return {
         "duration_ms": receipt["timings"]["total_ms"],
+        **({"tokens": sum(tokens)} if tokens else {}),
         "adaptation": adapted["totals"],
         "work": [summarise_work(work) for work in receipt["work"]],
     }
+
+
+def count_tokens(work: Mapping[str, Any]) -> int | None:
+    """Return the tokens that one question used, from the plain members of a `Work`; None if nothing was reported.
+
+    All attempts of all backends count, also those that failed, and backends that described images for another one.
+    """
+    emulations: Mapping[str, Any] = work.get("emulations") or {}
+    reported = [work.get("usage"), *(effect.get("usage") for effect in emulations.get("effects") or ())]
+    counts = [count for usage in reported if usage and (count := _total_tokens(usage)) is not None]
+    return sum(counts) if counts else None
+
+
+def _total_tokens(usage: Mapping[str, Any]) -> int | None:
+    """Return the total; a sum over several answers may have it for some of them only."""
+    given = {
+        name: count
+        for name in ("total_tokens", "input_tokens", "output_tokens")
+        if isinstance(count := usage.get(name), int) and not isinstance(count, bool)
+    }
+    if not given:
+        return None
+    return max(given.get("total_tokens", 0), given.get("input_tokens", 0) + given.get("output_tokens", 0))
 
 
 def summarise_work(work: Mapping[str, Any]) -> dict[str, Any]:

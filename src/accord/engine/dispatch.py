@@ -16,7 +16,7 @@ from accord.core.sizes import AnswerSize, SizeLimits
 from accord.core.work.conversation import build_order
 from accord.core.work.emulation.choose import EmulationSettings, choose_emulations
 from accord.core.work.emulation.describe_images import ImageDescriber
-from accord.core.work.emulation.run import EmulationRun, EmulationStage
+from accord.core.work.emulation.run import EmulationRun, EmulationStage, add_usage
 from accord.core.work.emulation.structured_output import output_check
 from accord.core.work.plan import Candidate, PlanConfig, remove_unsupported, shared_plan
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
@@ -139,7 +139,8 @@ class Dispatcher:
                 for passed in turn.finish():
                     yield passed
         finally:
-            record.emulation, record.usage = turn.record, turn.usage
+            # What a backend used before it failed counts as well.
+            record.emulation, record.usage = turn.record, add_usage(record.usage, turn.usage)
             self._count_contradictions(offer.backend, turn)
         if (failure := turn.failure) is not None:
             details = {"attempts": failure.attempts}
