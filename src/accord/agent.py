@@ -31,10 +31,10 @@ from accord.core.output.agent_work import (
 from accord.core.output.profile import ClientProfile, profile_client
 from accord.core.prompt.verdict import PromptCapabilitiesLike, parse_accepts
 from accord.core.vocabulary import unknown_name
-from accord.core.work.conversation import assistant_message, tool_result_message
+from accord.core.work.conversation import assistant_message, links_to_files, tool_result_message
 from accord.errors import AgentError, UsageError
 from accord.ports import Clock
-from accord.wire.acp.content import ContentBlock
+from accord.wire.acp.content import ContentBlock, ResourceLinkBlock
 from accord.wire.agent_work import Permission, PermissionRequest, PermissionStatus
 from accord.wire.conversation import ChatMessage, ConversationMessage, MessagePart
 from accord.wire.event import PresentationEvent, PresentationEventType
@@ -192,9 +192,16 @@ class Turn:
         return self.request.payload.query
 
     @property
+    def files(self) -> Sequence[str]:
+        """The addresses of the request's files, as they were sent."""
+        return self.request.payload.files
+
+    @property
     def content(self) -> Sequence[ContentBlock]:
-        """The content blocks of the request; the agent accepts all of them."""
-        return self.request.payload.content or ()
+        """The content blocks of the request, and a link to each of its files; the agent accepts all of them."""
+        blocks = self.request.payload.content or ()
+        linked = {block.uri for block in blocks if isinstance(block, ResourceLinkBlock)}
+        return (*blocks, *links_to_files(file for file in self.files if file not in linked))
 
     def ask(  # noqa: PLR0913 - one parameter for each thing that a question may have
         self,
@@ -213,8 +220,8 @@ class Turn:
         """Ask the negotiated backend: `await turn.ask("…").text()`, or iterate over the text as it arrives.
 
         prompt: the question; by default the user's text.
-        content: images, audio and resources to send with it, as content blocks or dicts. By default the user's content
-            goes with the user's text, and none goes with a prompt of the agent.
+        content: images, audio and resources to send with it, as content blocks or dicts. By default the user's content,
+            with links to the user's files, goes with the user's text, and none goes with a prompt of the agent.
         system: the system message, instead of the agent's.
         schema: a JSON Schema that the answer must match; `await turn.ask(schema=…).value()` is then the object.
         tools: the tools that the model may call: `{"name": …, "description": …, "input_schema": …}` or `ToolSpec`.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from accord.errors import BackendError
-from accord.wire.conversation import TextPart
+from accord.wire.conversation import ResourceLinkPart, TextPart
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, WorkOrder
 
@@ -98,16 +98,18 @@ ECHO_MANIFEST: Final = {"streaming": "native", "system_message": "native", "file
 
 @dataclass(slots=True)
 class EchoBackend:
-    """Answers with the last text of the conversation; needs no key, no network and no script."""
+    """Answers with the last text and the links of the last message; needs no key, no network and no script."""
 
     name: str = "echo"
     manifest: CapabilityManifest = field(default_factory=lambda: CapabilityManifest.model_validate(ECHO_MANIFEST))
 
     async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """Yield the last text of the conversation word by word."""
-        parts = [part for message in order.conversation.messages for part in message.content]
-        texts = [part.text for part in parts if isinstance(part, TextPart)]
-        answer = texts[-1] if texts else ""
+        """Yield the last text and the addresses of the last message that has any, word by word."""
+        answer = ""
+        for message in order.conversation.messages:
+            texts = [part.text for part in message.content if isinstance(part, TextPart)]
+            links = [part.uri for part in message.content if isinstance(part, ResourceLinkPart)]
+            answer = " ".join([*texts[-1:], *links]) or answer
         for word in answer.split(" "):
             yield TextPiece(text=f"{word} ")
         yield EndPiece(usage=estimate_usage(order, answer))

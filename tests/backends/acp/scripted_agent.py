@@ -54,7 +54,8 @@ def ask(method: str, params: dict[str, Any]) -> Any:
 
 
 def echo(session: str, prompt: list[dict[str, Any]]) -> str | None:
-    text = "".join(block["text"] if block["type"] == "text" else f"<{block['type']}>" for block in prompt)
+    shown = {"text": "{text}", "resource_link": "<{uri} {name}>"}
+    text = "".join(shown.get(block["type"], "<{type}>").format(**block) for block in prompt)
     for word in text.split(" "):
         say(session, f"{word} ")
     return "end_turn"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from accord.core.work.conversation import build_order, part_from_block
+from accord.core.work.conversation import build_order, links_to_files, part_from_block
 from accord.core.work.plan import remove_unsupported
 from accord.wire.acp.content import ContentBlock
 from accord.wire.conversation import ChatMessage, Role
@@ -50,6 +50,34 @@ BLOCKS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("block", "part"), BLOCKS)
 def test_each_content_block_becomes_its_message_part(block: dict[str, Any], part: dict[str, Any]):
     assert part_from_block(ContentBlock.model_validate(block)).dump() == part
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [
+        ("https://a.example/reports/q3.pdf", "q3.pdf"),
+        ("https://a.example/reports/q3.pdf?version=2#page=7", "q3.pdf"),
+        ("https://a.example/My%20report.pdf", "My report.pdf"),
+        ("https://a.example/folder/", "folder"),
+        ("https://a.example", "a.example"),
+        ("https://a.example/", "a.example"),
+        ("file:///home/me/notes.txt", "notes.txt"),
+        ("s3://bucket/key/data.csv", "data.csv"),
+        ("notes.txt", "notes.txt"),
+        ("folder/notes.txt", "notes.txt"),
+        ("urn:isbn:0451450523", "isbn:0451450523"),
+        ("data:text/plain;base64,aGk/aGk=", "data"),
+        ("https://[broken/notes.txt", "https://[broken/notes.txt"),
+        ("?", "?"),
+    ],
+)
+def test_decision_1_a_file_becomes_a_link_that_is_named_by_its_last_segment(file: str, name: str):
+    (link,) = links_to_files([file])
+    assert (link.uri, link.name) == (file, name)
+
+
+def test_a_file_without_an_address_is_no_link():
+    assert links_to_files(["", "  "]) == []
 
 
 FIELDS: dict[str, Any] = {

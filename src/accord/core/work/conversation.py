@@ -6,6 +6,7 @@ The order is neutral between model APIs; each backend translates it into its own
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, assert_never, cast
+from urllib.parse import unquote, urlsplit
 
 from accord.wire.acp.content import (
     AnyBlock,
@@ -100,6 +101,21 @@ def part_from_block(block: ContentBlock) -> MessagePart:
             return ResourcePart(uri=resource.uri, media_type=resource.mime_type, data=resource.blob)
         case _:
             assert_never(block)
+
+
+def links_to_files(files: Iterable[str]) -> list[ResourceLinkBlock]:
+    """Resource links to these files, each named by the last segment of its path (decision 1)."""
+    return [ResourceLinkBlock(uri=file, name=_file_name(file)) for file in files if file.strip()]
+
+
+def _file_name(reference: str) -> str:
+    if reference[:5].lower() == "data:":  # its path is the content itself
+        return "data"
+    try:
+        parts = urlsplit(reference)
+    except ValueError:  # a reference need not be a URL
+        return reference
+    return unquote(parts.path.rstrip("/").rpartition("/")[2]) or parts.netloc or reference
 
 
 def assistant_message(pieces: Iterable[AnyPiece]) -> ConversationMessage:
