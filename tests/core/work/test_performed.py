@@ -127,6 +127,30 @@ def test_what_is_only_preferred_and_has_nothing_to_perform_is_unmet():
     ]
 
 
+def test_orders_that_differ_in_what_an_emulation_works_on_are_planned_apart():
+    config = PlanConfig(emulation=preset_config())
+    for required, contents in (
+        ("tool_use", said("assistant", CALL)),
+        ("system_message", said("system", {"type": "text", "text": "Be brief."})),
+    ):
+        for fields, rescued in ((said("user"), []), (contents, [required])):
+            order = WorkOrder.model_validate({"requirements": stating(required), **fields})
+            found = plan(order, [backend()], config)
+            assert isinstance(found, Plan)
+            assert [rescue.capability for rescue in found.rescues] == rescued
+
+
+def test_what_the_work_goes_on_without_gives_an_emulation_nothing_to_perform():
+    order = WorkOrder(requirements=stating("structured_output_json_schema"), json_mode=True)
+    found = plan(order, [backend()], PlanConfig(policy=PERMISSIVE))
+    assert isinstance(found, Plan)
+    assert found.rescues == []
+    assert {loss.capability: loss.reason for loss in found.offer.losses} == {
+        "json_mode": "not declared",
+        "structured_output_json_schema": NO_SCHEMA,
+    }
+
+
 # --- laws ---
 
 NAMES = st.sampled_from([*PRESET, "vision", "function_calling", "logprobs"])
