@@ -66,7 +66,7 @@ class ImageShrinker(Protocol):
 
 
 MAX_WORK_MS: Final = 5_000
-"""How much re-encoding one stream may cause, as the shrinker estimates it: some 50 photographs, or 8 of the images that
+"""How much re-encoding one stream may cause, as the shrinker estimates it: some 50 photographs, or 6 of the images that
 take longest. It is not measured by a clock, so that the same packets are always adapted in the same way."""
 
 CALL_MS: Final = 0.1
