@@ -80,7 +80,8 @@ async def turns(made: Engine, count: int, *, sealing: bool = False) -> float:
     for each in asked:
         turn = await one(made, each)
         if sealing:
-            seal_members(receipt_content(turn, made, record_request(each.payload), made.clock.now(), None).encoded)
+            report = made.new_view(each.payload.capabilities).adapter.report_json()
+            seal_members(receipt_content(turn, report, record_request(each.payload), made.clock.now(), None).encoded)
     return perf_counter() - began_at
 
 
@@ -92,7 +93,7 @@ async def remembered(store: SessionStore, count: int, *, at_once: int = 1) -> fl
 
     async def keep() -> None:
         for each in asked:
-            async for _ in (await sessions.begin(each)).batches():
+            async for _ in (await sessions.begin(each)).read():
                 pass
 
     began_at = perf_counter()

@@ -184,6 +184,7 @@ class Turn:
         self._clock: Final = clock
         self._permissions: Final = permissions
         self._events = 0
+        self._forwarded: Final[set[Any]] = set()
         self._permission_requests = 0
 
     @property
@@ -229,7 +230,7 @@ class Turn:
         stop: where the answer ends, one text or several.
         thinking: whether the model should think before it answers.
         requirements: what the backend must be able to do, `{"required": [{"capability": …, "min_support": …}]}`,
-            instead of what the client's request requires.
+            instead of what the agent and the client's request require.
         parameters: sampling parameters such as `{"temperature": 0.2, "max_tokens": 500}`.
         follow: to continue after tool calls, `[answer.message, turn.result(call, "…"), …]`, with all else as before.
         """
@@ -300,7 +301,13 @@ class Turn:
 
     def work(self, piece: WorkPiece) -> EventPacket:
         """The event for a backend's own plan or tool call, like `plan` and `tool_call` for the agent's."""
-        return self._work_event(piece.event)
+        packet = self._work_event(piece.event)
+        self._forwarded.add(packet.p["id"])
+        return packet
+
+    def is_forwarded(self, event: Mapping[str, Any]) -> bool:
+        """Whether this event was made by `work`: what a backend declares differs from what this agent declares."""
+        return event.get("id") in self._forwarded
 
     async def permission(  # noqa: PLR0913 - what an editor can show of it
         self,
@@ -345,8 +352,10 @@ class Agent:
     """An agent: its function and the content that it accepts.
 
     `accepts` names what a prompt may contain besides text and links: `["image", "audio", "embeddedContext"]`, or the
-    same as ACP declares it, `{"image": True}`. `system` is the system message of its questions. A function that is not
-    an async generator, or an unknown name, raises `UsageError` at once.
+    same as ACP declares it, `{"image": True}`. `requires` is what every request needs of a backend, as in
+    `turn.ask(requirements=…)`: a request that no backend can serve is refused before the agent runs. `system` is the
+    system message of its questions. A function that is not an async generator, or an unknown name, raises `UsageError`
+    at once.
     """
 
     def __init__(
@@ -355,9 +364,13 @@ class Agent:
         *,
         name: str | None = None,
         accepts: PromptCapabilitiesLike | Sequence[str] = None,
+        requires: CapabilityRequirements | Mapping[str, Any] | None = None,
         system: str | None = None,
     ) -> None:
         self.accepts: Final[PromptCapabilitiesLike] = parse_accepts(accepts)
+        self.requires: Final = (
+            None if requires is None else _as_message(CapabilityRequirements, requires, "requires", SOME_REQUIREMENTS)
+        )
         self.system: Final = system
         self._name = name
         self._run = run

@@ -5,7 +5,7 @@ Only protocols and the values that they exchange; the implementations are in `ba
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol, runtime_checkable
 
@@ -143,12 +143,11 @@ class TurnStart:
 
 @dataclass(slots=True)
 class PacketBatch:
-    """Consecutive packets to append to a turn, numbered from `first_seq`, and the items that they refer to."""
+    """Consecutive packets to append to a turn, numbered from `first_seq`."""
 
     request_id: str
     first_seq: int
     packets: Sequence[str]
-    items: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(slots=True)
@@ -222,11 +221,13 @@ class SessionStore(Protocol):
         """Begin a turn and create or update its session, atomically.
 
         Of several callers with one request id, in any process, exactly one begins the turn; the others are given the
-        `existing` turn, and nothing is written. The caller compares owner and digest. A session keeps its capabilities
-        when `session` declares none. Another owner's session is a conflict.
+        `existing` turn, and nothing is written. The caller compares owner and digest. Another owner's session is a
+        conflict.
 
-        The history is the last `history` messages that fit into `history_bytes`, each of them whole. A new turn is
-        refused with `RefusedError` if its owner has already stored `quota_bytes`, or if its session is being deleted.
+        The history is that of the turn's conversation: of its owner's turns with the same `conversation_id` in any
+        session, or of its session's turns without one. It is the last `history` messages that fit into `history_bytes`,
+        each of them whole. A new turn is refused with `RefusedError` if its owner has already stored `quota_bytes`, or
+        if its session is being deleted.
         """
         ...
 
@@ -266,7 +267,7 @@ class SessionStore(Protocol):
         ...
 
     async def append_packets(self, new: PacketBatch) -> None:
-        """Append packets and items; a gap, a repetition or a turn that has ended is a conflict."""
+        """Append packets; a gap, a repetition or a turn that has ended is a conflict."""
         ...
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
@@ -281,12 +282,11 @@ class SessionStore(Protocol):
         """
         ...
 
-    async def item(self, request_id: str, item_id: str) -> str | None:
-        """Return an item of a turn, which a client fetches later."""
-        ...
-
     async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
-        """Return the last messages of a session, oldest first: at most `limit`, and as many as fit `max_bytes`."""
+        """Return the last messages of a session, of all its conversations, oldest first.
+
+        At most `limit`, and as many as fit `max_bytes`.
+        """
         ...
 
     async def last_receipt_hash(self, session_id: str) -> str | None:

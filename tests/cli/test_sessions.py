@@ -46,7 +46,7 @@ def run_one(config: Path) -> list[dict[str, Any]]:
         await store.open()
         try:
             turn = await Sessions(build_engine(loaded), store).begin(request())
-            return [json.loads(kept.body) async for batch in turn.batches() for kept in batch]
+            return [json.loads(kept.body) async for batch in turn.read() for kept in batch.packets]
         finally:
             await store.close()
 

@@ -42,11 +42,11 @@ async def relay(turn: Turn) -> AsyncIterator[Yielded]:
 
 
 async def read_turn(turn: LiveTurn | StoredTurn, after: int = 0) -> AsyncGenerator[PacketRecord, None]:
-    """The stored packets of a turn, one by one."""
-    async with aclosing(turn.batches(after)) as batches:
+    """The packets of a turn in the view of its client, one by one."""
+    async with aclosing(turn.read(after)) as batches:
         async for batch in batches:
-            for stored in batch:
-                yield stored
+            for packet in batch.packets:
+                yield packet
 
 
 async def stream(sessions: Sessions, request: ServiceRequest) -> AsyncGenerator[PacketRecord, None]:
@@ -62,7 +62,11 @@ async def respond(sessions: Sessions, request: ServiceRequest) -> ServiceRespons
 
 
 async def collected(turn: RunningTurn) -> list[StreamPacket]:
-    return [packet async for packet in turn.packets()]
+    """The packets of a turn in the view of its client."""
+    view, packets = turn.engine.new_view(turn.request.payload.capabilities), list[StreamPacket]()
+    async for packet in turn.packets():
+        packets += await view.feed_in_thread(packet) if view.is_slow(packet) else view.feed(packet)
+    return packets
 
 
 def played(running: RunningTurn) -> list[StreamPacket]:

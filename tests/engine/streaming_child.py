@@ -33,8 +33,8 @@ async def main(path: Path, first: int) -> None:
             }
         )
         turn = await sessions.begin(request)
-        async for batch in turn.batches():
-            for stored in batch:
+        async for batch in turn.read():
+            for stored in batch.packets:
                 print(f"packet {number} {stored.seq}", flush=True)
         print(f"ended {number}", flush=True)
 

@@ -150,7 +150,7 @@ def test_the_receipt_names_what_was_contradicted():
         for number in (1, 2):
             request = asking().model_copy(update={"request_id": UUID(int=number)})
             turn = await sessions.begin(request)
-            async for _ in turn.batches(0):
+            async for _ in turn.read():
                 pass
             found.append(await sessions.receipt(str(request.request_id)))
         await sessions.store.close()

@@ -57,8 +57,9 @@ async def deletes(turn: Turn) -> AsyncIterator[Yielded]:
     yield f"{granted.status} {granted.option.id if granted.option else granted.why}"
 
 
-def receipt_of(made: Engine, running: RunningTurn) -> Receipt:
-    content = receipt_content(running, made, record_request(running.request.payload), SystemClock().now(), None)
+def receipt_of(running: RunningTurn) -> Receipt:
+    report = running.engine.new_view(None).adapter.report_json()
+    content = receipt_content(running, report, record_request(running.request.payload), SystemClock().now(), None)
     sealed = seal_members(content.encoded)
     assert verify([from_json(sealed.json)]).ok
     receipt = Receipt.parse(sealed.json)
@@ -86,7 +87,7 @@ def test_the_agent_and_the_receipt_get_the_answer(answer: Any, words: str, statu
     running, packets = run(made, user)
     assert said(packets).startswith(f"Well, {words}")
     assert user.asked == [("Delete build/", 2)]
-    (record,) = receipt_of(made, running).permissions or []
+    (record,) = receipt_of(running).permissions or []
     assert (record.title, record.status, record.chosen) == ("Delete build/", status, chosen)
     assert [(option.id, option.kind) for option in record.options] == [
         ("allow", "allow_once"),
@@ -99,7 +100,7 @@ def test_a_permission_that_cannot_be_requested_is_denied_and_recorded():
     made = engine(deletes)
     running, packets = run(made, None)
     assert said(packets) == "Well, nobody This client cannot be asked"
-    (record,) = receipt_of(made, running).permissions or []
+    (record,) = receipt_of(running).permissions or []
     assert (record.status, record.why) == ("nobody", "This client cannot be asked")
     answer = within(lambda: made.respond(asking()))
     assert "nobody" in str(answer.output)
@@ -111,7 +112,7 @@ def test_a_receipt_without_permission_requests_has_no_permissions_member():
 
     made = engine(silent)
     running, _ = run(made, User())
-    assert "permissions" not in receipt_of(made, running).dump()
+    assert "permissions" not in receipt_of(running).dump()
 
 
 def test_an_invalid_permission_request_fails_the_turn_and_is_not_sent():
@@ -239,7 +240,7 @@ def test_a_turn_that_is_cancelled_stops_asking_at_once():
         assert isinstance(running.failure, TurnCancelledError)
         assert isinstance(packets[-1], ClosePacket)
         assert user.gave_up == 1
-        (record,) = receipt_of(made, running).permissions or []
+        (record,) = receipt_of(running).permissions or []
         assert (record.status, record.chosen) == ("cancelled", None)
 
     within(task)

@@ -4,7 +4,7 @@ import asyncio
 import gc
 from collections.abc import AsyncIterator
 from threading import Lock, get_ident
-from time import perf_counter, sleep
+from time import sleep
 from uuid import UUID
 from weakref import ref
 
@@ -13,9 +13,10 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import EchoBackend
 from accord.core.output import ImageLimits, ShrunkImage
-from accord.engine import Dispatcher, Engine, RunningTurn, TimeLimits
-from accord.wire.packet import EventPacket, StreamPacket
+from accord.engine import Dispatcher, Engine
+from accord.wire.packet import EventPacket
 from accord.wire.request import ServiceRequest
+from tests.engine.playing import collected
 
 LOW = {"supported_events": ["media_carousel"], "image_resolution": "low"}
 REQUEST = ServiceRequest.model_validate(
@@ -25,10 +26,6 @@ REQUEST = ServiceRequest.model_validate(
         "payload": {"query": "hi", "capabilities": LOW},
     }
 )
-
-
-async def collected(turn: RunningTurn) -> list[StreamPacket]:
-    return [packet async for packet in turn.packets()]
 
 
 class ThreadNoting:
@@ -90,30 +87,6 @@ def carousel(count: int) -> EventPacket:
 async def draws_many(_: Turn) -> AsyncIterator[Yielded]:
     yield carousel(40)
     yield "After."
-
-
-def test_a_carousel_stops_being_worked_on_when_the_turns_time_is_up():
-    images = Slow(0.05)
-    drawing = Engine(Agent(draws_many), Dispatcher([]), images=images, limits=TimeLimits(turn_s=0.2))
-    began_at = perf_counter()
-    packets = asyncio.run(collected(drawing.begin(REQUEST)))
-    assert perf_counter() - began_at < 1
-    assert images.count < 10
-    assert isinstance(packets[0], EventPacket)
-    shown = [item["url"] for item in packets[0].p["data"]["items"]]
-    assert shown.count("data:image/png;base64,cw==") == images.count
-    assert len(shown) == 40
-
-
-def test_cancelling_a_turn_stops_its_pictures():
-    async def run() -> int:
-        images = Slow(0.02)
-        running = Engine(Agent(draws_many), Dispatcher([]), images=images).begin(REQUEST)
-        asyncio.get_running_loop().call_later(0.1, running.cancel)
-        await asyncio.wait_for(collected(running), 10)
-        return images.count
-
-    assert asyncio.run(run()) < 20
 
 
 @pytest.mark.parametrize("at_once", [1, 3])

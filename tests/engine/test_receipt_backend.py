@@ -34,7 +34,8 @@ def receipt_of(made: Engine) -> Receipt:
     request = asking()
     turn = made.begin(request)
     played(turn)
-    content = receipt_content(turn, made, record_request(request.payload), SystemClock().now(), None)
+    report = made.new_view(None).adapter.report_json()
+    content = receipt_content(turn, report, record_request(request.payload), SystemClock().now(), None)
     sealed = seal_members(content.encoded)
     stored = from_json(sealed.json)
     assert verify([stored]).ok

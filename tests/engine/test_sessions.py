@@ -155,12 +155,12 @@ def test_the_next_turn_gets_the_history_and_its_receipt_follows(store: SessionSt
     within(store, run)
 
 
-def test_what_a_client_declared_lasts_for_the_session(store: SessionStore):
+def test_what_a_client_declared_does_not_last_for_the_session(store: SessionStore):
     made, _ = sessions(store, "**bold**")
 
     async def run() -> None:
         await read(made, request(1, capabilities={"supported_events": [], "prefers_markdown": False}))
-        assert text_of(await read(made, request(2))).endswith("bold")
+        assert text_of(await read(made, request(2))).endswith("**bold**")
 
     within(store, run)
 
@@ -251,7 +251,9 @@ def test_a_turn_does_not_run_far_ahead_of_its_readers(store: SessionStore):
         packets = read_turn(turn)
         await anext(packets)
         await asyncio.wait([turn.task], timeout=0.2)
-        assert turn.last_seq <= 1 + AHEAD
+        record = await store.turn(turn.request_id)
+        assert record is not None
+        assert record.last_seq <= 1 + AHEAD
         assert len([kept async for kept in packets]) == 1_001
 
     within(store, run)
@@ -288,12 +290,12 @@ def test_one_more_turn_than_may_run_at_once_is_refused_and_says_so(store: Sessio
     within(store, run)
 
 
-def test_a_session_keeps_what_was_negotiated(store: SessionStore):
+def test_a_session_keeps_what_was_negotiated_last(store: SessionStore):
     made, _ = sessions(store, "ok")
 
     async def run() -> None:
-        await read(made, request(1, capabilities={"supported_events": ["CITATION_BLOCK"], "prefers_markdown": False}))
-        await read(made, request(2))
+        await read(made, request(1))
+        await read(made, request(2, capabilities={"supported_events": ["CITATION_BLOCK"], "prefers_markdown": False}))
         kept = await store.session("s")
         assert kept is not None
         assert kept.negotiated == {
@@ -304,7 +306,7 @@ def test_a_session_keeps_what_was_negotiated(store: SessionStore):
     within(store, run)
 
 
-def test_a_deferred_item_can_be_fetched_from_the_store(store: SessionStore):
+def test_a_deferred_event_can_be_fetched_by_the_id_of_its_notice(store: SessionStore):
     async def show(turn: Turn) -> AsyncIterator[Yielded]:
         yield "Look.\n\n"
         yield turn.event("floor_plan", {"rooms": 3})
@@ -315,8 +317,11 @@ def test_a_deferred_item_can_be_fetched_from_the_store(store: SessionStore):
         turn = await made.begin(request(capabilities={"supported_events": [], "prefers_markdown": True}))
         assert isinstance(turn, LiveTurn)
         _ = [kept async for kept in read_turn(turn)]
-        (item_id,) = turn.running.adapter.deferred
-        assert json.loads(await store.item(turn.request_id, item_id) or "")["data"] == {"rooms": 3}
+        (item_id,) = turn.view.adapter.deferred
+        item = await made.item(turn.request_id, item_id)
+        assert item is not None
+        assert item["data"] == {"rooms": 3}
+        assert await made.item(turn.request_id, "another") is None
 
     within(store, run)
 

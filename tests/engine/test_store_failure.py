@@ -83,7 +83,7 @@ def test_an_end_that_could_not_be_written_is_written_when_the_store_is_back_and_
         turn = await made.begin(request())
         store.is_away = True
         with pytest.raises(StoreError) as caught:
-            await asyncio.wait_for(turn.whole(), 1)
+            await asyncio.wait_for(made.collect_output(turn), 1)
         assert (caught.value.code, caught.value.severity) == ("unavailable", "transient")
         assert made.running == 0
         await asyncio.sleep(0.2)  # some attempts fail
@@ -161,7 +161,7 @@ def test_a_beginning_whose_confirmation_was_lost_leaves_no_turn_that_runs_for_ev
             await made.begin(request())
         again = await made.begin(request())
         assert isinstance(again, StoredTurn)
-        collected = await again.whole()
+        collected = await made.collect_output(again)
         assert collected.error is not None
         assert (collected.error.code, collected.error.severity) == ("unavailable", "transient")
         assert backend.orders == []
@@ -176,7 +176,7 @@ def test_several_turns_end_when_the_store_is_back_and_make_one_chain():
     async def run() -> None:
         turns = [await made.begin(request(number)) for number in range(1, 9)]
         store.is_away = True
-        told = await asyncio.gather(*(turn.whole() for turn in turns), return_exceptions=True)
+        told = await asyncio.gather(*(made.collect_output(turn) for turn in turns), return_exceptions=True)
         assert {type(each) for each in told} == {StoreError}
         store.is_away = False
         for number in range(1, 9):

@@ -63,11 +63,11 @@ async def test_a_session_begun_in_again_is_renewed_but_not_younger(store: Sessio
     assert (await put(store, late, "r3")).session == renewed
 
 
-async def test_a_session_keeps_what_was_declared_when_a_turn_declares_nothing(store: SessionStore):
+async def test_a_session_does_not_keep_what_an_earlier_turn_declared(store: SessionStore):
     declared = ClientCapabilities(supported_events=[], prefers_markdown=False)
     await put(store, a_session(capabilities=declared, negotiated={"x": 1}), "r1")
-    renewed = a_session(capabilities=declared, negotiated={"x": 1}, updated_at=at(3))
-    assert (await put(store, a_session(negotiated={"y": 2}, updated_at=at(3)), "r2")).session == renewed
+    renewed = a_session(negotiated={"y": 2}, updated_at=at(3))
+    assert (await put(store, renewed, "r2")).session == renewed
     assert await store.session("s1") == renewed
 
 
@@ -204,28 +204,27 @@ async def test_a_gap_or_a_repetition_is_a_conflict_and_leaves_nothing(store: Ses
     assert await store.packets("r1", after_seq=0, limit=10) == numbered(1, "a", "b")
 
 
-async def test_a_turn_that_is_over_or_unknown_takes_no_packets_and_no_items(store: SessionStore):
+async def test_a_turn_that_is_over_or_unknown_takes_no_packets(store: SessionStore):
     await begun(store)
     await store.end_turn(ending())
     for request_id in ("r1", "r2"):
         for packets in ([], ["late"]):
             with pytest.raises(StoreConflictError, match="running turn"):
-                await store.append_packets(PacketBatch(request_id, 1, packets, {"i1": "late"}))
-        assert await store.item(request_id, "i1") is None
+                await store.append_packets(PacketBatch(request_id, 1, packets))
     assert await store.packets("r1", after_seq=0, limit=10) == []
 
 
-async def test_items_are_stored_with_the_packets_that_refer_to_them(store: SessionStore):
-    await begun(store, "r1")
-    await begun(store, "r2")
-    await store.append_packets(PacketBatch("r1", 1, ["a"], {"i1": "one", "i2": AWKWARD}))
-    await store.append_packets(PacketBatch("r1", 2, [], {"i1": "one again"}))
-    with pytest.raises(StoreConflictError):
-        await store.append_packets(PacketBatch("r1", 1, ["a"], {"i3": "of a repetition"}))
-    await store.end_turn(ending(PacketBatch("r1", 2, ["b"], {"i4": "of the end"})))
-    found = [await store.item("r1", item_id) for item_id in ("i1", "i2", "i3", "i4")]
-    assert found == ["one again", AWKWARD, None, "of the end"]
-    assert await store.item("r2", "i1") is None
+@pytest.mark.parametrize("declared", [None, ClientCapabilities(), ClientCapabilities(supported_events=[])])
+async def test_a_turn_keeps_what_its_client_declared_and_its_conversation(
+    store: SessionStore, declared: ClientCapabilities | None
+):
+    turn = a_turn("r1", capabilities=declared, conversation_id="c")
+    await store.begin_turn(a_session(), turn, history=0)
+    found = await store.turn("r1")
+    assert found is not None
+    assert found == turn
+    assert (found.capabilities and found.capabilities.declares_events) == (declared and declared.declares_events)
+    assert await store.running("p1") == [turn]
 
 
 async def test_a_conflict_does_not_affect_other_writes(store: SessionStore):

@@ -46,14 +46,54 @@ async def test_the_history_is_the_last_messages_oldest_first(store: SessionStore
     assert await store.history("s1", limit=0) == []
 
 
+async def say(
+    store: SessionStore, number: int, session_id: str, conversation_id: str | None, *, owner: str = "ada"
+) -> list[str]:
+    """Run a turn that adds one message; returns the texts of the history that it was given."""
+    session = a_session(session_id, owner=owner)
+    turn = a_turn(f"r{number}", session_id, owner=owner, conversation_id=conversation_id)
+    start = await store.begin_turn(session, turn, history=9)
+    await store.end_turn(ending(turn.request_id, seconds=number, messages=said(f"m{number}")))
+    return [message.content for message in start.history]
+
+
+async def test_a_conversation_goes_on_in_any_session_of_its_user_and_in_no_other(store: SessionStore):
+    assert await say(store, 1, "s1", "c") == []
+    assert await say(store, 2, "s1", None) == []
+    assert await say(store, 3, "s2", "c") == ["m1"]
+    assert await say(store, 4, "s1", "c") == ["m1", "m3"]
+    assert await say(store, 5, "s1", "other") == []
+    assert await say(store, 6, "s1", None) == ["m2"]
+    assert await say(store, 7, "s3", "c", owner="eve") == []
+    assert await store.history("s1", limit=9) == said("m1", "m2", "m4", "m5", "m6")
+    assert await store.delete_user("eve") == DeletionCounts(sessions=1, turns=1, messages=1)
+    assert await say(store, 8, "s2", "c") == ["m1", "m3", "m4"]
+
+
+async def test_the_history_of_a_conversation_is_its_last_messages_that_fit(store: SessionStore):
+    for number in range(1, 6):
+        await say(store, number, f"s{number % 2}", "c")
+    size = len(said("m1")[0].to_json())
+    for limit, max_bytes, texts in [(2, 9 * size, ["m4", "m5"]), (9, 3 * size, ["m3", "m4", "m5"]), (0, 9 * size, [])]:
+        turn = a_turn(f"r{limit}{max_bytes}", "s9", conversation_id="c")
+        start = await store.begin_turn(a_session("s9"), turn, history=limit, history_bytes=max_bytes)
+        assert [message.content for message in start.history] == texts
+
+
+async def test_a_deleted_session_takes_its_messages_out_of_every_conversation(store: SessionStore):
+    await say(store, 1, "s1", "c")
+    await store.begin_turn(a_session("s2", seconds=100), a_turn("r2", "s2", seconds=100), history=0)
+    await store.expire(at(50))
+    assert await say(store, 3, "s2", "c") == []
+
+
 # What an end that fails would have left, all of it at once.
-LEFT = PacketBatch("r2", 2, ["lost?"], {"i1": "lost?"})
+LEFT = PacketBatch("r2", 2, ["lost?"])
 
 
 async def nothing_was_left(store: SessionStore) -> None:
     assert await store.turn("r2") == a_turn("r2", last_seq=1)
     assert await store.packets("r2", after_seq=0, limit=10) == numbered(1, "a")
-    assert await store.item("r2", "i1") is None
     assert await store.history("s1", limit=10) == []
     assert await store.receipt("r2") is None
     assert (await store.session("s1") or a_session()).updated_at == at(0)
@@ -63,7 +103,7 @@ async def nothing_was_left(store: SessionStore) -> None:
 async def test_an_end_whose_packets_do_not_follow_writes_nothing(store: SessionStore, first_seq: int):
     await begun(store, "r2")
     await store.append_packets(PacketBatch("r2", 1, ["a"]))
-    wrong = PacketBatch("r2", first_seq, LEFT.packets, LEFT.items)
+    wrong = PacketBatch("r2", first_seq, LEFT.packets)
     with pytest.raises(StoreConflictError, match="do not follow"):
         await store.end_turn(ending(wrong, messages=said("lost?"), receipt=a_receipt("r2", None)))
     await nothing_was_left(store)
@@ -113,7 +153,7 @@ async def test_turns_that_end_at_once_make_one_chain(store: SessionStore):
 async def test_deleting_a_user_deletes_everything_of_theirs_and_nothing_else(store: SessionStore):
     for owner, session_id, request_id in [("ada", "s1", "r1"), ("ada", "s2", "r2"), ("eve", "s3", "r3")]:
         await begun(store, request_id, session_id, owner=owner)
-        await store.append_packets(PacketBatch(request_id, 1, ["a", "b", "c"], {"i1": "an item"}))
+        await store.append_packets(PacketBatch(request_id, 1, ["a", "b", "c"]))
         receipt = a_receipt(request_id, None, session_id)
         await store.end_turn(ending(request_id, messages=said("x", "y"), receipt=receipt))
     assert await store.delete_user("ada") == DeletionCounts(sessions=2, turns=2, packets=6, messages=4, receipts=2)
@@ -124,8 +164,6 @@ async def test_deleting_a_user_deletes_everything_of_theirs_and_nothing_else(sto
         assert await store.turn(request_id) is None
         assert await store.receipt(request_id) is None
         assert await store.packets(request_id, after_seq=0, limit=10) == []
-        assert await store.item(request_id, "i1") is None
-    assert await store.item("r3", "i1") == "an item"
     assert len(await store.packets("r3", after_seq=0, limit=10)) == 3
     assert await store.history("s3", limit=10) == said("x", "y")
 
@@ -154,9 +192,7 @@ async def test_deleting_in_several_steps_is_complete(store: SessionStore, monkey
     for number in range(9):
         await put(store, a_session(f"s{number}"), f"r{number}")
         packets = ["x"] * 3 if number else ["x"] * 23
-        await store.end_turn(
-            ending(PacketBatch(f"r{number}", 1, packets, {"i1": "i", "i2": "i"}), messages=said("a", "b"))
-        )
+        await store.end_turn(ending(PacketBatch(f"r{number}", 1, packets), messages=said("a", "b")))
     seen: list[DeletionCounts] = []
     whole = DeletionCounts(sessions=9, turns=9, packets=47, messages=18)
     assert await store.expire(at(3), progress=seen.append) == whole
@@ -223,10 +259,10 @@ async def test_a_user_whose_quota_is_used_up_begins_no_turn_until_something_is_d
         return await store.begin_turn(session, turn, history=0, quota_bytes=quota)
 
     await begin("r1", "ada", 1)
-    await store.append_packets(PacketBatch("r1", 1, ["é" * 50], {"i1": "x" * 20}))
+    await store.append_packets(PacketBatch("r1", 1, ["é" * 50]))
     receipt = a_receipt("r1", None, "of ada")
     await store.end_turn(ending(PacketBatch("r1", 2, ["y" * 30]), messages=said("hi"), receipt=receipt))
-    stored = 100 + 20 + 30 + len(said("hi")[0].to_json()) + len(receipt.body)
+    stored = 100 + 30 + len(said("hi")[0].to_json()) + len(receipt.body)
     with pytest.raises(RefusedError, match=f"{stored} of {stored} bytes") as caught:
         await begin("r2", "ada", stored)
     assert caught.value.code is ErrorCode.QUOTA_EXCEEDED

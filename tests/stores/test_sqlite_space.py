@@ -133,7 +133,6 @@ def file_of_first_version(file: Path) -> None:
         )
         old.execute("INSERT INTO turns VALUES ('r1', 's1', 'ada', 'd', 'p1', 'done', 2, ?, ?)", (now, now))
         old.executemany("INSERT INTO packets VALUES ('r1', ?, ?)", [(1, "é" * 3000), (2, "b")])
-        old.execute("INSERT INTO items VALUES ('r1', 'i1', 'an item')")
         bodies = [message.to_json() for message in said("é" * 10, "short")]
         old.executemany("INSERT INTO messages VALUES ('s1', ?, ?)", enumerate(bodies, start=1))
         receipt = a_receipt("r1", None)
@@ -153,7 +152,6 @@ async def test_a_file_of_the_first_version_keeps_all_its_data_and_shrinks_from_n
     turn = await store.turn("r1")
     assert turn is not None
     assert [kept.body for kept in await store.packets("r1", after_seq=0, limit=9)] == ["é" * 3000, "b"]
-    assert await store.item("r1", "i1") == "an item"
     assert await store.history("s1", limit=9) == said("é" * 10, "short")
     assert await store.history("s1", limit=9, max_bytes=len(said("short")[0].to_json())) == said("short")
     assert await store.receipts("s1") == [a_receipt("r1", None)]

@@ -37,7 +37,7 @@ async def stream(store: SqliteStore, name: str) -> None:
 
 def two(request_id: str, seq: int) -> PacketBatch:
     packets = [f"{request_id}:{number}" for number in (seq, seq + 1)]
-    return PacketBatch(request_id, seq, packets, {f"{request_id}:{seq}": "an item"})
+    return PacketBatch(request_id, seq, packets)
 
 
 def tell(request_id: str, what: str) -> None:

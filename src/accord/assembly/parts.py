@@ -51,6 +51,15 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
     )
 
 
+def build_other_engines(loaded: LoadedConfig, engine: Engine) -> dict[str, Engine]:
+    """Build an engine for every configured agent, by its name: requests may name another agent than the served one."""
+    others: dict[str, Engine] = {}
+    for name in loaded.config.agents:
+        agent = find_agent(name, loaded.config)
+        others[name] = engine if agent is engine.agent else engine.with_agent(agent)
+    return others
+
+
 def plan_config(config: Config) -> PlanConfig:
     """Return the settings of planning."""
     return PlanConfig(policy=config.policy, unknown=config.unknown, emulation=emulation_config(config))

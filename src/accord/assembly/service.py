@@ -3,13 +3,14 @@
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from ipaddress import ip_address
 from typing import Final
 
 from accord.assembly.loop import run_async
-from accord.assembly.parts import build_engine, plan_config, session_rules
+from accord.assembly.parts import build_engine, build_other_engines, plan_config, session_rules
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
@@ -43,12 +44,19 @@ PROTECTED_PATHS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 def run_service(loaded: LoadedConfig, settings: ServerConfig, agent: str | None, *, insecure: bool) -> None:
     """Serve until a signal stops it."""
     engine = build_engine(loaded, agent=agent)
+    others = build_other_engines(loaded, engine)
     with ExitDeadline() as deadline:
-        run_async(_serve(loaded, settings, engine, deadline, insecure=insecure))
+        run_async(_serve(loaded, settings, engine, others, deadline, insecure=insecure))
 
 
-async def _serve(
-    loaded: LoadedConfig, settings: ServerConfig, engine: Engine, deadline: ExitDeadline, *, insecure: bool
+async def _serve(  # noqa: PLR0913 - the parts that are handed in
+    loaded: LoadedConfig,
+    settings: ServerConfig,
+    engine: Engine,
+    others: Mapping[str, Engine],
+    deadline: ExitDeadline,
+    *,
+    insecure: bool,
 ) -> None:
     async with open_store_and_backends(loaded, engine) as store:
         is_open = insecure or not (settings.oidc is not None or await store.requires_tokens())
@@ -57,7 +65,7 @@ async def _serve(
         if not is_open and settings.oidc is None and not await store.tokens():
             LOG.warning(NO_TOKENS)
         authenticator = make_authenticator(settings, None if insecure else store)
-        service, metrics = make_service(loaded, settings, engine, store, authenticator)
+        service, metrics = make_service(loaded, settings, engine, store, authenticator, others)
         application = make_application(loaded, service, metrics, loopback_only=is_open and not insecure)
         started = partial(print_start, engine.agent.name, is_open=is_open)
         watchdog = Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged)
@@ -76,16 +84,23 @@ def make_authenticator(settings: ServerConfig, tokens: Store | None) -> Authenti
     return TokenAuthenticator(tokens, oidc, settings.rates, clock, recheck_s=settings.recheck_s)
 
 
-def make_service(
-    loaded: LoadedConfig, settings: ServerConfig, engine: Engine, store: Store, authenticator: Authenticator
+def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
+    loaded: LoadedConfig,
+    settings: ServerConfig,
+    engine: Engine,
+    store: Store,
+    authenticator: Authenticator,
+    others: Mapping[str, Engine] | None = None,
 ) -> tuple[Service, Metrics]:
-    """Make what the transports share, with its observers."""
+    """Make what the transports share, with its observers. `others` are the engines of further agents by name."""
     metrics = Metrics(version=package_version())
     observers = Observers(metrics, Log(), Traces())
     turns = loaded.config.limits.concurrent_turns
     unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
     rules = session_rules(loaded.config, concurrent_turns=turns, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
-    sessions = Sessions(engine, store, rules, on_turn_ended=observers.turn_ended, sign=make_signer(loaded))
+    sessions = Sessions(
+        engine, store, rules, others=others, on_turn_ended=observers.turn_ended, sign=make_signer(loaded)
+    )
     metrics.count_running(lambda: sessions.running)
     return Service(sessions, settings, authenticator, observers, package_version()), metrics
 

@@ -24,12 +24,13 @@ from accord.config import LoadedConfig
 from accord.core.summarise import summarise_work
 from accord.core.vocabulary import unknown_name_warnings
 from accord.engine import Engine, Sessions
-from accord.errors import UsageError
+from accord.errors import RefusedError, UsageError
 from accord.files import STDIN, read_json, read_text
 from accord.terminal import Console, escape_line, warn
 from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
+from accord.wire.problem import stream_error
 from accord.wire.receipt import OutcomeStatus, Receipt
 from accord.wire.request import ClientCapabilities, ServiceRequest
 
@@ -192,10 +193,12 @@ async def _run_turn(
         )
         try:
             turn = await sessions.begin(request)
-            async with aclosing(turn.batches()) as batches:
+            async with aclosing(sessions.read(turn)) as batches:
                 async for batch in batches:
-                    for stored in batch:
+                    for stored in batch.packets:
                         printer.print(cast("AnyPacket", StreamPacket.parse(stored.body)))
+        except RefusedError as error:  # it has a receipt, too
+            printer.print(ErrorPacket(p=stream_error(error)))
         finally:
             await sessions.drain(0)
         return await sessions.receipt(str(request.request_id))
@@ -271,7 +274,7 @@ def _to_json(text: str, receipt: Receipt, *, with_receipt: bool) -> dict[str, An
         "backend": last.get("backend"),
         "model": last.get("model"),
         "usage": last.get("usage"),
-        "error": None if outcome.code is None else {"code": outcome.code.value, "message": outcome.message},
+        "error": None if outcome.code is None else {"code": outcome.code, "message": outcome.message},
         "work": work,
         "account": list(account(receipt)),
     }

@@ -14,6 +14,7 @@ import typer
 
 from accord.core.output import ClientAdapter
 from accord.core.output.markdown import Profile, TextStripper
+from accord.core.output.profile import NAMED_CLIENTS
 from accord.errors import InvalidMessageError, UsageError
 from accord.files import path_exists, read_message
 from accord.images import PillowImages, has_pillow
@@ -21,13 +22,6 @@ from accord.terminal import Console, escape_line, format_count, styled, styled_l
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.request import ClientCapabilities
-
-CLIENTS: Final[dict[str, ClientCapabilities | None]] = {
-    "web": None,
-    "cli": ClientCapabilities(supported_events=["PROGRESS_INDICATOR"], prefers_markdown=True, image_resolution="low"),
-    "voice": ClientCapabilities(supported_events=[], prefers_markdown=False),
-}
-"""The clients of the examples of CAP; `web` declares nothing, which makes it a standard client."""
 
 READ_BYTES: Final = 65_536
 COLOURS: Final = {
@@ -72,9 +66,9 @@ def render_command(  # noqa: PLR0913 - the command's own flags
         sys.stdout.write(stripper.close())
         return
     shrinks = has_pillow() if images is None else images
-    if client not in CLIENTS and not path_exists(client):
-        raise UsageError(f"--client {client}: expected {', '.join(CLIENTS)}, or a file with ClientCapabilities")
-    capabilities = CLIENTS[client] if client in CLIENTS else read_message(client, ClientCapabilities)
+    if client not in NAMED_CLIENTS and not path_exists(client):
+        raise UsageError(f"--client {client}: expected {', '.join(NAMED_CLIENTS)}, or a file with ClientCapabilities")
+    capabilities = NAMED_CLIENTS[client] if client in NAMED_CLIENTS else read_message(client, ClientCapabilities)
     adapter = ClientAdapter(capabilities, images=PillowImages() if shrinks else None)
     bad_lines = _render(adapter, as_packets=packets)
     if report or as_json:

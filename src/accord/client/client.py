@@ -7,7 +7,7 @@ from pydantic_core import from_json
 
 from accord.client.connection import HttpRequest, ServiceConnection
 from accord.client.failure import response_failed
-from accord.client.settings import Options, Payload, make_sender, make_settings
+from accord.client.settings import Options, Payload, ReadAs, declaration_text, make_sender, make_settings
 from accord.client.stream import Stream
 from accord.errors import InvalidMessageError, Problem
 from accord.wire.adaptation import AdaptationReport
@@ -62,9 +62,18 @@ class AsyncClient:
         body = request.to_json().encode()
         return Stream(self._connection, self._settings, str(request.request_id), body=body)
 
-    def resume(self, request_id: UUID | str, *, after: int = 0) -> Stream:
-        """Stream the packets of an earlier request that come after this number; by default all of them."""
-        return Stream(self._connection, self._settings, str(request_id), body=None, after=after)
+    def resume(self, request_id: UUID | str, *, after: int = 0, capabilities: ReadAs = None) -> Stream:
+        """Stream the packets of an earlier request that come after this number; by default all of them.
+
+        With `capabilities`, or a name such as "voice", the packets are as a client with these gets them. The numbers of
+        packets belong to one declaration: resume with the one that the stream was begun with.
+        """
+        declared = declaration_text(capabilities)
+        return Stream(self._connection, self._settings, str(request_id), body=None, after=after, capabilities=declared)
+
+    async def answer(self, request_id: UUID | str, *, capabilities: ReadAs = None) -> ServiceResponse:
+        """The whole answer to an earlier request, once it is there; with `capabilities`, as for `resume`."""
+        return ServiceResponse.parse(await self._read(REQUEST_PATH, request_id, capabilities))
 
     async def cancel(self, request_id: UUID | str) -> None:
         """Cancel a running turn."""
@@ -74,12 +83,12 @@ class AsyncClient:
         """The receipt of a turn that has ended."""
         return Receipt.parse(await self._fetch(RECEIPT_PATH, request_id=request_id))
 
-    async def adaptation(self, request_id: UUID | str) -> AdaptationReport:
-        """The adaptation report of a turn: what this client got of everything the agent sent."""
-        return AdaptationReport.parse(await self._fetch(ADAPTATION_PATH, request_id=request_id))
+    async def adaptation(self, request_id: UUID | str, *, capabilities: ReadAs = None) -> AdaptationReport:
+        """The adaptation report of a turn: what its client got of everything the agent sent, or would get."""
+        return AdaptationReport.parse(await self._read(ADAPTATION_PATH, request_id, capabilities))
 
     async def item(self, request_id: UUID | str, item_id: str) -> dict[str, Any]:
-        """An event that was deferred, by the id in its notice in the stream."""
+        """An event as the agent made it, by its id; the notice of a deferred one names it."""
         return _parse_object("item", await self._fetch(ITEM_PATH, request_id=request_id, item_id=item_id))
 
     async def capabilities(self) -> dict[str, Any]:
@@ -99,6 +108,12 @@ class AsyncClient:
     async def aclose(self) -> None:
         """Close every stream and every connection."""
         await self._connection.aclose()
+
+    async def _read(self, path: str, request_id: UUID | str, capabilities: ReadAs) -> bytes:
+        declared = declaration_text(capabilities)
+        return await self._connection.fetch(
+            HttpRequest("GET", fill_path(path, request_id=request_id), capabilities=declared)
+        )
 
     async def _fetch(self, path: str, **ids: UUID | str) -> bytes:
         return await self._connection.fetch(HttpRequest("GET", fill_path(path, **ids)))

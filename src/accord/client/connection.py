@@ -29,6 +29,7 @@ from accord.client.failure import Attempts, FailedAttempt, connect_failed, conne
 from accord.client.settings import ClientSettings
 from accord.errors import InvalidMessageError, Problem, TimedOutError, UsageError
 from accord.http_client import environment_proxy, read_piece
+from accord.wire.routes import CAPABILITIES_HEADER
 
 JSON: Final = "application/json"
 EVENT_STREAM: Final = "text/event-stream"
@@ -47,6 +48,8 @@ class HttpRequest:
     accept: str = JSON
     after: int | None = None
     """The number of the last packet that was received, to resume a stream."""
+    capabilities: str | None = None
+    """The capabilities of the reader of an earlier request, in ASCII; None for those that the request declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +151,8 @@ class ServiceConnection:
         headers = {"Accept": request.accept}
         if request.after is not None:
             headers["Last-Event-ID"] = str(request.after)
+        if request.capabilities is not None:
+            headers[CAPABILITIES_HEADER] = request.capabilities
         if request.body is not None:
             headers |= {"Content-Type": JSON, "Content-Length": str(len(request.body))}
         # aiohttp's own limits do not cover a silent proxy or a peer that does not read.

@@ -1,6 +1,7 @@
 """The settings of a client, and the requests that it builds. It decides nothing, and knows nothing of HTTP."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from ssl import SSLContext
@@ -132,6 +133,17 @@ class Sender:
             return ServiceRequest(request_id=request_id, context=context, payload=AgentRequest(query=query, **fields))
         except ValidationError as error:
             raise invalid_message("ServiceRequest", error) from None
+
+
+ReadAs = ClientCapabilities | dict[str, Any] | str | None
+"""The capabilities of a client that reads an earlier request, or its name, such as "voice". None: as it was sent."""
+
+
+def declaration_text(declared: ReadAs) -> str | None:
+    """The capabilities as the text of a header, which is ASCII."""
+    if declared is None or isinstance(declared, str):
+        return declared
+    return json.dumps(as_model(ClientCapabilities, declared, "capabilities", CAPABILITIES_EXAMPLE).dump())
 
 
 def make_sender(

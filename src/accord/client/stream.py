@@ -35,7 +35,7 @@ class Stream:
     `packets()` yields an error as a packet, `text()` yields only text. Use it with `async with`, or call `aclose`.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the connection, the request, and where to begin
         self,
         connection: ServiceConnection,
         settings: ClientSettings,
@@ -43,6 +43,7 @@ class Stream:
         *,
         body: bytes | None,
         after: int = 0,
+        capabilities: str | None = None,
     ) -> None:
         self.request_id: Final = request_id
         # The number of the last packet that was received: another stream can continue from there.
@@ -51,6 +52,7 @@ class Stream:
         self._connection: Final = connection
         self._settings: Final = settings
         self._body: Final = body
+        self._capabilities: Final = capabilities
         self._attempts: Final = Attempts(settings)
         self._ready: Final[deque[AnyPacket]] = deque()
         self._response: ClientResponse | None = None
@@ -160,7 +162,7 @@ class Stream:
             if self._body is not None and after is None:
                 request = HttpRequest("POST", ASSIST_PATH, self._body, EVENT_STREAM)
             else:
-                request = HttpRequest("GET", self._path, None, EVENT_STREAM, after)
+                request = HttpRequest("GET", self._path, None, EVENT_STREAM, after, self._capabilities)
             opened = await self._connection.open_stream(request)
             if isinstance(opened, FailedAttempt):
                 return opened

@@ -9,7 +9,7 @@ from typing import Any, Final, Self, TypeVar, Unpack
 from uuid import UUID
 
 from accord.client.client import AsyncClient
-from accord.client.settings import Options, Payload
+from accord.client.settings import Options, Payload, ReadAs
 from accord.client.stream import Stream
 from accord.errors import UsageError
 from accord.wire.adaptation import AdaptationReport
@@ -162,9 +162,13 @@ class Client:
         """Stream the answer to a query. The request is sent when the stream is first read."""
         return SyncStream(self._client.stream(query, **payload), self._thread)
 
-    def resume(self, request_id: UUID | str, *, after: int = 0) -> SyncStream:
-        """Stream the packets of an earlier request that come after this number; by default all of them."""
-        return SyncStream(self._client.resume(request_id, after=after), self._thread)
+    def resume(self, request_id: UUID | str, *, after: int = 0, capabilities: ReadAs = None) -> SyncStream:
+        """Stream the packets of an earlier request after this number, by default all; see `AsyncClient.resume`."""
+        return SyncStream(self._client.resume(request_id, after=after, capabilities=capabilities), self._thread)
+
+    def answer(self, request_id: UUID | str, *, capabilities: ReadAs = None) -> ServiceResponse:
+        """The whole answer to an earlier request, once it is there; with `capabilities`, as for `resume`."""
+        return self._thread.run(lambda: self._client.answer(request_id, capabilities=capabilities))
 
     def cancel(self, request_id: UUID | str) -> None:
         """Cancel a running turn."""
@@ -174,12 +178,12 @@ class Client:
         """The receipt of a turn that has ended."""
         return self._thread.run(lambda: self._client.receipt(request_id))
 
-    def adaptation(self, request_id: UUID | str) -> AdaptationReport:
-        """The adaptation report of a turn: what this client got of everything the agent sent."""
-        return self._thread.run(lambda: self._client.adaptation(request_id))
+    def adaptation(self, request_id: UUID | str, *, capabilities: ReadAs = None) -> AdaptationReport:
+        """The adaptation report of a turn: what its client got of everything the agent sent, or would get."""
+        return self._thread.run(lambda: self._client.adaptation(request_id, capabilities=capabilities))
 
     def item(self, request_id: UUID | str, item_id: str) -> dict[str, Any]:
-        """An event that was deferred, by the id in its notice in the stream."""
+        """An event as the agent made it, by its id; the notice of a deferred one names it."""
         return self._thread.run(lambda: self._client.item(request_id, item_id))
 
     def capabilities(self) -> dict[str, Any]:

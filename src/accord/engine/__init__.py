@@ -1,10 +1,25 @@
 """Turns: run an agent, send its questions to backends, adapt and store its packets, write the receipt."""
 
+from accord.engine.admit import Rejection, SentContent
 from accord.engine.dispatch import Dispatcher
 from accord.engine.engine import Engine, RunningTurn
 from accord.engine.limits import TimeLimits
 from accord.engine.live import LiveTurn
 from accord.engine.sessions import SessionRules, Sessions
 from accord.engine.stored import StoredTurn
+from accord.engine.views import Reader, ViewBatch
 
-__all__ = ["Dispatcher", "Engine", "LiveTurn", "RunningTurn", "SessionRules", "Sessions", "StoredTurn", "TimeLimits"]
+__all__ = [
+    "Dispatcher",
+    "Engine",
+    "LiveTurn",
+    "Reader",
+    "Rejection",
+    "RunningTurn",
+    "SentContent",
+    "SessionRules",
+    "Sessions",
+    "StoredTurn",
+    "TimeLimits",
+    "ViewBatch",
+]

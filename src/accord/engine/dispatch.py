@@ -11,20 +11,24 @@ from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any, Final, cast
 
-from accord.agent import Question, Turn
+from accord.agent import Agent, Question, Turn
 from accord.core.sizes import AnswerSize, SizeLimits
 from accord.core.work.conversation import build_order
 from accord.core.work.emulation.choose import EmulationSettings, choose_emulations
 from accord.core.work.emulation.describe_images import ImageDescriber
 from accord.core.work.emulation.run import EmulationRun, EmulationStage, add_usage
 from accord.core.work.emulation.structured_output import output_check
+from accord.core.work.negotiate import declared_level
 from accord.core.work.plan import Candidate, PlanConfig, remove_unsupported, shared_plan
+from accord.engine.decision_log import log_plan
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, DescribedBackend, SystemClock
-from accord.wire.capability import canonical_name
+from accord.wire.capability import Capability, canonical_name
 from accord.wire.emulation import EmulationRecord
+from accord.wire.manifest import CapabilityRequirements, SupportLevel
 from accord.wire.plan import Offer, Plan, Refusal
+from accord.wire.request import ServiceRequest
 from accord.wire.work import AnyPiece, WorkOrder
 
 CONTRADICTIONS: Final = 3
@@ -47,6 +51,17 @@ class WorkRecord:
     usage: dict[str, Any] | None = None
     plan_ms: float = 0.0
     described: EmulationSettings | None = None
+    request_id: str | None = None
+
+
+def stated_requirements(agent: Agent, request: ServiceRequest) -> CapabilityRequirements | None:
+    """What the agent and the request state as required and preferred; None if neither states anything."""
+    of_agent, of_request = agent.requires, request.payload.requirements
+    if of_agent is None or of_request is None:
+        return of_agent or of_request
+    return CapabilityRequirements(
+        required=[*of_agent.required, *of_request.required], preferred=[*of_agent.preferred, *of_request.preferred]
+    )
 
 
 class Dispatcher:
@@ -65,7 +80,7 @@ class Dispatcher:
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
         self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, DescribedBackend)}
-        self._config: Final = config or PlanConfig()
+        self.config: Final = config or PlanConfig()
         self._settings: Final = settings or EmulationSettings()
         self._limits: Final = limits or TimeLimits()
         self._size_limits: Final = size_limits or SizeLimits()
@@ -98,8 +113,9 @@ class Dispatcher:
     async def answer(self, order: WorkOrder, record: WorkRecord, timer: TurnTimer) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
-        record.outcome = shared_plan(order, self.candidates(), self._config)
+        record.outcome = shared_plan(order, self.candidates(), self.config)
         record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
+        log_plan(record.outcome, record.request_id)
         if isinstance(record.outcome, Refusal):
             raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())
         offers = (record.outcome.offer, *record.outcome.fallbacks)
@@ -120,13 +136,16 @@ class Dispatcher:
     async def _answer_from(
         self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
     ) -> AsyncGenerator[AnyPiece, None]:
+        record.backend, backend = offer.backend, self.backends[offer.backend]
+        order = _stream_if_native(order, backend)
         settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
         turn = self._prepare(offer, order, settings)
-        record.backend, backend = offer.backend, self.backends[offer.backend]
         wait = timer.wait(backend.name)
         try:
             while to_send := turn.next_order():
-                seconds, size = self._limits.backend_first_s, AnswerSize(backend.name, self._size_limits)
+                # Without streaming the first piece comes when the answer is complete.
+                seconds = self._limits.backend_first_s if to_send.stream else self._limits.turn_s
+                size = AnswerSize(backend.name, self._size_limits)
                 async with aclosing(cast("Any", backend.answer(to_send))) as pieces:
                     while True:
                         piece = await wait.upto(seconds, anext(pieces, NOTHING_MORE))
@@ -150,7 +169,7 @@ class Dispatcher:
 
     def _prepare(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> EmulationRun:
         rescued = [rescue.capability for rescue in offer.rescues]
-        chosen = choose_emulations(self._config.emulation, rescued, settings)
+        chosen = choose_emulations(self.config.emulation, rescued, settings)
         order = remove_unsupported(
             order, [loss.capability for loss in offer.losses], [short.capability for short in offer.unmet]
         )
@@ -202,24 +221,33 @@ class Dispatcher:
             self._refused.setdefault(backend, set()).add(error.refused)
 
 
+def _stream_if_native(order: WorkOrder, backend: Backend) -> WorkOrder:
+    """The order, streamed where the backend can: the time limits then notice a backend that hangs in its answer."""
+    level = declared_level(backend.manifest, Capability.STREAMING)
+    if order.stream or level is None or level.root != SupportLevel.NATIVE.root:
+        return order
+    return order.model_copy(update={"stream": True})
+
+
 class TurnQuestions:
     """The questions of one turn to backends, each with a record.
 
     The turn of the agent refers to this object, but not the reverse: a turn that is over is freed at once.
     """
 
-    __slots__ = ("_answers", "_dispatcher", "_system", "_timer", "records")
+    __slots__ = ("_agent", "_answers", "_dispatcher", "_streams", "_timer", "records")
 
-    def __init__(self, dispatcher: Dispatcher, system: str | None, timer: TurnTimer) -> None:
+    def __init__(self, dispatcher: Dispatcher, agent: Agent, timer: TurnTimer, *, streams: bool) -> None:
         self.records: Final[list[WorkRecord]] = []
         self._answers: Final[list[AsyncGenerator[AnyPiece, None]]] = []
         self._dispatcher: Final = dispatcher
-        self._system: Final = system
+        self._agent: Final = agent
         self._timer: Final = timer
+        self._streams: Final = streams
 
     def __call__(self, turn: Turn, question: Question) -> AsyncGenerator[AnyPiece, None]:
         """Send a question of this turn to the backends; gives the answer piece by piece."""
-        record = WorkRecord()
+        record = WorkRecord(request_id=str(turn.request.request_id))
         self.records.append(record)
         content = question.content
         if content is None:  # what the user sent goes only with the user's own text
@@ -228,15 +256,15 @@ class TurnQuestions:
             prompt=question.prompt if question.prompt is not None else turn.text,
             content=content,
             history=turn.history,
-            system=question.system or self._system,
+            system=question.system or self._agent.system,
             tools=question.tools,
             response_schema=question.schema,
             stop_sequences=question.stop,
             thinking=question.thinking,
-            stream=True,
+            stream=self._streams,
             parameters=question.parameters,
             follow=question.follow,
-            requirements=question.requirements or turn.request.payload.requirements,
+            requirements=question.requirements or stated_requirements(self._agent, turn.request),
         )
         answer = self._dispatcher.answer(order, record, self._timer)
         self._answers.append(answer)

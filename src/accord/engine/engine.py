@@ -1,8 +1,9 @@
-"""Run one turn: check the content, run the agent, check the order of its packets, adapt them for the client.
+"""Run one turn: run the agent and check the order, size and content of its packets.
 
-One path for streaming and for whole answers: a whole answer is the collected stream. Everything is pulled: a slow
-client slows down its own agent and backend, nothing is queued, and other turns are not affected. Backends and images
-are known as Protocols only; storing is in `live.py`.
+The packets are as the agent made them; adapting them for a client is in `views.py`, storing them in `live.py`. One path
+for streaming and for whole answers: a whole answer is the collected stream. Everything is pulled: a slow client slows
+down its own agent and backend, nothing is queued, and other turns are not affected. Backends and images are known as
+Protocols only.
 """
 
 import asyncio
@@ -11,15 +12,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from accord.agent import Agent, Turn, UserFacingError
-from accord.core.output import ClientAdapter, ImageLimits, ImageShrinker, ShrinkRefusal, ShrunkImage
+from accord.core.output import ImageShrinker
 from accord.core.output.packets import OutputCollector, PacketOrder, StreamStage
-from accord.core.prompt import ContentLimits, ContentValidator
-from accord.core.prompt.verdict import read_declaration
+from accord.core.prompt import ContentLimits
 from accord.core.sizes import SizeLimits, TurnSize, split_deltas
+from accord.core.summarise import response_metrics
+from accord.engine.admit import Admission, Rejection
 from accord.engine.agent_errors import AgentRaisedError, ContainBaseException, agent_failed, log_agent_error
 from accord.engine.dispatch import Dispatcher, TurnQuestions, WorkRecord
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.engine.permissions import Permissions
+from accord.engine.views import View
 from accord.errors import (
     AccordError,
     AgentError,
@@ -34,14 +37,22 @@ from accord.wire.agent_work import PermissionRecord
 from accord.wire.conversation import ChatMessage
 from accord.wire.event import PresentationEvent
 from accord.wire.message import Message
-from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamOpCode, StreamPacket
+from accord.wire.packet import (
+    ClosePacket,
+    DeltaPacket,
+    ErrorPacket,
+    EventPacket,
+    StreamError,
+    StreamOpCode,
+    StreamPacket,
+)
 from accord.wire.problem import error_from_stream, stream_error
 from accord.wire.receipt import AgentParty
-from accord.wire.request import ServiceRequest, ServiceResponse
+from accord.wire.request import ClientCapabilities, ServiceRequest, ServiceResponse
 
 CLOSE: Final = ClosePacket()
 PART_BYTES: Final = 32 * 1024
-"""A longer text is adapted in parts, so that other turns run in between: 24 MB of short lines take a minute."""
+"""A longer text becomes several packets, so that other turns run while it is adapted: 24 MB of it take a minute."""
 
 TURN_ERRORS: Final = (AgentError, BackendError, EmulationError, RefusedError, TimedOutError, TurnCancelledError)
 """Errors that end a turn with their own code. Any other error that an agent raises is a defect of the agent, even one
@@ -71,66 +82,93 @@ class Engine:
         self.images: Final = images
         # Separate and few threads: a decoded image takes much memory, and other work must not queue behind it.
         self.image_threads: Final = ThreadPoolExecutor(concurrent_images, thread_name_prefix="accord-images")
-        self.protocol_version: Final = 1
-        self.party: Final = _agent_party(agent, self.protocol_version)
-        self.validator: Final = ContentValidator(
-            agent.accepts, protocol_version=self.protocol_version, limits=content_limits or ContentLimits()
-        )
+        self.admission: Final = Admission(agent, dispatcher, content_limits or ContentLimits())
+        self.party: Final = _agent_party(agent, self.admission)
 
     def begin(
-        self, request: ServiceRequest, history: Sequence[ChatMessage] = (), *, permits: PermissionChannel | None = None
+        self,
+        request: ServiceRequest,
+        history: Sequence[ChatMessage] = (),
+        *,
+        permits: PermissionChannel | None = None,
+        streams: bool = True,
     ) -> "RunningTurn":
-        """A turn that runs while its packets are iterated over; without `permits` it cannot ask for permission."""
-        return RunningTurn(self, request, history, permits)
+        """A turn that runs while its packets are iterated over; one that is not admitted only says why.
+
+        Without `permits` it cannot ask for permission. Without `streams`, backends need no streaming.
+        """
+        return RunningTurn(self, request, history, permits, self.admission.decide(request), streams=streams)
 
     async def respond(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> ServiceResponse:
         """Run a turn and return its whole answer; raises the error that would have ended the stream."""
-        turn, collected = self.begin(request, history), OutputCollector()
+        turn = self.begin(request, history, streams=False)
+        view, collected = self.new_view(request.payload.capabilities), OutputCollector()
         async for packet in turn.packets():
-            collected.feed(packet)
+            for adapted in await view.feed_in_thread(packet) if view.is_slow(packet) else view.feed(packet):
+                collected.feed(adapted)
         if turn.failure is not None:
             raise turn.failure
         if collected.error is not None:
             raise error_from_stream(collected.error)
-        metrics = {"duration_ms": turn.duration_ms, "adaptation": turn.adapter.report_json()["totals"]}
-        return ServiceResponse(
-            request_id=request.request_id, created_at=self.clock.now(), output=collected.output, metrics=metrics
+        from accord.engine.receipt import receipt_content  # noqa: PLC0415 - it is about turns, which are made here
+
+        now = self.clock.now()
+        receipt = receipt_content(turn, view.adapter.report_json(), {}, now, None).members
+        metrics = response_metrics(receipt)
+        return ServiceResponse(request_id=request.request_id, created_at=now, output=collected.output, metrics=metrics)
+
+    def with_agent(self, agent: Agent) -> "Engine":
+        """An engine for another agent, with the same backends and limits."""
+        return Engine(
+            agent,
+            self.dispatcher,
+            clock=self.clock,
+            limits=self.limits,
+            size_limits=self.size_limits,
+            content_limits=self.admission.validator.limits,
+            images=self.images,
         )
 
-    def check_content(self, request: ServiceRequest) -> None:
-        """Raise `RefusedError` for content that the agent does not accept, before any of it is processed."""
-        if not request.payload.content:
-            return
-        verdict = self.validator.validate(request.payload.content)
-        if verdict.error is not None and verdict.code is not None:
-            raise RefusedError(verdict.error["message"], verdict.code, verdict.error["data"])
+    def new_view(self, declared: ClientCapabilities | None) -> View:
+        """The view of a client that declared this, of a turn that is read from its first packet on."""
+        limit = self.size_limits.packet_bytes
+        return View(declared, packet_bytes=limit, images=self.images, image_threads=self.image_threads)
 
 
 class RunningTurn:
-    """One turn while it runs: its packets, its questions to backends, and how it ended."""
+    """One turn while it runs: its packets, its questions to backends, and how it ended.
 
-    def __init__(
+    One with a `rejection` was not admitted: its agent does not run.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
         engine: Engine,
         request: ServiceRequest,
         history: Sequence[ChatMessage],
         permits: PermissionChannel | None = None,
+        rejection: Rejection | None = None,
+        *,
+        streams: bool = True,
     ) -> None:
         self.request: Final = request
         self.request_id: Final = str(request.request_id)
+        self.rejection: Final = rejection
         self._began_at: Final = engine.clock.monotonic()
         self._timer: Final = TurnTimer()
         self._deadline: Final = _TurnDeadline(engine, self._timer, self._began_at)
-        images = None if engine.images is None else _TimedImages(engine.images, self._deadline)
-        self.adapter: Final = ClientAdapter(request.payload.capabilities, images=images)
         self.failure: AccordError | None = None
+        self.agent_error: StreamError | None = None
+        """The error packet that the agent itself sent, if it did."""
         self.first_packet_ms: float | None = None
         self.is_complete = False
         self._answer_parts: Final[list[str]] = []
-        self._engine: Final = engine
+        self.engine: Final = engine
         self._order: Final = PacketOrder()
         self._size: Final = TurnSize(engine.size_limits)
-        self._questions: Final = TurnQuestions(engine.dispatcher, engine.agent.system, self._timer)
+        self._questions: Final = TurnQuestions(engine.dispatcher, engine.agent, self._timer, streams=streams)
+        if rejection is not None and rejection.refusal is not None:
+            self._questions.records.append(WorkRecord(outcome=rejection.refusal))
         self._permissions: Final = Permissions(permits, self._timer, engine.clock)
         self._turn: Final = Turn(
             request, history, ask_backend=self._questions, clock=engine.clock, permissions=self._permissions
@@ -149,7 +187,7 @@ class RunningTurn:
     @property
     def duration_ms(self) -> float:
         """How long it has been running."""
-        return round((self._engine.clock.monotonic() - self._began_at) * 1_000, 3)
+        return round((self.engine.clock.monotonic() - self._began_at) * 1_000, 3)
 
     @property
     def is_cancelled(self) -> bool:
@@ -166,34 +204,34 @@ class RunningTurn:
         self._timer.cancel()
 
     async def packets(self) -> AsyncGenerator[StreamPacket, None]:
-        """The client's packets, ending with exactly one close; a failure becomes an error packet before it."""
-        engine, last = self._engine, list[StreamPacket]()
-        wait, limits = self._timer.wait("the agent", self._deadline.left_s), engine.limits
-        adapt, seconds = self._adapt, limits.first_packet_s
+        """The agent's packets, ending with exactly one close; a failure becomes an error packet before it."""
+        last, permissions = list[StreamPacket](), self._permissions
+        wait, limits = self._timer.wait("the agent", self._deadline.left_s), self.engine.limits
+        seconds = limits.first_packet_s
         try:
-            engine.check_content(self.request)
-            async with _AgentRun(engine.agent, self._turn, self._log) as items:
+            if self.rejection is not None:
+                raise self.rejection.error
+            async with _AgentRun(self.engine.agent, self._turn, self._log) as items:
                 while True:
                     item = await wait.upto(seconds, anext(items, NOTHING_MORE))
                     if item is NOTHING_MORE or (packet := self._accept(item)).op is StreamOpCode.CLOSE:
                         break
                     seconds = limits.gap_s
                     parts = split_deltas((packet,), PART_BYTES)
-                    is_slow = len(parts) > 1 or (
-                        type(packet) is not DeltaPacket and self.adapter.may_reencode_images(packet)
-                    )
                     for part in parts:
-                        for adapted in await self._adapt_slowly(part) if is_slow else adapt(part):
-                            yield adapted
+                        permissions.packets_made += 1
+                        yield part
+                        if len(parts) > 1:
+                            await asyncio.sleep(0)  # other turns run while a long text is adapted
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
             last = self._last_packets(error)
         finally:
-            await self._permissions.close()
+            await permissions.close()
             await self._questions.close()
             self._timer.close()
-        for packet in (*last, CLOSE):
-            for adapted in adapt(packet):
-                yield adapted
+        for packet in last:
+            yield packet
+        yield CLOSE
         self.is_complete = True
 
     def _last_packets(self, error: Exception) -> list[StreamPacket]:
@@ -208,23 +246,7 @@ class RunningTurn:
 
     def _log(self, message: str, error: BaseException) -> None:
         raised = error.__cause__ or error if isinstance(error, AgentRaisedError) else error
-        log_agent_error(message, raised, request_id=self.request_id, fields={"agent": self._engine.agent.name})
-
-    async def _adapt_slowly(self, packet: StreamPacket) -> Sequence[StreamPacket]:
-        """Adapt a packet while other turns run: images are re-encoded in a thread."""
-        if type(packet) is not DeltaPacket:
-            loop = asyncio.get_running_loop()
-            return await loop.run_in_executor(self._engine.image_threads, self._adapt, packet)
-        await asyncio.sleep(0)
-        return self._adapt(packet)
-
-    def _adapt(self, packet: StreamPacket) -> Sequence[StreamPacket]:
-        """The packets that are sent to the client for this one."""
-        adapted = split_deltas(self.adapter.feed(packet), self._engine.size_limits.packet_bytes)
-        self._permissions.packets_made += len(adapted)
-        if self.first_packet_ms is None and adapted:
-            self.first_packet_ms = self.duration_ms
-        return adapted
+        log_agent_error(message, raised, request_id=self.request_id, fields={"agent": self.engine.agent.name})
 
     def _accept(self, item: Any) -> StreamPacket:
         """The packet for an item that the agent yielded; raises `AgentError` if it may not come now."""
@@ -237,16 +259,25 @@ class RunningTurn:
             packet = item
         else:
             raise AgentError(f"The agent yielded a {type(item).__name__}; expected text, an event or a packet")
-        op = packet.op
-        if op is not StreamOpCode.CLOSE:
-            if problem := self._order.take(op):
+        if packet.op is not StreamOpCode.CLOSE:
+            if problem := self._order.take(packet.op):
                 raise AgentError(f"The agent sent {problem}")
             self._size.add(packet)
-            if op is StreamOpCode.DELTA:
-                self._answer_parts.append(packet.p)
-            elif isinstance(packet, ErrorPacket):
-                self.failure = error_from_stream(packet.p)
+            if self.first_packet_ms is None:
+                self.first_packet_ms = self.duration_ms
+            self._note(packet)
         return packet
+
+    def _note(self, packet: DeltaPacket | EventPacket | ErrorPacket) -> None:
+        """Note what a packet of the agent means for the turn; raises `AgentError` for content it did not declare."""
+        if type(packet) is DeltaPacket:
+            self._answer_parts.append(packet.p)
+        elif isinstance(packet, EventPacket):
+            is_forwarded = self._turn.is_forwarded(packet.p)
+            self.engine.admission.check_event(packet.p, self.request_id, is_forwarded=is_forwarded)
+        elif isinstance(packet, ErrorPacket):
+            self.agent_error = packet.p
+            self.failure = error_from_stream(packet.p)
 
 
 class _TurnDeadline:
@@ -261,27 +292,6 @@ class _TurnDeadline:
         """The seconds that are left."""
         took_s = self._engine.clock.monotonic() - self._began_at
         return self._engine.limits.turn_s - took_s + self._timer.paused_s
-
-    def is_over(self) -> bool:
-        """Whether the time is up or the turn was cancelled."""
-        return self._timer.is_cancelled or self.left_s() <= 0
-
-
-class _TimedImages:
-    """Shrink images until the turn's time is up; the images that are left then stay as they are.
-
-    An event may hold many images, and no time limit can interrupt the thread that decodes them.
-    """
-
-    def __init__(self, images: ImageShrinker, deadline: _TurnDeadline) -> None:
-        self._images: Final = images
-        self._deadline: Final = deadline
-
-    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:
-        """The image within the limits, or why it stays as it is."""
-        if self._deadline.is_over():
-            return ShrinkRefusal("the turn's time was up")
-        return self._images.shrink(data, mime_type, limits)
 
 
 class _AgentRun:
@@ -305,10 +315,8 @@ class _AgentRun:
             self._log("The agent failed while it was stopped", error)
 
 
-def _agent_party(agent: Agent, protocol_version: int) -> AgentParty:
+def _agent_party(agent: Agent, admission: Admission) -> AgentParty:
     """The agent as every receipt names it."""
     accepts = agent.accepts
     declared = accepts.dump() if isinstance(accepts, Message) else dict(accepts) if accepts is not None else None
-    return AgentParty(
-        name=agent.name, declared=declared, accepts=list(read_declaration(accepts, protocol_version).accepted)
-    )
+    return AgentParty(name=agent.name, declared=declared, accepts=list(admission.validator.declaration.accepted))

@@ -1,4 +1,7 @@
-"""A turn that runs in this process: its packets are stored, then published to its readers.
+"""A turn that runs in this process: its packets are stored as the agent made them, then published to its readers.
+
+The view of the client that sent the request is made here, once for all who read in it, since its report is part of the
+receipt. Any other view is made by its reader.
 
 A packet is sent to a client only after it is stored. Packets are made while the store still writes earlier ones, so
 that many share one write; the last ones are written together with the end of the turn and its receipt, so that no
@@ -16,12 +19,12 @@ from math import inf
 from typing import Any, Final
 
 from accord.core.output.packets import OutputCollector
-from accord.core.receipt import canonical_object
 from accord.engine.engine import RunningTurn
 from accord.engine.limits import Ready, poll
+from accord.engine.views import View, ViewBatch
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
 from accord.ports import PacketBatch, SessionStore
-from accord.wire.packet import ClosePacket, ErrorPacket
+from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.problem import stream_error
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
 
@@ -34,23 +37,61 @@ RECENT: Final = 2 * AHEAD
 RECENT_BYTES: Final = 1024 * 1024
 """How many packets, and how many bytes of them, readers get from memory instead of the store."""
 
+WHOLE_TURN: Final = inf
+"""The position of a reader that waits for the end of the turn only."""
+
 NOT_STORED: Final = "The store failed in the middle of this turn"
 ENDED_ELSEWHERE: Final = "Another process ended this turn, since this one seemed to be dead"
 DELETED: Final = "This turn was deleted while it ran"
 PAGE: Final = 500
 
-CLOSE: Final = ClosePacket().to_json()
+CLOSE: Final = ClosePacket()
 
 End = Callable[["LiveTurn", PacketBatch], Awaitable[None]]
 
 
 class _LiveReader:
-    """A reader of a running turn and the last packet it has read; `inf` if it waits for the end only."""
+    """A reader of a running turn: how many packets of the agent it has seen, and whether it makes its own view."""
 
-    __slots__ = ("seq",)
+    __slots__ = ("has_own_view", "seen")
 
-    def __init__(self, seq: float) -> None:
-        self.seq = seq
+    def __init__(self, seen: float, *, has_own_view: bool = False) -> None:
+        self.seen = seen
+        self.has_own_view = has_own_view
+
+
+class _RecentPackets:
+    """The last packets, which readers get from memory; a slower reader gets them from the store."""
+
+    __slots__ = ("_bytes", "_packets", "last_seq")
+
+    def __init__(self) -> None:
+        self.last_seq = 0
+        self._packets: Final[deque[PacketRecord]] = deque()
+        self._bytes = 0
+
+    def add(self, bodies: Sequence[str], *, are_read: bool) -> None:
+        """Number these packets, and keep them if a reader waits for them."""
+        first, self.last_seq = self.last_seq + 1, self.last_seq + len(bodies)
+        if not are_read:
+            self.clear()
+            return
+        self._packets.extend(map(PacketRecord, count(first), bodies))
+        self._bytes += sum(map(len, bodies))
+        while self._bytes > RECENT_BYTES or len(self._packets) > RECENT:
+            self._bytes -= len(self._packets.popleft().body)
+
+    def clear(self) -> None:
+        self._packets.clear()
+        self._bytes = 0
+
+    def after(self, seq: int) -> Sequence[PacketRecord] | None:
+        """The packets after this number; None if they are not all here."""
+        if seq >= self.last_seq:
+            return ()
+        if not self._packets or self._packets[0].seq > seq + 1:
+            return None
+        return [record for record in self._packets if record.seq > seq]
 
 
 class LiveTurn:
@@ -62,6 +103,7 @@ class LiveTurn:
         record: TurnRecord,
         store: SessionStore,
         *,
+        new_view: Callable[[], View],
         end: End,
         forget: Callable[["LiveTurn"], None],
         stop_unread_after_s: float | None,
@@ -69,10 +111,11 @@ class LiveTurn:
         self.running: Final = running
         self.record: Final = record
         self.request_id: Final = record.request_id
-        self.last_seq = 0
         self.is_over = False
         self.receipt: Mapping[str, Any] | None = None
         self.collected: Final = OutputCollector()
+        self.view: Final = new_view()
+        self._new_view: Final = new_view
         self._store: Final = store
         self._end: Final = end
         self._forget: Final = forget
@@ -83,12 +126,17 @@ class LiveTurn:
         self._is_ended_elsewhere = False
         self._broken: AccordError | None = None
         self._readers: Final[list[_LiveReader]] = []
-        self._recent: Final[deque[PacketRecord]] = deque()
-        self._recent_bytes = 0
+        self._stored: Final = _RecentPackets()
+        """The packets as the agent made them."""
+        self._viewed: Final = _RecentPackets()
+        """The same in the view of the client that sent the request."""
+        self._is_view_exact = True
+        """False once the store may have other packets than those that the view was made of."""
         self._pending: list[str] = []
         self._pending_bytes = 0
+        self._unpublished: Final[deque[tuple[int, str]]] = deque()
+        """Packets of the view, each with the number of the packet that has to be stored first."""
         self._made = 0
-        self._items_stored = 0
         self._is_write_due = False
         self._writing: asyncio.Task[None] | None = None
         self._news: Final = asyncio.Event()
@@ -107,34 +155,72 @@ class LiveTurn:
         self.running.cancel()
         self._room.set()
 
-    async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
-        """The packets after this number, as many at a time as are stored, to the end of the turn."""
-        reader = self._join(after)
+    async def read(self, after: int = 0, view: View | None = None) -> AsyncGenerator[ViewBatch, None]:
+        """The packets after this number in the view of the client that sent the request, or in another one.
+
+        As many at a time as are stored, to the end of the turn.
+        """
+        reader = self._join(_LiveReader(0, has_own_view=view is not None))
         try:
-            while True:
-                batch: Sequence[PacketRecord] = ()
-                if after < self.last_seq:
-                    if self._recent and self._recent[0].seq <= after + 1:
-                        batch = [record for record in self._recent if record.seq > after]
-                    else:
-                        batch = await self._store.packets(self.request_id, after_seq=after, limit=PAGE)
-                if batch:
+            stored = self._stored_by(reader)
+            batches = self._read_shared_view(reader, after) if view is None else view.read(stored, after)
+            async with aclosing(batches):
+                async for batch in batches:
                     yield batch
-                    # The reader came back for more, so it has read all of these.
-                    reader.seq = after = batch[-1].seq
-                    self._room.set()
-                elif self.is_over:
-                    break
-                else:
-                    await self._news.wait()
         finally:
             self._leave(reader)
         self._raise_if_broken()
 
+    async def _read_shared_view(self, reader: _LiveReader, after: int) -> AsyncGenerator[ViewBatch, None]:
+        while True:
+            seen = self._stored.last_seq
+            packets = self._viewed.after(after) if self._is_view_exact else None
+            if packets is None:
+                # This reader is late, or the store may have other packets: make the view again until it has caught up.
+                own = self._new_view()
+                async with aclosing(own.read(self._stored_by(reader), after)) as batches:
+                    async for batch in batches:
+                        yield batch
+                        after = max(after, own.seq)
+                        if self._is_view_exact and self._viewed.after(after) is not None:
+                            break
+                    else:
+                        return
+            elif packets or seen > reader.seen:
+                yield ViewBatch(packets, seen)
+                # The reader came back for more, so it has read all of these.
+                after, reader.seen = packets[-1].seq if packets else after, seen
+                self._room.set()
+            elif self.is_over:
+                return
+            else:
+                await self._news.wait()
+
+    async def _stored_by(self, reader: _LiveReader) -> AsyncGenerator[Sequence[PacketRecord], None]:
+        """The packets as the agent made them, from the first one on, as many at a time as are stored."""
+        reader.has_own_view = True
+        after = 0
+        try:
+            while True:
+                batch = self._stored.after(after)
+                if batch is None:
+                    batch = await self._store.packets(self.request_id, after_seq=after, limit=PAGE)
+                if batch:
+                    yield batch
+                    after = batch[-1].seq
+                    reader.seen = max(reader.seen, after)
+                    self._room.set()
+                elif self.is_over:
+                    return
+                else:
+                    await self._news.wait()
+        finally:
+            reader.has_own_view = False
+
     async def whole(self) -> OutputCollector:
         """The whole answer, once the turn is over and stored."""
         if not self.is_over:
-            reader = self._join(inf)
+            reader = self._join(_LiveReader(WHOLE_TURN))
             try:
                 while not self.is_over:
                     await self._news.wait()
@@ -144,6 +230,19 @@ class LiveTurn:
         if self._is_ended_elsewhere:
             raise StoreError(ENDED_ELSEWHERE)
         return self.collected
+
+    async def exact_view(self, last: PacketBatch) -> View:
+        """The view of the client that sent the request, of exactly the packets that are stored and these last ones."""
+        if self._is_view_exact:
+            return self.view
+        view = self._new_view()
+        stored = stored_packets(self._store, self.request_id, last.first_seq - 1)
+        async with aclosing(view.read(stored)) as batches:
+            async for _ in batches:
+                pass
+        for body in last.packets:
+            view.feed(StreamPacket.parse(body))
+        return view
 
     async def write_end(self) -> None:
         """Write the last packets, the messages and the receipt; may be called again if it raises `StoreError`."""
@@ -155,11 +254,12 @@ class LiveTurn:
         except StoreConflictError:
             # Either a write took place although its confirmation was lost, or another process has ended the turn.
             stored = await self._store.turn(self.request_id)
-            self._recent.clear()
+            self._stored.clear()
+            self._is_view_exact = False
             if stored is None:
                 self._last = None
                 raise StoreError(DELETED) from None
-            self.last_seq = stored.last_seq
+            self._stored.last_seq = stored.last_seq
             if stored.state is not TurnState.RUNNING:
                 # Readers get what is stored.
                 self._is_ended_elsewhere, self._broken = True, None
@@ -169,9 +269,7 @@ class LiveTurn:
         self._publish(last.packets)
         self._broken = None
 
-    def _join(self, seq: float) -> _LiveReader:
-        """Add a reader that has read the packets up to this number."""
-        reader = _LiveReader(seq)
+    def _join(self, reader: _LiveReader) -> _LiveReader:
         self._readers.append(reader)
         self._stop_unread_timer()
         return reader
@@ -224,14 +322,16 @@ class LiveTurn:
                 await self._make_packets()
             except BaseException as error:  # noqa: BLE001
                 # An agent's errors do not get here: this task was cancelled, or Accord itself failed.
-                self._fail(_to_turn_error(error))
+                await self._fail(_to_turn_error(error))
             if self._writing is not None:
                 await self._writing
             if self._broken is not None:
                 self._pending.clear()
-                self._fail(StoreError(NOT_STORED))
-            rest, self._pending = [*self._pending, CLOSE], []
-            self._last = self._new_batch(rest)
+                self._is_view_exact = False
+                await self._fail(StoreError(NOT_STORED))
+            await self._add(CLOSE)
+            self._last = PacketBatch(self.request_id, self._stored.last_seq + 1, self._pending)
+            self._pending = []
             await self.write_end()
         except Exception as error:  # noqa: BLE001 - whatever a store raises ends every reader's stream with a `StoreError`
             self._broken = _to_store_error(error)
@@ -254,29 +354,34 @@ class LiveTurn:
                 if packet is None:
                     return
                 if self._broken is None and type(packet) is not ClosePacket:
-                    self.collected.feed(packet)
-                    self._pending.append(body := packet.to_json())
-                    self._pending_bytes += len(body)
-                    self._made += 1
+                    await self._add(packet)
                     while self._is_far_ahead():
                         self._write_soon()
                         self._room.clear()
                         await self._room.wait()
 
-    def _fail(self, failure: AccordError) -> None:
+    async def _add(self, packet: StreamPacket) -> None:
+        """Take one packet of the agent: to be stored as it is, and to be published as the client's view has it."""
+        self._pending.append(body := packet.to_json())
+        self._pending_bytes += len(body)
+        self._made += 1
+        view = self.view
+        for adapted in await view.feed_in_thread(packet) if view.is_slow(packet) else view.feed(packet):
+            self.collected.feed(adapted)
+            self._unpublished.append((self._made, body if adapted is packet else adapted.to_json()))
+
+    async def _fail(self, failure: AccordError) -> None:
         """End the turn with this error, after the packets that are still to be written."""
         self.running.failure = failure
-        packet = ErrorPacket(p=stream_error(failure))
-        self.collected.feed(packet)
-        self._pending.append(packet.to_json())
+        await self._add(ErrorPacket(p=stream_error(failure)))
 
     def _is_far_ahead(self) -> bool:
         if self._broken is not None or self.running.is_cancelled:
             return False
-        if self._made - self.last_seq >= AHEAD or self._pending_bytes >= AHEAD_BYTES:
+        if self._made - self._stored.last_seq >= AHEAD or self._pending_bytes >= AHEAD_BYTES:
             return True
         for reader in self._readers:
-            if self._made - reader.seq < AHEAD:
+            if self._made - reader.seen < AHEAD:
                 return False
         return bool(self._readers)
 
@@ -295,7 +400,7 @@ class LiveTurn:
         try:
             while self._pending:
                 bodies, self._pending, self._pending_bytes = self._pending, [], 0
-                await self._store.append_packets(self._new_batch(bodies))
+                await self._store.append_packets(PacketBatch(self.request_id, self._stored.last_seq + 1, bodies))
                 self._publish(bodies)
         except Exception as error:  # noqa: BLE001 - packets that were not stored must not be skipped
             self._broken = _to_store_error(error)
@@ -304,33 +409,29 @@ class LiveTurn:
             self._writing = None
             self._room.set()
 
-    def _new_batch(self, bodies: Sequence[str]) -> PacketBatch:
-        deferred = self.running.adapter.deferred
-        if len(deferred) == self._items_stored:
-            return PacketBatch(self.request_id, self.last_seq + 1, bodies)
-        fresh = list(deferred.items())[self._items_stored :]
-        self._items_stored = len(deferred)
-        items = {item_id: canonical_object(event).decode() for item_id, event in fresh}
-        return PacketBatch(self.request_id, self.last_seq + 1, bodies, items)
-
     def _publish(self, bodies: Sequence[str]) -> None:
-        seq = self.last_seq
-        self.last_seq += len(bodies)
-        if all(reader.seq == inf for reader in self._readers):
-            # No reader waits for packets; one that comes later finds these in the store.
-            self._recent.clear()
-            self._recent_bytes = 0
-        else:
-            self._recent.extend(map(PacketRecord, count(seq + 1), bodies))
-            self._recent_bytes += sum(map(len, bodies))
-            while self._recent_bytes > RECENT_BYTES or len(self._recent) > RECENT:
-                self._recent_bytes -= len(self._recent.popleft().body)
+        """Give stored packets to the readers; one that comes later finds them in the store."""
+        self._stored.add(bodies, are_read=any(reader.has_own_view for reader in self._readers))
+        viewed: list[str] = []
+        while self._unpublished and self._unpublished[0][0] <= self._stored.last_seq:
+            viewed.append(self._unpublished.popleft()[1])
+        self._viewed.add(viewed, are_read=any(reader.seen != WHOLE_TURN for reader in self._readers))
         self._wake_readers()
 
     def _wake_readers(self) -> None:
         """Wake the readers that wait for more."""
         self._news.set()
         self._news.clear()
+
+
+async def stored_packets(
+    store: SessionStore, request_id: str, last_seq: int
+) -> AsyncGenerator[Sequence[PacketRecord], None]:
+    """The packets of a turn up to this number, page by page."""
+    after = 0
+    while after < last_seq and (page := await store.packets(request_id, after_seq=after, limit=PAGE)):
+        yield page[: last_seq - after]
+        after = page[-1].seq
 
 
 def _to_turn_error(error: BaseException) -> AccordError:

@@ -7,6 +7,7 @@ Parts that stay the same from turn to turn are encoded once. Sealing is in `core
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from accord.core.output.profile import profile_client
 from accord.core.receipt import canonical, digest_object
 from accord.core.work.negotiate import IdentityCache
+from accord.engine.admit import SentContent
 from accord.engine.dispatch import WorkRecord
 from accord.engine.engine import Engine, RunningTurn
 from accord.errors import AccordError, ErrorCode, RefusedError, TurnCancelledError
@@ -42,6 +44,9 @@ from accord.wire.session import SessionRecord, TurnRecord, TurnState
 MAX_ENDPOINT_CHARS: Final = 500
 """How much of an endpoint's own error message is stored."""
 
+MAX_CODE_CHARS: Final = 100
+"""How much of an agent's own error code is stored."""
+
 STATE_BY_OUTCOME: Final[Mapping[OutcomeStatus, TurnState]] = {
     OutcomeStatus.DONE: TurnState.DONE,
     OutcomeStatus.CANCELLED: TurnState.CANCELLED,
@@ -68,12 +73,18 @@ class ReceiptContent(NamedTuple):
     encoded: dict[str, Any]
 
 
-def record_request(request: AgentRequest) -> dict[str, Any]:
-    """The request's digest and shape, without its words: the plain members of a `RequestShape`."""
+def record_request(request: AgentRequest, sent: SentContent | None = None) -> dict[str, Any]:
+    """The request's digest and shape, without its words: the plain members of a `RequestShape`.
+
+    `sent` is content that the request does not hold because it was refused.
+    """
     needs = request.requirements
     kinds = Counter(str(block.type) for block in request.content or ())
+    members = request.dump()
+    if sent is not None and sent.unparsed is not None:
+        members["content"] = sha256(sent.blocks).hexdigest()  # it may be too malformed for a canonical form
     return {
-        "digest": digest_object(request.dump()),
+        "digest": digest_object(members),
         "text_chars": len(request.query),
         "blocks": dict(sorted(kinds.items())),
         "files": len(request.files),
@@ -105,10 +116,13 @@ def record_candidates(decided: Plan | Refusal) -> list[CandidateRecord]:
 
 
 def receipt_content(
-    turn: RunningTurn, engine: Engine, shape: dict[str, Any], now: datetime, previous: str | None
+    turn: RunningTurn, adaptation: dict[str, Any], shape: dict[str, Any], now: datetime, previous: str | None
 ) -> ReceiptContent:
-    """The receipt of a turn that is over; `shape` comes from `record_request`, `previous` is a receipt's hash."""
-    request, adaptation, permissions = turn.request, turn.adapter.report_json(), turn.permissions
+    """The receipt of a turn that is over, with the report on its client's view; `previous` is a receipt's hash.
+
+    `shape` comes from `record_request`.
+    """
+    request, engine, permissions = turn.request, turn.engine, turn.permissions
     agent = _AGENTS.get_or_compute((engine.party,), (), lambda: _encode({"agent": engine.party.dump()}))
     client = {name: adaptation[name] for name in ("declared", "assumed") if name in adaptation}
     work = [_work_content(record, engine) for record in turn.work]
@@ -145,7 +159,7 @@ def interrupted_content(
         created_at=now,
         previous=previous,
         request=RequestShape(digest=turn.request_digest),
-        parties=Parties(agent=AgentParty(name=session.agent), client=ClientParty(declared=session.capabilities)),
+        parties=Parties(agent=AgentParty(name=session.agent), client=ClientParty(declared=turn.capabilities)),
         timings=Timings(plan_ms=0, total_ms=max(0.0, (now - turn.created_at).total_seconds() * 1_000)),
         outcome=Outcome(status=OutcomeStatus.FAILED, code=ErrorCode.UNAVAILABLE, message=why),
     ).hashed()
@@ -172,9 +186,11 @@ def describe_negotiation(engine: Engine, declared: ClientCapabilities | None) ->
 
 def outcome_of(turn: RunningTurn) -> Outcome:
     """How the turn ended."""
-    failure = turn.failure
+    failure, sent = turn.failure, turn.agent_error
     if failure is None:
         return _DONE if turn.is_complete else _UNREAD
+    if sent is not None:  # with the agent's own code, whatever it is
+        return Outcome(status=OutcomeStatus.FAILED, code=sent.code[:MAX_CODE_CHARS], message=sent.message)
     if isinstance(failure, RefusedError):
         status = OutcomeStatus.REFUSED
     elif isinstance(failure, TurnCancelledError):

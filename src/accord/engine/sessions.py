@@ -1,13 +1,16 @@
 """Stored turns: begun once, stored packet by packet, ended with their messages and their receipt.
 
 One request id is one turn, in every process and for ever: it runs once, and a repeated request reads its packets. A
+request that is not admitted is a turn, too, with a receipt and without a run of its agent. Any client that may see a
+turn can read it, while it runs or later, in the view of what it can show itself (`views.py`). A
 process sends heartbeats while it runs turns; other processes end the turns of one that sent none for the length of a
 lease. An end that the store could not write is tried again. A turn can be cancelled through any process. The store is
 known as a Protocol only.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,10 +21,12 @@ from weakref import WeakMethod
 
 from pydantic_core import from_json
 
+from accord.core.output.packets import OutputCollector, find_event
 from accord.core.receipt import Sign, seal_members
 from accord.core.summarise import response_metrics
-from accord.engine.engine import Engine
-from accord.engine.live import PAGE, LiveTurn
+from accord.engine.admit import Rejection, SentContent
+from accord.engine.engine import Engine, RunningTurn
+from accord.engine.live import PAGE, LiveTurn, stored_packets
 from accord.engine.receipt import (
     STATE_BY_OUTCOME,
     ReceiptContent,
@@ -33,10 +38,12 @@ from accord.engine.receipt import (
 )
 from accord.engine.recovery import HeartbeatThread, UnwrittenEnds
 from accord.engine.stored import StoredTurn
+from accord.engine.views import Reader, View, ViewBatch
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
 from accord.ports import HISTORY_BYTES, PacketBatch, PermissionChannel, SessionStore, TurnEnd, TurnStart
+from accord.wire.adaptation import AdaptationReport
 from accord.wire.conversation import ChatMessage, Role
-from accord.wire.packet import ClosePacket, ErrorPacket
+from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamPacket
 from accord.wire.problem import error_from_stream, stream_error
 from accord.wire.receipt import Receipt
 from accord.wire.request import ServiceRequest, ServiceResponse
@@ -50,6 +57,8 @@ BEATS_PER_LEASE: Final = 3
 
 INTERRUPTED: Final = "The service was stopped in the middle of this turn"
 TOO_MANY: Final = "Too many turns are running"
+NO_AGENT: Final = "There is no agent {} here; context.agent may name {}"
+NO_RECEIPT: Final = "This turn has no receipt yet: it still runs"
 NO_REQUEST: Final = "There is no such request here"
 USED_BEFORE: Final = (
     "This request id was used before, for another request: use a new request_id (a random UUID) for every new request, "
@@ -77,20 +86,24 @@ class SessionRules:
 class Sessions:
     """An engine whose turns are stored. `on_turn_ended` gets the members of each receipt, once it is stored.
 
-    `sign` signs each receipt.
+    `others` are the engines of further agents by name, which answer the requests that name them. `sign` signs each
+    receipt.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
         engine: Engine,
         store: SessionStore,
         rules: SessionRules | None = None,
         *,
+        others: Mapping[str, Engine] | None = None,
         on_turn_ended: Callable[[Mapping[str, Any]], None] | None = None,
         sign: Sign | None = None,
     ) -> None:
         self.engine: Final = engine
         self.store: Final = store
+        self.engines: Final = {**(others or {}), engine.agent.name: engine}
+        """Every engine by the name of its agent."""
         self._rules: Final = rules or SessionRules()
         self._on_turn_ended: Final = on_turn_ended
         self._sign: Final = sign
@@ -119,29 +132,71 @@ class Sessions:
         return request_id in self._live
 
     async def begin(
-        self, request: ServiceRequest, *, permits: PermissionChannel | None = None
+        self,
+        request: ServiceRequest,
+        *,
+        sent: SentContent | None = None,
+        permits: PermissionChannel | None = None,
+        streams: bool = True,
+        on_start: Callable[[], None] | None = None,
     ) -> LiveTurn | StoredTurn:
-        """The turn of this request, begun now unless its id is known; raises `RefusedError` if it may not begin.
+        """The turn of this request, begun now unless its id is known; raises `RefusedError` if it may not run.
 
-        `permits` sends the agent's permission requests to the client that began the turn; later readers only read.
+        `sent` is the content as the client sent it, if the request does not hold it. `permits` sends the agent's
+        permission requests to the client that began the turn; later readers only read. Without `streams`, the client
+        waits for the whole answer. `on_start` is called if the turn is begun now, also if it is refused at once.
         """
-        shape = record_request(request.payload)
+        engine, rejection = self._admit(request, sent)
+        shape = record_request(request.payload, sent if rejection is not None else None)
         record = self._new_record(request, shape)
         if live := self._live.get(record.request_id):
-            _check_same_request(live.record, record)
-            return live
+            return await self._join(live, record)
         limit = self._rules.concurrent_turns
         if limit is not None and len(self._live) + len(self._beginning) >= limit:
             raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": limit})
         self._beginning.append(record.request_id)
         try:
-            start = await self._start_in_store(request, record)
+            start = await self._start_in_store(engine, request, record)
             if start.existing is not None:
-                _check_same_request(start.existing, record)
-                return self._live.get(record.request_id) or self._stored_turn(start.existing)
-            return self._run(request, shape, record, start, permits)
+                existing = self._live.get(record.request_id) or self._stored_turn(start.existing)
+                return await self._join(existing, record)
+            running = RunningTurn(engine, request, start.history, permits, rejection, streams=streams)
+            if on_start is not None:
+                on_start()
+            live = self._run(running, shape, record, start)
         finally:
             self._beginning.remove(record.request_id)
+        return await self._join(live, record) if rejection is not None else live
+
+    def _admit(self, request: ServiceRequest, sent: SentContent | None) -> tuple[Engine, Rejection | None]:
+        """The engine for this request, and why the request may not run, if it may not."""
+        named = request.context.agent
+        if named is None:
+            return self.engine, self.engine.admission.decide(request, sent)
+        engine = self.engines.get(named.id) or self.engines.get(named.name)
+        if engine is not None:
+            return engine, engine.admission.decide(request, sent)
+        message = NO_AGENT.format(named.id, ", ".join(self.engines))
+        return self.engine, Rejection(RefusedError(message, ErrorCode.NOT_FOUND, {"agents": list(self.engines)}))
+
+    async def _join(self, turn: LiveTurn | StoredTurn, record: TurnRecord) -> LiveTurn | StoredTurn:
+        """The turn that this request already has; raises its error if it was refused."""
+        known = turn.record
+        if known.owner != record.owner:
+            raise RefusedError(NO_REQUEST, ErrorCode.NOT_FOUND, {})  # as for every access to another user's request
+        if (known.session_id, known.request_digest) != (record.session_id, record.request_digest):
+            raise RefusedError(USED_BEFORE, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
+        await self.raise_if_refused(turn)
+        return turn
+
+    async def raise_if_refused(self, turn: LiveTurn | StoredTurn) -> None:
+        """Raise the error of a turn that was not admitted, once its receipt is stored."""
+        if isinstance(turn, LiveTurn):
+            if turn.running.rejection is not None:
+                await turn.whole()
+                raise turn.running.rejection.error
+        elif turn.record.state is TurnState.REFUSED:
+            raise error_from_stream((await self.collect_output(turn)).error or stream_error(StoreError(NO_RECEIPT)))
 
     async def find(self, request_id: str, owner: str | None) -> LiveTurn | StoredTurn | None:
         """The turn of this id, if it belongs to this owner; an owner of None may see every turn."""
@@ -160,21 +215,75 @@ class Sessions:
             return True
         return await self.store.request_cancel(turn.request_id)
 
-    async def collect(self, turn: LiveTurn | StoredTurn) -> ServiceResponse:
+    def read(
+        self, turn: LiveTurn | StoredTurn, after: int = 0, reader: Reader | None = None
+    ) -> AsyncGenerator[ViewBatch, None]:
+        """The packets of a turn after this number, to its end, in the view of this reader.
+
+        Without a reader, in the view of the client that sent the request.
+        """
+        return turn.read(after, self._own_view(turn, reader))
+
+    async def collect(self, turn: LiveTurn | StoredTurn, reader: Reader | None = None) -> ServiceResponse:
         """The whole answer of a turn; raises the error that ended its stream, if one did."""
-        collected = await turn.whole()
+        view = self._own_view(turn, reader)
+        collected = await self.collect_output(turn, view)
         if collected.error is not None:
             raise error_from_stream(collected.error)
         if isinstance(turn, LiveTurn) and turn.receipt is not None:
             request_id, receipt = turn.running.request.request_id, turn.receipt
         else:
             request_id, receipt = UUID(turn.request_id), from_json((await self._receipt_record(turn.request_id)).body)
+        metrics = response_metrics(receipt)
+        if view is not None:
+            metrics["adaptation"] = view.adapter.report_json()["totals"]
         return ServiceResponse.trusted(
             request_id=request_id,
             created_at=datetime.fromisoformat(receipt["created_at"]),
             output=collected.output,
-            metrics=response_metrics(receipt),
+            metrics=metrics,
         )
+
+    async def collect_output(self, turn: LiveTurn | StoredTurn, view: View | None = None) -> OutputCollector:
+        """Everything that a view has of a turn, once the turn is over."""
+        if view is None and isinstance(turn, LiveTurn):
+            return await turn.whole()
+        collected = OutputCollector()
+        async with aclosing(turn.read(0, view)) as batches:
+            async for batch in batches:
+                for record in batch.packets:
+                    collected.feed(StreamPacket.parse(record.body))
+        return collected
+
+    async def report(self, turn: LiveTurn | StoredTurn, reader: Reader | None = None) -> AdaptationReport | None:
+        """The adaptation report of a view, of a running turn as far as it goes; None if the turn has none."""
+        view = self._own_view(turn, reader)
+        if view is None:
+            if isinstance(turn, LiveTurn):
+                return turn.view.adapter.report
+            return (await self.receipt(turn.request_id)).adaptation
+        stored = await self.store.turn(turn.request_id)
+        packets = stored_packets(self.store, turn.request_id, stored.last_seq if stored else 0)
+        async with aclosing(view.read(packets)) as batches:
+            async for _ in batches:
+                pass
+        return view.adapter.report
+
+    async def item(self, request_id: str, item_id: str) -> dict[str, Any] | None:
+        """The event that a notice names, as the agent made it; None if the turn has no such event."""
+        stored = await self.store.turn(request_id)
+        packets: list[StreamPacket] = []
+        async with aclosing(stored_packets(self.store, request_id, stored.last_seq if stored else 0)) as pages:
+            async for page in pages:
+                parsed = (StreamPacket.parse(record.body) for record in page)
+                packets += [packet for packet in parsed if not isinstance(packet, DeltaPacket)]
+        return find_event(packets, item_id)
+
+    def _own_view(self, turn: LiveTurn | StoredTurn, reader: Reader | None) -> View | None:
+        """The view of a reader; None if that is the one of the client that sent the request."""
+        if reader is None or reader.declared == turn.record.capabilities:
+            return None
+        return self.engine.new_view(reader.declared)
 
     async def receipt(self, request_id: str) -> Receipt:
         """The receipt of a turn that is over."""
@@ -183,7 +292,7 @@ class Sessions:
     async def _receipt_record(self, request_id: str) -> ReceiptRecord:
         record = await self.store.receipt(request_id)
         if record is None:
-            raise RefusedError("This turn has no receipt yet: it still runs", ErrorCode.NOT_FOUND, {})
+            raise RefusedError(NO_RECEIPT, ErrorCode.NOT_FOUND, {})
         return record
 
     async def drain(self, seconds: float) -> None:
@@ -223,16 +332,17 @@ class Sessions:
 
     def _stored_turn(self, record: TurnRecord) -> StoredTurn:
         unread_s = self._rules.stop_unread_after_s
-        return StoredTurn(self.store, record, recover=self.recover, stop_unread_after_s=unread_s)
+        new_view = partial(self.engine.new_view, record.capabilities)
+        return StoredTurn(self.store, record, new_view=new_view, recover=self.recover, stop_unread_after_s=unread_s)
 
-    async def _start_in_store(self, request: ServiceRequest, record: TurnRecord) -> TurnStart:
+    async def _start_in_store(self, engine: Engine, request: ServiceRequest, record: TurnRecord) -> TurnStart:
         declared = request.payload.capabilities
         session = SessionRecord(
             session_id=record.session_id,
             owner=record.owner,
-            agent=self.engine.agent.name,
+            agent=engine.agent.name,
             capabilities=declared,
-            negotiated=describe_negotiation(self.engine, declared),
+            negotiated=describe_negotiation(engine, declared),
             created_at=record.created_at,
             updated_at=record.created_at,
         )
@@ -250,25 +360,13 @@ class Sessions:
                 "This session belongs to another user; use another session_id", ErrorCode.FORBIDDEN, {}
             ) from None
 
-    def _run(
-        self,
-        request: ServiceRequest,
-        shape: dict[str, Any],
-        record: TurnRecord,
-        start: TurnStart,
-        permits: PermissionChannel | None,
-    ) -> LiveTurn:
-        capabilities = start.session.capabilities  # of an earlier request, if this one declares none
-        if request.payload.capabilities != capabilities:
-            payload = request.payload.model_copy(update={"capabilities": capabilities})
-            request = request.model_copy(update={"payload": payload})
-        running = self.engine.begin(request, start.history, permits=permits)
-        end = partial(self._end, shape, start.last_receipt_hash)
+    def _run(self, running: RunningTurn, shape: dict[str, Any], record: TurnRecord, start: TurnStart) -> LiveTurn:
         live = self._live[record.request_id] = LiveTurn(
             running,
             record,
             self.store,
-            end=end,
+            new_view=partial(self.engine.new_view, record.capabilities),
+            end=partial(self._end, shape, start.last_receipt_hash),
             forget=self._forget,
             stop_unread_after_s=self._rules.stop_unread_after_s,
         )
@@ -284,7 +382,10 @@ class Sessions:
 
     def _new_record(self, request: ServiceRequest, shape: dict[str, Any]) -> TurnRecord:
         """The turn's record at its beginning; raises `InvalidMessageError` if an id of the context is not usable."""
+        conversation_id = request.payload.conversation_id
         ids = {"context.session_id": request.context.session_id, "context.user.id": request.context.user.id}
+        if conversation_id is not None:
+            ids["payload.conversation_id"] = conversation_id
         if wrong := [field for field, value in ids.items() if not is_id(value)]:
             expected = f"1 to {MAX_ID_CHARS} characters, none of them U+0000"
             raise InvalidMessageError("ServiceRequest", [Problem(field, expected) for field in wrong])
@@ -295,15 +396,23 @@ class Sessions:
             runner=self._runner,
             request_digest=shape["digest"],
             created_at=self.engine.clock.now(),
+            capabilities=request.payload.capabilities,
+            conversation_id=conversation_id,
         )
 
     async def _end(self, shape: dict[str, Any], previous: str | None, live: LiveTurn, last: PacketBatch) -> None:
         running, now = live.running, self.engine.clock.now()
-        messages = [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
+        messages = (
+            []
+            if running.rejection is not None
+            else [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
+        )
         if answer := running.answer_text:
             messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
-        ending = TurnEnd(last, STATE_BY_OUTCOME[outcome_of(running).status], now, messages)
-        content = partial(receipt_content, running, self.engine, shape, now)
+        state = TurnState.REFUSED if running.rejection is not None else STATE_BY_OUTCOME[outcome_of(running).status]
+        ending = TurnEnd(last, state, now, messages)
+        report = (await live.exact_view(last)).adapter.report_json()
+        content = partial(receipt_content, running, report, shape, now)
         live.receipt = await self._seal_and_end(ending, content, previous)
 
     async def _seal_and_end(
@@ -368,10 +477,3 @@ class Sessions:
         for request_id in requested:
             if (turn := self._live.get(request_id)) is not None:
                 turn.cancel()
-
-
-def _check_same_request(known: TurnRecord, record: TurnRecord) -> None:
-    if known.owner != record.owner:
-        raise RefusedError(NO_REQUEST, ErrorCode.NOT_FOUND, {})  # as for every other access to another user's request
-    if (known.session_id, known.request_digest) != (record.session_id, record.request_digest):
-        raise RefusedError(USED_BEFORE, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})

@@ -1,15 +1,13 @@
-"""A turn that is over, or that another process runs: read from the store."""
+"""A turn that is over, or that another process runs: read from the store, in the view of any client."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
 from time import monotonic
 from typing import Final
 
-from accord.core.output.packets import OutputCollector
 from accord.engine.live import PAGE
+from accord.engine.views import View, ViewBatch
 from accord.ports import SessionStore
-from accord.wire.packet import StreamPacket
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
 
 FIRST_POLL_S: Final = 0.05
@@ -28,12 +26,14 @@ class StoredTurn:
         store: SessionStore,
         record: TurnRecord,
         *,
+        new_view: Callable[[], View],
         recover: Callable[[], Awaitable[object]],
         stop_unread_after_s: float | None,
     ) -> None:
         self.request_id: Final = record.request_id
         self.record = record
         self._store: Final = store
+        self._new_view: Final = new_view
         self._recover: Final = recover
         self._mark_every_s: Final = None if not stop_unread_after_s else stop_unread_after_s / MARKS_PER_GRACE
         self._marked_at = -float("inf")
@@ -43,9 +43,14 @@ class StoredTurn:
         """Whether it has ended."""
         return self.record.state is not TurnState.RUNNING
 
-    async def batches(self, after: int = 0) -> AsyncGenerator[Sequence[PacketRecord], None]:
-        """The packets after this number, page by page; polls the store while the turn still runs elsewhere."""
+    def read(self, after: int = 0, view: View | None = None) -> AsyncGenerator[ViewBatch, None]:
+        """The packets after this number in the view of the client that sent the request, or in another one."""
+        return (view or self._new_view()).read(self._batches(), after)
+
+    async def _batches(self) -> AsyncGenerator[Sequence[PacketRecord], None]:
+        """The stored packets, page by page; polls the store while the turn still runs elsewhere."""
         store, poll_s, is_first, mark_every_s = self._store, FIRST_POLL_S, True, self._mark_every_s
+        after = 0
         most_s = LAST_POLL_S if mark_every_s is None else min(LAST_POLL_S, mark_every_s)
         while True:
             while page := await store.packets(self.request_id, after_seq=after, limit=PAGE):
@@ -67,12 +72,3 @@ class StoredTurn:
             if found is None:
                 return
             self.record = found
-
-    async def whole(self) -> OutputCollector:
-        """The whole answer, once the turn is over."""
-        collected = OutputCollector()
-        async with aclosing(self.batches()) as batches:
-            async for batch in batches:
-                for record in batch:
-                    collected.feed(StreamPacket.parse(record.body))
-        return collected

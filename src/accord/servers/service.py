@@ -1,13 +1,13 @@
 """What every transport shares: sessions, settings, authentication, observers, and admission of a turn."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import UUID, uuid4
 
 from accord.config import ServerConfig
-from accord.engine import LiveTurn, Sessions, StoredTurn
+from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.errors import ErrorCode, RefusedError
 from accord.wire.request import ServiceRequest
 
@@ -118,11 +118,8 @@ class Service:
     is_draining: bool = False
     running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The request ids of the turns that run in this process, by the key of their caller."""
-
-    @property
-    def agent_id(self) -> UUID:
-        """The agent's id, derived from its name so that it is the same in every process."""
-        return uuid5(NAMESPACE_URL, f"accord:agent:{self.sessions.engine.agent.name}")
+    agent_id: UUID = field(default_factory=uuid4)
+    """The id of this serving instance, another one after every start."""
 
     def check_is_open(self) -> None:
         """Refuse new work while the service is stopping."""
@@ -130,17 +127,27 @@ class Service:
             raise RefusedError(SHUTTING_DOWN, ErrorCode.UNAVAILABLE, {"retry_after": RETRY_AFTER_S})
 
 
-async def begin_turn(service: Service, caller: Caller, address: str, request: ServiceRequest) -> LiveTurn | StoredTurn:
+async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is answered
+    service: Service,
+    caller: Caller,
+    address: str,
+    request: ServiceRequest,
+    *,
+    sent: SentContent | None = None,
+    streams: bool = True,
+    on_start: Callable[[], None] | None = None,
+) -> LiveTurn | StoredTurn:
     """Start the turn of this request, or return the one that was started before; raises `RefusedError`.
 
-    Checks what concerns the caller. Whether the request itself is acceptable is decided by the engine.
+    Checks what concerns the caller. Whether the request itself is acceptable is decided by the engine. For the last
+    three parameters see `Sessions.begin`.
     """
     if caller.id is not None and caller.id != request.context.user.id:
         message = "context.user.id is not the user of the token; send the user that the token was issued for"
         raise RefusedError(message, ErrorCode.FORBIDDEN, {"field": "context.user.id"})
     request_id = str(request.request_id)
     if service.sessions.is_running(request_id):
-        return await service.sessions.begin(request)
+        return await service.sessions.begin(request, sent=sent)
     service.check_is_open()
     key = caller_key(caller.id, address)
     turns = service.running_turns.setdefault(key, set())
@@ -158,7 +165,7 @@ async def begin_turn(service: Service, caller: Caller, address: str, request: Se
             service.running_turns.pop(key, None)
 
     try:
-        turn = await service.sessions.begin(request)
+        turn = await service.sessions.begin(request, sent=sent, streams=streams, on_start=on_start)
     except BaseException:
         release()
         raise

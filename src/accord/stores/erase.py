@@ -5,7 +5,7 @@ hidden, in one transaction: from then on it cannot be read or used, and its runn
 deleted, a limited amount in each transaction, and last the session itself. What an interrupted deletion left is still
 hidden, and the next deletion of any process continues with it.
 
-Items are not counted. Tokens go with their user, never by age.
+Tokens go with their user, never by age.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from sqlalchemy import Column, Connection, Integer, Select, Table, bindparam, de
 from accord.errors import ErrorCode, RefusedError
 from accord.stores.prepared import PreparedStatement
 from accord.stores.rules import BEING_DELETED
-from accord.stores.schema import IS_DELETING, IS_RUNNING, items, messages, packets, receipts, sessions, tokens, turns
+from accord.stores.schema import IS_DELETING, IS_RUNNING, messages, packets, receipts, sessions, tokens, turns
 from accord.stores.transcripts import add_stored_bytes
 from accord.wire.session import DeletionCounts, TurnState
 
@@ -123,7 +123,6 @@ class _ChildRows:
 
 
 _PACKETS: Final = _ChildRows(packets, "request_id", "seq")
-_ITEMS: Final = _ChildRows(items, "request_id", "item_id")
 _MESSAGES: Final = _ChildRows(messages, "session_id", "position")
 _RECEIPTS: Final = _ChildRows(receipts, "session_id", "position")
 
@@ -142,7 +141,6 @@ class _DeletionChunk:
         ended = self.connection.scalars(found).all()
         if ended:
             gone = self._parts(_PACKETS, ended)
-            self._parts(_ITEMS, ended)
             return DeletionCounts(packets=gone, turns=self._rows(turns.c.request_id, ended))
         message_count, receipt_count = self._parts(_MESSAGES, hidden), self._parts(_RECEIPTS, hidden)
         return DeletionCounts(

@@ -6,10 +6,10 @@ It has the same contract as the other stores, except that its data is lost when 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import count
+from itertools import count, islice
 from math import inf
 from time import monotonic
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -46,8 +46,7 @@ class _MemorySession:
     initial: SessionRecord
     used_at: datetime
     turns: list[str] = field(default_factory=list[str])
-    messages: list[ChatMessage] = field(default_factory=list[ChatMessage])
-    sizes: list[int] = field(default_factory=list[int])
+    messages: list["_MemoryMessage"] = field(default_factory=list["_MemoryMessage"])
     stored_bytes: int = 0
     receipts: list[ReceiptRecord] = field(default_factory=list[ReceiptRecord])
 
@@ -63,25 +62,32 @@ class _MemorySession:
         return replace(self.initial, updated_at=self.used_at)
 
     def renew(self, session: SessionRecord) -> None:
-        """Replace the record; what the new one does not declare stays as it was."""
-        unchanged: dict[str, Any] = {"created_at": self.initial.created_at}
-        if session.capabilities is None:
-            unchanged |= {"capabilities": self.initial.capabilities, "negotiated": self.initial.negotiated}
-        self.initial = replace(session, **unchanged)
+        """Replace the record; only its beginning stays."""
+        self.initial = replace(session, created_at=self.initial.created_at)
         self.update_used_at(session.updated_at)
 
     def update_used_at(self, at: datetime) -> None:
         self.used_at = max(self.used_at, at)
 
-    def last_messages(self, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
-        """The last messages that fit."""
-        fitting = 0
-        for size in reversed(self.sizes[-limit:] if limit else ()):
-            max_bytes -= size
-            if max_bytes < 0:
-                break
-            fitting += 1
-        return self.messages[-fitting:] if fitting else []
+
+class _MemoryMessage(NamedTuple):
+    """A message, its size, and where it belongs."""
+
+    message: ChatMessage
+    size: int
+    session_id: str
+    conversation_id: str | None
+
+
+def _last_messages(messages: Iterable[_MemoryMessage], limit: int, max_bytes: int) -> Sequence[ChatMessage]:
+    """The last messages that fit, oldest first; `messages` are the newest first."""
+    last: list[ChatMessage] = []
+    for each in islice(messages, limit):
+        max_bytes -= each.size
+        if max_bytes < 0:
+            break
+        last.append(each.message)
+    return last[::-1]
 
 
 @dataclass(slots=True)
@@ -91,7 +97,6 @@ class _MemoryTurn:
     initial: TurnRecord
     leased_at: float
     packets: list[str] = field(default_factory=list[str])
-    items: dict[str, str] | None = None
     state: TurnState = TurnState.RUNNING
     ended_at: datetime | None = None
     receipt: ReceiptRecord | None = None
@@ -105,13 +110,11 @@ class _MemoryTurn:
         return replace(self.initial, state=self.state, last_seq=len(self.packets), ended_at=self.ended_at)
 
     def append(self, new: PacketBatch) -> None:
-        """Add packets and items that follow those that are stored."""
+        """Add packets that follow those that are stored."""
         if new.packets and new.first_seq != len(self.packets) + 1:
             raise StoreConflictError(NOT_NEXT)
-        if new.items:
-            self.items = {**(self.items or {}), **new.items}
         self.packets.extend(new.packets)
-        self.stored_bytes += stored_size(*new.packets, *new.items.values())
+        self.stored_bytes += stored_size(*new.packets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +139,8 @@ class MemoryStore:
         self._is_open = False
         self._sessions: Final[dict[str, _MemorySession]] = {}
         self._turns: Final[dict[str, _MemoryTurn]] = {}
+        self._conversations: Final[dict[tuple[str, str], list[_MemoryMessage]]] = {}
+        """The messages of each named conversation, by owner and name."""
         self._beats: Final[dict[str, float]] = {}
         self._tokens: Final[dict[str, TokenRecord]] = {}
         self._requires_tokens = False
@@ -194,7 +199,12 @@ class MemoryStore:
             stored.renew(session)
         self._turns[turn.request_id] = _MemoryTurn(turn, self._clock())
         stored.turns.append(turn.request_id)
-        return TurnStart(stored.session, None, stored.last_messages(history, history_bytes), stored.last_hash)
+        if turn.conversation_id is None:
+            messages = (each for each in reversed(stored.messages) if each.conversation_id is None)
+        else:
+            messages = reversed(self._conversations.get((turn.owner, turn.conversation_id), ()))
+        last = _last_messages(messages, history, history_bytes)
+        return TurnStart(stored.session, None, last, stored.last_hash)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
@@ -247,7 +257,7 @@ class MemoryStore:
         return turn is not None and turn.read_at >= self._clock() - within_s
 
     async def append_packets(self, new: PacketBatch) -> None:
-        """Store packets and items."""
+        """Store packets."""
         self._check_open()
         self._running(new.request_id, NOT_NEXT).append(new)
 
@@ -270,10 +280,15 @@ class MemoryStore:
         turn.append(ending.last)
         turn.state, turn.ended_at = ending.state, ending.ended_at
         session.update_used_at(ending.ended_at)
-        session.messages.extend(ending.messages)
-        sizes = [stored_size(message.to_json()) for message in ending.messages]
-        session.sizes.extend(sizes)
-        stored = turn.stored_bytes + sum(sizes) + (stored_size(receipt.body) if receipt else 0)
+        session_id, name = turn.initial.session_id, turn.initial.conversation_id
+        messages = [
+            _MemoryMessage(message, stored_size(message.to_json()), session_id, name) for message in ending.messages
+        ]
+        session.messages.extend(messages)
+        if name is not None:
+            self._conversations.setdefault((turn.initial.owner, name), []).extend(messages)
+        sizes = sum(each.size for each in messages)
+        stored = turn.stored_bytes + sizes + (stored_size(receipt.body) if receipt else 0)
         session.stored_bytes += stored
         self._usage[session.initial.owner] = self._usage.get(session.initial.owner, 0) + stored
         if receipt:
@@ -281,17 +296,11 @@ class MemoryStore:
             turn.receipt = receipt
         return True
 
-    async def item(self, request_id: str, item_id: str) -> str | None:
-        """The item of a turn that is stored under this id."""
-        self._check_open()
-        turn = self._turns.get(request_id)
-        return turn.items.get(item_id) if turn and turn.items else None
-
     async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
         """The last messages of a session that fit, the oldest of them first."""
         self._check_open()
         stored = self._sessions.get(session_id)
-        return stored.last_messages(limit, max_bytes) if stored else []
+        return _last_messages(reversed(stored.messages), limit, max_bytes) if stored else []
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
         """The hash of the session's last receipt."""
@@ -380,6 +389,7 @@ class MemoryStore:
         for stored in [stored for stored in self._sessions.values() if chosen(stored.session)]:
             del self._sessions[stored.initial.session_id]
             self._usage[stored.initial.owner] = self._usage.get(stored.initial.owner, 0) - stored.stored_bytes
+            self._erase_conversations(stored)
             deleted += DeletionCounts(
                 sessions=1,
                 turns=len(stored.turns),
@@ -388,6 +398,15 @@ class MemoryStore:
                 receipts=len(stored.receipts),
             )
         return deleted
+
+    def _erase_conversations(self, session: _MemorySession) -> None:
+        """Remove the messages of a deleted session from the conversations that it took part in."""
+        owner = session.initial.owner
+        for name in {each.conversation_id for each in session.messages if each.conversation_id is not None}:
+            messages = self._conversations[owner, name]
+            messages[:] = [each for each in messages if each.session_id != session.initial.session_id]
+            if not messages:
+                del self._conversations[owner, name]
 
 
 def _oldest_first(turns: Iterable[_MemoryTurn]) -> list[TurnRecord]:

@@ -77,7 +77,7 @@ sessions: Final = Table(
 IS_DELETING: Final = sessions.c.deleting == literal_column("1")
 Index("ix_sessions_deleting", sessions.c.session_id, sqlite_where=IS_DELETING, postgresql_where=IS_DELETING)
 
-# The bytes stored for each owner: packets, items, messages and receipts of turns that have ended.
+# The bytes stored for each owner: packets, messages and receipts of turns that have ended.
 usage: Final = Table(
     "usage",
     METADATA,
@@ -98,6 +98,8 @@ turns: Final = Table(
     Column("last_seq", Integer, nullable=False, server_default="0"),
     Column("created_at", Instant, nullable=False),
     Column("ended_at", Instant),
+    Column("capabilities", Text),
+    Column("conversation_id", ID),
     # The next three are for the processes that share the database; `liveness.py` reads and writes them.
     Column("leased_at", Instant, nullable=False, server_default="0"),
     Column("read_at", Instant),
@@ -127,14 +129,6 @@ packets: Final = Table(
     Column("body", Text, nullable=False),
 )
 
-items: Final = Table(
-    "items",
-    METADATA,
-    Column("request_id", ID, ForeignKey("turns.request_id", ondelete="CASCADE"), primary_key=True),
-    Column("item_id", ID, primary_key=True),
-    Column("body", Text, nullable=False),
-)
-
 messages: Final = Table(
     "messages",
     METADATA,
@@ -142,6 +136,16 @@ messages: Final = Table(
     Column("position", Integer, primary_key=True, autoincrement=False),
     Column("size", Integer, nullable=False),
     Column("body", Text, nullable=False),
+    # Only of a named conversation, which may go on in several sessions.
+    Column("conversation_id", ID),
+    Column("added_at", Instant),
+)
+Index(
+    "ix_messages_conversation",
+    messages.c.conversation_id,
+    messages.c.added_at,
+    sqlite_where=messages.c.conversation_id.is_not(None),
+    postgresql_where=messages.c.conversation_id.is_not(None),
 )
 
 receipts: Final = Table(

@@ -93,7 +93,7 @@ class SqlStore(ABC):
         return await self.read(liveness.is_read, request_id, within_s)
 
     async def append_packets(self, new: PacketBatch) -> None:
-        """Store packets and items."""
+        """Store packets."""
         await self.write(statements.append_packets, new)
 
     async def packets(self, request_id: str, *, after_seq: int, limit: int) -> list[PacketRecord]:
@@ -103,10 +103,6 @@ class SqlStore(ABC):
     async def end_turn(self, ending: TurnEnd) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
         return await self.write(statements.end_turn, ending)
-
-    async def item(self, request_id: str, item_id: str) -> str | None:
-        """The item of a turn that is stored under this id."""
-        return await self.read(statements.item, request_id, item_id)
 
     async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
         """The last messages of a session that fit, the oldest of them first."""

@@ -1,4 +1,4 @@
-"""Statements on sessions, turns, packets and items: plain functions over a connection, the same on every engine.
+"""Statements on sessions, turns and packets: plain functions over a connection, the same on every engine.
 
 The caller begins and ends the transaction, and rolls back if a conflict is raised here. Deletion is in `erase.py`.
 
@@ -30,7 +30,7 @@ from sqlalchemy import (
 from accord.errors import StoreConflictError
 from accord.ports import PacketBatch, TurnEnd, TurnStart
 from accord.stores.erase import check_not_deleting
-from accord.stores.prepared import PreparedStatement, Row, by_engine, database_now, overwriting, values_of
+from accord.stores.prepared import PreparedStatement, Row, by_engine, database_now, values_of
 from accord.stores.rules import (
     NO_SESSION,
     NOT_ITS_RECEIPT,
@@ -41,8 +41,8 @@ from accord.stores.rules import (
     check_quota,
     stored_size,
 )
-from accord.stores.schema import IS_DELETING, IS_RUNNING, items, messages, packets, receipts, sessions, turns
-from accord.stores.transcripts import add_stored_bytes, history_of, stored_bytes_of
+from accord.stores.schema import IS_DELETING, IS_RUNNING, messages, packets, receipts, sessions, turns
+from accord.stores.transcripts import add_stored_bytes, conversation_of, stored_bytes_of
 from accord.wire.request import ClientCapabilities
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
 
@@ -80,14 +80,18 @@ def _declared(body: str | None) -> ClientCapabilities | None:
     return None if body is None else ClientCapabilities.parse(body)
 
 
+def _declaration_text(declared: ClientCapabilities | None) -> str | None:
+    return None if declared is None else declared.to_json()
+
+
 def _upsert_session(new: Any) -> Any:
     excluded = new.excluded
     return new.on_conflict_do_update(
         index_elements=["session_id"],
         set_={
             "agent": excluded.agent,
-            "capabilities": func.coalesce(excluded.capabilities, sessions.c.capabilities),
-            "negotiated": case((excluded.capabilities.is_(None), sessions.c.negotiated), else_=excluded.negotiated),
+            "capabilities": excluded.capabilities,
+            "negotiated": excluded.negotiated,
             "updated_at": case(
                 (excluded.updated_at > sessions.c.updated_at, excluded.updated_at), else_=sessions.c.updated_at
             ),
@@ -100,10 +104,9 @@ _TURN_VALUES: Final = {**values_of(turns, *TurnRecord.__struct_fields__), "lease
 _ADD_TURN: Final = by_engine(
     lambda new: new(turns).values(_TURN_VALUES).on_conflict_do_nothing(index_elements=["request_id"])
 )
-_STORED_COLUMNS: Final = [sessions.c[name] for name in ("created_at", "updated_at", "capabilities", "negotiated")]
 _UPSERT_SESSION: Final = by_engine(
     lambda new: _upsert_session(new(sessions).values(values_of(sessions, *SessionRecord.__struct_fields__))).returning(
-        *_STORED_COLUMNS, sessions.c.message_count, sessions.c.receipt_hash
+        sessions.c.created_at, sessions.c.updated_at, sessions.c.message_count, sessions.c.receipt_hash
     )
 )
 
@@ -118,11 +121,11 @@ def begin_turn(
     """Insert a turn with a new request id, and insert or update its session; else return the existing turn."""
     if (turn.session_id, turn.owner) != (session.session_id, session.owner):
         raise StoreConflictError(NOT_ITS_SESSION)
-    row = {**asdict(turn), "state": turn.state.value}
+    row = {**asdict(turn), "state": turn.state.value, "capabilities": _declaration_text(turn.capabilities)}
     # A turn that is deleted between the two statements is new after all.
     for _ in range(2):
         if _ADD_TURN.rowcount(connection, row):
-            return _start_session(connection, session, history, quota_bytes)
+            return _start_session(connection, session, turn, history, quota_bytes)
         if known := turn_of(connection, turn.request_id):
             stored = session_of(connection, known.session_id)
             if stored is None:
@@ -133,27 +136,29 @@ def begin_turn(
 
 
 def _start_session(
-    connection: Connection, session: SessionRecord, history: tuple[int, int], quota_bytes: int | None
+    connection: Connection,
+    session: SessionRecord,
+    turn: TurnRecord,
+    history: tuple[int, int],
+    quota_bytes: int | None,
 ) -> TurnStart:
     """Insert or update the session of a turn that was just inserted; returns what a new turn needs."""
     if quota_bytes is not None:
         check_quota(stored_bytes_of(connection, session.owner), quota_bytes)
-    declared = session.capabilities
     texts = {
-        "capabilities": None if declared is None else declared.to_json(),
+        "capabilities": _declaration_text(session.capabilities),
         "negotiated": json.dumps(session.negotiated),
     }
     row = _UPSERT_SESSION.first(connection, {**asdict(session), **texts})
     if row is None:
         check_not_deleting(connection, session.session_id)
         raise StoreConflictError(NOT_YOURS)
-    created_at, updated_at, capabilities, negotiated, message_count, last_hash = row
+    created_at, updated_at, message_count, last_hash = row
     limit, max_bytes = history
-    last = history_of(connection, session.session_id, min(limit, message_count), max_bytes)
-    stored: dict[str, Any] = {"created_at": created_at, "updated_at": updated_at}
-    if declared is None:  # then the session keeps what was declared before
-        stored |= {"capabilities": _declared(capabilities), "negotiated": json.loads(negotiated)}
-    return TurnStart(replace(session, **stored), None, last, last_hash)
+    if turn.conversation_id is None:
+        limit = min(limit, message_count)  # a new session has none, which saves the query
+    last = conversation_of(connection, turn, limit, max_bytes)
+    return TurnStart(replace(session, created_at=created_at, updated_at=updated_at), None, last, last_hash)
 
 
 _TURN_OF: Final = PreparedStatement(
@@ -173,6 +178,7 @@ def turn_record(row: Row) -> TurnRecord:
     """The record of a row of `TURN_COLUMNS`."""
     fields: dict[str, Any] = dict(zip(TurnRecord.__struct_fields__, row, strict=True))
     fields["state"] = TurnState(fields["state"])
+    fields["capabilities"] = _declared(fields["capabilities"])
     return TurnRecord(**fields)
 
 
@@ -185,12 +191,11 @@ _ADVANCE: Final = PreparedStatement(
     .values(last_seq=turns.c.last_seq + _ADDED, stored_bytes=turns.c.stored_bytes + _STORED)
 )
 _ADD_PACKET: Final = PreparedStatement(insert(packets).values(values_of(packets)))
-_PUT_ITEM: Final = overwriting(items)
 
 
 def append_packets(connection: Connection, new: PacketBatch) -> None:
-    """Add packets that follow those of their turn, and items."""
-    added = {"added": len(new.packets), "stored": stored_size(*new.packets, *new.items.values())}
+    """Add packets that follow those of their turn."""
+    added = {"added": len(new.packets), "stored": stored_size(*new.packets)}
     if not _ADVANCE.rowcount(connection, {"of": new.request_id, "before": new.first_seq - 1, **added}):
         raise StoreConflictError(NOT_NEXT)
     _insert_packets(connection, new)
@@ -200,8 +205,6 @@ def _insert_packets(connection: Connection, new: PacketBatch) -> None:
     numbered = enumerate(new.packets, start=new.first_seq)
     of = new.request_id
     _ADD_PACKET.execute_many(connection, [{"request_id": of, "seq": seq, "body": body} for seq, body in numbered])
-    rows = [{"request_id": of, "item_id": item_id, "body": body} for item_id, body in new.items.items()]
-    _PUT_ITEM.execute_many(connection, rows)
 
 
 _PACKETS_OF: Final = PreparedStatement(
@@ -218,23 +221,13 @@ def packets_of(connection: Connection, request_id: str, after_seq: int, limit: i
     return [PacketRecord(seq=seq, body=body) for seq, body in found]
 
 
-_ITEM: Final = PreparedStatement(
-    select(items.c.body).where(items.c.request_id == bindparam("of"), items.c.item_id == bindparam("item"))
-)
-
-
-def item(connection: Connection, request_id: str, item_id: str) -> str | None:
-    """The item of a turn that is stored under this id."""
-    row = _ITEM.first(connection, {"of": request_id, "item": item_id})
-    return row[0] if row else None
-
-
 # Locks the session until the transaction ends; on SQLite the whole file is locked anyway.
 _LOCK_TURN: Final = PreparedStatement(
     select(
         turns.c.state,
         turns.c.last_seq,
         turns.c.stored_bytes,
+        turns.c.conversation_id,
         sessions.c.session_id,
         sessions.c.owner,
         sessions.c.message_count,
@@ -253,6 +246,7 @@ class _LockedTurn(NamedTuple):
     state: str
     last_seq: int
     stored: int
+    conversation_id: str | None
     session_id: str
     owner: str
     message_count: int
@@ -307,7 +301,9 @@ _UPDATE_SESSION: Final = PreparedStatement(
 def _append_transcript(connection: Connection, locked: _LockedTurn, ending: TurnEnd) -> int:
     """Add a turn's messages and receipt to its locked session; returns how many bytes the turn takes in all."""
     bodies = [message.to_json() for message in ending.messages]
-    rows = [{"session_id": locked.session_id, "size": stored_size(body), "body": body} for body in bodies]
+    name = locked.conversation_id
+    of = {"session_id": locked.session_id, "conversation_id": name, "added_at": name and ending.ended_at}
+    rows = [{**of, "size": stored_size(body), "body": body} for body in bodies]
     _ADD_MESSAGE.execute_many(
         connection, [{**row, "position": place} for place, row in enumerate(rows, start=locked.message_count + 1)]
     )
@@ -315,7 +311,7 @@ def _append_transcript(connection: Connection, locked: _LockedTurn, ending: Turn
     if receipt:
         _ADD_RECEIPT.rowcount(connection, {**asdict(receipt), "position": locked.receipt_count + 1})
         bodies.append(receipt.body)
-    stored = locked.stored + stored_size(*ending.last.packets, *ending.last.items.values(), *bodies)
+    stored = locked.stored + stored_size(*ending.last.packets, *bodies)
     added = {"messages": len(rows), "receipts": int(receipt is not None), "last_hash": receipt and receipt.hash}
     _UPDATE_SESSION.rowcount(connection, {"of": locked.session_id, "at": ending.ended_at, "stored": stored, **added})
     return stored

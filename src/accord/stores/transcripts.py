@@ -7,12 +7,23 @@ messages and receipts.
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, BindParameter, Connection, Integer, bindparam, func, select
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    Column,
+    ColumnElement,
+    Connection,
+    Integer,
+    and_,
+    bindparam,
+    func,
+    select,
+)
 
 from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
 from accord.stores.schema import IS_DELETING, messages, receipts, sessions, usage
 from accord.wire.conversation import ChatMessage, Transcript
-from accord.wire.session import ReceiptRecord
+from accord.wire.session import ReceiptRecord, TurnRecord
 
 
 def _add(new: Any) -> Any:
@@ -39,31 +50,59 @@ def stored_bytes_of(connection: Connection, owner: str) -> int:
 _RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
 
 _OF: Final[BindParameter[str]] = bindparam("of")
-# Sizes alone decide which messages fit: bodies that do not fit are not read.
-_LAST: Final = (
-    select(messages.c.position, messages.c.size)
-    .join_from(messages, sessions, messages.c.session_id == sessions.c.session_id)
-    .where(messages.c.session_id == _OF, ~IS_DELETING)
-    .order_by(messages.c.position.desc())
-    .limit(bindparam("limit", type_=Integer))
-    .subquery()
+
+
+def _last_messages(*which: ColumnElement[bool], order: Sequence[Column[Any]]) -> PreparedStatement:
+    """Select the last of these messages that fit. Sizes alone decide: bodies that do not fit are not read."""
+    last = (
+        select(messages.c.session_id, messages.c.position, messages.c.added_at, messages.c.size)
+        .join_from(messages, sessions, messages.c.session_id == sessions.c.session_id)
+        .where(*which, ~IS_DELETING)
+        .order_by(*(column.desc() for column in order))
+        .limit(bindparam("limit", type_=Integer))
+        .subquery()
+    )
+    newest_first = [last.c[column.name].desc() for column in order]
+    total = func.sum(last.c.size).over(order_by=newest_first).label("total")
+    fitting = select(last.c.session_id, last.c.position, total).subquery()
+    return PreparedStatement(
+        select(messages.c.body)
+        .join(
+            fitting,
+            and_(messages.c.session_id == fitting.c.session_id, messages.c.position == fitting.c.position),
+        )
+        .where(fitting.c.total <= bindparam("bytes", type_=BigInteger))
+        .order_by(*order)
+    )
+
+
+_SESSION_HISTORY: Final = _last_messages(messages.c.session_id == _OF, order=[messages.c.position])
+_OWN_HISTORY: Final = _last_messages(
+    messages.c.session_id == _OF, messages.c.conversation_id.is_(None), order=[messages.c.position]
 )
-_TOTALS: Final = select(_LAST.c.position, func.sum(_LAST.c.size).over(order_by=_LAST.c.position.desc()).label("total"))
-_FITTING: Final = _TOTALS.subquery()
-_FIRST: Final = select(func.min(_FITTING.c.position)).where(_FITTING.c.total <= bindparam("bytes", type_=BigInteger))
-_LAST_MESSAGES: Final = PreparedStatement(
-    select(messages.c.body)
-    .where(messages.c.session_id == _OF, messages.c.position >= _FIRST.scalar_subquery())
-    .order_by(messages.c.position)
+_NAMED_HISTORY: Final = _last_messages(
+    messages.c.conversation_id == bindparam("conversation"),
+    sessions.c.owner == bindparam("owner"),
+    order=[messages.c.added_at, messages.c.session_id, messages.c.position],
 )
 
 
 def history_of(connection: Connection, session_id: str, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
     """The last messages of a session that fit, whole, the oldest of them first."""
-    if not limit:
-        return []
-    last = _LAST_MESSAGES.rows(connection, {"of": session_id, "limit": limit, "bytes": max_bytes})
-    return Transcript([body for (body,) in last])
+    return _transcript(connection, _SESSION_HISTORY, {"of": session_id, "limit": limit, "bytes": max_bytes})
+
+
+def conversation_of(connection: Connection, turn: TurnRecord, limit: int, max_bytes: int) -> Sequence[ChatMessage]:
+    """The last messages of this turn's conversation that fit: a named one's in any session, else its session's own."""
+    values: dict[str, Any] = {"limit": limit, "bytes": max_bytes}
+    if turn.conversation_id is None:
+        return _transcript(connection, _OWN_HISTORY, {**values, "of": turn.session_id})
+    of = {"conversation": turn.conversation_id, "owner": turn.owner}
+    return _transcript(connection, _NAMED_HISTORY, {**values, **of})
+
+
+def _transcript(connection: Connection, query: PreparedStatement, values: dict[str, Any]) -> Sequence[ChatMessage]:
+    return Transcript([body for (body,) in query.rows(connection, values)]) if values["limit"] else []
 
 
 _LAST_HASH: Final = PreparedStatement(select(sessions.c.receipt_hash).where(sessions.c.session_id == _OF, ~IS_DELETING))

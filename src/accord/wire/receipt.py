@@ -144,10 +144,10 @@ class OutcomeStatus(StrEnum):
 
 
 class Outcome(Message, frozen=True):
-    """The outcome of a turn, with an error code unless it is done."""
+    """The outcome of a turn, with an error code unless it is done: one of Accord's, or the agent's own."""
 
     status: OutcomeStatus
-    code: ErrorCode | None = None
+    code: str | None = None
     message: str | None = None
 
     @model_validator(mode="after")

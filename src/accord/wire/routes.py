@@ -1,4 +1,4 @@
-"""Every path of the HTTP service, spelled only here."""
+"""Every path of the HTTP service, and where a reader declares its capabilities, spelled only here."""
 
 from typing import Final
 from urllib.parse import quote
@@ -16,6 +16,10 @@ READY_PATH: Final = f"{HEALTH_PATH}/ready"
 METRICS_PATH: Final = "/metrics"
 OPENAPI_PATH: Final = "/openapi.json"
 DOCS_PATH: Final = "/docs"
+
+CAPABILITIES_HEADER: Final = "Accord-Capabilities"
+CAPABILITIES_PARAMETER: Final = "capabilities"
+"""The header, or the parameter of the query, with the capabilities of a client that reads an earlier request."""
 
 
 def fill_path(path: str, **ids: object) -> str:

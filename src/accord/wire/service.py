@@ -37,6 +37,10 @@ class ServiceCapabilities(Message, frozen=True):
     """The accepted content, the capabilities of each backend, the emulations, and the output formats."""
 
     agent: AgentParty
+    agents: dict[str, AgentParty] = Field(
+        default_factory=dict[str, AgentParty],
+        description="Every agent that `context.agent` may name, the one that answers otherwise included.",
+    )
     backends: list[BackendParty] = Field(
         description="In the operator's order, with the capabilities that each has refused."
     )

@@ -31,17 +31,18 @@ def is_id(name: str) -> bool:
 
 
 class TurnState(StrEnum):
-    """The state of a turn. All but `running` are final."""
+    """The state of a turn. All but `running` are final; the agent of a `refused` turn never ran."""
 
     RUNNING = "running"
     DONE = "done"
+    REFUSED = "refused"
     FAILED = "failed"
     CANCELLED = "cancelled"
 
 
 # `gc=False`: a record refers to nothing that could refer back to it, so the collector need not scan millions of them.
 class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A session: its owner, its agent, what the client declared, what was negotiated."""
+    """A session: its owner; the agent, the client's declaration and what was negotiated, all of the last request."""
 
     session_id: str
     owner: str
@@ -68,6 +69,10 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The number of the last stored packet; the first is 1."""
     created_at: datetime
     ended_at: datetime | None = None
+    capabilities: ClientCapabilities | None = None
+    """What the client that sent the request declared; its view is the default one."""
+    conversation_id: str | None = None
+    """The conversation whose history the turn continues; None if that is its session's own."""
 
 
 class PacketRecord(NamedTuple):

@@ -19,6 +19,7 @@ from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import StreamPacket
 from accord.wire.request import ClientCapabilities, ServiceRequest
+from tests.engine.playing import collected
 
 Yield = Callable[[Turn], Yielded]
 
@@ -71,7 +72,7 @@ def packets(what: list[Yield], capabilities: ClientCapabilities) -> list[StreamP
                 "payload": {"query": "hi", "capabilities": capabilities.dump()},
             }
         )
-        return [packet async for packet in Engine(Agent(run), Dispatcher([])).begin(request).packets()]
+        return await collected(Engine(Agent(run), Dispatcher([])).begin(request))
 
     return asyncio.run(gather())
 

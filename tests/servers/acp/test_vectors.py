@@ -13,6 +13,8 @@ from tests.vectors import read_vectors
 
 PROMPTS = [row for row in read_vectors("content.jsonl") if row["context"] == "prompt"]
 VERSIONS = (1, 2)
+NAMED = {1: "promptCapabilities.", 2: "session.prompt."}
+"""How an error names a capability in each version; a vector names it in its own."""
 
 
 def declared(row: dict[str, Any]) -> str:
@@ -57,10 +59,12 @@ def test_every_prompt_gets_its_verdict_from_the_server(opened: dict[tuple[int, s
     for row in PROMPTS:
         editor, session = opened[version, declared(row)]
         answer, messages = editor.call("session/prompt", sessionId=session, prompt=row["content"])
-        if row["valid"]:
+        if version == 2 and not row["content"]:
+            assert answer["error"]["data"]["error"] == "invalid_content_structure"  # the draft needs a block
+        elif row["valid"]:
             assert stop_reason(editor, version, answer) == "end_turn", row["id"]
         else:
-            assert_refused(row, answer["error"])
+            assert_refused(row, json.loads(json.dumps(answer["error"]).replace(NAMED[version], NAMED[1])))
             assert messages == [], row["id"]
 
 

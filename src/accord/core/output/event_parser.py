@@ -96,7 +96,7 @@ class ParsedEvent:
 
 def parse_event(event: dict[str, Any], ordinal: int) -> ParsedEvent:
     """Parse any JSON object as an event; one without an id gets its number in the stream."""
-    event_type, event_id, data = event.get("type"), event.get("id"), event.get("data")
+    event_type, data = event.get("type"), event.get("data")
     if not isinstance(event_type, str) or not event_type.strip():
         event_type = None
     try:
@@ -106,13 +106,19 @@ def parse_event(event: dict[str, Any], ordinal: int) -> ParsedEvent:
     model = PAYLOADS[known_type] if known_type else None
     return ParsedEvent(
         event=event,
-        id=make_label(event_id) if isinstance(event_id, str) and event_id.strip() else f"event-{ordinal}",
+        id=event_id(event, ordinal),
         type=event_type,
         known_type=known_type,
         payload=cast("Payload | None", _validate(model, data)) if model else None,
         hooks=_read_hooks((event, cast("dict[str, Any]", data)) if isinstance(data, dict) else (event,)),
         data=cast("dict[str, Any]", data) if isinstance(data, dict) else {},
     )
+
+
+def event_id(event: Mapping[str, Any], ordinal: int) -> str:
+    """Return the id under which reports and notices name an event; without one of its own, it is numbered."""
+    given = event.get("id")
+    return make_label(given) if isinstance(given, str) and given.strip() else f"event-{ordinal}"
 
 
 def find_valid_items(event: ParsedEvent) -> tuple[list[int], CitationBlock | MediaCarousel | None]:

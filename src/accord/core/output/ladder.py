@@ -95,7 +95,7 @@ def _as_event(event: ParsedEvent, target: AdaptationTarget) -> Adaptation | None
 
 
 def _as_unmarked_block(event: ParsedEvent, block: MarkdownBlock, formatter: TextFormatter) -> Adaptation | None:
-    """Return a block of markdown as plain text or speech (decision 8); None if it has no text.
+    """Return a block of markdown as plain text or speech; None if it has no text.
 
     It is the only event whose text is markdown: titles, snippets, labels, messages and alt texts are plain already.
     """

@@ -1,10 +1,11 @@
-"""The order of packets in a stream, and a whole stream collected into one answer."""
+"""The order of packets in a stream, a whole stream collected into one answer, and an event found by its id."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
+from accord.core.output.event_parser import event_id
 from accord.wire.packet import DeltaPacket, ErrorPacket, EventPacket, StreamError, StreamOpCode, StreamPacket
 
 
@@ -45,20 +46,26 @@ class PacketOrder:
         return None
 
 
+TEXT_OFFSET: Final = "text_offset"
+"""The member of an event in a whole answer that says after how many characters of the text it came."""
+
+
 class OutputCollector:
     """Collects a stream into one answer: its text, its events, and the error that ended it, if any."""
 
     def __init__(self) -> None:
         self.error: StreamError | None = None
         self._text: Final[list[str]] = []
+        self._chars = 0
         self._events: Final[list[dict[str, Any]]] = []
 
     def feed(self, packet: StreamPacket) -> None:
         """Add a packet."""
         if isinstance(packet, DeltaPacket):
             self._text.append(packet.p)
+            self._chars += len(packet.p)
         elif isinstance(packet, EventPacket):
-            self._events.append(packet.p)
+            self._events.append({**packet.p, TEXT_OFFSET: self._chars})
         elif isinstance(packet, ErrorPacket):
             self.error = packet.p
 
@@ -66,3 +73,19 @@ class OutputCollector:
     def output(self) -> dict[str, Any]:
         """The `output` of a `ServiceResponse`."""
         return {"text": "".join(self._text)} | ({"events": self._events} if self._events else {})
+
+
+def find_event(packets: Sequence[StreamPacket], item_id: str) -> dict[str, Any] | None:
+    """Return the event that a notice calls by this id. `packets` are all packets of the stream that are not text.
+
+    An id that several events have is followed by the number of the event among these packets.
+    """
+    events = [
+        (event_id(packet.p, number), number, packet.p)
+        for number, packet in enumerate(packets, start=1)
+        if isinstance(packet, EventPacket)
+    ]
+    return next(
+        (event for found, number, event in events if f"{found}-{number}" == item_id),
+        next((event for found, _, event in events if found == item_id), None),
+    )

@@ -4,8 +4,10 @@ What a client does not declare is assumed from the standard client, a rich web c
 assumption is listed, so that a report can say what was declared and what was not.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 from accord.wire.event import PresentationEventType
@@ -84,3 +86,15 @@ def _text_form(declared: ClientCapabilities, events: frozenset[str]) -> TextForm
     if declared.prefers_markdown:
         return TextForm.MARKDOWN
     return TextForm.PLAIN if events else TextForm.SPEECH
+
+
+NAMED_CLIENTS: Final[Mapping[str, ClientCapabilities | None]] = MappingProxyType(
+    {
+        "web": None,
+        "cli": ClientCapabilities(
+            supported_events=["PROGRESS_INDICATOR"], prefers_markdown=True, image_resolution="low"
+        ),
+        "voice": ClientCapabilities(supported_events=[], prefers_markdown=False),
+    }
+)
+"""The clients of the examples of CAP, by a name that can be given instead of a declaration. `web` declares nothing."""

@@ -104,7 +104,7 @@ def part_from_block(block: ContentBlock) -> MessagePart:
 
 
 def links_to_files(files: Iterable[str]) -> list[ResourceLinkBlock]:
-    """Resource links to these files, each named by the last segment of its path (decision 1)."""
+    """Resource links to these files, each named by the last segment of its path."""
     return [ResourceLinkBlock(uri=file, name=_file_name(file)) for file in files if file.strip()]
 
 

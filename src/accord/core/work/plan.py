@@ -300,7 +300,7 @@ def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> 
 
 
 def _remove_idle(required: _Settlement, preferred: _Settlement, contents: frozenset[str]) -> list[str]:
-    """Remove rescues without anything to perform, so that none is recorded as done (decision 12).
+    """Remove rescues without anything to perform, so that none is recorded as done.
 
     Returns those that the work does not use; those without which the answer would not be what was required are short.
     """

@@ -119,6 +119,8 @@ def initialize_response(
 
 
 PROMPT_REQUEST: Final = "PromptRequest"
+CONTENT_CODES: Final = frozenset({ErrorCode.CONTENT_INVALID, ErrorCode.CONTENT_UNSUPPORTED, ErrorCode.PARSE_ERROR})
+"""Errors of content, whose `data` the protocol specifies to the letter."""
 _ERROR_CODES: Final = frozenset(map(str, ErrorCode))
 
 
@@ -128,6 +130,8 @@ def to_rpc_error(error: Exception) -> RpcError:
         return error
     if isinstance(error, InvalidMessageError):
         return RpcError(RpcCode.INVALID_PARAMS, error.message, dict(error.details) or None)
+    if isinstance(error, AccordError) and error.code in CONTENT_CODES:
+        return RpcError(error.facts.jsonrpc, error.message, dict(error.details))
     if isinstance(error, AccordError):
         return stream_rpc_error(stream_error(error))
     return RpcError(RpcCode.INTERNAL_ERROR, ERROR_FACTS[ErrorCode.INTERNAL].title)

@@ -14,10 +14,11 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from accord.core.rpc import RpcNotification, RpcRequest
-from accord.engine import LiveTurn, Sessions, StoredTurn
+from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RpcCode
 from accord.servers.acp.messages import (
     ITEM_METHOD,
+    STABLE,
     ClientHandshake,
     PromptParams,
     initialize_response,
@@ -159,7 +160,7 @@ class AcpServer:
         if self._handshake is not None:
             raise RpcError(RpcCode.INVALID_REQUEST, INITIALIZED)
         handshake = read_initialize(raw)
-        declaration = self._engine.validator.declaration
+        declaration = self._engine.admission.validator.declaration
         response = initialize_response(handshake, self._engine.agent.name, self._version, declaration)
         self._handshake, self._connection.batches = handshake, handshake.is_draft
         return response
@@ -228,13 +229,15 @@ class AcpServer:
 
     async def _item(self, raw: bytes) -> Any:
         request = ItemRequest.parse(raw)
-        return await load_item(self._store, self._open.require(request.session_id), request.item_id)
+        return await load_item(self._sessions, self._open.require(request.session_id), request.item_id)
 
     async def _prompt(self, raw: bytes) -> Any:
-        session, params = await self._admit(raw)
+        params = read_prompt(raw)
+        session = self._open.require(params.session_id)
         request_id = uuid4()
         updates = TurnUpdates(session.id, str(request_id), is_draft=False)
         permissions = TurnPermissions(self._connection, session, updates, is_draft=False)
+        session.start_prompt()
         try:
             turn = await self._begin_turn(session, params, request_id, permissions)
             await self._send_updates(updates, turn, permissions)
@@ -248,10 +251,12 @@ class AcpServer:
         return PromptResponse.trusted(stop_reason=stop)
 
     async def _draft_prompt(self, raw: bytes) -> Any:
-        session, params = await self._admit(raw)
+        params = read_prompt(raw)
+        session = self._open.require(params.session_id)
         request_id = uuid4()
         updates = TurnUpdates(session.id, str(request_id), is_draft=True)
         permissions = TurnPermissions(self._connection, session, updates, is_draft=True)
+        session.start_prompt()
         try:
             turn = await self._begin_turn(session, params, request_id, permissions)
         except BaseException:
@@ -263,47 +268,36 @@ class AcpServer:
         task.add_done_callback(self._draft_turns.discard)
         return DraftPromptResponse(message_id=str(request_id))
 
-    async def _admit(self, raw: bytes) -> tuple[OpenSession, PromptParams]:
-        """Validate a prompt and reserve its session; raises the error of a prompt that is refused."""
-        params = read_prompt(raw)
-        session = self._open.require(params.session_id)
-        refusal = self._engine.validator.validate_json(params.prompt).error
-        if refusal is not None:
-            # As on every transport a refused prompt is a turn with a receipt, unless it is malformed.
-            with suppress(InvalidMessageError):
-                turn = await self._sessions.begin(self._service_request(session, params, uuid4()))
-                async with aclosing(turn.batches()) as batches:
-                    async for _ in batches:
-                        pass
-            raise RpcError(**refusal)
-        session.start_prompt()
-        return session, params
-
     async def _begin_turn(
         self, session: OpenSession, params: PromptParams, request_id: UUID, permissions: TurnPermissions
     ) -> LiveTurn | StoredTurn:
-        turn = await self._sessions.begin(self._service_request(session, params, request_id), permits=permissions)
+        """Begin the turn of a prompt; raises the error of one that is refused. What is refused is not decided here."""
+        handshake, unparsed = self._handshake, None
+        try:
+            query, content = split_prompt(params.prompt)
+        except InvalidMessageError as error:
+            query, content, unparsed = "", [], error
+        payload = AgentRequest.trusted(
+            query=query, content=content or None, capabilities=handshake and handshake.capabilities
+        )
+        context = SessionContext.trusted(session_id=session.id, user=self._user)
+        request = ServiceRequest.trusted(request_id=request_id, context=context, payload=payload)
+        sent = SentContent(params.prompt, version=handshake.version if handshake else STABLE, unparsed=unparsed)
+        turn = await self._sessions.begin(request, sent=sent, permits=permissions)
         if session.prompt is not None:
             session.prompt.set_turn(turn)
         return turn
-
-    def _service_request(self, session: OpenSession, params: PromptParams, request_id: UUID) -> ServiceRequest:
-        query, content = split_prompt(params.prompt)
-        capabilities = None if self._handshake is None else self._handshake.capabilities
-        payload = AgentRequest.trusted(query=query, content=content or None, capabilities=capabilities)
-        context = SessionContext.trusted(session_id=session.id, user=self._user)
-        return ServiceRequest.trusted(request_id=request_id, context=context, payload=payload)
 
     async def _send_updates(
         self, updates: TurnUpdates, turn: LiveTurn | StoredTurn, permissions: TurnPermissions
     ) -> None:
         permissions.mark_sent(0)
         try:
-            async with aclosing(turn.batches()) as batches:
+            async with aclosing(self._sessions.read(turn)) as batches:
                 async for batch in batches:
-                    if lines := updates.lines([packet.body for packet in batch]):
+                    if lines := updates.lines([packet.body for packet in batch.packets]):
                         await self._connection.send(lines)
-                    permissions.mark_sent(batch[-1].seq)
+                    permissions.mark_sent(batch.made)
         finally:
             permissions.finish()
 

@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
-from pydantic_core import from_json
 
-from accord.engine import LiveTurn, StoredTurn
+from accord.engine import LiveTurn, Sessions, StoredTurn
 from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, RpcCode
 from accord.ports import SessionStore
 from accord.stdio import RpcError
@@ -171,7 +170,7 @@ class OpenSessions:
         self._sessions.pop(session_id, None)
 
 
-NO_ITEM: Final = "No turn of this session has kept an item of this id"
+NO_ITEM: Final = "No turn of this session has an event of this id"
 
 
 class ItemRequest(SessionRequest, frozen=True):
@@ -180,14 +179,14 @@ class ItemRequest(SessionRequest, frozen=True):
     item_id: str
 
 
-async def load_item(store: SessionStore, session: OpenSession, item_id: str) -> dict[str, Any]:
-    """The event that was kept under this id; raises `RefusedError` if there is none.
+async def load_item(sessions: Sessions, session: OpenSession, item_id: str) -> dict[str, Any]:
+    """The event of this id, as the agent made it; raises `RefusedError` if there is none.
 
-    An ACP client knows sessions but not request ids, so the latest turn that kept such an item is used.
+    An ACP client knows sessions but not request ids, so the latest turn that has such an event is used.
     """
     running = [] if session.prompt is None else session.prompt.request_ids
-    ended = [record.request_id for record in await store.receipts(session.id)]
+    ended = [record.request_id for record in await sessions.store.receipts(session.id)]
     for request_id in (*running, *reversed(ended)):
-        if (kept := await store.item(request_id, item_id)) is not None:
-            return {"item": from_json(kept)}
+        if (event := await sessions.item(request_id, item_id)) is not None:
+            return {"item": event}
     raise RefusedError(NO_ITEM, ErrorCode.NOT_FOUND, {})

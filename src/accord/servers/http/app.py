@@ -29,10 +29,17 @@ from accord.servers.http.requests import RequestEndpoints, not_found_error
 from accord.servers.http.websocket import WebSocketEndpoint, reject_websocket
 from accord.servers.service import Service
 from accord.stores import opened_store
-from accord.wire.routes import ASSIST_PATH, WEBSOCKET_PATH
+from accord.wire.routes import ASSIST_PATH, CAPABILITIES_HEADER, WEBSOCKET_PATH
 
 EXPOSED_HEADERS: Final = ("Retry-After", "ETag")
-ALLOWED_HEADERS: Final = ("Authorization", "Content-Type", "Last-Event-ID", "Accept", "traceparent")
+ALLOWED_HEADERS: Final = (
+    "Authorization",
+    "Content-Type",
+    "Last-Event-ID",
+    "Accept",
+    CAPABILITIES_HEADER,
+    "traceparent",
+)
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 MAINTENANCE_EVERY_S: Final = 10.0
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

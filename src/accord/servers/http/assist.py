@@ -7,11 +7,11 @@ then costs no more memory than its connection's buffer.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Sequence
 from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
-from accord.engine import LiveTurn, StoredTurn
+from accord.engine import LiveTurn, Reader, StoredTurn, ViewBatch
 from accord.errors import ErrorCode, RefusedError, StoreError
 from accord.servers.http.body import read_body, read_request
 from accord.servers.http.exchange import (
@@ -56,31 +56,43 @@ def assist_endpoint(service: Service) -> HttpEndpoint:
         chosen = exchange.choose_format()
         after = parse_last_event_id(exchange.headers.get(b"last-event-id"))
         body = await read_body(exchange.receive, exchange.headers, service.settings)
-        request, warnings = await read_request(body, service.settings)
-        exchange.request_id = str(request.request_id)
-        REQUEST_ID.set(exchange.request_id)
+        request, warnings, sent = await read_request(body, service.settings)
+        request_id = exchange.request_id = str(request.request_id)
+        REQUEST_ID.set(request_id)
+
+        def on_start() -> None:
+            exchange.started_turn = request_id
+            service.observer.turn_started(request_id)
+
+        streams = chosen == EVENT_STREAM
         with continuing_trace(exchange.scope["headers"]):
-            turn = await begin_turn(service, exchange.caller, client_address(exchange.scope), request)
-        # The same object: a turn that an earlier request with this id has started has an equal id, but its own.
-        if isinstance(turn, LiveTurn) and turn.running.request.request_id is request.request_id:
-            exchange.started_turn = exchange.request_id
-            service.observer.turn_started(exchange.request_id)
-        return await answer_turn(service, exchange, turn, after if chosen == EVENT_STREAM else None, warnings)
+            address = client_address(exchange.scope)
+            turn = await begin_turn(
+                service, exchange.caller, address, request, sent=sent, streams=streams, on_start=on_start
+            )
+        return await answer_turn(service, exchange, turn, after if streams else None, warnings=warnings)
 
     return HttpEndpoint(service, ASSIST_PATH, {"POST": post})
 
 
-async def answer_turn(
-    service: Service, exchange: Exchange, turn: LiveTurn | StoredTurn, after: int | None, warnings: Sequence[str] = ()
+async def answer_turn(  # noqa: PLR0913 - a turn, and how much of it is sent in which form
+    service: Service,
+    exchange: Exchange,
+    turn: LiveTurn | StoredTurn,
+    after: int | None,
+    *,
+    reader: Reader | None = None,
+    warnings: Sequence[str] = (),
 ) -> int:
     """Stream the packets after this number; without a number, answer with the whole turn as JSON.
 
-    Warnings about the request go into the metrics of a JSON answer, and into comments at the start of a stream.
+    Without a reader of its own, in the view of the client that sent the request. Warnings about the request go into the
+    metrics of a JSON answer, and into comments at the start of a stream.
     """
     if after is None:
         if not turn.is_over:
             await asyncio.sleep(0)  # a turn that waits for nothing is over then, and its client need not be watched
-        collecting = service.sessions.collect(turn)
+        collecting = service.sessions.collect(turn, reader)
         if not turn.is_over:
             collecting = run_while_connected(exchange.receive, collecting, WATCH_AFTER_S)
         response = await collecting
@@ -89,7 +101,8 @@ async def answer_turn(
         return await exchange.answer(response)
     service.observer.stream_opened("sse")
     try:
-        await run_while_connected(exchange.receive, _EventStream(service, turn, exchange.send).run(after, warnings))
+        batches = service.sessions.read(turn, after, reader)
+        await run_while_connected(exchange.receive, _EventStream(service, batches, exchange.send).run(warnings))
     except (ClientGoneError, OSError):
         raise ClientGoneError from None
     except Exception as error:  # noqa: BLE001
@@ -120,25 +133,26 @@ def parse_last_event_id(header: bytes | None) -> int:
 class _EventStream:
     """Sends one turn as server-sent events, with heartbeats while it is silent."""
 
-    def __init__(self, service: Service, turn: LiveTurn | StoredTurn, send: Send) -> None:
+    def __init__(self, service: Service, batches: AsyncGenerator[ViewBatch, None], send: Send) -> None:
         self._settings: Final = service.settings
-        self._turn: Final = turn
+        self._batches: Final = batches
         self._send: Final = send
         self._loop: Final = asyncio.get_running_loop()
         self._sent_at = self._loop.time()
         self._timer: asyncio.TimerHandle | None = None
         self._heartbeat: asyncio.Task[None] | None = None
 
-    async def run(self, after: int, warnings: Sequence[str]) -> None:
+    async def run(self, warnings: Sequence[str]) -> None:
         await self._send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         self._timer = self._loop.call_later(self._settings.heartbeat_s, self._beat)
         try:
             if warnings:
                 await self._write("".join(f": warning: {warning}\n\n" for warning in warnings).encode())
             try:
-                async with aclosing(self._turn.batches(after)) as batches:
+                async with aclosing(self._batches) as batches:
                     async for batch in batches:
-                        await self._write(encode_events(batch))
+                        if batch.packets:
+                            await self._write(encode_events(batch.packets))
             except StoreError as error:
                 # These have no id: the client resumes after the last packet that had one.
                 packets = [ErrorPacket(p=stream_error(to_accord_error(error))), ClosePacket()]

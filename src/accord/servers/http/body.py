@@ -4,12 +4,16 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
+from pydantic_core import from_json, to_json
 
 from accord.config import ServerConfig
 from accord.core.ignored_members import find_ignored_members
 from accord.core.sizes import find_excess
-from accord.errors import ErrorCode, RefusedError
+from accord.engine import SentContent
+from accord.errors import ErrorCode, InvalidMessageError, RefusedError
 from accord.servers.http.exchange import ClientGoneError, Receive, within
 from accord.servers.service import Headers
 from accord.wire.request import ServiceRequest
@@ -19,6 +23,7 @@ MAX_DIGITS: Final = 20
 """A Content-Length with more digits is too large; Python refuses to parse numbers of thousands of digits."""
 LONG_BYTES: Final = 256 * 1024
 """A longer body is parsed in a thread."""
+CONTENT_FIELD: Final = "payload.content"
 _LONG_BODIES: Final = ThreadPoolExecutor(1, thread_name_prefix="accord-body")
 
 
@@ -63,24 +68,32 @@ def too_large(max_bytes: int) -> RefusedError:
     return RefusedError(message, ErrorCode.TOO_LARGE, {"max_bytes": max_bytes})
 
 
-async def read_request(body: bytes, settings: ServerConfig) -> tuple[ServiceRequest, Sequence[str]]:
-    """Parse a request; returns it with warnings about ignored members, which are also logged.
+class ReadRequest(NamedTuple):
+    """A request, warnings about its ignored members, and its content blocks if they could not be parsed."""
+
+    request: ServiceRequest
+    warnings: Sequence[str]
+    sent: SentContent | None = None
+
+
+async def read_request(body: bytes, settings: ServerConfig) -> ReadRequest:
+    """Parse a request; warnings about ignored members are also logged.
 
     Raises an `AccordError` for a body that is not a request, is nested too deep or has too many values. A long body is
     parsed in a thread, so that other requests are served meanwhile. There is one such thread: each step of parsing
     holds the interpreter's lock, so that a second one would only take more memory.
     """
     if len(body) <= LONG_BYTES:
-        request, warnings = _parse(body, settings)
+        read = _parse(body, settings)
     else:
-        request, warnings = await asyncio.get_running_loop().run_in_executor(_LONG_BODIES, _parse, body, settings)
-    if warnings:
-        extra = {"request_id": str(request.request_id), "fields": {"warnings": warnings}}
+        read = await asyncio.get_running_loop().run_in_executor(_LONG_BODIES, _parse, body, settings)
+    if read.warnings:
+        extra = {"request_id": str(read.request.request_id), "fields": {"warnings": read.warnings}}
         LOGGER.warning("The request has members that are ignored", extra=extra)
-    return request, warnings
+    return read
 
 
-def _parse(body: bytes, settings: ServerConfig) -> tuple[ServiceRequest, list[str]]:
+def _parse(body: bytes, settings: ServerConfig) -> ReadRequest:
     # Before parsing, which would be expensive for deep or numerous values.
     excess = find_excess(body, max_values=settings.max_values, max_depth=settings.max_depth)
     if excess is not None and excess.of == "depth":
@@ -89,4 +102,29 @@ def _parse(body: bytes, settings: ServerConfig) -> tuple[ServiceRequest, list[st
     if excess is not None:
         message = f"The message has more than {excess.limit} JSON values, which is the limit; send a smaller one"
         raise RefusedError(message, ErrorCode.TOO_LARGE, {"max_values": excess.limit})
-    return ServiceRequest.parse(body), find_ignored_members(body)
+    try:
+        return ReadRequest(ServiceRequest.parse(body), find_ignored_members(body))
+    except InvalidMessageError as error:
+        if not all(problem.field.startswith(CONTENT_FIELD) for problem in error.problems):
+            raise
+        return _parse_without_content(body, error)
+
+
+class _SentPayload(msgspec.Struct):
+    content: msgspec.Raw
+
+
+class _SentRequest(msgspec.Struct):
+    payload: _SentPayload
+
+
+def _parse_without_content(body: bytes, error: InvalidMessageError) -> ReadRequest:
+    """Read a request whose content blocks are malformed: what is wrong with them is decided at admission."""
+    try:
+        blocks = bytes(msgspec.json.decode(body, type=_SentRequest).payload.content)
+    except msgspec.MsgspecError:  # not the same JSON to this parser
+        raise error from None
+    members = from_json(body)
+    del members["payload"]["content"]
+    request = ServiceRequest.parse(to_json(members))
+    return ReadRequest(request, find_ignored_members(body), SentContent(blocks, unparsed=error))

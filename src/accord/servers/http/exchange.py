@@ -11,13 +11,19 @@ from functools import lru_cache
 from math import isfinite
 from time import perf_counter
 from typing import Any, Final, TypeVar
+from urllib.parse import parse_qs
 from uuid import uuid4
 
+from accord.core.output.profile import NAMED_CLIENTS
+from accord.core.vocabulary import unknown_name
+from accord.engine import Reader
 from accord.engine.limits import Ready, poll
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, RefusedError, StoreError
 from accord.servers.service import ANONYMOUS, Caller, Headers, Service
 from accord.wire.message import Message
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
+from accord.wire.request import ClientCapabilities
+from accord.wire.routes import CAPABILITIES_HEADER, CAPABILITIES_PARAMETER
 
 AsgiMessage = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
@@ -76,6 +82,20 @@ class Exchange:
             message = f"None of the formats in Accept is offered; ask for {' or '.join(OFFERED)}"
             raise RefusedError(message, ErrorCode.NOT_ACCEPTABLE, {"offered": list(OFFERED)})
         return chosen
+
+    def read_reader(self) -> Reader | None:
+        """The reader that the header or the query declares; None if neither does."""
+        header = self.headers.get(CAPABILITIES_HEADER.lower().encode())
+        query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
+        declared = query.get(CAPABILITIES_PARAMETER, [])
+        if header is not None:
+            declared.append(header.decode("latin-1"))
+        if not declared:
+            return None
+        if len(declared) > 1:
+            message = f"Declare the capabilities once: in {CAPABILITIES_HEADER} or in ?{CAPABILITIES_PARAMETER}="
+            raise RefusedError(message, ErrorCode.INVALID_MESSAGE, {})
+        return parse_reader(declared[0])
 
     async def answer(self, body: Message | str, status: int = 200) -> int:
         """Answer with one JSON message; returns the status."""
@@ -146,6 +166,18 @@ async def authenticate_caller(service: Service, scope: Scope, headers: Headers) 
         raise
     await service.authenticator.count_request(caller, client_address(scope))
     return caller
+
+
+def parse_reader(declared: str | ClientCapabilities) -> Reader:
+    """The reader that a declaration describes: `ClientCapabilities`, the same as JSON text, or the name of a client."""
+    if isinstance(declared, ClientCapabilities):
+        return Reader(declared)
+    if declared in NAMED_CLIENTS:
+        return Reader(NAMED_CLIENTS[declared])
+    if not declared.lstrip().startswith("{"):
+        message = f"capabilities: {unknown_name('client', declared[:100], NAMED_CLIENTS)}, or send ClientCapabilities"
+        raise RefusedError(message, ErrorCode.INVALID_MESSAGE, {"clients": list(NAMED_CLIENTS)})
+    return Reader(ClientCapabilities.parse(declared))
 
 
 def client_address(scope: Scope) -> str:

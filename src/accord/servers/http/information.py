@@ -188,6 +188,7 @@ def service_capabilities(service: Service, emulation: EmulationConfig) -> Servic
     return ServiceCapabilities.model_validate(
         {
             "agent": engine.party,
+            "agents": {name: each.party for name, each in service.sessions.engines.items()},
             "backends": [
                 BackendParty(
                     name=candidate.name,

@@ -1,11 +1,13 @@
-"""`/v1/requests/{id}` and the paths below it: resume, cancel, receipt, adaptation report, deferred items.
+"""`/v1/requests/{id}` and the paths below it: read, resume, cancel, receipt, adaptation report, deferred items.
 
-A turn of another user is answered like one that does not exist, so that request ids cannot be probed.
+A client that reads a turn may declare its own capabilities, and then gets the turn in its own view. A turn of another
+user is answered like one that does not exist, so that request ids cannot be probed.
 """
 
 from typing import Final
 from uuid import UUID
 
+from accord.core.receipt import canonical_object
 from accord.engine import LiveTurn, StoredTurn
 from accord.engine.sessions import NO_REQUEST
 from accord.errors import ErrorCode, RefusedError
@@ -33,11 +35,15 @@ class RequestEndpoints:
         return [HttpEndpoint(self._service, route, methods) for route, methods in handlers.items()]
 
     async def read(self, exchange: Exchange) -> int:
-        """Answer with the turn, or with the packets after Last-Event-ID."""
+        """Answer with the turn, or with the packets after Last-Event-ID, in the view of this reader."""
         after = parse_last_event_id(exchange.headers.get(b"last-event-id"))
+        reader = exchange.read_reader()
         turn = await self._find_turn(exchange)
         chosen = exchange.choose_format()
-        return await answer_turn(self._service, exchange, turn, after if chosen == EVENT_STREAM else None)
+        await self._sessions.raise_if_refused(turn)
+        return await answer_turn(
+            self._service, exchange, turn, after if chosen == EVENT_STREAM else None, reader=reader
+        )
 
     async def cancel(self, exchange: Exchange) -> int:
         """Cancel a running turn, in whichever process it runs; its readers get an error and a close."""
@@ -53,22 +59,20 @@ class RequestEndpoints:
         return await exchange.answer(record.body)
 
     async def adaptation(self, exchange: Exchange) -> int:
-        """Answer with the adaptation report, of a running turn as far as it goes."""
-        turn = await self._find_turn(exchange)
-        if isinstance(turn, LiveTurn):
-            return await exchange.answer(turn.running.adapter.report)
-        report = (await self._sessions.receipt(turn.request_id)).adaptation
+        """Answer with the adaptation report of the reader's view, of a running turn as far as it goes."""
+        reader = exchange.read_reader()
+        report = await self._sessions.report(await self._find_turn(exchange), reader)
         if report is None:
             raise not_found_error("This turn has no adaptation report")
         return await exchange.answer(report)
 
     async def item(self, exchange: Exchange) -> int:
-        """Answer with an event that the client could not display when it was sent."""
+        """Answer with an event as the agent made it, also if the client could not show it."""
         turn = await self._find_turn(exchange)
-        item = await self._sessions.store.item(turn.request_id, exchange.path_parameter("item_id"))
+        item = await self._sessions.item(turn.request_id, exchange.path_parameter("item_id"))
         if item is None:
             raise not_found_error("This request has no item of this id")
-        return await exchange.answer(item)
+        return await exchange.answer(canonical_object(item).decode())
 
     async def _find_turn(self, exchange: Exchange) -> LiveTurn | StoredTurn:
         exchange.request_id = parse_request_id(exchange.path_parameter("request_id"))

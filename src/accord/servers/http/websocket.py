@@ -1,9 +1,10 @@
 """`GET /v1/ws`: the same turns over one connection, several at once, each of which can be cancelled and resumed.
 
 A client sends a `ServiceRequest` to start a turn, `{"resume": request_id, "after": n}` to read one that was started
-before, and `{"cancel": request_id}` to cancel one. It receives packets with two more members: `request_id`, and `id`,
-their number. An invalid frame is answered with one error packet; the connection stays open. The token is checked with
-every frame and also while the connection is idle; when it is revoked or has expired, the connection is closed.
+before, in its own view if it adds its `capabilities`, and `{"cancel": request_id}` to cancel one. It receives packets
+with two more members: `request_id`, and `id`, their number. A refused request and an invalid frame are answered with
+one error packet, which has no `id`; the connection stays open. The token is checked with every frame and also while the
+connection is idle; when it is revoked or has expired, the connection is closed.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import Any, Final, cast
 from pydantic import Field
 from pydantic_core import from_json
 
-from accord.engine import LiveTurn, StoredTurn
+from accord.engine import LiveTurn, Reader, StoredTurn
 from accord.errors import AccordError, ErrorCode, InvalidMessageError, RefusedError
 from accord.servers.http.assist import MAX_ID
 from accord.servers.http.body import read_request, too_large
@@ -27,6 +28,7 @@ from accord.servers.http.exchange import (
     check_origin,
     client_address,
     close_code,
+    parse_reader,
     read_headers,
     send_problem,
     to_accord_error,
@@ -36,11 +38,12 @@ from accord.servers.service import Caller, Headers, Service, begin_turn
 from accord.wire.message import Message
 from accord.wire.packet import ErrorPacket
 from accord.wire.problem import stream_error
+from accord.wire.request import ClientCapabilities
 
 PROTOCOL: Final = "accord"
 BEARER: Final = "accord.bearer."
 """A browser cannot set headers on a WebSocket; it may offer its token as a subprotocol with this prefix."""
-MAX_CONTROL_BYTES: Final = 1_024
+MAX_CONTROL_BYTES: Final = 16 * 1024
 MAX_TURNS: Final = 64
 """How many turns one connection may read at once."""
 MAX_NAMED_BYTES: Final = 64 * 1024
@@ -53,6 +56,7 @@ class ControlFrame(Message, frozen=True):
     cancel: str | None = None
     resume: str | None = None
     after: int = Field(default=0, ge=0, le=MAX_ID)
+    capabilities: ClientCapabilities | str | None = None
 
 
 class WebSocketEndpoint:
@@ -151,10 +155,11 @@ class _WebSocketConnection:
                 request_id = control.cancel or control.resume
                 await self._control(control)
             else:
-                request, _ = await read_request(frame, self._service.settings)
+                request, _, sent = await read_request(frame, self._service.settings)
                 request_id = str(request.request_id)
                 self._check_turns()
-                self._start_reader(await begin_turn(self._service, self._caller, self._address, request), 0)
+                turn = await begin_turn(self._service, self._caller, self._address, request, sent=sent)
+                self._start_reader(turn, 0)
         except ClientGoneError:
             raise
         except Exception as error:  # noqa: BLE001 - a bad frame is answered with one error packet
@@ -163,8 +168,10 @@ class _WebSocketConnection:
     async def _control(self, control: ControlFrame) -> None:
         turn = await find_turn(self._service, parse_request_id(control.cancel or control.resume or ""), self._caller)
         if control.cancel is None:
+            reader = None if control.capabilities is None else parse_reader(control.capabilities)
             self._check_turns()
-            self._start_reader(turn, control.after)
+            await self._service.sessions.raise_if_refused(turn)
+            self._start_reader(turn, control.after, reader)
         else:
             await cancel_turn(self._service, turn)
 
@@ -173,21 +180,24 @@ class _WebSocketConnection:
             message = f"This connection already reads {MAX_TURNS} turns, which is the limit; open another connection"
             raise RefusedError(message, ErrorCode.UNAVAILABLE, {})
 
-    def _start_reader(self, turn: LiveTurn | StoredTurn, after: int) -> None:
+    def _start_reader(self, turn: LiveTurn | StoredTurn, after: int, reader: Reader | None = None) -> None:
         """Send the packets of this turn as they come; a turn that is being sent already is not sent twice."""
         if turn.request_id in self._readers:
-            return
-        task = asyncio.create_task(self._send_packets(turn, after))
+            if reader is None:
+                return
+            message = "This connection already reads this turn; open another connection to read it in another view"
+            raise RefusedError(message, ErrorCode.REQUEST_CONFLICT, {"request_id": turn.request_id})
+        task = asyncio.create_task(self._send_packets(turn, after, reader))
         self._readers[turn.request_id] = task
         task.add_done_callback(lambda _: self._readers.pop(turn.request_id, None))
 
-    async def _send_packets(self, turn: LiveTurn | StoredTurn, after: int) -> None:
+    async def _send_packets(self, turn: LiveTurn | StoredTurn, after: int, reader: Reader | None) -> None:
         # `serve`, which waits for the next frame, notices the disconnect.
         with suppress(ClientGoneError):
             try:
-                async with aclosing(turn.batches(after)) as batches:
+                async with aclosing(self._service.sessions.read(turn, after, reader)) as batches:
                     async for batch in batches:
-                        for record in batch:
+                        for record in batch.packets:
                             # The stored text of the packet with two members before its own; it is not parsed again.
                             place = f'{{"request_id":"{turn.request_id}","id":{record.seq},'
                             await self._write(place + record.body[1:])
