@@ -166,7 +166,7 @@ def test_what_an_agent_accepts_is_a_list_of_names_or_a_declaration(accepts: Any,
         ({"Audio": True}, 'accepts: unknown content "Audio"; did you mean audio?'),
         (["embedded_context"], 'accepts: unknown content "embedded_context"; did you mean embeddedContext?'),
         (["video"], 'accepts: unknown content "video"; known are image, audio, embeddedContext'),
-        ("image", 'accepts: expected names such as ["image"], or {"image": True}, not \'image\''),
+        (7, 'accepts: expected names such as ["image"], or {"image": True}, not 7'),
         ({"image": "yes"}, "accepts: image should be True or False, not 'yes'"),
     ],
 )

@@ -1,6 +1,7 @@
 """The content check as a whole: vectors, contexts, policies, explanations."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +21,13 @@ from accord.core.prompt.rules import check_block
 from accord.core.prompt.verdict import MAX_LISTED
 from accord.errors import ErrorCode, UsageError
 from accord.wire.acp.content import ContentBlock
-from accord.wire.acp.initialize import DraftPromptCapabilities, PromptCapabilities
+from accord.wire.acp.initialize import (
+    AgentCapabilities,
+    DraftInitializeResponse,
+    DraftPromptCapabilities,
+    InitializeResponse,
+    PromptCapabilities,
+)
 from tests.vectors import read_vectors
 
 VECTORS = read_vectors("content.jsonl")
@@ -110,9 +117,114 @@ def test_a_draft_declaration_may_be_a_model():
     assert not ContentValidator(declared, protocol_version=2).validate([AUDIO]).valid
 
 
-@pytest.mark.parametrize("declared", [[], "image", 1, True, {"image": {}}, {"image": "true"}, {"image": 1}])
+@pytest.mark.parametrize("declared", [{"image": {}}, {"image": "true"}, {"image": 1}, {"promptCapabilities": True}])
 def test_a_malformed_declaration_declares_nothing(declared: Any):
     assert ContentValidator(declared).declaration.accepted == ("text", "resource_link")
+
+
+@pytest.mark.parametrize("declared", [[], ["image"], "image", 1, True, b"{}"])
+def test_a_value_that_is_no_declaration_is_refused(declared: Any):
+    with pytest.raises(UsageError) as caught:
+        ContentValidator(declared)
+    assert str(caught.value) == (
+        'capabilities: expected prompt capabilities such as {"image": True}, or an object with promptCapabilities, '
+        f"not {type(declared).__name__}"
+    )
+
+
+DECLARED = {"image": True, "embeddedContext": True}
+DECLARATIONS: dict[str, Any] = {
+    "prompt capabilities": DECLARED,
+    "with unknown members": {**DECLARED, "_meta": {"audio": True}, "video": True},
+    "as Python spells them": {"image": True, "embedded_context": True},
+    "agent capabilities": {"promptCapabilities": DECLARED, "loadSession": True},
+    "of the documents": {"agentCapabilities": {"promptCapabilities": DECLARED}},
+    "an initialize result": {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": DECLARED}},
+    "an initialize response": {
+        "jsonrpc": "2.0",
+        "id": 0,
+        "result": {"agentCapabilities": {"promptCapabilities": DECLARED}},
+    },
+    "all as Python spells them": {
+        "agent_capabilities": {"prompt_capabilities": {"image": True, "embedded_context": True}}
+    },
+    "a model": PromptCapabilities(image=True, embedded_context=True),
+    "a model of agent capabilities": AgentCapabilities(prompt_capabilities=PromptCapabilities.model_validate(DECLARED)),
+    "a model of the result": InitializeResponse.model_validate(
+        {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": DECLARED}}
+    ),
+    "flags beside an object of that name": {**DECLARED, "promptCapabilities": {"audio": True}},
+}
+
+
+@pytest.mark.parametrize("declared", DECLARATIONS.values(), ids=DECLARATIONS)
+def test_a_declaration_is_found_in_what_contains_it(declared: Any):
+    assert ContentValidator(declared).declaration.accepted == ("text", "resource_link", "image", "resource")
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [None, {}, {"loadSession": True}, {"agentCapabilities": {}}, {"protocolVersion": 1}, {"result": {"image": True}}],
+)
+def test_what_is_omitted_is_unsupported(declared: Any):
+    assert ContentValidator(declared).declaration.accepted == ("text", "resource_link")
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"image": {}},
+        {"session": {"prompt": {"image": {}}}},
+        {"protocolVersion": 2, "capabilities": {"session": {"prompt": {"image": {}}}}},
+        DraftInitializeResponse.model_validate(
+            {
+                "protocolVersion": 2,
+                "info": {"name": "a", "version": "1"},
+                "capabilities": {"session": {"prompt": {"image": {}}}},
+            }
+        ),
+    ],
+)
+def test_a_draft_declaration_is_found_in_what_contains_it(declared: Any):
+    assert ContentValidator(declared, protocol_version=2).declaration.accepts("image")
+
+
+@pytest.mark.parametrize("block", [*ALL, {"type": "video"}, {}, None, "text", 1])
+def test_one_block_gets_the_verdict_that_it_gets_in_a_list(block: Any):
+    validator = ContentValidator({"audio": True}, policies={"tool_result": "warn"})
+    for context in ValidationContext:
+        assert validator.validate_content_block(block, context) == validator.validate([block], context)
+    assert validator.validate_content_block(block).error == validator.validate([block]).error
+
+
+def test_one_block_may_be_a_model():
+    assert ContentValidator({"image": True}).validate_content_block(ContentBlock.model_validate(IMAGE)).valid
+    assert ContentValidator({}).validate_content_block(ContentBlock.model_validate(IMAGE)).error == (
+        ContentValidator({}).validate_content_block(IMAGE).error
+    )
+
+
+ITERABLES: list[Callable[[list[Any]], Any]] = [
+    tuple,
+    iter,
+    lambda blocks: (block for block in blocks),
+    lambda blocks: dict(enumerate(blocks)).values(),
+    lambda blocks: map(ContentBlock.model_validate, blocks),
+]
+
+
+@pytest.mark.parametrize("wrap", ITERABLES)
+def test_blocks_may_be_any_iterable(wrap: Callable[[list[Any]], Any]):
+    validator = ContentValidator({"audio": True})
+    assert validator.validate(wrap(ALL)) == validator.validate(ALL)
+    assert validator.explain(wrap(ALL)) == validator.explain(ALL)
+
+
+@pytest.mark.parametrize("blocks", ["text", b"[]", {"type": "text", "text": "a"}, None, 1])
+def test_what_is_no_list_of_blocks_is_refused(blocks: Any):
+    validator = ContentValidator({})
+    assert not validator.validate(blocks).valid
+    assert [decision.why for decision in validator.explain(blocks)] == ["Invalid content structure"]
 
 
 def test_blocks_may_be_models():

@@ -13,9 +13,17 @@ from pydantic_core import from_json
 
 from accord.core.prompt.fast_check import are_all_valid, count_valid_json
 from accord.core.prompt.rules import MAX_TYPE_CHARS, ContentLimits, check_block, size_fault, structure_fault
-from accord.core.prompt.verdict import Declaration, PromptCapabilitiesLike, Verdict, Violation, read_declaration
+from accord.core.prompt.verdict import (
+    Declaration,
+    PromptCapabilitiesLike,
+    Verdict,
+    Violation,
+    read_declaration,
+    unwrap_declaration,
+)
 from accord.core.vocabulary import unknown_name
 from accord.errors import UsageError
+from accord.wire.acp.base import AcpMessage
 from accord.wire.message import Message
 
 
@@ -75,19 +83,23 @@ EMPTY_PROMPT: Final = "a prompt must have at least one content block"
 
 
 class ContentValidator:
-    """Checks content blocks against the prompt capabilities that an agent declared."""
+    """Checks content blocks against the prompt capabilities that an agent declared.
+
+    `capabilities` are the prompt capabilities, the agent's capabilities around them, or a whole `initialize` result.
+    What is omitted is unsupported, and unknown members are ignored.
+    """
 
     __slots__ = ("declaration", "limits", "policies")
 
     def __init__(
         self,
-        capabilities: PromptCapabilitiesLike | Declaration = None,
+        capabilities: PromptCapabilitiesLike | AcpMessage | Declaration = None,
         *,
         protocol_version: int = 1,
         policies: Mapping[ValidationContext | str, ValidationPolicy | str] | None = None,
         limits: ContentLimits = DEFAULT_LIMITS,
     ) -> None:
-        self.declaration: Final[Declaration] = read_declaration(capabilities, protocol_version)
+        self.declaration: Final[Declaration] = read_declaration(unwrap_declaration(capabilities), protocol_version)
         self.limits: Final = limits
         self.policies: Final[Mapping[ValidationContext, ValidationPolicy]] = (
             ENFORCE_ALL
@@ -102,9 +114,15 @@ class ContentValidator:
     def validate(self, blocks: Iterable[Any], context: ValidationContext | str = ValidationContext.PROMPT) -> Verdict:
         """Check these blocks, each a mapping as received or a `ContentBlock`."""
         context = _context(context)
-        if isinstance(blocks, str | bytes | Mapping) or not isinstance(blocks, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not _is_array(blocks):
             return self._malformed(NOT_AN_ARRAY, context)
         return self._check([block.dump() if isinstance(block, Message) else block for block in blocks], context)
+
+    def validate_content_block(
+        self, block: Any, context: ValidationContext | str = ValidationContext.PROMPT
+    ) -> Verdict:
+        """Check one block, a mapping as received or a `ContentBlock`."""
+        return self.validate([block], context)
 
     def validate_json(self, raw: bytes | str, context: ValidationContext | str = ValidationContext.PROMPT) -> Verdict:
         """Check a JSON array of blocks."""
@@ -123,7 +141,7 @@ class ContentValidator:
         self, blocks: Iterable[Any], context: ValidationContext | str = ValidationContext.PROMPT
     ) -> list[BlockDecision]:
         """Return the decision on each block, with its reason."""
-        context, blocks = _context(context), list(blocks)
+        context, blocks = _context(context), list(blocks) if _is_array(blocks) else [None]
         policy, verdict = self.policies[context], self.validate(blocks, context)
         found = {violation.index: violation.message for violation in verdict.violations}
         unnamed = "not checked" if policy is ValidationPolicy.OFF else "accepted"
@@ -174,6 +192,10 @@ class ContentValidator:
         if len(blocks) > limits.max_blocks:
             violations.append(size_fault(limits.max_blocks, "the number of blocks", len(blocks), limits.max_blocks))
         return violations
+
+
+def _is_array(blocks: object) -> bool:
+    return isinstance(blocks, Iterable) and not isinstance(blocks, str | bytes | Mapping)
 
 
 def _context(name: ValidationContext | str) -> ValidationContext:

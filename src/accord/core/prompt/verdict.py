@@ -8,8 +8,10 @@ from typing import Any, Final, cast
 
 from accord.core.vocabulary import unknown_name
 from accord.errors import ErrorCode, RpcCode, UsageError
+from accord.wire.acp.base import AcpMessage
 from accord.wire.acp.content import ContentType
 from accord.wire.acp.initialize import DraftPromptCapabilities, PromptCapabilities
+from accord.wire.capability import snake_case
 
 ALWAYS_ACCEPTED: Final = frozenset({ContentType.TEXT, ContentType.RESOURCE_LINK})
 
@@ -58,13 +60,49 @@ def read_declaration(declared: PromptCapabilitiesLike | Declaration, protocol_ve
         return _accepting(bool(declared.image), bool(declared.audio), bool(declared.embedded_context), version)
     if not isinstance(declared, Mapping):
         return _accepting(False, False, False, version)
-    flags = [declared.get(flag) for flag in FLAGS.values()]
+    flags = [_member(declared, flag) for flag in FLAGS.values()]
     # Version 1 declares a capability with `true`, the version 2 draft with an object.
     if version >= 2:
         image, audio, embedded = (isinstance(flag, Mapping) for flag in flags)
     else:
         image, audio, embedded = (flag is True for flag in flags)
     return _accepting(image, audio, embedded, version)
+
+
+def unwrap_declaration(given: object) -> PromptCapabilitiesLike | Declaration:
+    """Return the prompt capabilities in this value: they themselves, an agent's capabilities, or an initialize result.
+
+    Raises `UsageError` for a value that is none of these.
+    """
+    if given is None or isinstance(given, PromptCapabilities | DraftPromptCapabilities | Declaration):
+        return given
+    members: Any = given.dump() if isinstance(given, AcpMessage) else given
+    if not isinstance(members, Mapping):
+        raise UsageError(
+            'capabilities: expected prompt capabilities such as {"image": True}, or an object with promptCapabilities, '
+            f"not {type(given).__name__}"
+        )
+    declared = cast("Mapping[str, Any]", members)
+    if any(_member(declared, flag) is not None for flag in FLAGS.values()):
+        return declared  # whatever else it contains
+    for path in PROMPT_PATHS:
+        inner: Any = declared
+        for key in path:
+            inner = _member(cast("Mapping[str, Any]", inner), key) if isinstance(inner, Mapping) else None
+        if isinstance(inner, Mapping):
+            return cast("Mapping[str, Any]", inner)
+    return declared
+
+
+_V1_PATH: Final = ("result", "agentCapabilities", "promptCapabilities")
+_DRAFT_PATH: Final = ("result", "capabilities", "session", "prompt")
+PROMPT_PATHS: Final = [path[start:] for path in (_V1_PATH, _DRAFT_PATH) for start in range(len(path))]
+"""Where prompt capabilities are in each message or object that contains them, in both versions of the protocol."""
+
+
+def _member(members: Mapping[str, Any], name: str) -> Any:
+    """Return a member by its name on the wire, or as Python spells that: `embedded_context`."""
+    return members.get(name, members.get(snake_case(name)))
 
 
 @cache
@@ -89,9 +127,9 @@ def parse_accepts(accepts: PromptCapabilitiesLike | Sequence[str]) -> PromptCapa
             if flag != "_meta" and not isinstance(value, bool | None):
                 raise UsageError(f"accepts: {flag} should be True or False, not {value!r}")
         return accepts
-    if isinstance(accepts, str) or not isinstance(accepts, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(accepts, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
         raise UsageError(f'accepts: expected names such as ["image"], or {{"image": True}}, not {accepts!r}')
-    names = [name for name in accepts if name not in ALWAYS_ACCEPTED]
+    names = [name for name in ([accepts] if isinstance(accepts, str) else accepts) if name not in ALWAYS_ACCEPTED]
     if unknown := [name for name in names if name not in _FLAGS_BY_NAME]:
         raise _unknown_flag(unknown[0])
     return {_FLAGS_BY_NAME[name]: True for name in names}
