@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from accord.core.prompt.validator import ContentValidator, ValidationContext, ValidationPolicy
     from accord.core.work.emulation.engine import EmulationEngine, apply_emulation, can_emulate, default_strategy
     from accord.core.work.negotiate import check_capability, generate_report, negotiate
-    from accord.core.work.plan import plan
+    from accord.core.work.plan import Candidate, PlanConfig, plan
     from accord.errors import (
         AccordError,
         AgentError,
@@ -38,7 +38,15 @@ if TYPE_CHECKING:
     from accord.wire.capability import Capability
     from accord.wire.contract import ServiceContract
     from accord.wire.conversation import ChatMessage, Conversation, Role
-    from accord.wire.emulation import EmulationConfig, EmulationEntry, EmulationReport, EmulationStrategy
+    from accord.wire.emulation import (
+        Disabled,
+        EmulationConfig,
+        EmulationEntry,
+        EmulationReport,
+        EmulationStrategy,
+        PostProcessing,
+        SystemPromptInjection,
+    )
     from accord.wire.event import (
         CitationBlock,
         CitationItem,
@@ -56,6 +64,7 @@ if TYPE_CHECKING:
         CompatibilityReport,
         MinSupport,
         NegotiationResult,
+        ReportedSupport,
         SupportLevel,
     )
     from accord.wire.packet import StreamError, StreamOpCode, StreamPacket
@@ -79,6 +88,7 @@ __all__ = [
     "AgentError",
     "AgentRequest",
     "BackendError",
+    "Candidate",
     "Capability",
     "CapabilityManifest",
     "CapabilityRequirement",
@@ -94,6 +104,7 @@ __all__ = [
     "ContentBlock",
     "ContentValidator",
     "Conversation",
+    "Disabled",
     "EmulationConfig",
     "EmulationEngine",
     "EmulationEntry",
@@ -113,6 +124,8 @@ __all__ = [
     "NegotiationResult",
     "NotSerialisableError",
     "Plan",
+    "PlanConfig",
+    "PostProcessing",
     "PresentationEvent",
     "PresentationEventType",
     "ProgressUpdate",
@@ -120,6 +133,7 @@ __all__ = [
     "Receipt",
     "Refusal",
     "RefusedError",
+    "ReportedSupport",
     "Role",
     "ServiceContract",
     "ServiceRequest",
@@ -131,6 +145,7 @@ __all__ = [
     "StreamOpCode",
     "StreamPacket",
     "SupportLevel",
+    "SystemPromptInjection",
     "TimedOutError",
     "Turn",
     "TurnCancelledError",
@@ -154,6 +169,7 @@ _MODULES: Final = {
     "AgentError": "accord.errors",
     "AgentRequest": "accord.wire.request",
     "BackendError": "accord.errors",
+    "Candidate": "accord.core.work.plan",
     "Capability": "accord.wire.capability",
     "CapabilityManifest": "accord.wire.manifest",
     "CapabilityRequirement": "accord.wire.manifest",
@@ -169,6 +185,7 @@ _MODULES: Final = {
     "ContentBlock": "accord.wire.acp.content",
     "ContentValidator": "accord.core.prompt.validator",
     "Conversation": "accord.wire.conversation",
+    "Disabled": "accord.wire.emulation",
     "EmulationConfig": "accord.wire.emulation",
     "EmulationEngine": "accord.core.work.emulation.engine",
     "EmulationEntry": "accord.wire.emulation",
@@ -188,6 +205,8 @@ _MODULES: Final = {
     "NegotiationResult": "accord.wire.manifest",
     "NotSerialisableError": "accord.errors",
     "Plan": "accord.wire.plan",
+    "PlanConfig": "accord.core.work.plan",
+    "PostProcessing": "accord.wire.emulation",
     "PresentationEvent": "accord.wire.event",
     "PresentationEventType": "accord.wire.event",
     "ProgressUpdate": "accord.wire.event",
@@ -195,6 +214,7 @@ _MODULES: Final = {
     "Receipt": "accord.wire.receipt",
     "Refusal": "accord.wire.plan",
     "RefusedError": "accord.errors",
+    "ReportedSupport": "accord.wire.manifest",
     "Role": "accord.wire.conversation",
     "ServiceContract": "accord.wire.contract",
     "ServiceRequest": "accord.wire.request",
@@ -206,6 +226,7 @@ _MODULES: Final = {
     "StreamOpCode": "accord.wire.packet",
     "StreamPacket": "accord.wire.packet",
     "SupportLevel": "accord.wire.manifest",
+    "SystemPromptInjection": "accord.wire.emulation",
     "TimedOutError": "accord.errors",
     "Turn": "accord.agent",
     "TurnCancelledError": "accord.errors",

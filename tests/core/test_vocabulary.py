@@ -10,10 +10,9 @@ MISSPELLED = {
     "vison": "vision",
     "visoin": "vision",
     "tool_us": "tool_use",
-    "ToolUse": "tool_use",
     "tool-use": "tool_use",
     "function_call": "function_calling",
-    "StructuredOutputJsonSchema": "structured_output_json_schema",
+    "StructuredOutputJsonShema": "structured_output_json_schema",
 }
 """Misspellings, and what was meant."""
 OPEN = {"time_travel": None, "audio_input": None, "stream": "streaming"}

@@ -131,9 +131,40 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
         ),
     ),
     (
-        lambda: EmulationEngine.with_defaults().apply("extended_thinking", Conversation()),
+        lambda: any_call.EmulationEngine.with_defaults().apply(7, Conversation()),
         UsageError,
-        'capabilities: expected a list of names such as ["extended_thinking"], not a single name',
+        'capabilities: expected names such as ["streaming"], not int',
+    ),
+    (
+        lambda: any_call.EmulationEngine.with_defaults().apply([7], Conversation()),
+        UsageError,
+        'capability: expected a name such as "streaming", not int',
+    ),
+    (
+        lambda: any_call.default_strategy(None),
+        UsageError,
+        'capability: expected a name such as "streaming", not NoneType',
+    ),
+    (
+        lambda: any_call.EmulationConfig().set("extended_thinking", "think"),
+        UsageError,
+        (
+            "strategy: expected EmulationStrategy or a dict such as "
+            '{"type": "system_prompt_injection", "prompt": "Think step by step."}, not str'
+        ),
+    ),
+    (
+        lambda: any_call.EmulationConfig().set("extended_thinking", {"type": "magic"}),
+        InvalidMessageError,
+        (
+            "Not a valid EmulationStrategy: (the message): 'type' should be one of "
+            "system_prompt_injection, post_processing, disabled"
+        ),
+    ),
+    (
+        lambda: any_call.EmulationConfig().set(7, {"type": "disabled", "reason": "no"}),
+        UsageError,
+        'capability: expected a name such as "streaming", not int',
     ),
     (
         lambda: any_call.EmulationEngine.with_defaults().apply(["extended_thinking"], "Hello"),

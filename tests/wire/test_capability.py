@@ -40,8 +40,8 @@ def test_decision_15_an_unknown_name_is_kept():
     assert CapabilityRequirement.model_validate({"capability": "time_travel", "min_support": "native"})
 
 
-@pytest.mark.parametrize("name", ["", "TimeTravel", "time-travel", "time travel", "1st", "_x", "x" * 129, "é"])
-def test_decision_15_a_name_is_snake_case(name: str):
+@pytest.mark.parametrize("name", ["", "time-travel", "time travel", "1st", "_x", "x" * 129, "é"])
+def test_decision_15_a_name_is_a_word_or_several(name: str):
     with pytest.raises(ValidationError):
         CapabilityManifest.model_validate({name: "native"})
 

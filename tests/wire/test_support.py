@@ -47,8 +47,8 @@ def test_any_other_shape_is_refused(wire: Any):
 
 
 def test_a_restriction_has_a_reason():
-    assert SupportLevel.limited("sandbox") == SupportLevel.model_validate(LIMITED)
-    assert SupportLevel.limited("sandbox").reason == "sandbox"
+    assert SupportLevel.restricted("sandbox") == SupportLevel.model_validate(LIMITED)
+    assert SupportLevel.restricted("sandbox").reason == "sandbox"
     assert SupportLevel.NATIVE.reason is None
 
 
@@ -71,5 +71,5 @@ def test_a_manifest_can_be_used_like_a_mapping():
     assert manifest.get("logprobs") is None
     assert "tool_bash" in manifest
     assert len(manifest) == 2
-    assert dict(manifest.items()) == {"streaming": SupportLevel.NATIVE, "tool_bash": SupportLevel.limited("sandbox")}
+    assert dict(manifest.items()) == {"streaming": SupportLevel.NATIVE, "tool_bash": SupportLevel.restricted("sandbox")}
     assert list(manifest) == ["streaming", "tool_bash"]

@@ -20,6 +20,7 @@ from accord.config.model import (
     StoreConfig,
 )
 from accord.core.vocabulary import check_name, closest
+from accord.wire.capability import CAPABILITY_NAME
 from accord.wire.emulation import EmulationStrategy
 
 ANY: Final = "*"
@@ -65,8 +66,7 @@ MESSAGES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
     "bool_type": lambda _: "expected true or false",
     "string_type": lambda _: "expected text",
     "string_too_short": lambda _: "expected text that is not empty",
-    "string_too_long": lambda context: f"expected a name of at most {context['max_length']} characters",
-    "string_pattern_mismatch": lambda _: "expected a snake_case name",
+    "capability_name": lambda _: f"expected {CAPABILITY_NAME}",
     "greater_than": lambda context: f"expected a number greater than {context['gt']:g}",
     "greater_than_equal": lambda context: f"expected a number of at least {context['ge']:g}",
     "less_than_equal": lambda context: f"expected a number of at most {context['le']:g}",

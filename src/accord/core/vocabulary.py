@@ -67,9 +67,9 @@ class UnknownName:
 
 def check_name(name: str) -> UnknownName | None:
     """Check a capability name; None if it is known."""
-    if name in KNOWN_CAPABILITIES:
+    if snake_case(name) in KNOWN_CAPABILITIES:
         return None
-    # `ToolUse` and `tool-use` are misspellings of `tool_use`, however different they are letter by letter.
+    # `tool-use` is a misspelling of `tool_use`, however different the two are letter by letter.
     spelled = _NOT_SNAKE.sub("_", snake_case(name.strip())).strip("_")
     near = get_close_matches(spelled, KNOWN_CAPABILITIES, n=1, cutoff=SUGGESTED)
     is_misspelling = bool(get_close_matches(spelled, near, cutoff=MISSPELLED))
@@ -84,4 +84,4 @@ def unknown_names(names: Iterable[str]) -> list[UnknownName]:
 def unknown_name_warnings(names: Iterable[str], declared: Iterable[str] = ()) -> list[str]:
     """Return a sentence for each capability that is neither known nor declared by the backend in question."""
     accepted = frozenset(declared)
-    return [str(unknown) for unknown in unknown_names(names) if unknown.name not in accepted]
+    return [str(unknown) for unknown in unknown_names(names) if snake_case(unknown.name) not in accepted]

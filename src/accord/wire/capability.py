@@ -1,15 +1,41 @@
 """The vocabulary of capabilities (ABP): known names with their meaning, open to unknown ones."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import StringConstraints
+from pydantic import GetCoreSchemaHandler, WithJsonSchema
+from pydantic_core import CoreSchema, core_schema
 
-CapabilityName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$", max_length=128)]
-"""Any snake_case name: a `Capability`, or a name that Accord does not know."""
+from accord.errors import UsageError
+
+MAX_NAME_CHARS: Final = 128
+CAPABILITY_NAME: Final = (
+    f"a capability such as tool_use: at most {MAX_NAME_CHARS} letters, digits and underscores, a letter first"
+)
+_ANY_CASE: Final = r"^[A-Za-z][A-Za-z0-9_]*$"
+
+
+class _SnakeCase:
+    """Reads a name in any letter case and converts it to snake_case; compiled code alone reads one that is."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        snake = core_schema.str_schema(pattern="^[a-z][a-z0-9_]*$", max_length=MAX_NAME_CHARS, strict=True)
+        other = core_schema.str_schema(pattern=_ANY_CASE, max_length=MAX_NAME_CHARS, strict=True)
+        converted = core_schema.no_info_after_validator_function(snake_case, other)
+        return core_schema.custom_error_schema(
+            core_schema.union_schema([snake, converted], mode="left_to_right"),
+            custom_error_type="capability_name",
+            custom_error_message=f"Expected {CAPABILITY_NAME}",
+        )
+
+
+CapabilityName = Annotated[
+    str, _SnakeCase(), WithJsonSchema({"type": "string", "pattern": _ANY_CASE, "maxLength": MAX_NAME_CHARS})
+]
+"""The name of a `Capability`, or one that Accord does not know. `ToolUse` is read as `tool_use`."""
 
 
 class Capability(StrEnum):
@@ -135,10 +161,26 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType(
 
 def snake_case(name: str) -> str:
     """Return the name in snake_case: `tool_read` for `ToolRead` and for `tool_read`."""
-    return name if name.islower() else _CAPITAL.sub(r"_\1", name).lower()
+    return name if name.islower() else _WORD_STARTS.sub("_", name).lower()
 
 
-_CAPITAL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_WORD_STARTS: Final = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def capability_name(given: object) -> str:
+    """Return the name of a capability in snake_case; raises `UsageError` for anything that is no text."""
+    if not isinstance(given, str):
+        raise UsageError(f'capability: expected a name such as "streaming", not {type(given).__name__}')
+    return snake_case(str(given))
+
+
+def capability_names(given: str | Iterable[str]) -> list[str]:
+    """Return each of these names in snake_case; a single name is a list of one."""
+    if isinstance(given, str):
+        return [capability_name(given)]
+    if not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
+        raise UsageError(f'capabilities: expected names such as ["streaming"], not {type(given).__name__}')
+    return [capability_name(name) for name in given]
 
 
 def canonical_name(name: str) -> str:

@@ -1,12 +1,13 @@
 """Emulation strategies, their report (ABP), and the record of emulations that were performed."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from accord.wire.capability import CapabilityName
-from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, close_union
+from accord.wire.capability import CapabilityName, capability_name
+from accord.wire.message import FreeObject, Message, Tagged, WrittenAsText, as_model, close_union
 
 
 class EmulationStrategy(Tagged, frozen=True):
@@ -54,14 +55,18 @@ close_union(
 )
 
 
+STRATEGY_EXAMPLE: Final = """{"type": "system_prompt_injection", "prompt": "Think step by step."}"""
+
+
 class EmulationConfig(Message, frozen=True):
     """The operator's strategies; other capabilities have their default."""
 
     strategies: dict[CapabilityName, EmulationStrategy] = Field(default_factory=dict[CapabilityName, EmulationStrategy])
 
-    def set(self, capability: str, strategy: EmulationStrategy) -> None:
+    def set(self, capability: str, strategy: EmulationStrategy | Mapping[str, Any]) -> None:
         """Use this strategy for this capability from now on."""
-        self.strategies[capability] = strategy
+        checked = as_model(EmulationStrategy, strategy, "strategy", STRATEGY_EXAMPLE)
+        self.strategies[capability_name(capability)] = checked
 
 
 class EmulationEntry(Message, frozen=True):

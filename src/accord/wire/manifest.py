@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import ConfigDict, Field, RootModel
 
-from accord.wire.capability import CapabilityName
+from accord.wire.capability import CapabilityName, snake_case
 from accord.wire.message import AbsentList, DeferredBuild, KeepsAbsent, Message, Tagged, close_union, is_absent
 
 
@@ -50,7 +50,7 @@ class SupportLevel(DeferredBuild, RootModel[Literal["native", "emulated", "unsup
     UNSUPPORTED: ClassVar["SupportLevel"]
 
     @classmethod
-    def limited(cls, reason: str) -> "SupportLevel":
+    def restricted(cls, reason: str) -> "SupportLevel":
         """The level of a capability that works within limits."""
         return cls(Restricted(restricted=Limits(reason=reason)))
 
@@ -65,6 +65,14 @@ class SupportLevel(DeferredBuild, RootModel[Literal["native", "emulated", "unsup
         """Why the capability is restricted, if it is."""
         level = self.root
         return None if isinstance(level, str) else level.restricted.reason
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.root == other
+        return self.root == other.root if isinstance(other, SupportLevel) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.root)
 
     def satisfies(self, minimum: MinSupport | str) -> bool:
         """Whether this level satisfies the minimum."""
@@ -114,10 +122,10 @@ class CapabilityManifest(DeferredBuild, RootModel[dict[CapabilityName, SupportLe
     model_config = ConfigDict(frozen=True)
 
     def __getitem__(self, name: str) -> SupportLevel:
-        return self.root[name]
+        return self.root[snake_case(name)]
 
     def __contains__(self, name: object) -> bool:
-        return name in self.root
+        return isinstance(name, str) and snake_case(name) in self.root
 
     def __len__(self) -> int:
         return len(self.root)
@@ -127,7 +135,7 @@ class CapabilityManifest(DeferredBuild, RootModel[dict[CapabilityName, SupportLe
 
     def get(self, name: str) -> SupportLevel | None:
         """The declared level; None if the backend declares none."""
-        return self.root.get(name)
+        return self.root.get(snake_case(name))
 
     def items(self) -> ItemsView[str, SupportLevel]:
         """Every declared name with its level."""

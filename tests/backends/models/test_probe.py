@@ -109,7 +109,7 @@ def test_an_inconclusive_finding_is_not_stored():
     ("level", "finding", "differs"),
     [
         (SupportLevel.NATIVE, ProbeFinding.WORKS, False),
-        (SupportLevel.limited("small"), ProbeFinding.WORKS, False),
+        (SupportLevel.restricted("small"), ProbeFinding.WORKS, False),
         (SupportLevel.NATIVE, ProbeFinding.IGNORED, True),
         (SupportLevel.UNSUPPORTED, ProbeFinding.WORKS, True),
         (SupportLevel.UNSUPPORTED, ProbeFinding.REFUSED, False),

@@ -115,7 +115,7 @@ def test_decision_15_an_unknown_capability_is_negotiated_like_any_other():
 
 
 NAMES = st.sampled_from([*Capability, "time_travel"])
-LEVELS = st.sampled_from([*map(SupportLevel, ("native", "emulated", "unsupported")), SupportLevel.limited("r")])
+LEVELS = st.sampled_from([*map(SupportLevel, ("native", "emulated", "unsupported")), SupportLevel.restricted("r")])
 MANIFESTS = st.dictionaries(NAMES, LEVELS).map(CapabilityManifest)
 NEEDS = st.lists(st.tuples(NAMES, st.sampled_from(MinSupport))).map(lambda wanted: needing(*wanted))
 

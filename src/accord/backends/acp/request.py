@@ -90,7 +90,9 @@ def agent_manifest(declared: AgentCapabilities | DraftAgentCapabilities) -> Capa
             Capability.IMAGE_INPUT: _level(_is_declared(prompt.image)),
             Capability.AUDIO: _level(_is_declared(prompt.audio)),
             EMBEDDED_CONTEXT: _level(has_documents),
-            Capability.PDF_INPUT: SupportLevel.limited(PDF_UNDECLARED) if has_documents else SupportLevel.UNSUPPORTED,
+            Capability.PDF_INPUT: SupportLevel.restricted(PDF_UNDECLARED)
+            if has_documents
+            else SupportLevel.UNSUPPORTED,
         }
     )
 

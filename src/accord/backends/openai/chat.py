@@ -62,7 +62,7 @@ SUPPORTED: Final[Mapping[str, str | SupportLevel]] = MappingProxyType(
         "frequency_penalty": "native",
         "presence_penalty": "native",
         "logprobs": "native",
-        "seed_determinism": SupportLevel.limited("the seed is accepted; answers mostly repeat, without a guarantee"),
+        "seed_determinism": SupportLevel.restricted("the seed is accepted; answers mostly repeat, without a guarantee"),
     }
 )
 UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(

@@ -9,8 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
-from accord.errors import UsageError
-from accord.wire.capability import ALIASES, pascal_case, snake_case
+from accord.wire.capability import ALIASES, capability_name, pascal_case
 from accord.wire.manifest import (
     SATISFIED_BY,
     CapabilityManifest,
@@ -52,9 +51,8 @@ def declared_level(manifest: CapabilityManifest, capability: str) -> SupportLeve
 
 def check_capability(manifest: CapabilityManifest | Mapping[str, Any], capability: str) -> ReportedSupport:
     """How one capability is supported, as a compatibility report spells it."""
-    if not isinstance(capability, str):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
-        raise UsageError(f'capability: expected a name such as "streaming", not {type(capability).__name__}')
-    level = declared_level(as_model(CapabilityManifest, manifest, "manifest", MANIFEST_EXAMPLE), snake_case(capability))
+    name = capability_name(capability)
+    level = declared_level(as_model(CapabilityManifest, manifest, "manifest", MANIFEST_EXAMPLE), name)
     if level is None or level.root == "unsupported":
         return _UNSUPPORTED
     if level.root == "native":

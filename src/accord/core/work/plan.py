@@ -36,10 +36,10 @@ from accord.core.work.emulation.choose import (
     emulated_work,
     injects_prompt,
 )
-from accord.core.work.emulation.engine import EmulationEngine
+from accord.core.work.emulation.engine import CONFIG_EXAMPLE, EmulationEngine
 from accord.core.work.negotiate import MANIFEST_EXAMPLE, NOT_DECLARED, IdentityCache, compare, declared_level
 from accord.errors import ErrorCode, UsageError
-from accord.wire.capability import ALIASES, FILE_INPUT, TOOL_RESULT_MEDIA, Capability, canonical_name
+from accord.wire.capability import ALIASES, FILE_INPUT, TOOL_RESULT_MEDIA, Capability, canonical_name, capability_names
 from accord.wire.conversation import ImagePart, MessagePart, ResourcePart, TextPart, ToolResultPart
 from accord.wire.emulation import EmulationConfig
 from accord.wire.manifest import (
@@ -89,10 +89,15 @@ class Candidate:
     contradicted: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
+        # Several are made for every question: what Accord makes itself is not checked again.
         if type(self.manifest) is not CapabilityManifest:
             object.__setattr__(
                 self, "manifest", as_model(CapabilityManifest, self.manifest, "manifest", MANIFEST_EXAMPLE)
             )
+
+        for name in ("refused", "contradicted"):
+            if type(names := getattr(self, name)) is not frozenset:
+                object.__setattr__(self, name, frozenset(capability_names(names)))
 
 
 CANDIDATE_FIELDS: Final = frozenset(each.name for each in fields(Candidate))
@@ -105,6 +110,11 @@ class PlanConfig:
     policy: WorkPolicy = WorkPolicy.STANDARD
     unknown: UnknownPolicy = UnknownPolicy.DENY
     emulation: EmulationConfig = field(default_factory=EmulationConfig)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", WorkPolicy(self.policy))
+        object.__setattr__(self, "unknown", UnknownPolicy(self.unknown))
+        object.__setattr__(self, "emulation", as_model(EmulationConfig, self.emulation, "emulation", CONFIG_EXAMPLE))
 
 
 def plan(

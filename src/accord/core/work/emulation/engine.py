@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, Self, assert_never, cast
 
 from accord.core.work.emulation.base import messages_with_prompt
-from accord.errors import UsageError
-from accord.wire.capability import ALIASES, Capability, pascal_case, snake_case
+from accord.wire.capability import ALIASES, Capability, capability_name, capability_names, pascal_case
 from accord.wire.conversation import Conversation
 from accord.wire.emulation import (
     AnyStrategy,
@@ -40,7 +39,7 @@ CONVERSATION_EXAMPLE: Final = """{"messages": [{"role": "user", "content": [{"ty
 
 def default_strategy(capability: str) -> EmulationStrategy:
     """The strategy for this capability unless the operator configures another."""
-    capability = snake_case(capability)
+    capability = capability_name(capability)
     return DEFAULTS.get(capability) or Disabled(reason=f"No emulation available for {pascal_case(capability)}")
 
 
@@ -67,21 +66,20 @@ class EmulationEngine:
 
     def resolve(self, capability: str) -> EmulationStrategy:
         """The strategy for this capability: the operator's, under this name or its alias, else the default."""
-        capability = snake_case(capability)
+        capability = capability_name(capability)
         chosen = self.config.strategies
         return chosen.get(capability) or chosen.get(ALIASES.get(capability, "")) or default_strategy(capability)
 
-    def apply(self, capabilities: Iterable[str], conversation: Conversation | dict[str, Any]) -> EmulationReport:
+    def apply(self, capabilities: str | Iterable[str], conversation: Conversation | dict[str, Any]) -> EmulationReport:
         """Apply the strategy of each capability in turn; prompts are injected into `conversation` itself."""
-        if isinstance(capabilities, str):
-            raise UsageError(f'capabilities: expected a list of names such as ["{capabilities}"], not a single name')
+        names = capability_names(capabilities)
         if not isinstance(conversation, Conversation):
             parsed = as_model(Conversation, conversation, "conversation", CONVERSATION_EXAMPLE)
-            report = self.apply(capabilities, parsed)
+            report = self.apply(names, parsed)
             conversation["messages"] = parsed.dump()["messages"]
             return report
         report = EmulationReport()
-        for name in map(snake_case, map(str, capabilities)):
+        for name in names:
             strategy = cast("AnyStrategy", self.resolve(name))
             match strategy:
                 case SystemPromptInjection():
@@ -98,7 +96,7 @@ class EmulationEngine:
 
 def apply_emulation(
     config: EmulationConfig | Mapping[str, Any],
-    capabilities: Iterable[str],
+    capabilities: str | Iterable[str],
     conversation: Conversation | dict[str, Any],
 ) -> EmulationReport:
     """`EmulationEngine(config).apply` in one call."""
