@@ -31,6 +31,7 @@ from accord import (
     can_emulate,
     check_capability,
     default_strategy,
+    errors,
     generate_report,
     negotiate,
     plan,
@@ -63,12 +64,11 @@ def test_every_public_name_is_what_its_module_calls_it(name: str):
 
 
 def test_every_error_is_public():
-    kinds = {
-        name for name, kind in vars(accord.errors).items() if isinstance(kind, type) and issubclass(kind, Exception)
-    }
-    assert {name for name in kinds if not name.startswith("_")} <= set(accord.__all__)
+    kinds = [kind.__name__ for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+    assert set(kinds) <= set(accord.__all__)
 
 
+WRAPS: list[Callable[[list[Any]], Iterable[Any]]] = [list, tuple, iter, lambda blocks: dict(enumerate(blocks)).values()]
 CALLS = """
 StreamPacket(op="delta", p="The"); StreamPacket.model_validate_json(b'{"op":"close"}').to_json()
 manifest = CapabilityManifest.model_validate({"streaming": "native", "tool_bash": {"restricted": {"reason": "sandbox"}}})
@@ -90,10 +90,10 @@ ServiceContract.generate_openapi()
 
 
 @pytest.mark.parametrize("packet", [{"op": "delta", "p": "**Hi**"}, StreamPacket(op="delta", p="**Hi**")])
-@pytest.mark.parametrize("wrap", [list, tuple, iter, lambda blocks: dict(enumerate(blocks)).values()])
+@pytest.mark.parametrize("wrap", WRAPS)
 def test_every_documented_call_works_as_written(packet: Any, wrap: Callable[[list[Any]], Iterable[Any]]):
     block = {"type": "text", "text": "Hi"}
-    names = {
+    names: dict[str, Any] = {
         **{name: getattr(accord, name) for name in accord.__all__},
         "conversation": Conversation(),
         "blocks": wrap([block]),

@@ -70,7 +70,7 @@ CASES = [
     for name in GOLDEN_CASES
     for path, value in leaves(json.loads((GOLDEN / f"{name}.json").read_text()))
     if not FREE & set(path) and (name, path[0]) not in FREE_IN
-    for wrong in WRONG.get(cast("type", type(value)), [])
+    for wrong in WRONG.get(cast("type", value.__class__), [])
 ]
 
 

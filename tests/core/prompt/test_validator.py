@@ -132,28 +132,28 @@ def test_a_value_that_is_no_declaration_is_refused(declared: Any):
     )
 
 
-DECLARED = {"image": True, "embeddedContext": True}
+FLAGGED = {"image": True, "embeddedContext": True}
 DECLARATIONS: dict[str, Any] = {
-    "prompt capabilities": DECLARED,
-    "with unknown members": {**DECLARED, "_meta": {"audio": True}, "video": True},
+    "prompt capabilities": FLAGGED,
+    "with unknown members": {**FLAGGED, "_meta": {"audio": True}, "video": True},
     "as Python spells them": {"image": True, "embedded_context": True},
-    "agent capabilities": {"promptCapabilities": DECLARED, "loadSession": True},
-    "of the documents": {"agentCapabilities": {"promptCapabilities": DECLARED}},
-    "an initialize result": {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": DECLARED}},
+    "agent capabilities": {"promptCapabilities": FLAGGED, "loadSession": True},
+    "of the documents": {"agentCapabilities": {"promptCapabilities": FLAGGED}},
+    "an initialize result": {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": FLAGGED}},
     "an initialize response": {
         "jsonrpc": "2.0",
         "id": 0,
-        "result": {"agentCapabilities": {"promptCapabilities": DECLARED}},
+        "result": {"agentCapabilities": {"promptCapabilities": FLAGGED}},
     },
     "all as Python spells them": {
         "agent_capabilities": {"prompt_capabilities": {"image": True, "embedded_context": True}}
     },
     "a model": PromptCapabilities(image=True, embedded_context=True),
-    "a model of agent capabilities": AgentCapabilities(prompt_capabilities=PromptCapabilities.model_validate(DECLARED)),
+    "a model of agent capabilities": AgentCapabilities(prompt_capabilities=PromptCapabilities.model_validate(FLAGGED)),
     "a model of the result": InitializeResponse.model_validate(
-        {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": DECLARED}}
+        {"protocolVersion": 1, "agentCapabilities": {"promptCapabilities": FLAGGED}}
     ),
-    "flags beside an object of that name": {**DECLARED, "promptCapabilities": {"audio": True}},
+    "flags beside an object of that name": {**FLAGGED, "promptCapabilities": {"audio": True}},
 }
 
 
