@@ -222,7 +222,7 @@ def test_files_are_attached_to_the_prompt(accord: Run, folder: Path, server: Mod
         (("--file", "large.pdf"), "large.pdf: is too large; limits.max_block_bytes allows 700 bytes"),
         (("--schema", "accord.toml"), "accord.toml: expected JSON"),
         (("--backend", "remote"), "There is no backend remote; there are: local"),
-        (("--require", "Vision"), '--require Vision: unknown capability "Vision"; did you mean vision?'),
+        (("--require", "Vison"), '--require Vison: unknown capability "Vison"; did you mean vision?'),
         (("--require", "tool_use=nativ"), '--require tool_use=nativ: unknown level "nativ"; use native or emulated'),
         (("--require", "tool_use:much"), '--require tool_use:much: unknown level "much"; use native or emulated'),
         (("--require", ","), '--require ",": names no capability; expected capabilities such as tool_use=native'),
