@@ -66,7 +66,7 @@ OLDER_SESSION = UUID("550e8400-e29b-41d4-a716-446655440000")
 
 @pytest.mark.parametrize("session_id", [OLDER_SESSION, str(OLDER_SESSION), "s1"])
 def test_decision_1_a_session_id_is_a_uuid_or_text(session_id: UUID | str):
-    request = AgentRequest(session_id=session_id, payload={"input": "Hi"})  # pyright: ignore[reportArgumentType, reportCallIssue]
+    request = AgentRequest(session_id=session_id, payload={"input": "Hi"})
     assert (request.session_id, request.query) == (str(session_id), "Hi")
     assert AgentRequest.model_validate({"session_id": session_id, "query": "Hi"}).session_id == str(session_id)
 

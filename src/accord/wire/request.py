@@ -1,7 +1,8 @@
 """The request and response envelopes (CAP), and the capabilities that a client declares. Unknown fields are ignored."""
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 from uuid import UUID
 
 from pydantic import (
@@ -168,6 +169,22 @@ class AgentRequest(Message, frozen=True):
     requirements: CapabilityRequirements | None = None
     # Always None: the fields before it have taken what it held. Reading it last costs nothing where it is absent.
     payload: Annotated[FreeValue, AfterValidator(_read_older_shape)] = Field(default=None, exclude=True, repr=False)
+
+    if TYPE_CHECKING:  # the call accepts both shapes, and dicts for models
+
+        def __init__(  # noqa: PLR0913 - one parameter for each field
+            self,
+            *,
+            query: str = ...,
+            files: Iterable[str] = ...,
+            conversation_id: str | None = None,
+            meta: Mapping[str, Any] = ...,
+            session_id: str | UUID | None = None,
+            capabilities: ClientCapabilities | Mapping[str, Any] | None = None,
+            content: Iterable[ContentBlock | Mapping[str, Any]] | None = None,
+            requirements: CapabilityRequirements | Mapping[str, Any] | None = None,
+            payload: Mapping[str, Any] | None = None,
+        ) -> None: ...
 
 
 class ServiceRequest(Message, frozen=True):
