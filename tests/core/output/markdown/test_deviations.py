@@ -37,7 +37,7 @@ def test_each_deviation_has_its_output(_name: str, markdown: str, expected: str)
     ("markdown", "plain", "speech"),
     [
         ("a **b", "a **b", "a b"),
-        ("f(**kwargs) and *args", "f(**kwargs) and *args", "f(kwargs) and *args"),
+        ("f(**kwargs) and *args.\n\nx", "f(**kwargs) and *args.\n\nx", "f(kwargs) and *args.\n\nx"),
         ("x ** y", "x ** y", "x ** y"),
         ("x__y", "x__y", "x__y"),
     ],

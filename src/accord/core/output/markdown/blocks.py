@@ -97,6 +97,7 @@ class BlockParser:
 
     def close(self) -> None:
         """Parse what is left and end the open block."""
+        self.inline.is_cut_off = self._speech_messages is not None
         self.feed("", final=True)
         self._leaf.close()
         self._leaf = self._line = IGNORED_LINE

@@ -72,6 +72,10 @@ def classify_run(mark: str, width: int, before: str, after: str) -> Run:
     return Run(left, right, lenient_opens, lenient_closes)
 
 
+REMOVED: Final = "\0"
+"""Stands in the output for something that was removed; normalised input contains no NUL."""
+
+BLANK_OR_REMOVED: Final = " \t\n" + REMOVED
 BRACKETS: Final = ("[", "![")
 DROPPED_IN_SPEECH: Final = ("*", "~")
 
@@ -79,15 +83,16 @@ DROPPED_IN_SPEECH: Final = ("*", "~")
 class Opener:
     """A run of delimiters or a bracket that may still find its partner."""
 
-    __slots__ = ("at", "both", "deadline", "is_spent", "left", "mark", "piece", "width")
+    __slots__ = ("at", "both", "deadline", "in_word", "is_spent", "left", "mark", "piece", "width")
 
-    def __init__(self, mark: str, width: int, left: int, at: int, piece: int, *, both: bool) -> None:
+    def __init__(self, mark: str, width: int, left: int, at: int, piece: int, *, both: bool, in_word: bool) -> None:
         self.mark = mark
         self.width = width
         self.left = left  # how many of its delimiters have no partner yet
         self.at = at
         self.piece = piece  # the number of its piece of output
         self.both = both  # whether it may also close
+        self.in_word = in_word  # whether it follows a letter or digit: `a*b`, `array[0`
         self.is_spent = False  # a bracket around a link
         self.deadline = at + HOLD_LIMIT
 
@@ -130,9 +135,10 @@ class DelimiterStack:
         else:
             self._sink(text)
 
-    def open(self, mark: str, width: int, left: int, at: int, *, both: bool = False) -> None:
+    def open(self, mark: str, width: int, left: int, at: int, *, both: bool = False, in_word: bool = False) -> None:
         """Push an opener; its characters are kept as a piece that is emptied if it finds a partner."""
-        self.openers.append(Opener(mark, width, left, at, self._base + len(self._pieces), both=both))
+        piece = self._base + len(self._pieces)
+        self.openers.append(Opener(mark, width, left, at, piece, both=both, in_word=in_word))
         self._pieces.append(mark if mark in BRACKETS else mark * left)
         self._brackets += mark in BRACKETS
 
@@ -165,6 +171,11 @@ class DelimiterStack:
         """Whether a run of the same mark and width is open."""
         return any(opener.mark == mark and opener.left == width for opener in self.openers)
 
+    @property
+    def open_runs(self) -> list[str]:
+        """The runs that have no partner yet."""
+        return [opener.mark * opener.left for opener in self.openers if opener.mark not in BRACKETS]
+
     def write_unmatched(self, mark: str, count: int, at: int) -> None:
         """Write a closing run that has no partner."""
         self.write("" if self._drop(mark, count, at) else mark * count)
@@ -184,7 +195,11 @@ class DelimiterStack:
     def accept_link(self, opener: Opener, tail_length: int) -> None:
         """Remove the bracket of a link or an image; what is still open inside it is text."""
         self._reject_from(self.openers.index(opener) + 1)
-        self._pieces[opener.piece - self._base] = ""
+        start = opener.piece - self._base
+        if "".join(self._pieces[start + 1 :]).strip(BLANK_OR_REMOVED):
+            self._pieces[start] = ""
+        else:
+            self._pieces[start:] = [REMOVED]
         self.openers.pop()
         self._brackets -= 1
         if opener.mark == "[":
@@ -216,9 +231,16 @@ class DelimiterStack:
         self._reject(self.openers.pop(0))
         self._release()
 
-    def end(self) -> None:
-        """Make every opener text: the block has ended."""
-        self._reject_from(0)
+    def end(self, dropped: str = "") -> None:
+        """Make every opener text, because the block has ended, except for `dropped` marks outside words."""
+        for opener in self.openers:
+            if opener.mark[0] in dropped and not opener.in_word:
+                self._pieces[opener.piece - self._base] = ""
+                self._dropped(opener.mark if opener.mark in BRACKETS else opener.mark * opener.left, opener.at)
+            else:
+                self._reject(opener)
+        self.openers.clear()
+        self._brackets = 0
         self._release()
         self._bottoms.clear()
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from accord.core.output.markdown import lookahead
-from accord.core.output.markdown.delimiters import INERT, Opener, classify_run
+from accord.core.output.markdown.delimiters import INERT, REMOVED, Opener, classify_run
 from accord.core.output.markdown.lookahead import HOLD_LIMIT, Construct
 from accord.core.output.markdown.output_buffer import OutputBuffer
 from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Profile
@@ -83,6 +83,11 @@ class InlineParser(Scanner):
                     code = self._spoken_url(code, at)
             self._write(code)
             return found.end
+        if self._is_unfinished(lookahead.find_code_span, at, final=final):
+            code = self._text[at:].strip("`").replace("\n", " ")
+            is_url = lookahead.URL.fullmatch(code)
+            self._write(self._spoken_unfinished_url(code, at) if is_url else code)
+            return len(self._text)
         return self._write_run("`", at)
 
     def _write_run(self, mark: str, at: int) -> int:
@@ -117,7 +122,9 @@ class InlineParser(Scanner):
         if left < width and mark == "~":
             self._note(NoteKind.STRIKETHROUGH, position)
         if left and (run.opens or run.lenient_opens):
-            self._stack.open(mark, width, left, position, both=both)
+            self._stack.open(mark, width, left, position, both=both, in_word=before.isalnum())
+        elif left and end == size and self.is_cut_off and not before.isalnum():
+            self._note_unmatched(mark * left, position)
         elif left and run.closes:
             self._stack.write_unmatched(mark, left, position)
         elif left:
@@ -130,8 +137,11 @@ class InlineParser(Scanner):
             return -1
         if isinstance(found, Construct):
             self._note(NoteKind.FOOTNOTE, self._origin + at, found.text)
-            return self._remove(at, found.end)
-        self._stack.open("[", 1, 1, self._origin + at)
+            self._write(REMOVED)
+            return found.end
+        if self._text.startswith("[^", at) and self._is_unfinished(lookahead.find_footnote, at, final=final):
+            return len(self._text)
+        self._stack.open("[", 1, 1, self._origin + at, in_word=self._char_before(at).isalnum())
         return at + 1
 
     def _read_image(self, at: int, final: bool) -> int:
@@ -169,7 +179,8 @@ class InlineParser(Scanner):
             return end
         if self._stack.innermost_bracket() is not opener:  # its deadline passed during the lookahead
             return self._read_close_bracket(at, final)
-        if fold_label(self._label(opener, at)) in self._labels:
+        is_cut_image = self.is_cut_off and not follows and opener.mark == "!["
+        if is_cut_image or fold_label(self._label(opener, at)) in self._labels:
             self._accept_link(opener, 0)
         else:
             self._stack.reject_bracket(opener)
@@ -195,12 +206,17 @@ class InlineParser(Scanner):
             self._accept_link(opener, stop - at, text[at + 1 : stop])
             self._tail = AFTER_DESTINATION
             return stop
+        if not bounded and self._is_unfinished(lookahead.find_link_tail, at, final=final):
+            self._accept_link(opener, size - at)
+            return size
         return 0
 
     def _read_reference(self, opener: Opener, at: int, *, final: bool) -> int:
         found = self._look_ahead(lookahead.find_label, at + 1, final=final)
         if found == "wait":
             return -1
+        if self._is_unfinished(lookahead.find_label, at + 1, final=final):
+            found = Construct(len(self._text), self._text[at + 2 :])
         if not isinstance(found, Construct) or self._stack.innermost_bracket() is not opener:
             return 0
         text = self._label(opener, at)
@@ -208,7 +224,8 @@ class InlineParser(Scanner):
             # The definition usually comes last, so `[text][label]` is taken for a reference if it looks like one:
             # `grid[i][j]` and the citations `[1][2]` do not.
             before = self._char_before(opener.at - self._origin)
-            if before.isalnum() or before in "])_" or found.text.startswith("^") or not any(map(str.isalpha, text)):
+            looks = text + found.text if opener.mark == "![" else text
+            if before.isalnum() or before in "])_" or found.text.startswith("^") or not any(map(str.isalpha, looks)):
                 return 0
         self._accept_link(opener, found.end - at - 1)
         return found.end
@@ -226,6 +243,9 @@ class InlineParser(Scanner):
             self._note(NoteKind.COMMENT, self._origin + at)
             self._tail = AFTER_COMMENT
             return at + 4
+        if found == "no" and self.is_cut_off and (unfinished := lookahead.UNFINISHED_ANGLE.match(self._text, at)):
+            self._write(self._spoken_unfinished_url(unfinished["url"] or "", at))
+            return len(self._text)
         if not isinstance(found, Construct) or (found.kind == "name" and not self._char_before(at).isalnum()):
             self._write("<")
             return at + 1
@@ -235,9 +255,10 @@ class InlineParser(Scanner):
         self._note(NoteKind.COMMENT if found.kind == "comment" else NoteKind.HTML, self._origin + at, found.text)
         if found.text == "br":
             self._write(self._line_break)
-            self._skips_blank = self._skips_line_end = True
-            return found.end
-        return self._remove(at, found.end)
+            self._gap = "break"
+        else:
+            self._write(REMOVED)
+        return found.end
 
     def _spoken_url(self, url: str, at: int) -> str:
         if not self._speech or "@" in url.partition("/")[0]:
@@ -246,13 +267,21 @@ class InlineParser(Scanner):
         self._note(NoteKind.URL, self._origin + at, host)
         return self._messages["link"].format(host=host)
 
+    def _spoken_unfinished_url(self, url: str, at: int) -> str:
+        """Return what is spoken for an address that was cut off: nothing if its host may be incomplete."""
+        return self._spoken_url(url, at) if lookahead.COMPLETE_HOST.match(url) else ""
+
     def _read_url(self, at: int, final: bool) -> int:
         found = "no" if self._char_before(at).isalnum() else self._look_ahead(lookahead.find_bare_url, at, final=final)
         if found == "wait":
             return -1
         if isinstance(found, Construct):
-            self._write(self._spoken_url(found.text, at))
-            return found.end
+            url = lookahead.trim_url(found.text, self._stack.open_runs)
+            is_cut_off = self.is_cut_off and found.end == len(self._text) and "." not in url
+            self._write(self._spoken_unfinished_url(url, at) if is_cut_off else self._spoken_url(url, at))
+            return at + len(url)
+        if final and self.is_cut_off and lookahead.UNFINISHED_SCHEME.match(self._text, at):
+            return len(self._text)
         if found == "long":
             end = at + HOLD_LIMIT
             self._write(self._spoken_url(self._text[at:end], at))

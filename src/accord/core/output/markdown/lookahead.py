@@ -83,8 +83,15 @@ MONEY_OPEN: Final = re.compile(r"\$[0-9][0-9,.]*(?:[kKmMbB]n?)?\Z")
 
 URL: Final = re.compile(r"(?:https?://|www\.)[^\s<>\[\]`|\\\"{}^。、，；：」』）】》！？]+")
 URL_OPEN: Final = re.compile(r"(?:h(?:t(?:t(?:ps?(?::/{0,2})?)?)?)?|w{1,3}\.?)\Z")
-URL_TRAIL: Final = "?!.,:;*_~'"
+URL_TRAIL: Final = "?!.,:;'"
 HOST: Final = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://)?(?:[^/?#@\s]*@)?(?:www\.)?(?P<host>[^/?#:\s]+)")
+
+# What a stream that was cut off may end with: the start of an address, of a tag with attributes, of a comment.
+UNFINISHED_SCHEME: Final = re.compile(r"(?:https?:/{0,2}|www\.)\Z")
+UNFINISHED_ANGLE: Final = re.compile(
+    r"<(?:(?:h(?:t(?:tp?)?)?)?\Z|(?P<url>https?(?::[^\s<>]*+)?)\Z|!--|[A-Za-z][A-Za-z0-9-]*+\s[^<>=]*+=[^<>]*+\Z)"
+)
+COMPLETE_HOST: Final = re.compile(r"(?:https?:/*+)?+(?:[^/?#:\s]+[/?#:]|localhost\Z)")
 
 # An address without brackets holds no ASCII control character, and white space ends it, also after a backslash
 # (CommonMark, 6.3). Whatever is matched here, LINK_TAIL_OPEN has to wait for.
@@ -167,21 +174,28 @@ def find_autolink(text: str, start: int, end: int, *, final: bool) -> Lookup:
 
 
 def find_bare_url(text: str, start: int, end: int, *, final: bool) -> Lookup:
-    """Find a URL without brackets, not including the punctuation of the sentence around it."""
+    """Find a URL without brackets, with the punctuation after it, some of which may belong to the sentence."""
     whole = URL.match(text, start, end)
     if whole is None:
         return "wait" if not final and URL_OPEN.match(text, start, end) else "no"
     if whole.end() == end and not final:
         return "wait"
-    return Construct(start + len(url := trim_url(whole.group())), url)
+    return Construct(whole.end(), whole.group())
 
 
-def trim_url(url: str) -> str:
-    """Remove punctuation that belongs to the sentence: a full stop, a bracket that was opened before the URL."""
+def trim_url(url: str, open_runs: list[str]) -> str:
+    """Remove what belongs to the sentence: a full stop, a bracket that was opened before the URL, the end of emphasis.
+
+    A run of delimiters that closes none of the `open_runs` is part of the address.
+    """
     while True:
         trimmed = url.rstrip(URL_TRAIL)
-        if trimmed.endswith(")") and trimmed.count(")") > trimmed.count("("):
+        mark = trimmed[-1:]
+        if mark == ")" and trimmed.count(")") > trimmed.count("("):
             trimmed = trimmed[:-1]
+        elif closed := next((run for run in reversed(open_runs) if trimmed.endswith(run)), ""):
+            open_runs.remove(closed)
+            trimmed = trimmed.removesuffix(closed)
         if trimmed == url:
             return url
         url = trimmed

@@ -7,11 +7,11 @@ header), and where an overlong construct ends. What the special characters mean 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
-from accord.core.output.markdown.delimiters import DelimiterStack
+from accord.core.output.markdown.delimiters import REMOVED, DelimiterStack
 from accord.core.output.markdown.lookahead import HOLD_LIMIT, Lookup
-from accord.core.output.markdown.output_buffer import MAX_BREAKS, OutputBuffer
+from accord.core.output.markdown.output_buffer import BLANKS, MAX_BREAKS, OutputBuffer
 from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Profile
 
 ODD_CHARACTERS: Final = "\r\0\ud800-\udfff"
@@ -73,11 +73,16 @@ class InputNormalizer:
 SPECIAL: Final = re.compile(r"[\\*_~`\[\]<&$|]|!(?=\[|\Z)|(?<![A-Za-z0-9])(?:h(?=t|\Z)|w(?=w|\Z))")
 MAX_ROW_CHARS: Final = 1024  # a longer line with a pipe is text: a table header must be kept back whole
 NO_LIMIT: Final = 1 << 62
+SENTENCE_ENDS: Final = frozenset(".!?…。！？")
 SHIFTS_KEPT: Final = 1024  # a block quote of a million lines must not keep a million positions
 
 Find = Callable[..., Lookup]
 Handler = Callable[[int, bool], int]
 """Reads the special character at an index; returns the index after what it read, or -1 to wait for more text."""
+
+
+Gap = Literal["", "break", "removed"]
+"""What the text before ended with, if white space after it is left out: `<br>`, or something that was removed."""
 
 
 class OverlongTail(NamedTuple):
@@ -97,15 +102,14 @@ class Scanner(ABC):
         self._messages = messages
         self._buffer = buffer
         self._note_log = note_log
-        self._stack = DelimiterStack(buffer.write, self._note_unmatched, drop_unmatched=self._speech)
+        self._stack = DelimiterStack(self._release, self._note_unmatched, drop_unmatched=self._speech)
         self._write = self._stack.write
         self._text = ""  # undecided text
         self._pos: int = 0  # how much of it was read
         self._origin: int = 0  # its position in the text of all blocks
         self._before = "\n"  # the character before it
         self._tail: OverlongTail | None = None
-        self._skips_blank = False
-        self._skips_line_end = False
+        self._gap: Gap = ""
         self._rows_possible = False
         self._line_break = "\n"
         self.has_waiting_row = False
@@ -115,6 +119,8 @@ class Scanner(ABC):
         self._shift: int = 0
         """The position in the input minus the position in this text, which has no line prefixes."""
         self._shifts: list[tuple[int, int]] = [(0, 0)]
+        self.is_cut_off = False
+        """Whether the stream ends here, for a voice: markup that is still open loses its marks."""
         self._handlers: Mapping[str, Handler] = self._make_handlers()
 
     @abstractmethod
@@ -124,7 +130,7 @@ class Scanner(ABC):
     @property
     def is_idle(self) -> bool:
         """Whether nothing is undecided, so that prose can be written directly."""
-        return not self._text and self._tail is None and not self._skips_blank
+        return not (self._text or self._gap) and self._tail is None
 
     @property
     def before(self) -> str:
@@ -135,7 +141,7 @@ class Scanner(ABC):
     def headroom(self) -> int:
         """How many ordinary characters may follow before anything that is kept back must be decided."""
         text = self._text
-        if not text or self.has_waiting_row or self._tail or self._skips_blank:
+        if not text or self.has_waiting_row or self._tail or self._gap:
             return 0
         openers = self._stack.openers
         if self._pos == len(text) and openers:
@@ -153,7 +159,7 @@ class Scanner(ABC):
     def feed(self, text: str, position: int) -> None:
         """Read more text of the block, at this position of the input."""
         shift = position - self._origin
-        if not self._text and self._tail is None and not self._skips_blank and SPECIAL.search(text) is None:
+        if not (self._text or self._gap) and self._tail is None and SPECIAL.search(text) is None:
             self._buffer.write(text)
             self._origin += len(text)
             self._before = text[-1]
@@ -202,12 +208,16 @@ class Scanner(ABC):
         if self.has_waiting_row:
             self.reject_table()
         self._scan(final=True)
-        self._stack.end()
+        dropped = ""
+        if self.is_cut_off:
+            # A complete sentence was hardly cut off, and names begin with `_`: "Call _reset first."
+            dropped = "[!*~" if self._text.rstrip()[-1:] in SENTENCE_ENDS else "[!*~_"
+        self._stack.end(dropped)
         self._origin += len(self._text)
         self._text = ""
         self._pos = 0
         self._tail = None
-        self._skips_blank = self._skips_line_end = False
+        self._gap = ""
 
     def reject_table(self) -> None:
         """Read the waiting line as text: it is no table header."""
@@ -235,8 +245,8 @@ class Scanner(ABC):
                 self._check_waiting_row(pos)
             elif self._tail is not None:
                 pos = self._skip_tail(self._tail, pos, final=final)
-            elif self._skips_blank:
-                pos = self._skip_blank(pos)
+            elif self._gap == "break":
+                pos = self._skip_line_end(pos)
             if self.has_waiting_row or self._tail is not None or pos >= size:
                 break
             special = SPECIAL.search(text, pos)
@@ -283,6 +293,10 @@ class Scanner(ABC):
                 return "long"
             self._stack.expire_first()
 
+    def _is_unfinished(self, find: Find, at: int, *, final: bool) -> bool:
+        """Whether the stream was cut off inside this construct."""
+        return final and self.is_cut_off and find(self._text, at, len(self._text), final=False) == "wait"
+
     def _read_pipe(self, at: int, final: bool) -> int:
         if final or not self._rows_possible or self._stack.openers or self._origin + at < self._no_rows_before:
             self._write("|")
@@ -315,23 +329,31 @@ class Scanner(ABC):
             self._stack.extend_deadlines(after - pos)
         return after
 
-    def _remove(self, at: int, end: int) -> int:
-        """Leave out a construct, and the blank after it if there is one before it; return its end."""
-        self._skips_blank = self._char_before(at).isspace()
-        return end
-
-    def _skip_blank(self, pos: int) -> int:
-        """Skip one blank after a removed construct; after `<br>`, all blanks and a line end."""
+    def _skip_line_end(self, pos: int) -> int:
+        """Skip blanks and a line end after `<br>`."""
         text = self._text
-        if not self._skips_line_end:
-            self._skips_blank = False
-            return pos + 1 if text[pos] == " " else pos
         while pos < len(text) and text[pos] == " ":
             pos += 1
         if pos < len(text):
-            self._skips_blank = self._skips_line_end = False
+            self._gap = ""
             pos += text[pos] == "\n"
         return pos
+
+    def _release(self, text: str) -> None:
+        """Write text; where something was removed between two blanks, or on a line of its own, close the gap."""
+        buffer = self._buffer
+        if self._gap == "removed":
+            text = REMOVED + text
+            self._gap = ""
+        elif REMOVED not in text:
+            buffer.write(text)
+            return
+        first, *others = text.split(REMOVED)
+        buffer.write(first)
+        for part in others:
+            rest = part if buffer.mid_line and not buffer.blanks else part.lstrip(BLANKS)
+            self._gap = "" if rest else "removed"
+            buffer.write(rest if buffer.mid_line else rest.removeprefix("\n"))
 
     def _note(self, kind: NoteKind, at: int, marker: str = "") -> None:
         shift = next((shift for start, shift in reversed(self._shifts) if start <= at), self._shifts[0][1])

@@ -1,0 +1,155 @@
+"""Rules of the stripper as tables: addresses, gaps that something removed leaves, streams that are cut off.
+
+Every row is fed whole, in pieces of three characters and character by character.
+"""
+
+import pytest
+
+from accord.core.output.markdown import NoteKind, Profile, TextStripper, strip
+from tests.core.output.markdown.feeding import feed_all
+
+
+def strip_however_cut(markdown: str, profile: Profile) -> str:
+    threes = [markdown[at : at + 3] for at in range(0, len(markdown), 3)]
+    outputs = {feed_all(pieces, profile) for pieces in ([markdown], threes, list(markdown))}
+    assert len(outputs) == 1
+    return outputs.pop()
+
+
+ADDRESSES = [
+    ("See https://e.com/a_ now", "See https://e.com/a_ now", "See the link to e.com now"),
+    ("See https://e.com/a_b_. Then", "See https://e.com/a_b_. Then", "See the link to e.com. Then"),
+    ("See https://e.com/a__ now", "See https://e.com/a__ now", "See the link to e.com now"),
+    ("See https://e.com/a* now", "See https://e.com/a* now", "See the link to e.com now"),
+    ("See https://e.com/~ now", "See https://e.com/~ now", "See the link to e.com now"),
+    ("(https://e.com/a_)", "(https://e.com/a_)", "(the link to e.com)"),
+    ("'https://e.com/a_', he said", "'https://e.com/a_', he said", "'the link to e.com', he said"),
+    ("See <https://e.com/a_> now", "See https://e.com/a_ now", "See the link to e.com now"),
+    ("See `https://e.com/a_` now", "See https://e.com/a_ now", "See the link to e.com now"),
+    ("See [a](https://e.com/a_) now", "See a now", "See a now"),
+    ("https://e.org/Foo_(bar)_ x", "https://e.org/Foo_(bar)_ x", "the link to e.org x"),
+    ("_https://e.com/a_ now", "https://e.com/a now", "the link to e.com now"),
+    ("_See https://e.com/a_._ Then", "See https://e.com/a_. Then", "See the link to e.com. Then"),
+    ("**https://e.com/a_** now", "https://e.com/a_ now", "the link to e.com now"),
+    ("**https://e.com/a.** Now", "https://e.com/a. Now", "the link to e.com. Now"),
+    ("**_https://e.com/a_** now", "https://e.com/a now", "the link to e.com now"),
+    ("**a https://e.com/b* c** d", "a https://e.com/b* c d", "a the link to e.com c d"),
+    ("~~https://e.com/a~~ now", "https://e.com/a now", "the link to e.com now"),
+    ("| a |\n|---|\n| www.e.com/b_ |", "a\nwww.e.com/b_", "a: the link to e.com."),
+]
+
+
+@pytest.mark.parametrize(("markdown", "plain", "speech"), ADDRESSES)
+def test_an_address_is_one_unit_with_the_marks_at_its_end(markdown: str, plain: str, speech: str) -> None:
+    assert strip_however_cut(markdown, Profile.PLAIN) == plain
+    assert strip_however_cut(markdown, Profile.SPEECH) == speech
+
+
+GAPS = [
+    ("a ![](x.png) b", "a b"),
+    ("a ![ ](x.png) b", "a b"),
+    ("a  ![](x.png)  b", "a  b"),
+    ("![](x.png) b", "b"),
+    ("a ![](x.png)", "a"),
+    ("a![](x.png) b", "a b"),
+    ("a ![](x.png)b", "a b"),
+    ("a ![](x.png) ![](y.png) b", "a b"),
+    ("a *![](x.png)* b", "a b"),
+    ("*a ![](x.png) b*", "a b"),
+    ("a **_![](x.png)_** b", "a b"),
+    ("a [![](x.png)](/y) b", "a b"),
+    ("a [](/y) b", "a b"),
+    ("a ![][x] b", "a b"),
+    ("a [b ![](x.png) c](/y) d", "a b c d"),
+    ("a ![](x.png) *b*", "a b"),
+    ("a\n![](x.png)\nb", "a\nb"),
+    ("a\n![](x.png) \n![](y.png)\nb", "a\nb"),
+    ("a ![](x.png)\nb", "a\nb"),
+    ("# ![](x.png) a", "a"),
+    ("- ![](x.png) a\n- b ![](x.png) c", "a\nb c"),
+    ("1. ![](x.png) a", "1. a"),
+    ("| a |\n|---|\n| b ![](x.png) c |\n| ![](x.png) d |", "a\nb c\nd"),
+    ("a <!-- b --> c", "a c"),
+    ("a <b></b> c", "a c"),
+    ("a [^1] b", "a b"),
+    ("a ![ b ](x.png) c", "a  b  c"),
+]
+
+
+@pytest.mark.parametrize(("markdown", "expected"), GAPS)
+def test_what_has_no_text_leaves_no_gap(markdown: str, expected: str) -> None:
+    assert strip_however_cut(markdown, Profile.PLAIN) == expected
+
+
+CUT_OFF = [
+    ("a *b", "a *b", "a b"),
+    ("a *b c.", "a *b c.", "a b c."),
+    ("a **b*", "a *b", "a b"),
+    ("a _b c", "a _b c", "a b c"),
+    ("a __b", "a __b", "a b"),
+    ("a ~~b", "a ~~b", "a b"),
+    ("a **", "a **", "a"),
+    ("a *b **c _d", "a *b **c _d", "a b c d"),
+    ("# a **b", "a **b", "a b"),
+    ("> a *b", "a *b", "a b"),
+    ("| a |\n|---|\n| b *c", "a\nb *c", "a: b c."),
+    ("Run `git pu", "Run `git pu", "Run git pu"),
+    ("Run `x[0", "Run `x[0", "Run x[0"),
+    ("Run ``a`", "Run ``a`", "Run a"),
+    ("*Run `a", "*Run `a", "Run a"),
+    ("a [b", "a [b", "a b"),
+    ("a [*b", "a [*b", "a b"),
+    ("a [b](", "a [b](", "a b"),
+    ("a [b c](https://exam", "a [b c](https://exam", "a b c"),
+    ("a [b](<https://exam", "a [b](<https://exam", "a b"),
+    ('a [b](/c "the ti', 'a [b](/c "the ti', "a b"),
+    ("a [b](https://e.com/c_", "a [b](https://e.com/c_", "a b"),
+    ("a [b][c", "a [b][c", "a b"),
+    ("a [*b*](/c", "a [b](/c", "a b"),
+    ("a ![b", "a ![b", "a b"),
+    ("a ![b]", "a ![b]", "a b"),
+    ("a ![b](/c.p", "a ![b](/c.p", "a b"),
+    ("a [![b](/c)](/d", "a [b](/d", "a b"),
+    ("a.[^1", "a.[^1", "a."),
+    ("a <https://exam", "a <https://exam", "a"),
+    ("a <https://e.com/b", "a <https://e.com/b", "a the link to e.com"),
+    ("a https://", "a https://", "a"),
+    ("a https://exam", "a https://exam", "a"),
+    ("a https://e.com/b_", "a https://e.com/b_", "a the link to e.com"),
+    ("a http://localhost", "a http://localhost", "a the link to localhost"),
+    ('a <a href="https://e.com/b', 'a <a href="https://e.com/b', "a"),
+    # No markup was cut off: these are text.
+    ("Call _reset in my_module.", "Call _reset in my_module.", "Call _reset in my_module."),
+    ("a*b", "a*b", "a*b"),
+    ("array[0", "array[0", "array[0"),
+    ("a * b", "a * b", "a * b"),
+    ("a [b]", "a [b]", "a [b]"),
+    ("a [b](c and d", "a [b](c and d", "a [b](c and d"),
+    ("*a\n\nb", "*a\n\nb", "*a\n\nb"),
+]
+
+
+@pytest.mark.parametrize(("markdown", "plain", "speech"), CUT_OFF)
+def test_a_stream_that_is_cut_off_keeps_its_words(markdown: str, plain: str, speech: str) -> None:
+    """Plain text shows unfinished markup as it was written; a voice does not speak its marks and targets."""
+    assert strip_however_cut(markdown, Profile.PLAIN) == plain
+    assert strip_however_cut(markdown, Profile.SPEECH) == speech
+
+
+def test_no_mark_and_no_half_address_is_spoken_wherever_a_stream_is_cut_off() -> None:
+    text = (
+        "See *one* and **two three** _four_ `five` [six](https://a.example/b_) ![seven](/c.png) <https://d.example/e> f"
+    )
+    for stop in range(len(text)):
+        spoken = strip(text[:stop], Profile.SPEECH)
+        assert not set("*_`<>") & set(spoken)
+        assert "http" not in spoken
+        assert "d.ex" not in spoken or "d.example" in spoken
+
+
+def test_marks_that_are_dropped_at_the_end_are_noted() -> None:
+    stripper = TextStripper(Profile.SPEECH)
+    stripper.feed("a *b [c")
+    stripper.close()
+    unmatched = [note for note in stripper.notes if note.kind is NoteKind.UNMATCHED_DELIMITER]
+    assert [(note.position, note.marker) for note in unmatched] == [(2, "*"), (5, "[")]
