@@ -101,6 +101,7 @@ EVENTS: st.SearchStrategy[dict[str, Any]] = st.one_of(
 )
 MARKDOWN = st.lists(
     st.sampled_from(
+        f"{'long ' * 52}|[the note] |[the note]: /u\n|"
         "word |Word. |**bold** |*it|`code` |\n|\n\n|# Head\n|- item\n|1. one\n|```py\n|```\n|~~~\n|    x\n|> q\n|"
         "[a](https://b.example) |a: |$$\n|<!-- |--> |\r\n|| a | b |\n||---|---|\n|end.\n\n".split("|")
     ),

@@ -79,3 +79,11 @@ def test_without_markdown_only_the_end_of_a_block_is_an_insertion_point():
     assert one.insertion_point is InsertionPoint.NONE
     one.feed("\n")
     assert one.insertion_point is InsertionPoint.BLOCK
+
+
+def test_nothing_is_inserted_before_text_that_is_kept_back_for_a_reference():
+    one = channel(TextForm.PLAIN)
+    assert one.feed("See [the guide].\n\n") == "See "
+    assert one.insertion_point is InsertionPoint.NONE
+    assert one.feed("word " * 60 + "\n\n").startswith("[the guide].\n\nword")
+    assert one.insertion_point is InsertionPoint.BLOCK

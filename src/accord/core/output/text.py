@@ -115,9 +115,11 @@ class TextChannel:
         self.catch_up()
         if self._stripper is None:
             return self._tracker.insertion_point
-        # Between two blocks the stripper keeps nothing back. At a line's end it may: markup may be open across it.
-        is_between_blocks = self._tracker.insertion_point is InsertionPoint.BLOCK and not self._stripper.in_code
-        return InsertionPoint.BLOCK if is_between_blocks else InsertionPoint.NONE
+        # At a line's end the stripper may keep text back: markup may be open across it. Between two blocks it does so
+        # only for a possible reference.
+        stripper = self._stripper
+        is_between_blocks = self._tracker.insertion_point is InsertionPoint.BLOCK and not stripper.in_code
+        return InsertionPoint.BLOCK if is_between_blocks and not stripper.keeps_back else InsertionPoint.NONE
 
     def catch_up(self) -> None:
         """Examine the text that was not read yet."""

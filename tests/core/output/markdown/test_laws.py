@@ -18,7 +18,21 @@ MARKUP = """
 """
 SPACES = [" ", "  ", "    ", "\t", "\n", "\n\n", "\r\n", "\r", "\xa0"]
 BLOCKS = ["\n\n    ", "- ", "* ", "1. ", "> ", "# ", "\n```\n", "[a]: /u\n", "- [x] ", "|a|b|\n|-|-|\n|c|d|\n"]
-PIECES = [*MARKUP.split(), *SPACES, *BLOCKS, "\ud83d", "\ude00", "\0", "\x1b", "\x7f", "](\x1b)", "](\\ ", "word " * 30]
+REFERENCES = ["[ab]", "![ab]", " [ab] ", "[ab]: /u\n", "\n\n[ab]: /u\n", "![](/u)", " ![](/u) "]
+PIECES = [
+    *MARKUP.split(),
+    *SPACES,
+    *BLOCKS,
+    *REFERENCES,
+    "\ud83d",
+    "\ude00",
+    "\0",
+    "\x1b",
+    "\x7f",
+    "](\x1b)",
+    "](\\ ",
+    "word " * 30,
+]
 markdown = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
 plain_words = st.text(st.sampled_from("abcdefgiklmnop éはß"), max_size=60)
 

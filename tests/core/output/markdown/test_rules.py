@@ -153,3 +153,53 @@ def test_marks_that_are_dropped_at_the_end_are_noted() -> None:
     stripper.close()
     unmatched = [note for note in stripper.notes if note.kind is NoteKind.UNMATCHED_DELIMITER]
     assert [(note.position, note.marker) for note in unmatched] == [(2, "*"), (5, "[")]
+
+
+DEFINED = "\n\n[RFC 9110]: https://www.rfc-editor.org/rfc/rfc9110"
+REFERENCES = [
+    # Full, collapsed and shortcut references agree.
+    ("See [it][RFC 9110] now." + DEFINED, "See it now."),
+    ("See [RFC 9110][] now." + DEFINED, "See RFC 9110 now."),
+    ("See [RFC 9110] now." + DEFINED, "See RFC 9110 now."),
+    ("See [rfc  9110], now." + DEFINED, "See rfc  9110, now."),
+    ("See [RFC\n9110] now." + DEFINED, "See RFC\n9110 now."),
+    ("[RFC 9110]" + DEFINED, "RFC 9110"),
+    ("See *[RFC 9110]* and **x [RFC 9110]**." + DEFINED, "See RFC 9110 and x RFC 9110."),
+    ("See [`open`].\n\n[`open`]: /open", "See open."),
+    ("See ![a chart].\n\n[a chart]: /chart.png", "See a chart."),
+    ("# [RFC 9110]\n\n- [RFC 9110], x\n\n> [RFC 9110]" + DEFINED, "RFC 9110\n\nRFC 9110, x\n\nRFC 9110"),
+    ("| [RFC 9110] |\n|---|\n| [RFC 9110] |" + DEFINED, "RFC 9110\nRFC 9110"),
+    ("[one two] and [three] and [four].\n\n[three]: /3\n[one two]: /12", "one two and three and [four]."),
+    ("See [RFC 9110].\n\n```\n[RFC 9110]\n```" + DEFINED, "See RFC 9110.\n\n[RFC 9110]"),
+    ("See [RFC 9110]." + DEFINED + "\n\nAnd [RFC 9110] again.", "See RFC 9110.\n\nAnd RFC 9110 again."),
+    # Without a definition, text in brackets stays as it is.
+    ("This is so [citation needed] today.", "This is so [citation needed] today."),
+    ("Dear [Your Name],\n\nthe end", "Dear [Your Name],\n\nthe end"),
+    ("[Note] *a* and `[b c]` and [d e]", "[Note] a and [b c] and [d e]"),
+    ("![an image] here", "![an image] here"),
+    # These are never references, also if such a label is defined later.
+    ("array[ab] and f(x)[ab].\n\n[ab]: /u", "array[ab] and f(x)[ab]."),
+    ("See [1] and [2].\n\n[1]: /one\n[2]: /two", "See [1] and [2]."),
+    ("The box [x] is ticked.\n\n[x]: /u", "The box [x] is ticked."),
+    # A definition that comes later than a live stream can wait for.
+    ("See [RFC 9110]. " + "word " * 60 + DEFINED, "See [RFC 9110]. " + "word " * 59 + "word"),
+]
+
+
+@pytest.mark.parametrize(("markdown", "expected"), REFERENCES)
+def test_a_shortcut_reference_is_a_link_if_its_definition_follows_soon(markdown: str, expected: str) -> None:
+    assert strip_however_cut(markdown, Profile.PLAIN) == expected
+
+
+def test_text_after_a_possible_reference_is_kept_back_for_256_characters() -> None:
+    stripper = TextStripper()
+    released = [stripper.feed(piece) for piece in ["See [RFC 9110] ", *["word "] * 60]]
+    assert released[0] == "See "
+    assert not any(released[1:50])
+    assert released[50].startswith("[RFC 9110] word ")
+    assert released[51] == " word"
+
+
+def test_a_possible_reference_is_escaped_for_ssml() -> None:
+    text = "See [R&D Guide] and [A&B].\n\n[r&d guide]: /u"
+    assert strip(text, Profile.SPEECH, ssml=True) == "See R&amp;D Guide and [A&amp;B]."

@@ -24,6 +24,7 @@ from accord.core.output.markdown.lines import BLOCK_QUOTE, STARTERS, BlockState,
 from accord.core.output.markdown.lookahead import HOLD_LIMIT
 from accord.core.output.markdown.output_buffer import OutputBuffer
 from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Profile
+from accord.core.output.markdown.shortcuts import ShortcutReferences
 
 FastPath = Literal["", "prose", "held", "leaf", "code", "code_line"]
 """The fast path that the next text may take as long as it contains nothing special; "" for none."""
@@ -36,14 +37,22 @@ MAX_LABELS: Final = 4096  # of reference definitions: memory is limited
 class BlockParser:
     """Splits a stream of normalised text into lines and feeds each line to its block."""
 
-    def __init__(self, profile: Profile, messages: Messages, buffer: OutputBuffer, note_log: NoteLog) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        messages: Messages,
+        buffer: OutputBuffer,
+        note_log: NoteLog,
+        shortcuts: ShortcutReferences,
+    ) -> None:
         self._profile = profile
         self._messages = messages
         self._speech_messages = messages if profile is Profile.SPEECH else None
         self._buffer = buffer
         self._note_log = note_log
         self._labels: set[str] = set()
-        self.inline = InlineParser(profile, messages, buffer, note_log, self._labels)
+        self._shortcuts = shortcuts
+        self.inline = InlineParser(profile, messages, buffer, note_log, self._labels, shortcuts=shortcuts)
         self._state = BlockState()
         self._leaf: LeafBlock = IGNORED_LINE
         """The open block."""
@@ -113,6 +122,11 @@ class BlockParser:
         if block == "fence" or block == "indented":
             return "code"
         return "leaf" if self.in_line else ""
+
+    @property
+    def position(self) -> int:
+        """The position in the input up to which no line is undecided, except for blanks."""
+        return self._origin + (len(self._text) if self._text.isspace() else 0)
 
     @property
     def code_stops_at(self) -> str:
@@ -283,8 +297,10 @@ class BlockParser:
                 return FormulaBlock(buffer, note_log, position)
             case "definition":
                 note_log.add(NoteKind.REFERENCE_DEFINITION, position, start.detail)
+                label = fold_label(start.detail)
+                self._shortcuts.define(label, position)
                 if len(self._labels) < MAX_LABELS:
-                    self._labels.add(fold_label(start.detail))
+                    self._labels.add(label)
                 return IGNORED_LINE
             case "rule" | "underline" | "blank":
                 return IGNORED_LINE
@@ -328,6 +344,7 @@ class BlockParser:
         if not cell:
             return ""
         buffer = OutputBuffer(ssml=False)
+        # No shortcuts: this text is spoken several times, and a bracket can be decided only once.
         inline = InlineParser(self._profile, self._messages, buffer, self._note_log, self._labels)
         inline.start(line_break=" ")
         inline.feed(cell, position)

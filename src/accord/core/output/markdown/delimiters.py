@@ -186,8 +186,10 @@ class DelimiterStack:
             return None
         return next(opener for opener in reversed(self.openers) if opener.mark in BRACKETS)
 
-    def reject_bracket(self, opener: Opener) -> None:
-        """Make a bracket text; what opened inside it stays open."""
+    def reject_bracket(self, opener: Opener, text: str = "") -> None:
+        """Make a bracket text, itself or the one given; what opened inside it stays open."""
+        if text:
+            self._pieces[opener.piece - self._base] = text
         self.openers.remove(opener)
         self._brackets -= 1
         self._release()

@@ -13,6 +13,7 @@ from accord.core.output.markdown.lookahead import HOLD_LIMIT, Construct
 from accord.core.output.markdown.output_buffer import OutputBuffer
 from accord.core.output.markdown.profiles import Messages, NoteKind, NoteLog, Profile
 from accord.core.output.markdown.scanner import Handler, OverlongTail, Scanner
+from accord.core.output.markdown.shortcuts import CLOSING, LABEL, OPENING, ShortcutReferences
 
 ESCAPABLE: Final = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 RUNS: Final[Mapping[str, re.Pattern[str]]] = {mark: re.compile(re.escape(mark) + "+") for mark in "*_~`"}
@@ -34,10 +35,18 @@ class InlineParser(Scanner):
     """Parses the inline text of blocks; `labels` are the reference definitions seen so far."""
 
     def __init__(
-        self, profile: Profile, messages: Messages, buffer: OutputBuffer, note_log: NoteLog, labels: set[str]
+        self,
+        profile: Profile,
+        messages: Messages,
+        buffer: OutputBuffer,
+        note_log: NoteLog,
+        labels: set[str],
+        *,
+        shortcuts: ShortcutReferences | None = None,
     ) -> None:
         super().__init__(profile, messages, buffer, note_log)
         self._labels = labels
+        self._shortcuts = shortcuts
 
     def _make_handlers(self) -> Mapping[str, Handler]:
         return {
@@ -180,8 +189,13 @@ class InlineParser(Scanner):
         if self._stack.innermost_bracket() is not opener:  # its deadline passed during the lookahead
             return self._read_close_bracket(at, final)
         is_cut_image = self.is_cut_off and not follows and opener.mark == "!["
-        if is_cut_image or fold_label(self._label(opener, at)) in self._labels:
+        label = self._label(opener, at)
+        if is_cut_image or fold_label(label) in self._labels:
             self._accept_link(opener, 0)
+        elif self._shortcuts and self._looks_like_reference(opener, label) and LABEL.fullmatch(label):
+            self._shortcuts.add(fold_label(label), opener.mark, self._position(opener.at))
+            self._stack.reject_bracket(opener, OPENING)
+            self._write(CLOSING)
         else:
             self._stack.reject_bracket(opener)
             self._write("]")
@@ -221,14 +235,17 @@ class InlineParser(Scanner):
             return 0
         text = self._label(opener, at)
         if fold_label(found.text or text) not in self._labels:
-            # The definition usually comes last, so `[text][label]` is taken for a reference if it looks like one:
-            # `grid[i][j]` and the citations `[1][2]` do not.
-            before = self._char_before(opener.at - self._origin)
+            # The definition usually comes last, so `[text][label]` is taken for a reference if it looks like one.
             looks = text + found.text if opener.mark == "![" else text
-            if before.isalnum() or before in "])_" or found.text.startswith("^") or not any(map(str.isalpha, looks)):
+            if found.text.startswith("^") or not self._looks_like_reference(opener, looks):
                 return 0
         self._accept_link(opener, found.end - at - 1)
         return found.end
+
+    def _looks_like_reference(self, opener: Opener, text: str) -> bool:
+        """Whether text in brackets may be a reference: `grid[i]` and the citation `[1]` are not."""
+        before = self._char_before(opener.at - self._origin)
+        return not (before.isalnum() or before in "])_") and any(map(str.isalpha, text))
 
     def _accept_link(self, opener: Opener, tail_length: int, url: str = "") -> None:
         kind = NoteKind.IMAGE if opener.mark == "![" else NoteKind.URL

@@ -3,16 +3,17 @@
 import re
 from typing import Final
 
-# Characters that XML 1.0 does not allow.
+# Characters that XML 1.0 does not allow. In the text of the parser, halves of surrogate pairs are marks of its own.
 NOT_XML: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+NOT_XML_NOR_MARK: Final = re.compile("[^\t\n\r\u0020-\ufffd\U00010000-\U0010ffff]")
 BLANKS: Final = " \t"
 MAX_BREAKS: Final = 2  # one empty line
 TAIL_KEPT: Final = 8  # enough to see whether a sentence ended
 
 
-def escape_ssml(text: str) -> str:
+def escape_ssml(text: str, invalid: re.Pattern[str] = NOT_XML) -> str:
     """Escape text so that it is well formed inside `<speak>` and inside a quoted attribute."""
-    text = NOT_XML.sub("\ufffd", text)
+    text = invalid.sub("\ufffd", text)
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return text.replace('"', "&quot;").replace("'", "&apos;")
 
@@ -78,7 +79,7 @@ class OutputBuffer:
         if self.blanks:
             text = self.flush_blanks(text)
         text = self.hold_blanks(text)
-        return escape_ssml(text) if self._ssml else text
+        return escape_ssml(text, NOT_XML_NOR_MARK) if self._ssml else text
 
     def flush_blanks(self, text: str) -> str:
         """Return the blanks kept back and the text; "" if the text is blank as well and is kept back."""
@@ -138,7 +139,7 @@ class OutputBuffer:
             return ""
         text = parts[0] if len(parts) == 1 else "".join(parts)
         parts.clear()
-        return escape_ssml(text) if self._ssml else text
+        return escape_ssml(text, NOT_XML_NOR_MARK) if self._ssml else text
 
     @property
     def passes_prose(self) -> bool:

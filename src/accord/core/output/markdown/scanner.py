@@ -355,9 +355,12 @@ class Scanner(ABC):
             self._gap = "" if rest else "removed"
             buffer.write(rest if buffer.mid_line else rest.removeprefix("\n"))
 
+    def _position(self, at: int) -> int:
+        """Return the position in the input of a position in the text of all blocks."""
+        return at + next((shift for start, shift in reversed(self._shifts) if start <= at), self._shifts[0][1])
+
     def _note(self, kind: NoteKind, at: int, marker: str = "") -> None:
-        shift = next((shift for start, shift in reversed(self._shifts) if start <= at), self._shifts[0][1])
-        self._note_log.add(kind, at + shift, marker)
+        self._note_log.add(kind, self._position(at), marker)
 
     def _note_unmatched(self, marker: str, at: int) -> None:
         self._note(NoteKind.UNMATCHED_DELIMITER, at, marker)

@@ -14,7 +14,8 @@ from accord.core.output.markdown.lines import TEXT_START
 from accord.core.output.markdown.lookahead import HOLD_LIMIT
 from accord.core.output.markdown.output_buffer import OutputBuffer
 from accord.core.output.markdown.profiles import ENGLISH, Messages, Note, NoteLog, Profile
-from accord.core.output.markdown.scanner import ODD_CHARACTERS, InputNormalizer
+from accord.core.output.markdown.scanner import NO_LIMIT, ODD_CHARACTERS, InputNormalizer
+from accord.core.output.markdown.shortcuts import ShortcutReferences, may_contain_reference
 
 # Patterns of the fast path for prose. PROSE is a character that is text wherever it stands in a paragraph.
 
@@ -101,7 +102,8 @@ class TextStripper:
         self._note_log = NoteLog()
         self._normalizer = InputNormalizer(self._note_log)
         self._buffer = OutputBuffer(ssml=ssml)
-        self._blocks = BlockParser(profile, messages, self._buffer, self._note_log)
+        self._shortcuts = ShortcutReferences(self._note_log)
+        self._blocks = BlockParser(profile, messages, self._buffer, self._note_log, self._shortcuts)
         self._shows_code = profile is Profile.PLAIN
         self._closed = False
         self._fast_path: FastPath = ""
@@ -129,6 +131,10 @@ class TextStripper:
                     return buffer.hold_blanks(chunk)
                 buffer.tail = chunk
                 return chunk
+        text = self._feed(chunk)
+        return self._release_decided(text) if self._shortcuts.pending else text
+
+    def _feed(self, chunk: str) -> str:
         fast_path = self._fast_path
         if fast_path == "code_line":
             if self._held:
@@ -183,7 +189,7 @@ class TextStripper:
         self._fast_path = ""
         self._blocks.feed(self._held + self._normalizer.finish())
         self._blocks.close()
-        return self._buffer.take()
+        return self._shortcuts.release(self._buffer.take(), NO_LIMIT)
 
     @property
     def notes(self) -> tuple[Note, ...]:
@@ -191,9 +197,19 @@ class TextStripper:
         return self._note_log.notes
 
     @property
+    def keeps_back(self) -> bool:
+        """Whether text before the last line end is kept back."""
+        return bool(self._shortcuts.pending)
+
+    @property
     def in_code(self) -> bool:
         """Whether the text is inside a code block."""
         return self._blocks.in_code
+
+    def _release_decided(self, text: str) -> str:
+        """Return the output up to the first bracket that may still become a reference."""
+        blanks = len(self._held) if self._held.isspace() else 0
+        return self._shortcuts.release(text, self._blocks.position + self._skipped + blanks)
 
     def _choose_fast_path(self) -> None:
         """Set the fast path for the next piece, after one that was parsed."""
@@ -213,7 +229,7 @@ class TextStripper:
             elif mid_line:
                 fast_path = "code_line"
         self._fast_path = fast_path
-        self._passes_prose = fast_path == "prose" and self._buffer.passes_prose
+        self._passes_prose = fast_path == "prose" and self._buffer.passes_prose and not self._shortcuts.pending
 
     def _read_prose(self, chunk: str) -> str | None:
         """Return the text of prose with complete spans and line ends; `None` if it must be parsed."""
@@ -222,7 +238,7 @@ class TextStripper:
             if url.lastgroup is None:
                 return None
             piece = chunk[: url.start()]
-        if "[" in piece and self._blocks.has_labels:
+        if "[" in piece and (self._blocks.has_labels or may_contain_reference(piece)):
             return None
         text, end = read_spans(piece, 0, self._before)
         next_line = NEXT_LINE(piece, end)
@@ -243,7 +259,7 @@ class TextStripper:
         if end:
             self._skipped += end
             self._last = chunk[:end]
-        self._passes_prose = end == len(chunk) and self._buffer.passes_prose
+        self._passes_prose = end == len(chunk) and self._buffer.passes_prose and not self._shortcuts.pending
         return text
 
     @property
