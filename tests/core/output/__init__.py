@@ -29,7 +29,7 @@ def event(kind: str, data: Any, **others: Any) -> EventPacket:
 
 
 def run(
-    client: ClientCapabilities | None, *packets: StreamPacket, **options: Any
+    client: ClientCapabilities | None, *packets: StreamPacket | dict[str, Any], **options: Any
 ) -> tuple[list[StreamPacket], ClientAdapter]:
     """Return everything that is sent for these packets, and the closed adapter."""
     adapter = ClientAdapter(client, **options)

@@ -68,6 +68,34 @@ def test_the_same_stream_gives_the_same_packets_and_the_same_report(client: Clie
 
 
 @given(CLIENTS, streams(MARKDOWN), st.randoms(use_true_random=False))
+def test_deltas_on_the_fast_path_give_the_same_packets_and_the_same_report(
+    client: ClientCapabilities, pieces: list[Piece], random: Any
+):
+    """A packet given as a dict takes no fast path."""
+    cut = [part for piece in pieces for part in (cut_up(piece, random) if isinstance(piece, str) else [piece])]
+    packets = packets_of(cut)
+    fast, one = run(client, *packets)
+    slow, two = run(client, *(packet.dump() for packet in packets))
+    assert fast == slow
+    assert one.report == two.report
+
+
+@given(CLIENTS, streams(MARKDOWN), st.lists(st.integers(0, 8)))
+def test_reading_the_report_early_changes_nothing(client: ClientCapabilities, pieces: list[Piece], reads: list[int]):
+    packets = packets_of(pieces)
+    read = ClientAdapter(client)
+    out: list[StreamPacket] = []
+    for number, packet in enumerate(packets):
+        out += read.feed(packet)
+        if number in reads:
+            read.report_json()
+    out += read.close()
+    expected, unread = run(client, *packets)
+    assert out == expected
+    assert read.report == unread.report
+
+
+@given(CLIENTS, streams(MARKDOWN), st.randoms(use_true_random=False))
 def test_where_the_text_is_cut_does_not_change_the_output(client: ClientCapabilities, pieces: list[Piece], random: Any):
     cut = [part for piece in pieces for part in (cut_up(piece, random) if isinstance(piece, str) else [piece])]
     whole, pieced = run(client, *packets_of(pieces))[0], run(client, *packets_of(cut))[0]

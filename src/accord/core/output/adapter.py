@@ -15,7 +15,7 @@ what was available; later packets are recorded as refused and only the close pas
 events of low priority and what the client asked for itself (smaller images, plain text) are never refused.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, assert_never, cast
 
 from accord.core.output.describe import ENGLISH_CATALOGUE, MessageCatalogue, TextFormatter
@@ -87,6 +87,7 @@ class ClientAdapter:
         self._target: Final = AdaptationTarget(self._profile, self._formatter, ImageBudget(images) if images else None)
         self._channel: Final = TextChannel(self._formatter)
         self._unread: Final = self._channel.unread
+        self._released: Final = self._channel.released
         self._report: Final = ReportBuilder(self._channel, self._limits.max_entries)
         self._queue: Final = InsertionQueue(self._limits)
         self._deferred: Final = DeferredEvents(self._limits)
@@ -96,6 +97,12 @@ class ClientAdapter:
         self._is_ended = False
         self._is_closed = False
         self._passes_deltas = False
+        self._strips_deltas = False
+        self._strip: Callable[[str], str] = str
+        # A packet made by its validator costs 0.4 µs less than one made by its class, and is the same.
+        self._make_delta: Final[Callable[[dict[str, str]], DeltaPacket]] = (
+            DeltaPacket.__pydantic_validator__.validate_python
+        )
 
     @property
     def report(self) -> AdaptationReport:
@@ -123,8 +130,33 @@ class ClientAdapter:
             text = packet.p
             self._unread.append(text)
             if len(self._unread) >= MAX_UNREAD or len(text) > MAX_UNREAD_CHARS:
-                self._channel.catch_up()
+                self._channel.join_unread()
             return [packet]
+        # Fast path: without markdown, the text of a delta is stripped and what happened is examined later, in bulk.
+        if self._strips_deltas and type(packet) is DeltaPacket:
+            text = packet.p
+            released = self._strip(text)
+            self._unread.append(text)
+            self._released.append(released)
+            if len(self._unread) >= MAX_UNREAD or len(text) > MAX_UNREAD_CHARS:
+                self._channel.join_unread()
+            if not released:
+                return []
+            return [packet if released == text else self._make_delta({"p": released})]
+        return self._feed_any(packet)
+
+    def close(self) -> list[StreamPacket]:
+        """Return everything that is still queued or kept back; a second call returns nothing."""
+        if self._is_closed:
+            return []
+        self._flush()
+        self._is_closed = True
+        self._passes_deltas = self._strips_deltas = False
+        out, self._out = self._out, []
+        return out
+
+    def _feed_any(self, packet: StreamPacket | Mapping[str, Any]) -> list[StreamPacket]:
+        """Take any packet, and decide whether the next delta may take a fast path."""
         if self._is_closed:
             raise UsageError("The stream is closed; create a new ClientAdapter for another stream")
         # By class, not by isinstance: pydantic's instance check costs more than adapting a delta does.
@@ -134,25 +166,18 @@ class ClientAdapter:
             self._feed_text(packet)
         else:
             self._feed_other(cast("EventPacket | ErrorPacket | ClosePacket", packet))
-        # The first delta does not take the fast path, because the report records its position.
-        self._passes_deltas = (
-            self._reads_markdown
-            and not self._queue.items
+        # The first delta does not take a fast path, because the report records its position.
+        is_simple = (
+            not self._queue.items
             and not self._channel.spacing.owed
             and not self._is_ended
             and not self._is_closed
             and self._channel.deltas > 0
         )
-        out, self._out = self._out, []
-        return out
-
-    def close(self) -> list[StreamPacket]:
-        """Return everything that is still queued or kept back; a second call returns nothing."""
-        if self._is_closed:
-            return []
-        self._flush()
-        self._is_closed = True
-        self._passes_deltas = False
+        self._passes_deltas = is_simple and self._reads_markdown
+        self._strips_deltas = is_simple and not self._reads_markdown
+        if self._strips_deltas:
+            self._strip = self._channel.strip
         out, self._out = self._out, []
         return out
 
@@ -163,7 +188,7 @@ class ClientAdapter:
         self._report.begin_text()
         if not self._queue.items:
             text = self._channel.feed(packet.p)
-            if self._reads_markdown and text == packet.p:
+            if text == packet.p and (text or self._reads_markdown):
                 self._out.append(packet)
             else:
                 self._send_text(text)

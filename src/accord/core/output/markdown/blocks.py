@@ -154,6 +154,11 @@ class BlockParser:
         """Whether the text is inside an indented code block that is in no container."""
         return self._state.block == "indented" and not self._state.containers
 
+    @property
+    def in_plain_paragraph(self) -> bool:
+        """Whether a paragraph is open that is in no container, and nothing is written at its end."""
+        return not self._state.containers and not self._paragraph.suffix
+
     def begin_prose_line(self, blank: bool, column: int, marker: str, padding: int) -> str | None:
         """Begin the next line of prose or the next list item; return its ordinal, `None` if the fast path must end."""
         if self._paragraph.suffix:

@@ -53,6 +53,7 @@ NEXT_LINE: Final = re.compile(
     r"\n(?P<blank> {0,8}\n)?(?P<indent> {0,64})"
     rf"(?:(?P<marker>[-+*]|[0-9]{{1,9}}[.)])(?P<padding> {{1,4}}))?(?={TEXT_START}|\*\*\w|`[^\s`])"
 ).match
+PLAIN_LINE: Final = re.compile(rf"(?<![ \t])\n\n?(?={TEXT_START}){PROSE}*\Z").match
 OPEN_LINE: Final = re.compile(
     r"\n[\n ]*(?:(?:[-+*]|[0-9]{1,9}[.)]?)? {0,4}(?:`|\*\*?)?|`{1,3}[\w+#.-]*|-+|=+|#{1,6} ?)\Z"
 ).match
@@ -108,6 +109,8 @@ class TextStripper:
         self._closed = False
         self._fast_path: FastPath = ""
         self._passes_prose = False
+        self._passes_lines = False
+        self._blanks = self._buffer.blanks
         self._ends_code = NOT_CODE["\n"]
         self._indented = False
         self._skipped = 0  # characters on the fast path that the parser does not know of yet
@@ -119,18 +122,25 @@ class TextStripper:
 
     def feed(self, chunk: str) -> str:
         """Take more markdown; return the text that can be released."""
-        if self._passes_prose and NOT_PROSE(chunk) is None and chunk:
-            last = chunk[-1]
-            if (last not in "hw!" and "ht" not in chunk and "ww" not in chunk) or self._find_url(chunk) is None:
-                self._skipped += len(chunk)
-                self._last = chunk
-                buffer = self._buffer
-                if buffer.blanks:
-                    chunk = buffer.flush_blanks(chunk)
-                if last == " " or last == "\t":
-                    return buffer.hold_blanks(chunk)
-                buffer.tail = chunk
-                return chunk
+        if self._passes_prose and chunk:
+            special = NOT_PROSE(chunk)
+            # A line end between two lines of text is text as well.
+            if special is None or (self._passes_lines and PLAIN_LINE(chunk, special.start())):
+                last = chunk[-1]
+                if (last not in "hw!" and "ht" not in chunk and "ww" not in chunk) or self._find_url(chunk) is None:
+                    self._skipped += len(chunk)
+                    self._last = chunk
+                    if self._blanks:
+                        if special is not None and special.start() == 0:
+                            self._blanks.clear()
+                        elif len(self._blanks) == 1 and not chunk.isspace():
+                            chunk = self._blanks.pop() + chunk
+                        else:
+                            chunk = self._buffer.flush_blanks(chunk)
+                    if last == " " or last == "\t":
+                        return self._buffer.hold_blanks(chunk)
+                    self._buffer.tail = chunk
+                    return chunk
         text = self._feed(chunk)
         return self._release_decided(text) if self._shortcuts.pending else text
 
@@ -230,6 +240,7 @@ class TextStripper:
                 fast_path = "code_line"
         self._fast_path = fast_path
         self._passes_prose = fast_path == "prose" and self._buffer.passes_prose and not self._shortcuts.pending
+        self._passes_lines = self._passes_prose and blocks.in_plain_paragraph
 
     def _read_prose(self, chunk: str) -> str | None:
         """Return the text of prose with complete spans and line ends; `None` if it must be parsed."""
@@ -240,13 +251,13 @@ class TextStripper:
             piece = chunk[: url.start()]
         if "[" in piece and (self._blocks.has_labels or may_contain_reference(piece)):
             return None
-        text, end = read_spans(piece, 0, self._before)
-        next_line = NEXT_LINE(piece, end)
-        after = ""
-        if next_line:
-            after, end = read_spans(piece, next_line.end(), "\n")
-        if end < len(piece) and not self._can_wait(piece, end):
-            return None
+        text, end = read_spans(piece, 0, self._last[-1] if self._last else self._blocks.inline.before)
+        after, next_line = "", None
+        if end < len(piece):
+            if next_line := NEXT_LINE(piece, end):
+                after, end = read_spans(piece, next_line.end(), "\n")
+            if end < len(piece) and not self._can_wait(piece, end):
+                return None
         if next_line:
             blank, indent, marker, padding = next_line.groups("")
             ordinal = self._blocks.begin_prose_line(blank != "", len(indent), marker, len(padding))
@@ -259,7 +270,8 @@ class TextStripper:
         if end:
             self._skipped += end
             self._last = chunk[:end]
-        self._passes_prose = end == len(chunk) and self._buffer.passes_prose and not self._shortcuts.pending
+        self._passes_prose = passes = end == len(chunk) and self._buffer.passes_prose and not self._shortcuts.pending
+        self._passes_lines = passes and self._blocks.in_plain_paragraph
         return text
 
     @property
