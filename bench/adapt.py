@@ -1,19 +1,27 @@
-"""What adapting costs: microseconds a delta and an event, for clients that show everything, something and nothing.
+"""What adapting costs, for clients that show everything, something and nothing.
 
-All clients take turns in one process, many rounds, and the best round of each counts: the machine is shared. What the
-text itself costs without markdown is measured where the stripper is.
+First real answers of models in deltas of eight characters, as a user has them: a `DeltaPacket` is made for each delta,
+`ClientAdapter.feed` returns the packets to send. Beside it the stripper alone, and markdown-it-py, which parses every
+answer whole. Then microseconds of one delta and one event of each kind.
+
+All take turns in one process, many rounds, and the best round of each counts, in CPU time: the machine may be shared.
 """
 
-from collections.abc import Mapping, Sequence
-from time import perf_counter
+import gc
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from markdown_it import MarkdownIt
+
 from accord.core.output import ClientAdapter
+from accord.core.output.markdown import Profile
 from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
 from accord.wire.request import ClientCapabilities
+from strip import PIECE, feed, pieces_of, read_answers, timed
 
 ROUNDS: Final = 15
 GOAL_US: Final = 2.0
+GOAL_RATIO: Final = 0.8
 
 CLIENTS: Final[Mapping[str, ClientCapabilities | None]] = {
     "shows everything": None,
@@ -52,22 +60,50 @@ STREAMS: Final[Mapping[str, Sequence[StreamPacket]]] = {
 }
 
 
-def seconds(declared: ClientCapabilities | None, packets: Sequence[StreamPacket]) -> float:
+def adapt(pieces: Sequence[str], declared: ClientCapabilities | None) -> None:
+    """Adapt one answer for one client, from its pieces of text to the packets to send."""
+    adapter = ClientAdapter(declared)
+    for piece in pieces:
+        adapter.feed(DeltaPacket(p=piece))
+    adapter.close()
+
+
+def compare_with_parser() -> None:
+    """Print the cost of a delta of real answers, and the throughput relative to markdown-it-py."""
+    answers = read_answers()
+    cut = [pieces_of(answer) for answer in answers]
+    parser = MarkdownIt("commonmark").enable("table")
+    works: dict[str, Callable[[], object]] = {"markdown-it-py, whole": lambda: [parser.parse(text) for text in answers]}
+    for profile in Profile:
+        works[f"stripper alone, {profile}"] = lambda profile=profile: [feed(pieces, profile) for pieces in cut]
+    for client, declared in CLIENTS.items():
+        works[f"adapter, {client}"] = lambda declared=declared: [adapt(pieces, declared) for pieces in cut]
+    best = dict.fromkeys(works, float("inf"))
+    for _ in range(ROUNDS):
+        for name, work in works.items():
+            gc.collect()
+            best[name] = min(best[name], timed(work))
+    deltas_fed = sum(map(len, cut))
+    parsed = best["markdown-it-py, whole"]
+    print(f"{len(answers)} answers, {PIECE}-character deltas{'µs/delta':>14}{'x markdown-it-py':>20}")
+    for name, seconds in best.items():
+        print(f"{name:38}{seconds / deltas_fed * 1e6:10.2f}{parsed / seconds:20.2f}")
+    print(f"goal for plain text and voice: at least {GOAL_RATIO} x markdown-it-py\n")
+
+
+def seconds_each(declared: ClientCapabilities | None, packets: Sequence[StreamPacket]) -> float:
     """Seconds a packet takes on average."""
-    feed = ClientAdapter(declared).feed
-    start = perf_counter()
-    for packet in packets:
-        feed(packet)
-    return (perf_counter() - start) / len(packets)
+    take = ClientAdapter(declared).feed
+    return timed(lambda: [take(packet) and None for packet in packets]) / len(packets)
 
 
-def main() -> None:
-    """Print the table."""
+def show_kinds() -> None:
+    """Print what one delta and one event of each kind cost."""
     cells = [(client, stream) for client in CLIENTS for stream in STREAMS]
     best = dict.fromkeys(cells, float("inf"))
     for _ in range(ROUNDS):
         for client, stream in cells:
-            best[client, stream] = min(best[client, stream], seconds(CLIENTS[client], STREAMS[stream]))
+            best[client, stream] = min(best[client, stream], seconds_each(CLIENTS[client], STREAMS[stream]))
     print(f"{'client':28}" + "".join(f"{column:>14}" for column in ("µs/delta", "µs/source", "µs/tick", "events/s")))
     for client in CLIENTS:
         times = [best[client, stream] for stream in STREAMS]
@@ -78,4 +114,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    compare_with_parser()
+    show_kinds()

@@ -1,26 +1,27 @@
-"""How fast markdown becomes text: against markdown-it-py, over growing texts, and on hostile input.
+"""How fast markdown becomes text: over growing texts, and on hostile input.
 
-Real answers of models are the text. Every ratio is measured in one run, the two sides taking turns, the best of several
-rounds counting.
+Real answers of models are the text. `adapt.py` compares the stripper, alone and in the adapter, with markdown-it-py.
 """
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
-
-from markdown_it import MarkdownIt
+from time import process_time
 
 from accord.core.output.markdown import Profile, TextStripper
 
 CORPUS = Path(__file__).parent.parent / "tests" / "vectors" / "answers.jsonl"
-ROUNDS = 9
 PIECE = 8
 SIZES = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 HOSTILE = (
     "*", "[", "`", "<", "_", "![", "**a **a ", "[a](", "> > > > ", "- - - - ", "~", "$", "&", "\\", "<a ",
     "x", "$a ",
 )  # fmt: skip
+
+
+def read_answers() -> list[str]:
+    """The answers of models, as markdown."""
+    return [json.loads(line)["markdown"] for line in CORPUS.read_text("utf-8").splitlines()]
 
 
 def pieces_of(text: str, length: int = PIECE) -> list[str]:
@@ -38,24 +39,10 @@ def feed(pieces: list[str], profile: Profile = Profile.PLAIN) -> None:
 
 
 def timed(work: Callable[[], object]) -> float:
-    """The seconds one piece of work takes."""
-    start = perf_counter()
+    """The seconds of CPU time that one piece of work takes: the machine may be shared."""
+    start = process_time()
     work()
-    return perf_counter() - start
-
-
-def compare_with_parser(texts: list[str]) -> None:
-    """The parser reads every text whole, the stripper is fed it in pieces."""
-    parser = MarkdownIt("commonmark").enable("table")
-    cut = [pieces_of(text) for text in texts]
-    best = {"parser": float("inf"), Profile.PLAIN: float("inf"), Profile.SPEECH: float("inf")}
-    for _ in range(ROUNDS):
-        best["parser"] = min(best["parser"], timed(lambda: [parser.parse(text) for text in texts]))
-        for profile in Profile:
-            seconds = timed(lambda profile=profile: [feed(pieces, profile) for pieces in cut])
-            best[profile] = min(best[profile], seconds)
-    for profile in Profile:
-        print(f"{profile}, {PIECE}-character pieces: {best['parser'] / best[profile]:.2f} x markdown-it-py")
+    return process_time() - start
 
 
 def show_flatness(text: str) -> None:
@@ -79,7 +66,5 @@ def show_hostile() -> None:
 
 
 if __name__ == "__main__":
-    answers = [json.loads(line)["markdown"] for line in CORPUS.read_text("utf-8").splitlines()]
-    compare_with_parser(answers)
-    show_flatness("\n\n".join(answers))
+    show_flatness("\n\n".join(read_answers()))
     show_hostile()

@@ -88,6 +88,8 @@ CUT_OFF = [
     ("a _b c", "a _b c", "a b c"),
     ("a __b", "a __b", "a b"),
     ("a ~~b", "a ~~b", "a b"),
+    ("a ~~b~", "a ~~b~", "a b"),
+    ("a ~", "a ~", "a"),
     ("a **", "a **", "a"),
     ("a *b **c _d", "a *b **c _d", "a b c d"),
     ("# a **b", "a **b", "a b"),
@@ -142,7 +144,7 @@ def test_no_mark_and_no_half_address_is_spoken_wherever_a_stream_is_cut_off() ->
     )
     for stop in range(len(text)):
         spoken = strip(text[:stop], Profile.SPEECH)
-        assert not set("*_`<>") & set(spoken)
+        assert not set("*_~`<>") & set(spoken)
         assert "http" not in spoken
         assert "d.ex" not in spoken or "d.example" in spoken
 

@@ -132,13 +132,17 @@ class InlineParser(Scanner):
             self._note(NoteKind.STRIKETHROUGH, position)
         if left and (run.opens or run.lenient_opens):
             self._stack.open(mark, width, left, position, both=both, in_word=before.isalnum())
-        elif left and end == size and self.is_cut_off and not before.isalnum():
+        elif left and end == size and self.is_cut_off and self._is_half_run(mark, before):
             self._note_unmatched(mark * left, position)
         elif left and run.closes:
             self._stack.write_unmatched(mark, left, position)
         elif left:
             self._write(mark * left)
         return end
+
+    def _is_half_run(self, mark: str, before: str) -> bool:
+        """Whether the stream was cut off in or after a run that opens or closes something."""
+        return not before.isalnum() or mark * 2 in self._stack.open_runs
 
     def _read_open_bracket(self, at: int, final: bool) -> int:
         found = self._look_ahead(lookahead.find_footnote, at, final=final)
