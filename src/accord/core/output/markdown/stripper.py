@@ -141,7 +141,12 @@ class TextStripper:
                         return self._buffer.hold_blanks(chunk)
                     self._buffer.tail = chunk
                     return chunk
-        text = self._feed(chunk)
+            if (text := self._read_prose(chunk)) is not None:
+                return text
+            self._leave_fast_path()
+            text = self._parse(chunk)
+        else:
+            text = self._feed(chunk)
         return self._release_decided(text) if self._shortcuts.pending else text
 
     def _feed(self, chunk: str) -> str:
@@ -181,6 +186,10 @@ class TextStripper:
                 return self._buffer.take()
         elif fast_path == "code" and self._ends_code(chunk) is None and chunk:
             return self._feed_code(chunk)
+        return self._parse(chunk)
+
+    def _parse(self, chunk: str) -> str:
+        """Take text that no fast path reads."""
         if self._closed:
             raise ValueError("feed() after close()")
         if not chunk:
