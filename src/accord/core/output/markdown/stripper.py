@@ -144,12 +144,7 @@ class TextStripper:
             if (text := self._read_prose(chunk)) is not None:
                 return text
             self._leave_fast_path()
-            text = self._parse(chunk)
-        else:
-            text = self._feed(chunk)
-        return self._release_decided(text) if self._shortcuts.pending else text
-
-    def _feed(self, chunk: str) -> str:
+            return self._parse(chunk)
         fast_path = self._fast_path
         if fast_path == "code_line":
             if self._held:
@@ -196,7 +191,8 @@ class TextStripper:
             return ""
         self._blocks.feed(self._normalizer.normalise(chunk))
         self._choose_fast_path()
-        return self._buffer.take()
+        text = self._buffer.take()
+        return self._release_decided(text) if self._shortcuts.pending else text
 
     def close(self) -> str:
         """Release everything that is left; a second call returns nothing."""
@@ -247,6 +243,8 @@ class TextStripper:
                 fast_path = ""
             elif mid_line:
                 fast_path = "code_line"
+        if self._shortcuts.pending and fast_path != "prose" and fast_path != "held":
+            fast_path = ""  # the other fast paths do not keep text back
         self._fast_path = fast_path
         self._passes_prose = fast_path == "prose" and self._buffer.passes_prose and not self._shortcuts.pending
         self._passes_lines = self._passes_prose and blocks.in_plain_paragraph
@@ -279,8 +277,10 @@ class TextStripper:
         if end:
             self._skipped += end
             self._last = chunk[:end]
-        self._passes_prose = passes = end == len(chunk) and self._buffer.passes_prose and not self._shortcuts.pending
-        self._passes_lines = passes and self._blocks.in_plain_paragraph
+        if self._shortcuts.pending:
+            return self._release_decided(text)
+        self._passes_prose = end == len(chunk) and self._buffer.passes_prose
+        self._passes_lines = self._passes_prose and self._blocks.in_plain_paragraph
         return text
 
     @property
