@@ -122,6 +122,7 @@ CUT_OFF = [
     ('a <a href="https://e.com/b', 'a <a href="https://e.com/b', "a"),
     # No markup was cut off: these are text.
     ("Call _reset in my_module.", "Call _reset in my_module.", "Call _reset in my_module."),
+    ("Use the ` key and **press** it.", "Use the ` key and press it.", "Use the ` key and press it."),
     ("a*b", "a*b", "a*b"),
     ("array[0", "array[0", "array[0"),
     ("a * b", "a * b", "a * b"),

@@ -94,9 +94,10 @@ class InlineParser(Scanner):
             return found.end
         if self._is_unfinished(lookahead.find_code_span, at, final=final):
             code = self._text[at:].strip("`").replace("\n", " ")
-            is_url = lookahead.URL.fullmatch(code)
-            self._write(self._spoken_unfinished_url(code, at) if is_url else code)
-            return len(self._text)
+            if not code.startswith(" "):  # a backtick before a blank is text: "the ` key"
+                is_url = lookahead.URL.fullmatch(code)
+                self._write(self._spoken_unfinished_url(code, at) if is_url else code)
+                return len(self._text)
         return self._write_run("`", at)
 
     def _write_run(self, mark: str, at: int) -> int:
