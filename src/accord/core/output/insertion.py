@@ -133,10 +133,11 @@ class BlockTracker:
             kind = _Kind.INTRODUCTION if tail.endswith((":", "：")) else _Kind.TEXT
         self._kind = kind
         self._was_blank = False
-        text = line.lower()
-        for start, end in RAW_HTML.items():
-            if (at := text.find(start)) >= 0 and end not in text[at:] and end not in tail.lower():
-                self._raw_end = end
+        if "<" in line:
+            text = line.lower()
+            for start, end in RAW_HTML.items():
+                if (at := text.find(start)) >= 0 and end not in text[at:] and end not in tail.lower():
+                    self._raw_end = end
         may_end_sentence = kind in (_Kind.TEXT, _Kind.LIST) and not self._raw_end
         return InsertionPoint.LINE if may_end_sentence and _SENTENCE.search(tail) else InsertionPoint.NONE
 
