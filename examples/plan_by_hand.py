@@ -1,7 +1,6 @@
 """Plan a work order without server, async or model: it has an image, and the answer must be JSON."""
 
-from accord import CapabilityManifest, Plan, Refusal, WorkOrder, plan
-from accord.core.work.plan import Candidate, PlanConfig
+from accord import Candidate, CapabilityManifest, Plan, PlanConfig, Refusal, WorkOrder, plan
 
 CANDIDATES = [
     Candidate("text-only", CapabilityManifest.model_validate({"streaming": "native", "tool_use": "native"})),

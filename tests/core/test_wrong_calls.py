@@ -188,6 +188,26 @@ WRONG: list[tuple[Call, type[Exception], str]] = [
         ),
     ),
     (
+        lambda: any_call.plan(WorkOrder(), {"name": "a", "manifest": {}}),
+        UsageError,
+        'candidates: expected a list of {"name": "local", "manifest": {"streaming": "native"}}, not dict',
+    ),
+    (
+        lambda: any_call.PlanConfig(policy="strikt"),
+        UsageError,
+        'policy: unknown policy "strikt"; did you mean strict?',
+    ),
+    (
+        lambda: any_call.SupportLevel.NATIVE.satisfies("nativ"),
+        UsageError,
+        'minimum: unknown level "nativ"; use native or emulated',
+    ),
+    (
+        lambda: negotiate({"ToolUse": "native", "tool_use": "unsupported"}, NEEDS),
+        InvalidMessageError,
+        "Not a valid CapabilityManifest: (the message): Each capability should be declared once, in one spelling",
+    ),
+    (
         lambda: any_call.plan(WorkOrder(), [], {}),
         UsageError,
         "config: expected a PlanConfig such as PlanConfig(), not dict",

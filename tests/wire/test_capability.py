@@ -1,9 +1,11 @@
 """The vocabulary: known names, unknown names, aliases, spellings (decision 15)."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from accord.wire.capability import ALIASES, MEANINGS, Capability, pascal_case
+from accord.wire.capability import ALIASES, MAX_NAME_CHARS, MEANINGS, Capability, pascal_case
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirement
 
 THE_41 = """streaming tool_read tool_write tool_edit tool_bash tool_glob tool_grep tool_web_search tool_web_fetch
@@ -32,6 +34,13 @@ def test_decision_15_the_known_capabilities_have_names_and_meanings():
 )
 def test_reports_spell_names_in_pascal_case(name: str, spelled: str):
     assert pascal_case(name) == spelled
+
+
+@given(st.lists(st.from_regex("[a-z][a-z0-9]*[a-z]", fullmatch=True), min_size=1, max_size=4))
+def test_decision_11_the_spelling_of_reports_is_read_back(words: list[str]):
+    name = "_".join(words)[:MAX_NAME_CHARS].rstrip("_")
+    requirement = {"capability": pascal_case(name), "min_support": "native"}
+    assert CapabilityRequirement.model_validate(requirement).capability == name
 
 
 def test_decision_15_an_unknown_name_is_kept():

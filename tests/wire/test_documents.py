@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from accord import (
     AgentRequest,
@@ -117,6 +119,45 @@ def test_a_message_is_written_as_it_was_read(model: type[Message], value: Any):
         assert json.loads(message.to_json()) == value
         assert message.dump() == value
         assert model.parse(message.to_json()) == message
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-1000, 1000) | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+NOTHING: dict[str, st.SearchStrategy[Any]] = {}
+REQUESTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"query": st.text(max_size=5)},
+    optional={
+        "files": st.lists(st.text(max_size=5), max_size=2),
+        "conversation_id": st.text(max_size=5),
+        "meta": st.dictionaries(st.text(max_size=5), JSON, max_size=3),
+        "session_id": st.text(max_size=5),
+        "capabilities": st.fixed_dictionaries(
+            NOTHING,
+            optional={
+                "supported_events": st.lists(st.text(max_size=5), max_size=2),
+                "prefers_markdown": st.booleans(),
+                "image_resolution": st.sampled_from(["low", "8k"]),
+                "text_profile": st.sampled_from(["plain", "speech"]),
+            },
+        ),
+        "requirements": st.fixed_dictionaries(
+            NOTHING,
+            optional={
+                name: st.lists(st.just({"capability": "streaming", "min_support": "native"}), max_size=2)
+                for name in ("required", "preferred")
+            },
+        ),
+    },
+)
+
+
+@given(REQUESTS)
+def test_every_request_is_written_with_the_members_that_it_came_with(value: dict[str, Any]):
+    for request in (AgentRequest.parse(json.dumps(value)), AgentRequest(**value)):
+        assert request.dump() == json.loads(request.to_json()) == value
 
 
 def test_what_is_added_to_an_absent_list_is_written():

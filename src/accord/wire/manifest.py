@@ -3,10 +3,12 @@
 from collections.abc import ItemsView, Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal, cast
 
-from pydantic import ConfigDict, Field, RootModel
+from pydantic import ConfigDict, Field, RootModel, model_validator
+from pydantic_core import PydanticCustomError
 
+from accord.errors import UsageError
 from accord.wire.capability import CapabilityName, snake_case
 from accord.wire.message import AbsentList, DeferredBuild, KeepsAbsent, Message, Tagged, close_union, is_absent
 
@@ -76,7 +78,9 @@ class SupportLevel(DeferredBuild, RootModel[Literal["native", "emulated", "unsup
 
     def satisfies(self, minimum: MinSupport | str) -> bool:
         """Whether this level satisfies the minimum."""
-        return self.kind in SATISFIED_BY[MinSupport(minimum)]
+        if minimum not in SATISFIED_BY:
+            raise UsageError(f'minimum: unknown level "{minimum}"; use {" or ".join(MinSupport)}')
+        return self.kind in SATISFIED_BY[minimum]
 
 
 SupportLevel.NATIVE = SupportLevel("native")
@@ -120,6 +124,18 @@ class CapabilityManifest(DeferredBuild, RootModel[dict[CapabilityName, SupportLe
     """The support level of each capability that a backend declares. It can be used like a mapping."""
 
     model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _check_spellings(cls, given: Any) -> Any:
+        """Refuse one capability in two spellings: one of the two levels would be lost."""
+        if isinstance(given, Mapping):
+            names = [snake_case(name) for name in cast("Mapping[Any, Any]", given) if isinstance(name, str)]
+            if len(set(names)) < len(names):
+                raise PydanticCustomError(
+                    "capability_twice", "Each capability should be declared once, in one spelling"
+                )
+        return cast("Any", given)
 
     def __getitem__(self, name: str) -> SupportLevel:
         return self.root[snake_case(name)]

@@ -12,9 +12,9 @@ This module is pure. It sees what backends declare, never a backend, and it send
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from accord.core.vocabulary import PROBED
+from accord.core.vocabulary import PROBED, unknown_name
 from accord.core.work.derive import (
     PARAMETERS,
     PART_REASONS,
@@ -112,8 +112,10 @@ class PlanConfig:
     emulation: EmulationConfig = field(default_factory=EmulationConfig)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", WorkPolicy(self.policy))
-        object.__setattr__(self, "unknown", UnknownPolicy(self.unknown))
+        for name, kind in (("policy", WorkPolicy), ("unknown", UnknownPolicy)):
+            if (given := getattr(self, name)) not in tuple(kind):
+                raise UsageError(f"{name}: {unknown_name('policy', str(given), kind)}")
+            object.__setattr__(self, name, kind(given))
         object.__setattr__(self, "emulation", as_model(EmulationConfig, self.emulation, "emulation", CONFIG_EXAMPLE))
 
 
@@ -131,6 +133,9 @@ def plan(
         config = PlanConfig()
     elif not isinstance(config, PlanConfig):  # pyright: ignore[reportUnnecessaryIsInstance] - not every caller is checked
         raise UsageError(f"config: expected a PlanConfig such as PlanConfig(), not {type(config).__name__}")
+    if not isinstance(candidates, Iterable) or isinstance(candidates, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        given = cast("object", candidates).__class__.__name__
+        raise UsageError(f"candidates: expected a list of {CANDIDATE_EXAMPLE}, not {given}")
     return shared_plan(order, [_as_candidate(each) for each in candidates], config).model_copy(deep=True)
 
 
