@@ -56,7 +56,22 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 def test_the_page_shows_requests_and_their_answers_in_pairs():
     languages = [language for language, _ in BLOCKS]
-    assert languages == ["sh", "json", "sh", "text", "sh", "json", "sh", "json", "python", "text"]
+    assert languages == [
+        "sh",
+        "json",
+        "sh",
+        "text",
+        "sh",
+        "json",
+        "sh",
+        "json",
+        "sh",
+        "json",
+        "python",
+        "text",
+        "sh",
+        "text",
+    ]
     assert all(ADDRESS in command for _, command, _ in PAIRS)
 
 

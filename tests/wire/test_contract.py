@@ -114,7 +114,7 @@ def test_a_token_is_optional_and_public_routes_need_none():
 @pytest.mark.parametrize("route", [("/v1/assist", "post"), ("/v1/requests/{request_id}", "get")])
 def test_a_stream_can_be_resumed_where_it_is_offered(route: tuple[str, str]):
     operation = operations(ServiceContract.document())[route]
-    assert [parameter["name"] for parameter in operation["parameters"]] == ["Last-Event-ID"]
+    assert operation["parameters"][0]["name"] == "Last-Event-ID"
     assert not operation["parameters"][0]["required"]
     assert "text/event-stream" in operation["responses"]["200"]["content"]
 
@@ -122,15 +122,19 @@ def test_a_stream_can_be_resumed_where_it_is_offered(route: tuple[str, str]):
 REQUEST_ID = ("request_id", "path", True, {"type": "string", "format": "uuid"})
 ITEM_ID = ("item_id", "path", True, {"type": "string", "minLength": 1})
 LAST_EVENT_ID = ("Last-Event-ID", "header", False, {"type": "string"})
+READER = [
+    ("Accord-Capabilities", "header", False, {"type": "string"}),
+    ("capabilities", "query", False, {"type": "string"}),
+]
 
 
 @pytest.mark.parametrize(
     ("path", "parameters"),
     [
         ("/v1/assist", [LAST_EVENT_ID]),
-        ("/v1/requests/{request_id}", [REQUEST_ID, LAST_EVENT_ID]),
+        ("/v1/requests/{request_id}", [REQUEST_ID, LAST_EVENT_ID, *READER]),
         ("/v1/requests/{request_id}/receipt", [REQUEST_ID]),
-        ("/v1/requests/{request_id}/adaptation", [REQUEST_ID]),
+        ("/v1/requests/{request_id}/adaptation", [REQUEST_ID, *READER]),
         ("/v1/requests/{request_id}/items/{item_id}", [REQUEST_ID, ITEM_ID]),
     ],
 )

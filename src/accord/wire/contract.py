@@ -22,6 +22,8 @@ from accord.wire.request import AgentRequest, ClientCapabilities, ServiceRequest
 from accord.wire.routes import (
     ADAPTATION_PATH,
     ASSIST_PATH,
+    CAPABILITIES_HEADER,
+    CAPABILITIES_PARAMETER,
     CAPABILITIES_PATH,
     DOCS_PATH,
     HEALTH_PATH,
@@ -75,7 +77,7 @@ _ITEM_ID: Final[Json] = {
     "name": "item_id",
     "in": "path",
     "required": True,
-    "description": "The id of the item in the stream.",
+    "description": "The id of the event; the notice of a deferred one names it.",
     "schema": {"type": "string", "minLength": 1},
 }
 _LAST_EVENT_ID: Final[Json] = {
@@ -85,6 +87,17 @@ _LAST_EVENT_ID: Final[Json] = {
     "description": "The id of the last packet that was received: the stream continues after it.",
     "schema": {"type": "string"},
 }
+
+_DECLARED_BY_READER: Final[Json] = {
+    "required": False,
+    "description": "What the reader can show: `ClientCapabilities` as JSON, or `web`, `cli` or `voice`. Without it, the "
+    "turn is read as the client gets it that sent the request. Packets are numbered for each declaration.",
+    "schema": {"type": "string"},
+}
+_READER: Final[tuple[Json, Json]] = (
+    {"name": CAPABILITIES_HEADER, "in": "header", **_DECLARED_BY_READER},
+    {"name": CAPABILITIES_PARAMETER, "in": "query", **_DECLARED_BY_READER},
+)
 
 
 def paths(schema_of: SchemaOf) -> Json:
@@ -100,8 +113,9 @@ def paths(schema_of: SchemaOf) -> Json:
             "Read how a turn was adapted for a client",
             schema_of,
             schema_of(AdaptationReport),
+            *_READER,
         ),
-        ITEM_PATH: _part_of_turn("item", "Read an item that was deferred", schema_of, {"type": "object"}, _ITEM_ID),
+        ITEM_PATH: _part_of_turn("item", "Read an event as the agent made it", schema_of, {"type": "object"}, _ITEM_ID),
         CAPABILITIES_PATH: _read(
             "capabilities",
             "Read what the agent accepts and what each backend supports",
@@ -175,7 +189,7 @@ def _request(schema_of: SchemaOf) -> Json:
             "operationId": "read",
             "summary": "Read a turn from the start, or continue reading it",
             "description": "A running turn is read while it runs. The Accept header selects one response or a stream.",
-            "parameters": [_LAST_EVENT_ID],
+            "parameters": [_LAST_EVENT_ID, *_READER],
             "responses": _with_headers({"200": _answer_response(schema_of), **problems(ERROR_FACTS, problem)}),
         },
         "delete": {
