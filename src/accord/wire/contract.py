@@ -90,8 +90,8 @@ _LAST_EVENT_ID: Final[Json] = {
 
 _DECLARED_BY_READER: Final[Json] = {
     "required": False,
-    "description": "What the reader can show: `ClientCapabilities` as JSON, or `web`, `cli` or `voice`. Without it, the "
-    "turn is read as the client gets it that sent the request. Packets are numbered for each declaration.",
+    "description": "What the reader can show: `ClientCapabilities` as JSON, or `web`, `cli` or `voice`. Without it, "
+    "the turn is read as the client gets it that sent the request. Packets are numbered for each declaration.",
     "schema": {"type": "string"},
 }
 _READER: Final[tuple[Json, Json]] = (

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from accord.core.output import AdaptLimits, ClientAdapter
+from accord.core.output.packets import find_event
 from accord.errors import AccordError, ErrorSeverity, UsageError
 from accord.wire.adaptation import AdaptationReason, Rung
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamError, StreamPacket
@@ -139,7 +140,10 @@ def test_an_event_that_cannot_be_shown_is_deferred_with_one_notice_for_each_type
     assert text_of(out) == (
         "(“poll” cannot be shown here. It is kept as p.)\n\n(“chart” cannot be shown here. It is kept as event-3.)"
     )
-    assert adapter.deferred == {"p": poll.p, "p-2": poll.p, "event-3": chart.p, "event-4": event("Poll", {}).p}
+    assert adapter.deferred == ("p", "p-2", "event-3", "event-4")
+    fed = [poll, poll, chart, event("Poll", {})]
+    assert [find_event(fed, item_id) for item_id in adapter.deferred] == [packet.p for packet in fed]
+    assert find_event(fed, "event-1") is None
     assert [entry.id for entry in adapter.report.entries] == ["p", "p-2", "event-3", "event-4"]
 
 
@@ -151,17 +155,24 @@ def test_every_deferred_event_of_high_priority_has_a_notice():
 @pytest.mark.parametrize(
     ("client", "notice"),
     [
-        (NOTHING, "(More cannot be shown here, and no more can be kept.)"),
-        (VOICE, "More cannot be shown here, and no more can be kept."),
+        (NOTHING, "(More cannot be shown here; the adaptation report lists it.)"),
+        (VOICE, "More cannot be shown here."),
     ],
 )
-def test_events_beyond_the_limit_are_dropped_with_one_notice(client: ClientCapabilities, notice: str):
-    packets = [event("poll", {}) for _ in range(4)]
-    out, adapter = run(client, *packets, limits=AdaptLimits(max_deferred=1))
+def test_beyond_the_limit_of_notices_one_stands_for_all(client: ClientCapabilities, notice: str):
+    packets = [event(f"poll{number}", {}) for number in range(4)]
+    out, adapter = run(client, *packets, limits=AdaptLimits(max_notices=1))
     assert text_of(out).endswith(f"\n\n{notice}")
-    assert [(entry.rung, entry.reason) for entry in adapter.report.entries[1:]] == [
-        (Rung.DROPPED, AdaptationReason.LIMIT_REACHED)
-    ] * 3
+    assert text_of(out).count("\n\n") == 1
+    assert [entry.rung for entry in adapter.report.entries] == [Rung.DEFERRED] * 4
+
+
+def test_an_id_that_an_earlier_event_had_is_told_apart_also_if_that_one_was_shown():
+    shown, deferred = event("user_error", {"message": "Oh"}, id="x"), event("poll", {}, id="x")
+    _, adapter = run(ClientCapabilities(supported_events=["user_error"]), shown, deferred)
+    assert adapter.deferred == ("x-2",)
+    assert find_event([shown, deferred], "x-2") == deferred.p
+    assert find_event([shown, deferred], "x") == shown.p
 
 
 def test_a_full_queue_defers_descriptions_and_has_a_reserve_for_failures():

@@ -1,4 +1,4 @@
-"""The insertion queue and the deferred events: both have limits."""
+"""The insertion queue and its limits."""
 
 from typing import Any
 
@@ -6,14 +6,13 @@ import pytest
 
 from accord.core.output.insertion import (
     AdaptLimits,
-    DeferredEvents,
     InsertionPoint,
     InsertionQueue,
     QueuedItem,
     estimate_chars,
 )
 
-SMALL = AdaptLimits(max_waiting=2, max_waiting_chars=100, max_deferred=2, max_deferred_chars=200)
+SMALL = AdaptLimits(max_waiting=2, max_waiting_chars=100)
 
 
 def test_urgent_items_are_taken_first_and_the_others_in_order():
@@ -42,15 +41,6 @@ def test_room_depends_on_number_and_size_with_a_reserve_for_failures():
     assert (queue.has_room(1), queue.has_room(1, failure=True)) == (False, True)
     queue.take(InsertionPoint.BLOCK)
     assert queue.has_room(100)
-
-
-def test_deferred_events_are_kept_by_unique_ids_within_limits():
-    deferred = DeferredEvents(SMALL)
-    assert deferred.keep("a", 1, {"x": "y" * 500}) is None
-    assert deferred.keep("a", 2, {"n": 1}) == "a"
-    assert deferred.keep("a", 3, {"n": 2}) == "a-3"
-    assert deferred.keep("b", 4, {"n": 3}) is None
-    assert deferred.events == {"a": {"n": 1}, "a-3": {"n": 2}}
 
 
 def nested(depth: int) -> dict[str, Any]:

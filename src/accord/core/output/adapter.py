@@ -15,14 +15,13 @@ what was available; later packets are recorded as refused and only the close pas
 events of low priority and what the client asked for itself (smaller images, plain text) are never refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, assert_never, cast
 
 from accord.core.output.describe import ENGLISH_CATALOGUE, MessageCatalogue, TextFormatter
 from accord.core.output.event_parser import ParsedEvent, Priority, parse_event
 from accord.core.output.insertion import (
     AdaptLimits,
-    DeferredEvents,
     InsertionPoint,
     InsertionQueue,
     QueuedItem,
@@ -90,7 +89,8 @@ class ClientAdapter:
         self._released: Final = self._channel.released
         self._report: Final = ReportBuilder(self._channel, self._limits.max_entries)
         self._queue: Final = InsertionQueue(self._limits)
-        self._deferred: Final = DeferredEvents(self._limits)
+        self._deferred: Final[list[str]] = []
+        self._event_ids: Final[set[str]] = set()
         self._progress: Final = ProgressThrottle()
         self._notices: Final[set[str]] = set()
         self._out: list[StreamPacket] = []
@@ -115,9 +115,9 @@ class ClientAdapter:
         return {**declared, "assumed": list(map(str, self._profile.assumed)), **self._report.to_json()}
 
     @property
-    def deferred(self) -> Mapping[str, dict[str, Any]]:
-        """The events that could not be shown, by the id that the notice names."""
-        return self._deferred.events
+    def deferred(self) -> Sequence[str]:
+        """The ids of the events that could not be shown, as their notices name them; `find_event` finds them."""
+        return tuple(self._deferred)
 
     def may_reencode_images(self, packet: StreamPacket) -> bool:
         """Whether feeding this packet may re-encode images, which is slow: use a thread where others would wait."""
@@ -225,6 +225,9 @@ class ClientAdapter:
 
     def _feed_event(self, packet: EventPacket) -> None:
         event = parse_event(packet.p, self._report.ordinal)
+        is_repeated = event.id in self._event_ids or len(self._event_ids) >= self._limits.max_entries
+        if not is_repeated:
+            self._event_ids.add(event.id)
         if self._is_ended:
             self._record(event, Rung.REFUSED, Reason.STREAM_ENDED)
             return
@@ -247,7 +250,7 @@ class ClientAdapter:
             unchanged = adaptation.event is packet.p
             self._send_event(event, adaptation, packet if unchanged else EventPacket(p=adaptation.event))
         elif adaptation.rung is Rung.DEFERRED:
-            self._defer(event, adaptation)
+            self._defer(event, adaptation, f"{event.id}-{self._report.ordinal}" if is_repeated else event.id)
         else:
             self._report.add(event.id, event.type_label, adaptation)
             if adaptation.text:
@@ -271,14 +274,17 @@ class ClientAdapter:
         # Also if the queue is full: an event out of order is better than a lost one.
         self._out.append(packet)
 
-    def _defer(self, event: ParsedEvent, adaptation: Adaptation) -> None:
-        """Keep an event that cannot be shown, and send a notice: one for each type, and one if no more can be kept."""
-        key = self._deferred.keep(event.id, self._report.ordinal, event.event)
-        if key is None:
-            self._record(event, Rung.DROPPED, Reason.LIMIT_REACHED)
-            self._notify("deferred_full", "")
-            return
+    def _defer(self, event: ParsedEvent, adaptation: Adaptation, key: str) -> None:
+        """Record an event that cannot be shown, and send a notice: one for each type, and one for all beyond a limit.
+
+        The event itself is not kept here: it is among the packets that were fed.
+        """
+        if len(self._deferred) < self._limits.max_entries:
+            self._deferred.append(key)
         self._report.add(key, event.type_label, adaptation)
+        if len(self._notices) >= self._limits.max_notices:
+            self._notify("deferred_more", "")
+            return
         about = key if event.hooks.priority is Priority.HIGH else event.type_label.lower()
         self._notify("deferred", about, type=event.type_label, id=key)
 

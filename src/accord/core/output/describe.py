@@ -72,8 +72,8 @@ ENGLISH: Final[Mapping[str, str]] = MappingProxyType(
         "list_more": "{count} more",
         "deferred": "(“{type}” cannot be shown here. It is kept as {id}.)",
         "deferred_spoken": "Something that cannot be shown here was kept for later.",
-        "deferred_full": "(More cannot be shown here, and no more can be kept.)",
-        "deferred_full_spoken": "More cannot be shown here, and no more can be kept.",
+        "deferred_more": "(More cannot be shown here; the adaptation report lists it.)",
+        "deferred_more_spoken": "More cannot be shown here.",
     }
 )
 

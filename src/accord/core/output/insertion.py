@@ -152,8 +152,7 @@ class AdaptLimits:
 
     max_waiting: int = 64
     max_waiting_chars: int = 256 * 1024
-    max_deferred: int = 256
-    max_deferred_chars: int = 1024 * 1024
+    max_notices: int = 256
     max_entries: int = 10_000
 
 
@@ -214,33 +213,6 @@ class InsertionQueue:
         self._size -= sum(item.size for item in taken)
         self._urgent = 0
         return taken
-
-
-class DeferredEvents:
-    """Events that a client cannot show, kept so that they can be fetched by id."""
-
-    __slots__ = ("_events", "_limits", "_size")
-
-    def __init__(self, limits: AdaptLimits) -> None:
-        self._limits = limits
-        self._events: dict[str, dict[str, Any]] = {}
-        self._size = 0
-
-    @property
-    def events(self) -> Mapping[str, dict[str, Any]]:
-        """All kept events, by id."""
-        return MappingProxyType(self._events)
-
-    def keep(self, event_id: str, ordinal: int, event: dict[str, Any]) -> str | None:
-        """Keep an event and return its id, which is made unique; `None` if there is no room."""
-        size = estimate_chars(event, self._limits.max_deferred_chars)
-        is_full = len(self._events) >= self._limits.max_deferred
-        if is_full or self._size + size > self._limits.max_deferred_chars:
-            return None
-        key = f"{event_id}-{ordinal}" if event_id in self._events else event_id
-        self._events[key] = event
-        self._size += size
-        return key
 
 
 def estimate_chars(value: Any, enough: int) -> int:
