@@ -40,7 +40,7 @@ def log_content(
             "verdict": str(decision.outcome),
             "reason": decision.why,
         }
-        _write("content", fields, request_id)
+        _write("content block checked", fields, request_id)
 
 
 def log_warning(violation: Violation, context: ValidationContext, request_id: str) -> None:
@@ -58,7 +58,7 @@ def log_requirements(stated: CapabilityRequirements, refusal: Refusal | None, re
         return
     for need in stated.required[:MAX_LINES]:
         fields = {"capability": need.capability, "min_support": str(need.min_support), "verdict": "can be met"}
-        _write("requirement", fields, request_id)
+        _write("requirement checked", fields, request_id)
 
 
 def log_plan(decided: Plan | Refusal, request_id: str | None) -> None:
@@ -81,7 +81,7 @@ def log_plan(decided: Plan | Refusal, request_id: str | None) -> None:
                 "verdict": verdict,
                 "reason": reason or (None if need is None else need.because),
             }
-            _write("negotiation", fields, request_id)
+            _write("capability negotiated", fields, request_id)
 
 
 def _verdicts(offer: Offer) -> dict[str, tuple[str, str | None]]:
@@ -97,6 +97,6 @@ def _verdicts(offer: Offer) -> dict[str, tuple[str, str | None]]:
     return found
 
 
-def _write(kind: str, fields: dict[str, Any], request_id: str | None) -> None:
+def _write(message: str, fields: dict[str, Any], request_id: str | None) -> None:
     given = {name: value for name, value in fields.items() if value is not None}
-    LOG.debug(kind, extra={"request_id": request_id, "fields": given})
+    LOG.debug(message, extra={"request_id": request_id, "fields": given})
