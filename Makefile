@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models draw measure inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-wire clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models draw measure inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-views bench-wire clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ bench-http: $(READY) ## Measure requests and streams over HTTP against bare rout
 
 bench-stores: $(READY) ## Measure what keeping packets and turns costs in memory and on SQLite
 	$(BIN)/python bench/stores.py
+
+bench-views: $(READY) ## Measure what more readers of one run cost, with the same and with other capabilities
+	$(BIN)/python bench/views.py
 
 measure: $(READY) ## Print how the source is cut and worded, and what one turn passes through (ARGS="core/work --list")
 	$(BIN)/python -m scripts.measure $(ARGS)
