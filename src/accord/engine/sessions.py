@@ -261,7 +261,9 @@ class Sessions:
         if view is None:
             if isinstance(turn, LiveTurn):
                 return turn.view.adapter.report
-            return (await self.receipt(turn.request_id)).adaptation
+            if turn.is_over:
+                return (await self.receipt(turn.request_id)).adaptation
+            view = self.engine.new_view(turn.record.capabilities)
         stored = await self.store.turn(turn.request_id)
         packets = stored_packets(self.store, turn.request_id, stored.last_seq if stored else 0)
         async with aclosing(view.read(packets)) as batches:
