@@ -23,7 +23,8 @@ MAX_DIGITS: Final = 20
 """A Content-Length with more digits is too large; Python refuses to parse numbers of thousands of digits."""
 LONG_BYTES: Final = 256 * 1024
 """A longer body is parsed in a thread."""
-CONTENT_FIELD: Final = "payload.content"
+CONTENT_FIELDS: Final = ("payload.content", "payload.payload.content")
+"""Where a request has content blocks; the second place is that of the older shape."""
 _LONG_BODIES: Final = ThreadPoolExecutor(1, thread_name_prefix="accord-body")
 
 
@@ -105,26 +106,26 @@ def _parse(body: bytes, settings: ServerConfig) -> ReadRequest:
     try:
         return ReadRequest(ServiceRequest.parse(body), find_ignored_members(body))
     except InvalidMessageError as error:
-        if not all(problem.field.startswith(CONTENT_FIELD) for problem in error.problems):
-            raise
-        return _parse_without_content(body, error)
+        for field in CONTENT_FIELDS:
+            if all(problem.field.startswith(field) for problem in error.problems):
+                return _parse_without_content(body, field.split("."), error)
+        raise
 
 
-class _SentPayload(msgspec.Struct):
-    content: msgspec.Raw
+_decode_members: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
-class _SentRequest(msgspec.Struct):
-    payload: _SentPayload
-
-
-def _parse_without_content(body: bytes, error: InvalidMessageError) -> ReadRequest:
+def _parse_without_content(body: bytes, path: Sequence[str], error: InvalidMessageError) -> ReadRequest:
     """Read a request whose content blocks are malformed: what is wrong with them is decided at admission."""
+    blocks = body
     try:
-        blocks = bytes(msgspec.json.decode(body, type=_SentRequest).payload.content)
-    except msgspec.MsgspecError:  # not the same JSON to this parser
+        for name in path:
+            blocks = bytes(_decode_members(blocks)[name])
+    except (msgspec.MsgspecError, KeyError):  # not the same JSON to this parser
         raise error from None
-    members = from_json(body)
-    del members["payload"]["content"]
+    members = holder = from_json(body)
+    for name in path[:-1]:
+        holder = holder[name]
+    del holder[path[-1]]
     request = ServiceRequest.parse(to_json(members))
     return ReadRequest(request, find_ignored_members(body), SentContent(blocks, unparsed=error))
