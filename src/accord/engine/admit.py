@@ -6,7 +6,7 @@ besides is decided when the agent asks it (`dispatch.py`). The content of what t
 against the same declaration.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,11 +15,12 @@ from accord.core.prompt import ContentLimits, ContentValidator, ValidationContex
 from accord.core.work.plan import check_requirements
 from accord.engine.decision_log import log_content, log_requirements, log_warning
 from accord.engine.dispatch import Dispatcher, stated_requirements
-from accord.errors import AgentError, InvalidMessageError, RefusedError
+from accord.errors import AgentError, ErrorCode, InvalidMessageError, RefusedError
 from accord.wire.plan import Refusal
-from accord.wire.request import ServiceRequest
+from accord.wire.request import Identity, ServiceRequest
 
 EVERY_TYPE: Final = {"image": True, "audio": True, "embeddedContext": True}
+NO_AGENT: Final = "There is no agent {} here; context.agent may name {}"
 WARN_ONLY: Final[Mapping[ValidationContext | str, ValidationPolicy | str]] = dict.fromkeys(
     ValidationContext, ValidationPolicy.WARN
 )
@@ -44,6 +45,12 @@ class Rejection:
 
     error: RefusedError
     refusal: Refusal | None = None
+
+
+def unknown_agent(named: Identity, agents: Iterable[str]) -> Rejection:
+    """The rejection of a request that names an agent which is none of these: another one never answers it."""
+    known = list(agents)
+    return Rejection(RefusedError(NO_AGENT.format(named.id, ", ".join(known)), ErrorCode.NOT_FOUND, {"agents": known}))
 
 
 class Admission:

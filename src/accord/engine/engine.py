@@ -17,7 +17,7 @@ from accord.core.output.packets import OutputCollector, PacketOrder, StreamStage
 from accord.core.prompt import ContentLimits
 from accord.core.sizes import SizeLimits, TurnSize, split_deltas
 from accord.core.summarise import response_metrics
-from accord.engine.admit import Admission, Rejection
+from accord.engine.admit import Admission, Rejection, unknown_agent
 from accord.engine.agent_errors import AgentRaisedError, ContainBaseException, agent_failed, log_agent_error
 from accord.engine.dispatch import Dispatcher, TurnQuestions, WorkRecord
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
@@ -97,7 +97,12 @@ class Engine:
 
         Without `permits` it cannot ask for permission. Without `streams`, backends need no streaming.
         """
-        return RunningTurn(self, request, history, permits, self.admission.decide(request), streams=streams)
+        named = request.context.agent
+        if named is None or self.agent.name in (named.id, named.name):
+            rejection = self.admission.decide(request)
+        else:
+            rejection = unknown_agent(named, [self.agent.name])
+        return RunningTurn(self, request, history, permits, rejection, streams=streams)
 
     async def respond(self, request: ServiceRequest, history: Sequence[ChatMessage] = ()) -> ServiceResponse:
         """Run a turn and return its whole answer; raises the error that would have ended the stream."""

@@ -24,7 +24,7 @@ from pydantic_core import from_json
 from accord.core.output.packets import OutputCollector, find_event
 from accord.core.receipt import Sign, seal_members
 from accord.core.summarise import response_metrics
-from accord.engine.admit import Rejection, SentContent
+from accord.engine.admit import Rejection, SentContent, unknown_agent
 from accord.engine.engine import Engine, RunningTurn
 from accord.engine.live import PAGE, LiveTurn, stored_packets
 from accord.engine.receipt import (
@@ -57,7 +57,6 @@ BEATS_PER_LEASE: Final = 3
 
 INTERRUPTED: Final = "The service was stopped in the middle of this turn"
 TOO_MANY: Final = "Too many turns are running"
-NO_AGENT: Final = "There is no agent {} here; context.agent may name {}"
 NO_RECEIPT: Final = "This turn has no receipt yet: it still runs"
 NO_REQUEST: Final = "There is no such request here"
 USED_BEFORE: Final = (
@@ -176,8 +175,7 @@ class Sessions:
         engine = self.engines.get(named.id) or self.engines.get(named.name)
         if engine is not None:
             return engine, engine.admission.decide(request, sent)
-        message = NO_AGENT.format(named.id, ", ".join(self.engines))
-        return self.engine, Rejection(RefusedError(message, ErrorCode.NOT_FOUND, {"agents": list(self.engines)}))
+        return self.engine, unknown_agent(named, self.engines)
 
     async def _join(self, turn: LiveTurn | StoredTurn, record: TurnRecord) -> LiveTurn | StoredTurn:
         """The turn that this request already has; raises its error if it was refused."""
