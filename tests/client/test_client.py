@@ -104,11 +104,14 @@ def test_an_invalid_request_is_refused_before_it_is_sent(drive: Drive):
         for wrong in (
             {"files": 7},
             {"meta": {"a": float("nan")}},
-            {"content": [{"type": "text"}]},
             {"request_id": "x"},
+            {"files": 7, "content": [{"type": "text"}]},
         ):
             with pytest.raises(InvalidMessageError, match="Not a valid ServiceRequest"):
                 driver.run("ask", "hi", **wrong)
+        with pytest.raises(RefusedError, match="Missing required field: text") as refused:
+            driver.run("ask", "hi", content=[{"type": "text"}])
+        assert refused.value.code is ErrorCode.CONTENT_INVALID
     assert server.seen == []
 
 

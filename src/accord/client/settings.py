@@ -12,9 +12,10 @@ from aiohttp import Fingerprint
 from pydantic import ValidationError
 
 from accord.core.backoff import Jitter
+from accord.core.prompt import ContentValidator
 from accord.core.sse import MAX_EVENT_BYTES
 from accord.core.vocabulary import unknown_name
-from accord.errors import UsageError
+from accord.errors import RefusedError, UsageError
 from accord.wire.acp.content import ContentBlock
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.message import as_model, invalid_message
@@ -123,7 +124,10 @@ class Sender:
     capabilities: ClientCapabilities | None
 
     def make_request(self, query: str, payload: Payload) -> ServiceRequest:
-        """A request with this query; capabilities of the payload replace the sender's. Raises `InvalidMessageError`."""
+        """A request with this query; capabilities of the payload replace the sender's.
+
+        Raises `InvalidMessageError`, and `RefusedError` for content that no service accepts.
+        """
         for name in payload.keys() - Payload.__annotations__.keys():
             raise UsageError(f"request: {unknown_name('keyword', name, Payload.__annotations__)}")
         fields: dict[str, Any] = {"capabilities": self.capabilities, **payload}
@@ -132,8 +136,17 @@ class Sender:
             context = SessionContext(session_id=self.session_id, user=self.user)
             return ServiceRequest(request_id=request_id, context=context, payload=AgentRequest(query=query, **fields))
         except ValidationError as error:
-            raise invalid_message("ServiceRequest", error) from None
+            wrong = invalid_message("ServiceRequest", error)
+        if all(problem.field.startswith("content") for problem in wrong.problems):
+            # As the service refuses such content, whoever sends it.
+            verdict = ContentValidator(EVERY_TYPE).validate(fields["content"])
+            if verdict.error is not None and verdict.code is not None:
+                raise RefusedError(verdict.error["message"], verdict.code, verdict.error["data"])
+        raise wrong
 
+
+EVERY_TYPE: Final = {"image": True, "audio": True, "embeddedContext": True}
+"""What the agent accepts is decided by the service."""
 
 ReadAs = ClientCapabilities | dict[str, Any] | str | None
 """The capabilities of a client that reads an earlier request, or its name, such as "voice". None: as it was sent."""
