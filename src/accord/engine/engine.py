@@ -260,14 +260,17 @@ class RunningTurn:
             packet = DeltaPacket(p=item)
         elif isinstance(item, PresentationEvent):
             packet = EventPacket(p=item.dump())
-        elif isinstance(item, StreamPacket):
+        elif isinstance(item, DeltaPacket | ClosePacket):
             packet = item
+        elif isinstance(item, StreamPacket):
+            # As it is stored: JSON writes a UUID, a tuple or a date in another form, and every view has to be the same.
+            packet = StreamPacket.parse(item.to_json())
         else:
             raise AgentError(f"The agent yielded a {type(item).__name__}; expected text, an event or a packet")
         if packet.op is not StreamOpCode.CLOSE:
+            self._size.add(packet)  # before the order: an error that is too large is not sent, so that one about it is
             if problem := self._order.take(packet.op):
                 raise AgentError(f"The agent sent {problem}")
-            self._size.add(packet)
             if self.first_packet_ms is None:
                 self.first_packet_ms = self.duration_ms
             self._note(packet)
