@@ -46,8 +46,7 @@ class Stream:
         capabilities: str | None = None,
     ) -> None:
         self.request_id: Final = request_id
-        # The number of the last packet that was received: another stream can continue from there.
-        self.last_id = after
+        self._received = after
         self.is_over = False
         self._connection: Final = connection
         self._settings: Final = settings
@@ -62,6 +61,11 @@ class Stream:
         self._failure: InvalidMessageError | None = None
         self._is_closed = False
         self._is_being_read = False
+
+    @property
+    def last_id(self) -> int:
+        """The number of the last packet that was taken: another stream can continue from there."""
+        return self._received - len(self._ready)
 
     async def __aenter__(self) -> Self:
         return self
@@ -158,7 +162,7 @@ class Stream:
     async def _read_piece(self) -> FailedAttempt | None:
         """Connect if necessary and read one piece of the response."""
         if self._response is None:
-            after = self.last_id or None
+            after = self._received or None
             if self._body is not None and after is None:
                 request = HttpRequest("POST", ASSIST_PATH, self._body, EVENT_STREAM)
             else:
@@ -195,12 +199,12 @@ class Stream:
         if not event.id.isascii() or not event.id.isdigit() or len(event.id) > MAX_DIGITS:
             raise InvalidMessageError("event stream", [_NO_NUMBER])
         number = int(event.id)
-        if number <= self.last_id:
+        if number <= self._received:
             return None
-        if number > self.last_id + 1:
-            return connection_failed(f"packet {self.last_id + 1} is missing from the stream")
+        if number > self._received + 1:
+            return connection_failed(f"packet {self._received + 1} is missing from the stream")
         packet = cast("AnyPacket", StreamPacket.parse(event.data))
-        self.last_id = number
+        self._received = number
         self._ready.append(packet)
         self._attempts.start_again()
         self.is_over = isinstance(packet, ClosePacket)
