@@ -14,6 +14,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import parse_qs
 from uuid import uuid4
 
+from pydantic_core import to_json
+
 from accord.core.output.profile import NAMED_CLIENTS
 from accord.core.vocabulary import unknown_name
 from accord.engine import Reader
@@ -168,10 +170,10 @@ async def authenticate_caller(service: Service, scope: Scope, headers: Headers) 
     return caller
 
 
-def parse_reader(declared: str | ClientCapabilities) -> Reader:
+def parse_reader(declared: str | dict[str, Any]) -> Reader:
     """The reader that a declaration describes: `ClientCapabilities`, the same as JSON text, or the name of a client."""
-    if isinstance(declared, ClientCapabilities):
-        return Reader(declared)
+    if isinstance(declared, dict):
+        return Reader(ClientCapabilities.parse(to_json(declared)))
     if declared in NAMED_CLIENTS:
         return Reader(NAMED_CLIENTS[declared])
     if not declared.lstrip().startswith("{"):

@@ -35,10 +35,9 @@ from accord.servers.http.exchange import (
 )
 from accord.servers.http.requests import cancel_turn, find_turn, parse_request_id
 from accord.servers.service import Caller, Headers, Service, begin_turn
-from accord.wire.message import Message
-from accord.wire.packet import ErrorPacket
+from accord.wire.message import FreeObject, Message
+from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
-from accord.wire.request import ClientCapabilities
 
 PROTOCOL: Final = "accord"
 BEARER: Final = "accord.bearer."
@@ -48,6 +47,7 @@ MAX_TURNS: Final = 64
 """How many turns one connection may read at once."""
 MAX_NAMED_BYTES: Final = 64 * 1024
 """Larger frames are not searched for their request id when they are refused before they are parsed."""
+LAST_PACKET: Final = ClosePacket().to_json()
 
 
 class ControlFrame(Message, frozen=True):
@@ -56,7 +56,7 @@ class ControlFrame(Message, frozen=True):
     cancel: str | None = None
     resume: str | None = None
     after: int = Field(default=0, ge=0, le=MAX_ID)
-    capabilities: ClientCapabilities | str | None = None
+    capabilities: FreeObject | str | None = None
 
 
 class WebSocketEndpoint:
@@ -201,6 +201,8 @@ class _WebSocketConnection:
                             # The stored text of the packet with two members before its own; it is not parsed again.
                             place = f'{{"request_id":"{turn.request_id}","id":{record.seq},'
                             await self._write(place + record.body[1:])
+                            if record.body == LAST_PACKET:
+                                return  # at once: a client that has it may resume this turn with its next frame
             except ClientGoneError:
                 raise
             except Exception as error:  # noqa: BLE001 - a turn that cannot be read costs one error packet
@@ -219,12 +221,23 @@ class _WebSocketConnection:
 
 
 def _parse_control(frame: bytes) -> ControlFrame | None:
-    """The frame, if it either cancels or resumes a turn."""
+    """The frame, if it either cancels or resumes a turn; raises `InvalidMessageError` if it does so in a wrong way."""
     try:
         control = ControlFrame.parse(frame)
     except InvalidMessageError:
+        if _names_turn(frame):
+            raise
         return None
     return control if (control.cancel is None) is not (control.resume is None) else None
+
+
+def _names_turn(frame: bytes) -> bool:
+    """Whether a frame is meant to cancel or resume a turn, and not to start one."""
+    try:
+        content: Any = from_json(frame)
+    except ValueError:
+        return False
+    return isinstance(content, dict) and "payload" not in content and ("cancel" in content or "resume" in content)
 
 
 def _find_request_id(frame: bytes) -> str | None:
