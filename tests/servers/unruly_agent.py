@@ -40,14 +40,22 @@ async def later(do: Callable[[], Any]) -> None:
     do()
 
 
+def item(turn: Turn, word: str, number: int) -> Yielded:
+    if word == "count":
+        return f"{number} "
+    if number % 4 == 1:
+        return turn.citation({"source_id": "1", "uri": "https://example.com/r", "title": f"Report {number}"})
+    return f"**{number}** of [many](https://example.com/{number}).\n\n"
+
+
 async def unruly(turn: Turn) -> AsyncIterator[Yielded]:
-    """`count N`, `block SECONDS`, `raise KIND`, `task KIND` (in a task that it does not await), `callback KIND`, `stop`."""
+    """`count N`, `show N` (the same with markdown and sources), `block SECONDS`, `raise KIND`, `task KIND` (in a task that it does not await), `callback KIND`, `stop`."""
     word, _, value = turn.text.partition(" ")
     yield f"{word} "
     match word:
-        case "count":
+        case "count" | "show":
             for number in range(int(value)):
-                yield f"{number} "
+                yield item(turn, word, number)
                 await asyncio.sleep(STEP_S)
         case "block":
             await asyncio.sleep(STEP_S)

@@ -1,6 +1,7 @@
 """Two `accord serve` processes over one store, on SQLite and on PostgreSQL: idle, blocked, stopped, cancelled, unread."""
 
 import asyncio
+import json
 import signal
 from collections.abc import Iterator
 from itertools import count
@@ -20,7 +21,7 @@ from tests.servers.process import (
     serve_shared_store,
     text_of,
 )
-from tests.servers.transports import body, within
+from tests.servers.transports import body, events_of, within
 from tests.servers.unruly_agent import RAISING, STEP_S
 from tests.stores.postgres_server import running_server
 
@@ -148,6 +149,44 @@ def test_a_turn_that_is_read_through_another_process_goes_on_and_stops_after_its
         assert (await second.receipt(number))["outcome"]["status"] == "cancelled"
         assert rest[-1][1]["op"] == "close"
         assert last < len(rest) < 1000
+
+    within(run)
+
+
+VIEWS: dict[str, dict[str, Any]] = {
+    "voice": {"supported_events": [], "prefers_markdown": False},
+    "custom": {"supported_events": ["user_error"], "prefers_markdown": False, "text_profile": "plain"},
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_view_that_is_cut_off_goes_on_through_another_process(two: Two, view: str):
+    first, second = two
+    number, alone = next(NUMBERS), next(NUMBERS)
+    headers = {**EVENTS, "accord-capabilities": json.dumps(VIEWS[view])}
+
+    async def read(served: SharedProcess, after: int, until: int | None = None) -> Packets:
+        async with served.client() as client:
+            resumed = {**headers, "last-event-id": str(after)}
+            async with client.get(address_of(number), headers=resumed) as response:
+                if until is None:
+                    return events_of(await response.read())
+                return events_of(await read_until(response, f"id: {until}\n".encode()))[: until - after]
+
+    async def run() -> None:
+        running = asyncio.create_task(first.stream(number, "show 20"))
+        await second.wait_for_turn(number)
+        begun = await read(second, 0, 4)
+        went_on = await read(first, 4, 9)
+        ended = await read(second, 9)
+        assert "event" in ops(await running)  # the client that sent the request can show everything
+        request = body(alone, "show 20", capabilities=VIEWS[view])
+        async with first.client() as client, client.post("/v1/assist", json=request, headers=EVENTS) as response:
+            expected = events_of(await response.read())
+        assert "event" not in ops(expected)
+        assert begun + went_on + ended == expected
+        for served in two:
+            assert await read(served, 0) == expected
 
     within(run)
 
