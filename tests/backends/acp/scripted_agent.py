@@ -124,6 +124,14 @@ def works(session: str, _prompt: list[dict[str, Any]]) -> str | None:
     return MORE[0] if MORE else "end_turn"
 
 
+def shows(session: str, _prompt: list[dict[str, Any]]) -> str | None:
+    """A tool call whose output is the block that the test gave as JSON."""
+    content = [{"type": "content", "content": json.loads(MORE[0])}]
+    send_update(session, {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "Listen", "content": content})
+    say(session, "Done.")
+    return "end_turn"
+
+
 def crash_on_word(session: str, prompt: list[dict[str, Any]]) -> str | None:
     if prompt[0]["text"] == "crash":
         os._exit(3)
@@ -141,6 +149,7 @@ MANNERS: dict[str, Callable[[str, list[dict[str, Any]]], str | None]] = {
     "asks": asks,
     "huge": huge,
     "works": works,
+    "shows": shows,
 }
 
 
