@@ -12,7 +12,7 @@ from aiohttp import Fingerprint
 from pydantic import ValidationError
 
 from accord.core.backoff import Jitter
-from accord.core.prompt import ContentValidator
+from accord.core.prompt import EVERY_TYPE, ContentValidator
 from accord.core.sse import MAX_EVENT_BYTES
 from accord.core.vocabulary import unknown_name
 from accord.errors import RefusedError, UsageError
@@ -138,15 +138,12 @@ class Sender:
         except ValidationError as error:
             wrong = invalid_message("ServiceRequest", error)
         if all(problem.field.startswith("content") for problem in wrong.problems):
-            # As the service refuses such content, whoever sends it.
+            # As the service refuses such content, whatever its agent accepts.
             verdict = ContentValidator(EVERY_TYPE).validate(fields["content"])
             if verdict.error is not None and verdict.code is not None:
                 raise RefusedError(verdict.error["message"], verdict.code, verdict.error["data"])
         raise wrong
 
-
-EVERY_TYPE: Final = {"image": True, "audio": True, "embeddedContext": True}
-"""What the agent accepts is decided by the service."""
 
 ReadAs = ClientCapabilities | dict[str, Any] | str | None
 """The capabilities of a client that reads an earlier request, or its name, such as "voice". None: as it was sent."""

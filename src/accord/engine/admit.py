@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from accord.agent import Agent
-from accord.core.prompt import ContentLimits, ContentValidator, ValidationContext, ValidationPolicy, content_in_event
+from accord.core.prompt import (
+    EVERY_TYPE,
+    ContentLimits,
+    ContentValidator,
+    ValidationContext,
+    ValidationPolicy,
+    content_in_event,
+)
 from accord.core.work.plan import check_requirements
 from accord.engine.decision_log import log_content, log_requirements, log_warning
 from accord.engine.dispatch import Dispatcher, stated_requirements
@@ -19,7 +26,6 @@ from accord.errors import AgentError, ErrorCode, InvalidMessageError, RefusedErr
 from accord.wire.plan import Refusal
 from accord.wire.request import Identity, ServiceRequest
 
-EVERY_TYPE: Final = {"image": True, "audio": True, "embeddedContext": True}
 NO_AGENT: Final = "There is no agent {} here; context.agent may name {}"
 WARN_ONLY: Final[Mapping[ValidationContext | str, ValidationPolicy | str]] = dict.fromkeys(
     ValidationContext, ValidationPolicy.WARN

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
-from accord.core.prompt import ContentValidator, ValidationContext
+from accord.core.prompt import EVERY_TYPE, ContentValidator, ValidationContext
 from accord.errors import InvalidMessageError
 from accord.wire.acp.base import AcpMessage
 from accord.wire.acp.draft_update import DraftSessionNotification
@@ -33,7 +33,7 @@ class Handshake:
 
 BEFORE_HANDSHAKE: Final = Handshake(ContentValidator(None))
 """Omitted means unsupported, and before the handshake everything is omitted."""
-SHAPE_ONLY: Final = ContentValidator({"image": True, "audio": True, "embeddedContext": True})
+SHAPE_ONLY: Final = ContentValidator(EVERY_TYPE)
 """Accepts every content type, so that only malformed content is found; use it `in_version` of the handshake."""
 
 

@@ -9,9 +9,10 @@ from accord.core.prompt.validator import (
     ValidationContext,
     ValidationPolicy,
 )
-from accord.core.prompt.verdict import Declaration, Fault, Verdict, Violation, read_declaration
+from accord.core.prompt.verdict import EVERY_TYPE, Declaration, Fault, Verdict, Violation, read_declaration
 
 __all__ = [
+    "EVERY_TYPE",
     "BlockDecision",
     "BlockOutcome",
     "ContentLimits",

@@ -22,6 +22,9 @@ FLAGS: Final[Mapping[ContentType, str]] = {
 }
 """The flag of the prompt capabilities that declares each type of content."""
 
+EVERY_TYPE: Final = dict.fromkeys(FLAGS.values(), True)
+"""The prompt capabilities of an agent that accepts every type of content."""
+
 FLAG_PATHS: Final[Mapping[int, str]] = {1: "promptCapabilities", 2: "session.prompt"}
 """Where the agent's capabilities have these flags, in each version of the protocol."""
 
