@@ -177,7 +177,8 @@ def parse_reader(declared: str | dict[str, Any]) -> Reader:
     if declared in NAMED_CLIENTS:
         return Reader(NAMED_CLIENTS[declared])
     if not declared.lstrip().startswith("{"):
-        message = f"capabilities: {unknown_name('client', declared[:100], NAMED_CLIENTS)}, or send ClientCapabilities"
+        unknown = unknown_name("client", declared[:100], NAMED_CLIENTS)
+        message = f"capabilities: {unknown} (ClientCapabilities as a JSON object are accepted, too)"
         raise RefusedError(message, ErrorCode.INVALID_MESSAGE, {"clients": list(NAMED_CLIENTS)})
     return Reader(ClientCapabilities.parse(declared))
 
