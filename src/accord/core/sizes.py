@@ -154,7 +154,10 @@ class AnswerSize:
 
 def split_deltas(packets: Sequence[StreamPacket], max_bytes: int) -> Sequence[StreamPacket]:
     """Split each delta that is too large into several."""
-    if all(type(packet) is not DeltaPacket or len(packet.p) * _MAX_ESCAPED < max_bytes for packet in packets):
+    for packet in packets:
+        if type(packet) is DeltaPacket and len(packet.p) * _MAX_ESCAPED >= max_bytes:
+            break
+    else:
         return packets
     return [part for packet in packets for part in _parts(packet, max_bytes)]
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
 from uuid import UUID, uuid4
@@ -178,8 +179,11 @@ async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is 
 
 def caller_key(user: str | None, address: str) -> str:
     """The key under which a caller's requests and turns are counted: the user, or the network address."""
-    if user is not None:
-        return f"user:{user}"
+    return f"user:{user}" if user is not None else _address_key(address)
+
+
+@lru_cache(maxsize=1024)
+def _address_key(address: str) -> str:
     try:
         known = ip_address(address.partition("%")[0])
     except ValueError:

@@ -18,7 +18,7 @@ BEING_DELETED: Final = "This session is being deleted; use another session_id, o
 
 def stored_size(*bodies: str) -> int:
     """The size of these texts in bytes of UTF-8."""
-    return sum(len(body) if body.isascii() else len(body.encode()) for body in bodies)
+    return sum([len(body) if body.isascii() else len(body.encode()) for body in bodies])
 
 
 def check_quota(stored: int, quota: int) -> None:

@@ -203,6 +203,44 @@ def test_a_terminal_gets_text(capsys: pytest.CaptureFixture[str]):
     assert only.endswith('info    request method="GET" route="/health" status=200 ms=1.0')
 
 
+@pytest.mark.parametrize("value", [NASTY, "", 0, -1, 1.5, 1e300, float("nan"), True, {"a": [1, None]}, ["ü"]])
+def test_each_value_in_text_is_json_in_ascii(capsys: pytest.CaptureFixture[str], value: Any):
+    set_up_logging(as_json=False)
+    logging.getLogger(LOGGER).warning("w", extra={"fields": {"value": value}})
+    (text,) = written(capsys)
+    assert text.partition("value=")[2] == json.dumps(value).replace("\x7f", "\\u007f")
+
+
+def test_a_handler_gets_what_every_record_has_and_what_the_record_factory_adds(logger: logging.Logger):
+    records: list[logging.LogRecord] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    logger.handlers = [Kept()]
+    logger.setLevel(logging.INFO)
+    log, factory = Log(), logging.getLogRecordFactory()
+
+    def marked(*arguments: Any, **named: Any) -> logging.LogRecord:
+        record = factory(*arguments, **named)
+        record.mark = "m"
+        return record
+
+    try:
+        log.request_done("GET", "/", 200, 0.1)
+        logging.setLogRecordFactory(marked)
+        log.request_done("GET", "/", 200, 0.1)
+    finally:
+        logging.setLogRecordFactory(factory)
+    quick, made = (vars(record) for record in records)
+    assert made.pop("mark") == "m"
+    moments = {"created", "msecs", "relativeCreated"}
+    assert quick.keys() == made.keys()
+    assert {name for name in made if quick[name] != made[name]} <= moments
+    assert all(abs(quick[name] - made[name]) < 10_000 for name in moments)
+
+
 def test_a_value_that_is_not_json_is_logged_as_its_type(capsys: pytest.CaptureFixture[str]):
     set_up_logging()
     logging.getLogger("accord.servers").info("odd", extra={"fields": {"what": object()}})

@@ -183,7 +183,7 @@ class InsertionQueue:
     @property
     def has_text(self) -> bool:
         """Whether a text is queued."""
-        return any(item.text for item in self.items)
+        return bool(self.items) and any(item.text for item in self.items)
 
     def has_room(self, size: int, *, failure: bool = False) -> bool:
         """Whether an item of this size may be added; for failures there is a reserve."""

@@ -12,6 +12,8 @@ from accord.wire.adaptation import AdaptationReason, Rung
 
 TEXT_ID: Final = "text"
 _ZERO_TOTALS: Final = dict.fromkeys(map(str, Rung), 0)
+_TEXT_SENT: Final = Adaptation(Rung.NATIVE, AdaptationReason.ALWAYS_DELIVERED, kept=("text",))
+_TEXT_REFUSED: Final = Adaptation(Rung.REFUSED, AdaptationReason.STREAM_ENDED, lost=("text",))
 
 
 class _Entry(NamedTuple):
@@ -20,11 +22,11 @@ class _Entry(NamedTuple):
     type: str
     adaptation: Adaptation
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self, count: int = 1) -> dict[str, Any]:
         adaptation = self.adaptation
         return {
             "position": self.position,
-            "count": 1,
+            "count": count,
             "id": self.id,
             "type": self.type,
             "rung": str(adaptation.rung),
@@ -97,14 +99,13 @@ class ReportBuilder:
             return []
         notes = self._channel.notes
         if self._channel.is_unchanged and not notes:
-            sent = Adaptation(Rung.NATIVE, AdaptationReason.ALWAYS_DELIVERED, kept=("text",))
+            sent = _TEXT_SENT
         else:
             sent = Adaptation(
                 Rung.SIMPLIFIED, AdaptationReason.MARKUP_REMOVED, kept=("text",), lost=("markup",), notes=notes
             )
-        refused = Adaptation(Rung.REFUSED, AdaptationReason.STREAM_ENDED, lost=("text",))
         return [
-            _Entry(self._first_delta, TEXT_ID, "delta", adaptation).to_json() | {"count": count}
-            for count, adaptation in ((self._channel.deltas, sent), (self._refused_deltas, refused))
+            _Entry(self._first_delta, TEXT_ID, "delta", adaptation).to_json(count)
+            for count, adaptation in ((self._channel.deltas, sent), (self._refused_deltas, _TEXT_REFUSED))
             if count
         ]

@@ -123,6 +123,8 @@ class TextChannel:
     @property
     def notes(self) -> dict[str, int]:
         """How often the stripper removed or rewrote something, by kind."""
+        if self._stripper is None and not self._notes:
+            return {}
         now = [str(note.kind) for note in self._stripper.notes] if self._stripper else []
         before = [kind for notes in self._notes for kind, count in notes.items() for _ in range(count)]
         return count_sorted([*before, *now])

@@ -8,6 +8,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
@@ -145,6 +146,7 @@ class RateLimits:
         return 0.0 if stats.remaining > 0 else stats.reset_time - self._clock.monotonic()
 
 
+@lru_cache(maxsize=1024)
 def _is_loopback(address: str) -> bool:
     try:
         return ip_address(address).is_loopback
