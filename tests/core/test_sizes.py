@@ -45,6 +45,19 @@ def test_a_turn_is_too_large_with_the_packet_that_exceeds_its_limit():
             size.add(packets[1])
 
 
+@given(st.lists(TEXTS | st.just("\x00\n\\"), min_size=1, max_size=30), st.integers(20, 2_000))
+def test_a_turn_exceeds_its_limit_with_the_same_packet_as_the_sum_of_its_json(texts: list[str], limit: int):
+    size, total = TurnSize(SizeLimits(turn_bytes=limit)), 0
+    for text in texts:
+        packet = DeltaPacket(p=text)
+        total += len(packet.to_json().encode())
+        if total > limit:
+            with pytest.raises(AgentError, match=f"more than the {limit} bytes"):
+                size.add(packet)
+            return
+        size.add(packet)
+
+
 @pytest.mark.parametrize(
     ("piece", "size"),
     [

@@ -239,7 +239,7 @@ async def test_a_session_that_is_being_deleted_is_gone_at_once_and_its_id_free_w
 
 
 async def test_the_newest_messages_that_fit_are_given_and_each_is_whole(store: SessionStore):
-    texts = ["a" * 100, "é" * 300, "\x00\x08\t\n\x1f\x7f\"\\\u2028/" * 20, "d" * 100]
+    texts = ["a" * 100, "é" * 300, '\x00\x08\t\n\x1f\x7f"\\\u2028/' * 20, "d" * 100]
     await begun(store)
     await store.end_turn(ending(messages=said(*texts)))
     sizes = [len(message.to_json().encode()) for message in said(*texts)]

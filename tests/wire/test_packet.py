@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from accord.errors import ErrorSeverity
+from accord.errors import ErrorSeverity, NotSerialisableError
 from accord.wire.event import PresentationEvent
+from accord.wire.message import Message
 from accord.wire.packet import (
     AnyPacket,
     ClosePacket,
@@ -19,6 +20,7 @@ from accord.wire.packet import (
     StreamError,
     StreamOpCode,
     StreamPacket,
+    make_delta,
 )
 
 BOOM = StreamError(code="boom", message="m", severity=ErrorSeverity.FATAL)
@@ -143,3 +145,16 @@ PACKETS = st.one_of(
 def test_reading_after_writing_is_the_identity(packet: AnyPacket):
     assert StreamPacket.parse(packet.to_json()) == packet
     assert StreamPacket.model_validate(packet.dump()) == packet
+
+
+@given(st.text())
+def test_a_delta_is_made_and_written_as_every_message_is(text: str):
+    packet = make_delta({"p": text})
+    assert packet == DeltaPacket(p=text)
+    assert packet.model_fields_set == DeltaPacket(p=text).model_fields_set
+    assert packet.to_json() == Message.to_json(packet)
+
+
+def test_a_delta_with_a_lone_surrogate_cannot_be_written():
+    with pytest.raises(NotSerialisableError, match="DeltaPacket holds a value that is not JSON"):
+        DeltaPacket(p="\ud800").to_json()

@@ -97,6 +97,7 @@ MAX_PIXELS_IN: Final = 8_300_000
 """A picture of 3840 by 2160; decoding takes up to 18 bytes a pixel (WebP with transparency), so 150 MB."""
 
 _ENVELOPE_BYTES: Final = len('{"op":"delta","p":}')
+_MAX_ENVELOPE_BYTES: Final = _ENVELOPE_BYTES + len('""')
 _MAX_ESCAPED: Final = 6
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -116,9 +117,28 @@ class TurnSize:
     def __init__(self, limits: SizeLimits) -> None:
         self._limits: Final = limits
         self._total = 0
+        self._unmeasured: Final[list[str]] = []
+        self._most = 0
+        """How large the turn is at most. Its texts are measured when this exceeds the limit."""
 
     def add(self, packet: StreamPacket) -> None:
         """Count a packet of the agent; raises `AgentError` when it, or the turn, becomes too large."""
+        if type(packet) is DeltaPacket and packet.p.isascii():
+            self._unmeasured.append(packet.p)
+            self._most += _MAX_ENVELOPE_BYTES + len(packet.p) * _MAX_ESCAPED
+        else:
+            self._add_measured(packet)
+        if self._most > self._limits.turn_bytes:
+            self._total += sum([_ENVELOPE_BYTES + len(_encode(text)) for text in self._unmeasured])
+            self._unmeasured.clear()
+            self._most = self._total
+            if self._total > self._limits.turn_bytes:
+                raise AgentError(
+                    f"The agent sent more than the {self._limits.turn_bytes} bytes that are allowed in one turn "
+                    "(limits.max_turn_bytes)"
+                )
+
+    def _add_measured(self, packet: StreamPacket) -> None:
         size = _packet_size(packet)
         if size > self._limits.packet_bytes and not isinstance(packet, DeltaPacket):
             raise AgentError(
@@ -126,11 +146,7 @@ class TurnSize:
                 "(limits.max_packet_bytes)"
             )
         self._total += size
-        if self._total > self._limits.turn_bytes:
-            raise AgentError(
-                f"The agent sent more than the {self._limits.turn_bytes} bytes that are allowed in one turn "
-                "(limits.max_turn_bytes)"
-            )
+        self._most += size
 
 
 class AnswerSize:

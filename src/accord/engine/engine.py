@@ -20,7 +20,7 @@ from accord.core.summarise import response_metrics
 from accord.engine.admit import Admission, Rejection, unknown_agent
 from accord.engine.agent_errors import AgentRaisedError, ContainBaseException, agent_failed, log_agent_error
 from accord.engine.dispatch import Dispatcher, TurnQuestions, WorkRecord
-from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
+from accord.engine.limits import NOTHING_MORE, Ready, TimeLimits, TurnTimer
 from accord.engine.permissions import Permissions
 from accord.engine.views import View
 from accord.errors import (
@@ -45,6 +45,7 @@ from accord.wire.packet import (
     StreamError,
     StreamOpCode,
     StreamPacket,
+    make_delta,
 )
 from accord.wire.problem import error_from_stream, stream_error
 from accord.wire.receipt import AgentParty
@@ -218,7 +219,8 @@ class RunningTurn:
                 raise self.rejection.error
             async with _AgentRun(self.engine.agent, self._turn, self._log) as items:
                 while True:
-                    item = await wait.upto(seconds, anext(items, NOTHING_MORE))
+                    polled = wait.poll(anext(items, NOTHING_MORE))
+                    item = polled.result if isinstance(polled, Ready) else await wait.finish(seconds, polled)
                     if item is NOTHING_MORE or (packet := self._accept(item)).op is StreamOpCode.CLOSE:
                         break
                     seconds = limits.gap_s
@@ -257,7 +259,7 @@ class RunningTurn:
         """The packet for an item that the agent yielded; raises `AgentError` if it may not come now."""
         packet: Any
         if isinstance(item, str):
-            packet = DeltaPacket(p=item)
+            packet = make_delta({"p": item})
         elif isinstance(item, PresentationEvent):
             packet = EventPacket(p=item.dump())
         elif isinstance(item, DeltaPacket | ClosePacket):

@@ -187,16 +187,26 @@ class Wait:
 
         An exception that is no `Exception` is raised as an error of the source, unless this task was cancelled.
         """
+        polled = self.poll(awaitable)
+        return polled.result if isinstance(polled, Ready) else await self.finish(seconds, polled)
+
+    def poll(self, awaitable: Awaitable[ResultT]) -> Ready[ResultT] | Pending[ResultT]:
+        """Begin as `upto` does, without the cost of a coroutine: most results are ready at once."""
         self._timer.raise_if_cancelled()
-        ended, cancels_before = None, None
         try:
-            polled = poll(awaitable)
-            if isinstance(polled, Ready):
-                return polled.result
-            self.seconds = seconds if self._left is None else min(seconds, max(0.0, self._left()))
-            cancels_before = self._begin()
+            return poll(awaitable)
+        except Exception:
+            raise
+        except BaseException as error:
+            raise self._source_failed(error) from error
+
+    async def finish(self, seconds: float, pending: Pending[ResultT]) -> ResultT:
+        """Wait for what `poll` has begun, as `upto` does."""
+        self.seconds = seconds if self._left is None else min(seconds, max(0.0, self._left()))
+        ended, cancels_before = None, self._begin()
+        try:
             try:
-                return await polled
+                return await pending
             finally:
                 ended = self._finish(cancels_before)
         except Exception:
@@ -205,11 +215,14 @@ class Wait:
             if isinstance(error, asyncio.CancelledError):
                 if ended is not None:
                     raise ended from None
-                if cancels_before is not None and count_cancels() > cancels_before:
+                if count_cancels() > cancels_before:
                     raise
-            if self._left is not None:
-                raise agent_failed(error) from error
-            raise BackendError(f"{self.source} failed ({type(error).__name__})", retryable=False) from error
+            raise self._source_failed(error) from error
+
+    def _source_failed(self, error: BaseException) -> AccordError:
+        if self._left is not None:
+            return agent_failed(error)
+        return BackendError(f"{self.source} failed ({type(error).__name__})", retryable=False)
 
     def _begin(self) -> int:
         """Start counting; returns how many cancellations of the task were requested before."""

@@ -20,7 +20,6 @@ from typing import Any, Final
 
 from accord.core.output.packets import OutputCollector
 from accord.engine.engine import RunningTurn
-from accord.engine.limits import Ready, poll
 from accord.engine.views import View, ViewBatch
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
 from accord.ports import PacketBatch, SessionStore
@@ -322,14 +321,14 @@ class LiveTurn:
                 await self._make_packets()
             except BaseException as error:  # noqa: BLE001
                 # An agent's errors do not get here: this task was cancelled, or Accord itself failed.
-                await self._fail(_to_turn_error(error))
+                self._fail(_to_turn_error(error))
             if self._writing is not None:
                 await self._writing
             if self._broken is not None:
                 self._pending.clear()
                 self._is_view_exact = False
-                await self._fail(StoreError(NOT_STORED))
-            await self._add(CLOSE)
+                self._fail(StoreError(NOT_STORED))
+            self._add_last(CLOSE)
             self._last = PacketBatch(self.request_id, self._stored.last_seq + 1, self._pending)
             self._pending = []
             await self.write_end()
@@ -342,38 +341,42 @@ class LiveTurn:
             self._wake_readers()
 
     async def _make_packets(self) -> None:
+        view = self.view
         async with aclosing(self.running.packets()) as packets:
-            while True:
-                polled = poll(anext(packets, None))
-                if isinstance(polled, Ready):
-                    packet = polled.result
-                else:
-                    # The packets so far are written while this one is awaited; otherwise together with it.
+            async for packet in packets:
+                if self._broken is not None or type(packet) is ClosePacket:
+                    continue
+                body = self._add(packet)
+                # This runs when something is awaited: the packets so far are written meanwhile.
+                self._write_soon()
+                adapted = await view.feed_in_thread(packet) if view.is_slow(packet) else view.feed(packet)
+                self._add_to_view(packet, body, adapted)
+                while self._is_far_ahead():
                     self._write_soon()
-                    packet = await polled
-                if packet is None:
-                    return
-                if self._broken is None and type(packet) is not ClosePacket:
-                    await self._add(packet)
-                    while self._is_far_ahead():
-                        self._write_soon()
-                        self._room.clear()
-                        await self._room.wait()
+                    self._room.clear()
+                    await self._room.wait()
 
-    async def _add(self, packet: StreamPacket) -> None:
-        """Take one packet of the agent: to be stored as it is, and to be published as the client's view has it."""
+    def _add(self, packet: StreamPacket) -> str:
+        """Take one packet of the agent, to be stored as it is; returns its JSON text."""
         self._pending.append(body := packet.to_json())
         self._pending_bytes += len(body)
         self._made += 1
-        view = self.view
-        for adapted in await view.feed_in_thread(packet) if view.is_slow(packet) else view.feed(packet):
-            self.collected.feed(adapted)
-            self._unpublished.append((self._made, body if adapted is packet else adapted.to_json()))
+        return body
 
-    async def _fail(self, failure: AccordError) -> None:
+    def _add_to_view(self, packet: StreamPacket, body: str, adapted: Sequence[StreamPacket]) -> None:
+        """Take what the client's view has of this packet, to be published when the packet is stored."""
+        for each in adapted:
+            self.collected.feed(each)
+            self._unpublished.append((self._made, body if each is packet else each.to_json()))
+
+    def _add_last(self, packet: ErrorPacket | ClosePacket) -> None:
+        """Take a packet that ends the turn."""
+        self._add_to_view(packet, self._add(packet), self.view.feed(packet))
+
+    def _fail(self, failure: AccordError) -> None:
         """End the turn with this error, after the packets that are still to be written."""
         self.running.failure = failure
-        await self._add(ErrorPacket(p=stream_error(failure)))
+        self._add_last(ErrorPacket(p=stream_error(failure)))
 
     def _is_far_ahead(self) -> bool:
         if self._broken is not None or self.running.is_cancelled:

@@ -79,7 +79,7 @@ def record_request(request: AgentRequest, sent: SentContent | None = None) -> di
     `sent` is content that the request does not hold because it was refused.
     """
     needs = request.requirements
-    kinds = Counter(str(block.type) for block in request.content) if request.content else {}
+    kinds = Counter([str(block.type) for block in request.content]) if request.content else Counter[str]()
     members = request.dump()
     if sent is not None and sent.unparsed is not None:
         members["content"] = sha256(sent.blocks).hexdigest()  # it may be too malformed for a canonical form

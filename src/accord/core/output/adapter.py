@@ -44,7 +44,7 @@ from accord.wire.adaptation import AdaptationReason as Reason
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.event import PresentationEventType, ProgressUpdate
 from accord.wire.message import as_model
-from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
+from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket, make_delta
 from accord.wire.request import ClientCapabilities, SpeechFormat
 
 REPORT_EVENT: Final = "adaptation_report"
@@ -99,10 +99,6 @@ class ClientAdapter:
         self._passes_deltas = False
         self._strips_deltas = False
         self._strip: Callable[[str], str] = str
-        # A packet made by its validator is the same as one made by its class, and costs 0.46 µs instead of 0.73.
-        self._make_delta: Final[Callable[[dict[str, str]], DeltaPacket]] = (
-            DeltaPacket.__pydantic_validator__.validate_python
-        )
 
     @property
     def report(self) -> AdaptationReport:
@@ -143,7 +139,7 @@ class ClientAdapter:
                 self._channel.join_unread()
             if not released:
                 return []
-            return [packet if released == text else self._make_delta({"p": released})]
+            return [packet if released == text else make_delta({"p": released})]
         return self._feed_any(packet)
 
     def close(self) -> list[StreamPacket]:
