@@ -122,24 +122,24 @@ def test_a_service_logs_each_decision_at_level_debug_and_never_any_content(level
     if level == "info":
         assert not [line for line in lines if "accord.decisions" in line]
         return
-    first = decisions(lines, "content", ids[0])
+    first = decisions(lines, "content block checked", ids[0])
     assert [(line["type"], line["context"], line["verdict"]) for line in first] == [
         ("text", "prompt", "accepted"),
         ("image", "prompt", "accepted"),
         ("resource_link", "prompt", "accepted"),
         ("text", "tool_result", "accepted"),
     ]
-    check_blocks(decisions(lines, "content", ids[1]))
-    assert decisions(lines, "requirement", ids[0]) == [
+    check_blocks(decisions(lines, "content block checked", ids[1]))
+    assert decisions(lines, "requirement checked", ids[0]) == [
         {"capability": "vision", "min_support": "native", "verdict": "can be met"}
     ]
-    planned = decisions(lines, "negotiation", ids[0])
+    planned = decisions(lines, "capability negotiated", ids[0])
     assert {(line["backend"], line["chosen"]) for line in planned} == {("local", True), ("far", False)}
     by_name = {(line["backend"], line["capability"]): line["verdict"] for line in planned}
     assert by_name["local", "vision"] == "native"
     assert by_name["far", "vision"] == "missing"
     assert by_name["local", "tool_use"] == "not met, only preferred"
-    refused = decisions(lines, "negotiation", ids[2])
+    refused = decisions(lines, "capability negotiated", ids[2])
     assert {(line["backend"], line["capability"], line["verdict"]) for line in refused} == {
         ("local", "tool_use", "missing"),
         ("far", "tool_use", "missing"),
@@ -178,7 +178,7 @@ def test_an_editor_agent_logs_each_decision_to_standard_error(version: int, tmp_
             process.kill()
     lines = errors.read_text(encoding="utf-8").splitlines()
     assert not [line for line in lines if MARKER in line or ENCODED in line]
-    blocks = decisions(lines, "content")
+    blocks = decisions(lines, "content block checked")
     assert [line["verdict"] for line in blocks[:4]] == ["accepted"] * 4
     check_blocks(blocks[4:], "promptCapabilities" if version == 1 else "session.prompt")
-    assert {line["backend"] for line in decisions(lines, "negotiation") if line["chosen"]} == {"local"}
+    assert {line["backend"] for line in decisions(lines, "capability negotiated") if line["chosen"]} == {"local"}
