@@ -17,10 +17,10 @@ from accord.engine import Dispatcher, Engine, LiveTurn, Sessions
 from accord.engine.live import AHEAD
 from accord.engine.receipt import record_request
 from accord.engine.sessions import INTERRUPTED, SessionRules
-from accord.errors import InvalidMessageError, RefusedError
+from accord.errors import ErrorSeverity, InvalidMessageError, RefusedError
 from accord.ports import PacketBatch, SessionStore, TurnEnd
 from accord.stores.sqlite import SqliteStore
-from accord.wire.packet import ClosePacket, DeltaPacket, StreamPacket
+from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamError, StreamPacket
 from accord.wire.request import Identity, ServiceRequest, SessionContext
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
 from tests.engine.playing import read_turn, respond, stream
@@ -36,11 +36,11 @@ async def relay(turn: Turn) -> AsyncIterator[Yielded]:
         yield text
 
 
-def request(number: int = 1, query: str = "hi", user: str = "u", **payload: Any) -> ServiceRequest:
+def request(number: int = 1, query: str = "hi", user: str = "u", session: str = "s", **payload: Any) -> ServiceRequest:
     return ServiceRequest.model_validate(
         {
             "request_id": str(UUID(int=number)),
-            "context": {"session_id": "s", "user": {"id": user, "name": "U"}},
+            "context": {"session_id": session, "user": {"id": user, "name": "U"}},
             "payload": {"query": query, **payload},
         }
     )
@@ -387,18 +387,62 @@ def test_a_turn_of_another_process_is_read_along_to_its_end(store: SessionStore)
     within(store, run)
 
 
-async def leave(store: SessionStore, *, number: int = 1, runner: str = "other") -> TurnRecord:
+def test_a_request_that_another_process_is_about_to_refuse_is_refused_here_as_well(store: SessionStore):
+    made, backend = sessions(store, "never")
+    asked = request(content=[{"type": "image", "data": "aGk=", "mimeType": "image/png"}])
+
+    async def run() -> None:
+        left = await leave(store, asked, packets=[])
+        waiting = asyncio.create_task(made.begin(asked))
+        error = ErrorPacket(
+            p=StreamError(code="content_unsupported", message="No images", severity=ErrorSeverity.FATAL)
+        )
+        last = PacketBatch(left.request_id, 1, [error.to_json(), ClosePacket().to_json()])
+        assert (await asyncio.wait([waiting], timeout=0.05))[1] == {waiting}
+        await store.end_turn(TurnEnd(last, TurnState.REFUSED, left.created_at))
+        with pytest.raises(RefusedError, match="No images"):
+            await waiting
+        assert backend.orders == []
+
+    within(store, run)
+
+
+def test_nobody_waits_for_a_turn_of_another_user(store: SessionStore):
+    made, _ = sessions(store, "never")
+    image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+
+    async def run() -> None:
+        await leave(store, request(user="ann"))
+        with pytest.raises(RefusedError, match="no such request"):
+            await asyncio.wait_for(made.begin(request(user="u", session="t", content=[image])), 5)
+
+    within(store, run)
+
+
+SO_FAR = [DeltaPacket(p="so far").to_json()]
+
+
+async def leave(
+    store: SessionStore,
+    asked: ServiceRequest | None = None,
+    *,
+    number: int = 1,
+    runner: str = "other",
+    packets: list[str] = SO_FAR,
+) -> TurnRecord:
     """A turn that another process has begun and said something in."""
-    asked, when = request(number), datetime.now(UTC)
-    session = SessionRecord(session_id="s", owner="u", agent="relay", created_at=when, updated_at=when)
+    asked, when = asked or request(number), datetime.now(UTC)
+    owner = asked.context.user.id
+    session = SessionRecord(session_id="s", owner=owner, agent="relay", created_at=when, updated_at=when)
     left = TurnRecord(
         request_id=str(asked.request_id),
         session_id="s",
-        owner="u",
+        owner=owner,
         runner=runner,
         request_digest=record_request(asked.payload)["digest"],
         created_at=when,
     )
     await store.begin_turn(session, left, history=0)
-    await store.append_packets(PacketBatch(left.request_id, 1, [DeltaPacket(p="so far").to_json()]))
+    if packets:
+        await store.append_packets(PacketBatch(left.request_id, 1, packets))
     return left

@@ -272,6 +272,20 @@ def test_malformed_content_is_an_error_of_content_wherever_a_request_has_it(payl
     within(run)
 
 
+def test_a_refusal_does_not_repeat_a_long_name_of_an_agent():
+    service, request = Service(), body()
+    request["context"]["agent"] = {"id": "x" * 100_000, "name": "n"}
+
+    async def run() -> None:
+        async with EVERYWHERE["http-json"](service.sessions) as send:
+            refused = await send(request)
+            assert isinstance(refused, Refused)
+            assert refused.code == "not_found"
+            assert len(refused.message) < 1_000
+
+    within(run)
+
+
 def test_a_request_that_is_malformed_elsewhere_as_well_is_not_a_turn():
     service = Service()
 

@@ -25,6 +25,7 @@ from accord.engine.dispatch import Dispatcher, stated_requirements
 from accord.errors import AgentError, ErrorCode, InvalidMessageError, RefusedError
 from accord.wire.plan import Refusal
 from accord.wire.request import Identity, ServiceRequest
+from accord.wire.session import MAX_ID_CHARS
 
 NO_AGENT: Final = "There is no agent {} here; context.agent may name {}"
 WARN_ONLY: Final[Mapping[ValidationContext | str, ValidationPolicy | str]] = dict.fromkeys(
@@ -56,7 +57,8 @@ class Rejection:
 def unknown_agent(named: Identity, agents: Iterable[str]) -> Rejection:
     """The rejection of a request that names an agent which is none of these: another one never answers it."""
     known = list(agents)
-    return Rejection(RefusedError(NO_AGENT.format(named.id, ", ".join(known)), ErrorCode.NOT_FOUND, {"agents": known}))
+    message = NO_AGENT.format(named.id[:MAX_ID_CHARS], ", ".join(known))
+    return Rejection(RefusedError(message, ErrorCode.NOT_FOUND, {"agents": known}))
 
 
 class Admission:

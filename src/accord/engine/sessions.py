@@ -149,7 +149,7 @@ class Sessions:
         shape = record_request(request.payload, sent if rejection is not None else None)
         record = self._new_record(request, shape)
         if live := self._live.get(record.request_id):
-            return await self._join(live, record)
+            return await self._join(live, record, rejection)
         limit = self._rules.concurrent_turns
         if limit is not None and len(self._live) + len(self._beginning) >= limit:
             raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": limit})
@@ -158,14 +158,14 @@ class Sessions:
             start = await self._start_in_store(engine, request, record)
             if start.existing is not None:
                 existing = self._live.get(record.request_id) or self._stored_turn(start.existing)
-                return await self._join(existing, record)
+                return await self._join(existing, record, rejection)
             running = RunningTurn(engine, request, start.history, permits, rejection, streams=streams)
             if on_start is not None:
                 on_start()
             live = self._run(running, shape, record, start)
         finally:
             self._beginning.remove(record.request_id)
-        return await self._join(live, record) if rejection is not None else live
+        return await self._join(live, record, rejection) if rejection is not None else live
 
     def _admit(self, request: ServiceRequest, sent: SentContent | None) -> tuple[Engine, Rejection | None]:
         """The engine for this request, and why the request may not run, if it may not."""
@@ -177,13 +177,17 @@ class Sessions:
             return engine, engine.admission.decide(request, sent)
         return self.engine, unknown_agent(named, self.engines)
 
-    async def _join(self, turn: LiveTurn | StoredTurn, record: TurnRecord) -> LiveTurn | StoredTurn:
+    async def _join(
+        self, turn: LiveTurn | StoredTurn, record: TurnRecord, rejection: Rejection | None
+    ) -> LiveTurn | StoredTurn:
         """The turn that this request already has; raises its error if it was refused."""
         known = turn.record
         if known.owner != record.owner:
             raise RefusedError(NO_REQUEST, ErrorCode.NOT_FOUND, {})  # as for every access to another user's request
         if (known.session_id, known.request_digest) != (record.session_id, record.request_digest):
             raise RefusedError(USED_BEFORE, ErrorCode.REQUEST_CONFLICT, {"request_id": record.request_id})
+        if rejection is not None and isinstance(turn, StoredTurn) and not turn.is_over:
+            await self.collect_output(turn)  # another process refuses it right now, and has not stored that yet
         await self.raise_if_refused(turn)
         return turn
 

@@ -87,8 +87,7 @@ def test_a_request_without_capabilities_is_of_a_standard_client_whatever_its_ses
     async def run() -> None:
         async with served(application(sessions)) as address, aiohttp.ClientSession(address) as client:
             for number, capabilities in enumerate([VOICE, None, VOICE, None], 1):
-                declared: dict[str, Any] = {} if capabilities is None else {"capabilities": capabilities}
-                request = body(number, **declared)
+                request = body(number) if capabilities is None else body(number, capabilities=capabilities)
                 async with client.post("/v1/assist", json=request) as response:
                     output = (await response.json())["output"]
                 assert ("events" in output) is (capabilities is None)
