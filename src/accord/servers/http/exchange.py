@@ -91,7 +91,7 @@ class Exchange:
         query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         declared = query.get(CAPABILITIES_PARAMETER, [])
         if header is not None:
-            declared.append(header.decode("latin-1"))
+            declared.append(header.decode("utf-8", "replace"))
         if not declared:
             return None
         if len(declared) > 1:
