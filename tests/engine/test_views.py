@@ -37,13 +37,28 @@ DECLARED = st.none() | CLIENTS
 
 
 class CountingEngine(Engine):
-    """Counts the views that are made."""
+    """Counts the views that are made, and the packets that they adapt."""
 
     views = 0
+    adapted = 0
 
     def new_view(self, declared: Declared) -> View:
         self.views += 1
-        return super().new_view(declared)
+        return CountingView(self, declared)
+
+
+class CountingView(View):
+    """A view of such an engine."""
+
+    def __init__(self, engine: CountingEngine, declared: Declared) -> None:
+        super().__init__(
+            declared, packet_bytes=engine.size_limits.packet_bytes, images=None, image_threads=engine.image_threads
+        )
+        self._engine = engine
+
+    def feed(self, packet: StreamPacket) -> Sequence[StreamPacket]:
+        self._engine.adapted += 1
+        return super().feed(packet)
 
 
 def sessions_of(run: Callable[[Turn], AsyncIterator[Yielded]], store: SessionStore, **options: Any) -> Sessions:
@@ -240,11 +255,6 @@ def gated_sessions(gated: Gated, store: SessionStore) -> Sessions:
     return sessions_of(run, store)
 
 
-def views_made(sessions: Sessions) -> int:
-    assert isinstance(sessions.engine, CountingEngine)
-    return sessions.engine.views
-
-
 def test_readers_with_the_declaration_of_the_requester_share_one_view():
     async def run() -> None:
         store = MemoryStore()
@@ -258,14 +268,15 @@ def test_readers_with_the_declaration_of_the_requester_share_one_view():
             gated.opened.release()
         seen = await asyncio.gather(*reading)
         assert seen == [alone(VOICE, await stored_packets(store))] * 5
-        assert views_made(sessions) == 1
+        assert isinstance(sessions.engine, CountingEngine)
+        assert (sessions.engine.views, sessions.engine.adapted) == (1, len(await stored_packets(store)))
 
     within(run)
 
 
 @pytest.mark.parametrize("after", [0, 1, 9, RECENT + 5])
 @pytest.mark.parametrize("requester", [None, VOICE], ids=["web", "voice"])
-def test_a_late_reader_catches_up_with_one_view_of_its_own_and_then_shares_the_other(requester: Declared, after: int):
+def test_a_late_reader_catches_up_in_a_view_of_its_own_and_then_shares_the_other(requester: Declared, after: int):
     async def run() -> None:
         store = MemoryStore()
         await store.open()
@@ -273,21 +284,23 @@ def test_a_late_reader_catches_up_with_one_view_of_its_own_and_then_shares_the_o
         sessions = gated_sessions(gated, store)
         turn = await sessions.begin(asking(capabilities=requester))
         await gated.until_stored(store)
-        reading = asyncio.create_task(read(sessions, turn, after))
-        for parts in (1, 2):
-            await gated.until_stored(store, parts)
-            gated.opened.release()
-        expected = alone(requester, await _all_stored(store, reading))
-        assert await reading == expected[after:]
-        # The turn's own view, and one to catch up. A slow machine may let the reader fall behind once more.
-        assert 2 <= views_made(sessions) <= 4
+        late = len(await stored_packets(store))
+        batches, seen = sessions.read(turn, after), list[PacketRecord]()
+        async for batch in batches:
+            seen += batch.packets
+            if batch.made == late:
+                break
+        gated.opened.release()
+        gated.opened.release()
+        async for batch in batches:
+            seen += batch.packets
+        made = await stored_packets(store)
+        assert seen == alone(requester, made)[after:]
+        engine = sessions.engine
+        assert isinstance(engine, CountingEngine)
+        assert (engine.views, engine.adapted) == (2, len(made) + late)
 
     within(run)
-
-
-async def _all_stored(store: SessionStore, reading: asyncio.Task[Any]) -> list[StreamPacket]:
-    await reading
-    return await stored_packets(store)
 
 
 @pytest.mark.parametrize("count", [*range(AHEAD + RECENT - 2, AHEAD + RECENT + 4), 5 * RECENT])
@@ -327,6 +340,29 @@ def test_a_reader_whose_view_drops_everything_does_not_stop_the_agent(declared: 
     within(run)
 
 
+@pytest.mark.parametrize("declared", [None, VOICE], ids=["the requester's view", "another view"])
+def test_a_reader_that_does_not_read_stops_the_agent_in_whichever_view_it_reads(declared: Declared):
+    async def run() -> None:
+        store, has_run_away = MemoryStore(), asyncio.Event()
+        await store.open()
+
+        async def count(_: Turn) -> AsyncIterator[Yielded]:
+            for number in range(6 * AHEAD):
+                yield f"{number} "
+            has_run_away.set()
+
+        sessions = sessions_of(count, store)
+        batches = sessions.read(await sessions.begin(asking()), 0, Reader(declared))
+        seen = list((await anext(batches)).packets)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(has_run_away.wait(), 0.1)
+        async for batch in batches:
+            seen += batch.packets
+        assert seen == alone(declared, await stored_packets(store))
+
+    within(run)
+
+
 @pytest.mark.parametrize("loses", [True, False], ids=["after it wrote", "before it writes"])
 @pytest.mark.parametrize("declared", [None, CLI, VOICE], ids=["web", "cli", "voice"])
 def test_after_the_store_failed_in_mid_turn_every_reader_has_what_is_stored(declared: Declared, loses: bool):
@@ -362,12 +398,13 @@ def test_after_the_store_failed_in_mid_turn_every_reader_has_what_is_stored(decl
     within(run)
 
 
+@pytest.mark.parametrize("times", [2, 3], ids=["while it ends", "in the middle"])
 @pytest.mark.parametrize("declared", [None, CLI, VOICE], ids=["web", "cli", "voice"])
-def test_after_another_process_ended_the_turn_every_reader_has_what_is_stored(declared: Declared):
+def test_after_another_process_ended_the_turn_every_reader_has_what_is_stored(declared: Declared, times: int):
     async def run() -> None:
         store = MemoryStore()
         await store.open()
-        gated = Gated(5, times=3)
+        gated = Gated(5, times=times)
         sessions = gated_sessions(gated, store)
         other = Sessions(sessions.engine, store, SessionRules(lease_s=0))
         turn = await sessions.begin(asking(capabilities=VOICE))

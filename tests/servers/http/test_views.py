@@ -355,6 +355,17 @@ def test_every_item_can_be_had_as_the_agent_made_it_also_if_ids_are_repeated():
     within(run)
 
 
+def test_a_declaration_in_the_header_may_name_any_event_type():
+    async def run() -> None:
+        async with Served(waits=False).client() as client:
+            await post(client)
+            declared = '{"supported_events": ["prüfung"]}'
+            async with client.get(f"{PATH}/adaptation", headers={"accord-capabilities": declared}) as response:
+                assert (await response.json())["declared"] == json.loads(declared)
+
+    within(run)
+
+
 def polls_of(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [event for event in events if event["type"] == "poll"]
 
