@@ -11,7 +11,7 @@ import pytest
 from accord.backends.scripted import Pause
 from accord.core.receipt import verify
 from accord.engine import Sessions, StoredTurn
-from accord.errors import StoreError
+from accord.errors import RefusedError, StoreError
 from accord.ports import PacketBatch, TurnEnd, TurnStart
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import StreamPacket
@@ -115,6 +115,28 @@ def test_packets_that_could_not_be_written_end_the_turn_when_the_store_is_back()
         assert (last[0].p.code, last[0].p.severity) == ("unavailable", "transient")
         assert (await made.receipt(turn.request_id)).outcome.code == "unavailable"
         assert not await made.cancel(turn)
+
+    within(store, run)
+
+
+def test_a_refusal_that_could_not_be_written_is_unavailable_and_written_when_the_store_is_back():
+    store = Away()
+    made, backend = sessions(store, "never")
+    refused = request(content=[{"type": "image", "data": "aGk=", "mimeType": "image/png"}])
+
+    async def run() -> None:
+        store.is_away = True
+        for _ in range(2):
+            with pytest.raises(StoreError):
+                await made.begin(refused)
+        assert made.running == 0
+        store.is_away = False
+        assert (await ended(store)).state is TurnState.REFUSED
+        with pytest.raises(RefusedError, match="does not support image content"):
+            await made.begin(refused)
+        chain = [json.loads(record.body) for record in await store.receipts("s")]
+        assert [receipt["outcome"]["status"] for receipt in chain] == ["refused"]
+        assert backend.orders == []
 
     within(store, run)
 

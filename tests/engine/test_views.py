@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from accord.agent import Agent, Turn, Yielded
-from accord.core.output import ClientAdapter
+from accord.core.output import ClientAdapter, ImageLimits, ShrunkImage
 from accord.core.sizes import SizeLimits
 from accord.engine import Dispatcher, Engine, LiveTurn, Reader, SessionRules, Sessions, StoredTurn
 from accord.engine.live import AHEAD, RECENT
@@ -23,7 +23,7 @@ from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamError, StreamPacket
-from accord.wire.request import ClientCapabilities
+from accord.wire.request import ClientCapabilities, MinFidelity, SpeechFormat
 from accord.wire.session import PacketRecord
 from tests.core.output import CLI, CLIENTS, EVENTS, MARKDOWN, SOURCES, VOICE, event
 from tests.engine.playing import asking, within
@@ -33,7 +33,17 @@ from tests.laws import examples
 Declared = ClientCapabilities | None
 CUSTOM = ClientCapabilities(supported_events=["poll"], prefers_markdown=False)
 PIECES = st.lists(MARKDOWN | EVENTS, max_size=8)
-DECLARED = st.none() | CLIENTS
+
+
+def stricter(
+    client: ClientCapabilities, fidelity: MinFidelity | None, speech: SpeechFormat | None
+) -> ClientCapabilities:
+    return client.model_copy(update={"min_fidelity": fidelity, "speech_format": speech})
+
+
+DECLARED = st.none() | st.builds(
+    stricter, CLIENTS, st.none() | st.sampled_from(MinFidelity), st.none() | st.sampled_from(SpeechFormat)
+)
 
 
 class CountingEngine(Engine):
@@ -52,7 +62,10 @@ class CountingView(View):
 
     def __init__(self, engine: CountingEngine, declared: Declared) -> None:
         super().__init__(
-            declared, packet_bytes=engine.size_limits.packet_bytes, images=None, image_threads=engine.image_threads
+            declared,
+            packet_bytes=engine.size_limits.packet_bytes,
+            images=engine.images,
+            image_threads=engine.image_threads,
         )
         self._engine = engine
 
@@ -75,9 +88,9 @@ def agent_of(packets: Sequence[StreamPacket]) -> Callable[[Turn], AsyncIterator[
     return run
 
 
-def alone(declared: Declared, packets: Sequence[StreamPacket]) -> list[PacketRecord]:
+def alone(declared: Declared, packets: Sequence[StreamPacket], **options: Any) -> list[PacketRecord]:
     """What a client with this declaration gets of these packets if it is the only one."""
-    adapter = ClientAdapter(declared)
+    adapter = ClientAdapter(declared, **options)
     adapted = [each for packet in packets for each in adapter.feed(packet)]
     return [PacketRecord(number, packet.to_json()) for number, packet in enumerate(adapted, 1)]
 
@@ -178,6 +191,42 @@ def test_a_view_is_the_same_after_the_store_was_closed_and_opened(
     with TemporaryDirectory() as folder:
         path = Path(folder) / "accord.db"
         within(lambda: check_views(packets_of(pieces), requester, reader, cut, lambda: SqliteStore(path)))
+
+
+class NamedSizes:
+    """Makes an image that names the limits it was made for."""
+
+    def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage:
+        del data, mime_type
+        return ShrunkImage(f"{limits}".encode(), "image/png")
+
+
+def test_one_run_has_images_for_the_resolution_of_each_reader():
+    picture = {"url": f"data:image/png;base64,{'AAAA' * 400}", "mime_type": "image/png"}
+    resolutions = ["low", "auto", "high", None]
+    readers = [
+        ClientCapabilities(supported_events=["media_carousel"], image_resolution=resolution)
+        for resolution in resolutions
+    ]
+
+    async def run() -> None:
+        store = MemoryStore()
+        await store.open()
+        items = [
+            event("media_carousel", {"items": [picture] * 2}),
+            DeltaPacket(p="Text"),
+            event("media_carousel", {"items": [picture]}),
+        ]
+        sessions = sessions_of(agent_of(items), store, images=NamedSizes())
+        turn = await sessions.begin(asking(capabilities=readers[0]))
+        live = await asyncio.gather(*(read(sessions, turn, 0, reader) for reader in readers))
+        made, stored = await stored_packets(store), await find(sessions)
+        assert made == [*items, ClosePacket()]
+        expected = [alone(reader, made, images=NamedSizes()) for reader in readers]
+        assert live == expected == [await read(sessions, stored, 0, reader) for reader in readers]
+        assert expected[0] != expected[3]
+
+    within(run)
 
 
 PYTHON_VALUES: list[tuple[str, dict[str, Any]]] = [
