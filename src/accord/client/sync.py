@@ -106,6 +106,11 @@ class SyncStream:
         """The request's id."""
         return self._stream.request_id
 
+    @property
+    def last_id(self) -> int:
+        """The number of the last packet that was taken: another stream can continue from there."""
+        return self._stream.last_id
+
     def packets(self) -> Iterator[AnyPacket]:
         """Every packet, also the error that ends the stream."""
         while (packet := self._next()) is not None:
