@@ -347,6 +347,38 @@ def test_a_stream_of_an_earlier_question_goes_on_after_any_packet(drive: Drive):
     assert [seen.last_id for seen in server.seen] == [0, 1, 2, 3]
 
 
+def test_another_stream_can_go_on_after_the_last_packet_that_was_taken(drive: Drive):
+    class Noting(list[Any]):
+        def append(self, item: Any) -> None:
+            super().append((stream.last_id, item))
+
+    with FaultyServer(in_turn(ALL)) as server, drive(server.url) as driver:
+        stream = driver.client.stream("Hi")
+        assert stream.last_id == 0
+        assert driver.read(stream, Noting()) == list(enumerate(EXPECTED, 1))
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "header"),
+    [
+        ("voice", "voice"),
+        ({"supported_events": ["prüfung"]}, '{"supported_events": ["pr\\u00fcfung"]}'),
+        ({"prefers_markdown": False}, '{"prefers_markdown": false}'),
+    ],
+)
+def test_a_stream_in_a_view_of_its_own_asks_for_it_on_every_connection(drive: Drive, capabilities: Any, header: str):
+    broken: list[Step] = [STREAM_HEAD, chunk(EVENTS[0]), Do.CLOSE]
+    with (
+        FaultyServer(lambda seen: rest(seen) if seen.last_id else broken) as server,
+        drive(server.url) as driver,
+    ):
+        assert driver.read(driver.client.resume("r", capabilities=capabilities), []) == EXPECTED
+    assert [(seen.last_id, seen.headers.get("accord-capabilities")) for seen in server.seen] == [
+        (0, header),
+        (1, header),
+    ]
+
+
 def test_a_cancelled_turn_ends_in_its_own_error(drive: Drive):
     cancelled = '{"op":"error","p":{"code":"cancelled","message":"The turn was cancelled","severity":"transient"}}'
     events = [event(1, PACKETS[0]), event(2, cancelled), event(3, '{"op":"close"}')]
