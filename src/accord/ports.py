@@ -5,9 +5,10 @@ Only protocols and the values that they exchange; the implementations are in `ba
 
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Protocol, runtime_checkable
+
+import msgspec
 
 from accord.wire.agent_work import Permission, PermissionRequest
 from accord.wire.conversation import ChatMessage
@@ -131,8 +132,7 @@ class PermissionChannel(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class TurnStart:
+class TurnStart(msgspec.Struct, frozen=True):
     """The start of a turn: the `existing` turn of the same request id, or the context of a new one."""
 
     session: SessionRecord
@@ -141,8 +141,7 @@ class TurnStart:
     last_receipt_hash: str | None = None
 
 
-@dataclass(slots=True)
-class PacketBatch:
+class PacketBatch(msgspec.Struct):
     """Consecutive packets to append to a turn, numbered from `first_seq`."""
 
     request_id: str
@@ -150,8 +149,7 @@ class PacketBatch:
     packets: Sequence[str]
 
 
-@dataclass(slots=True)
-class TurnEnd:
+class TurnEnd(msgspec.Struct):
     """The end of a turn: its last packets, its final state, its messages and its receipt."""
 
     last: PacketBatch

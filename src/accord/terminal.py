@@ -44,7 +44,7 @@ def escape_controls(text: str) -> str:
 
 def escape_line(text: str) -> str:
     """Escape control characters, tabs and line ends, so that the text is a single line."""
-    return _IN_LINE.sub(_escape, text)
+    return text if text.isprintable() else _IN_LINE.sub(_escape, text)
 
 
 def _escape(found: re.Match[str]) -> str:

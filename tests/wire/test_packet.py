@@ -88,6 +88,10 @@ def test_decision_3_a_presentation_event_can_be_given_as_the_payload():
     assert StreamPacket(op="event", p=EVENT).p == EVENT.dump()
 
 
+def test_a_close_packet_is_written_as_every_message_is():
+    assert ClosePacket().to_json() == Message.to_json(ClosePacket())
+
+
 def test_a_close_packet_has_no_payload():
     assert StreamPacket(op="close").to_json() == '{"op":"close"}'
     assert StreamPacket.parse('{"op":"close","p":null}') == StreamPacket.parse('{"op":"close"}')

@@ -9,7 +9,8 @@ Protocols only.
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from types import AsyncGeneratorType
+from typing import Any, Final, cast
 
 from accord.agent import Agent, Turn, UserFacingError
 from accord.core.output import ImageShrinker
@@ -316,9 +317,12 @@ class _AgentRun:
         return self._items
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        items = self._items
+        if type(items) is AsyncGeneratorType and cast("AsyncGeneratorType[Any, Any]", items).ag_frame is None:
+            return  # it has ended, and closing it would do nothing
         try:
             with ContainBaseException(agent_failed):
-                await self._items.aclose()
+                await items.aclose()
         except Exception as error:
             if kind is None:
                 raise

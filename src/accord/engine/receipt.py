@@ -79,7 +79,7 @@ def record_request(request: AgentRequest, sent: SentContent | None = None) -> di
     `sent` is content that the request does not hold because it was refused.
     """
     needs = request.requirements
-    kinds = Counter([str(block.type) for block in request.content]) if request.content else Counter[str]()
+    kinds: dict[str, int] = Counter([str(block.type) for block in request.content]) if request.content else {}
     members = request.dump()
     if sent is not None and sent.unparsed is not None:
         members["content"] = sha256(sent.blocks).hexdigest()  # it may be too malformed for a canonical form
@@ -124,22 +124,26 @@ def receipt_content(
     """
     request, engine, permissions = turn.request, turn.engine, turn.permissions
     agent = _AGENTS.get_or_compute((engine.party,), (), lambda: _encode({"agent": engine.party.dump()}))
-    client = {name: adaptation[name] for name in ("declared", "assumed") if name in adaptation}
+    client = {"assumed": adaptation["assumed"]}
+    if "declared" in adaptation:
+        client["declared"] = adaptation["declared"]
     work = [_work_content(record, engine) for record in turn.work]
     plan_ms = round(sum([record.plan_ms for record in turn.work]), 3)
-    timings = {"plan_ms": plan_ms, "total_ms": turn.duration_ms, "first_packet_ms": turn.first_packet_ms}
+    timings = {"plan_ms": to_int_if_whole(plan_ms), "total_ms": to_int_if_whole(turn.duration_ms)}
+    if turn.first_packet_ms is not None:
+        timings["first_packet_ms"] = to_int_if_whole(turn.first_packet_ms)
     outcome = outcome_of(turn)
     members = {
         "version": RECEIPT_VERSION,
         "request_id": turn.request_id,
         "session_id": request.context.session_id,
-        "created_at": now.isoformat().replace("+00:00", "Z"),
+        "created_at": msgspec.to_builtins(now),  # the text of `isoformat`, with a Z, in a tenth of its time
         **({"previous": previous} if previous else {}),
         "request": shape,
         "parties": {**agent.members, "client": client},
         "work": [each.members for each in work],
         "adaptation": adaptation,
-        "timings": {name: to_int_if_whole(took) for name, took in timings.items() if took is not None},
+        "timings": timings,
         "outcome": _DONE_MEMBERS if outcome is _DONE else outcome.dump(),
     }
     if permissions:

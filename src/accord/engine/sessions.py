@@ -386,17 +386,22 @@ class Sessions:
 
     def _new_record(self, request: ServiceRequest, shape: dict[str, Any]) -> TurnRecord:
         """The turn's record at its beginning; raises `InvalidMessageError` if an id of the context is not usable."""
-        conversation_id = request.payload.conversation_id
-        ids = {"context.session_id": request.context.session_id, "context.user.id": request.context.user.id}
-        if conversation_id is not None:
-            ids["payload.conversation_id"] = conversation_id
-        if wrong := [field for field, value in ids.items() if not is_id(value)]:
+        session_id, owner, conversation_id = (
+            request.context.session_id,
+            request.context.user.id,
+            request.payload.conversation_id,
+        )
+        if not (is_id(session_id) and is_id(owner) and (conversation_id is None or is_id(conversation_id))):
+            ids = {"context.session_id": session_id, "context.user.id": owner}
+            if conversation_id is not None:
+                ids["payload.conversation_id"] = conversation_id
             expected = f"1 to {MAX_ID_CHARS} characters, none of them U+0000"
-            raise InvalidMessageError("ServiceRequest", [Problem(field, expected) for field in wrong])
+            wrong = [Problem(field, expected) for field, value in ids.items() if not is_id(value)]
+            raise InvalidMessageError("ServiceRequest", wrong)
         return TurnRecord(
             request_id=str(request.request_id),
-            session_id=request.context.session_id,
-            owner=request.context.user.id,
+            session_id=session_id,
+            owner=owner,
             runner=self._runner,
             request_digest=shape["digest"],
             created_at=self.engine.clock.now(),

@@ -89,6 +89,10 @@ class ClosePacket(StreamPacket, frozen=True):
     op: Annotated[Literal[StreamOpCode.CLOSE], WrittenAsText()] = StreamOpCode.CLOSE
     p: None = None
 
+    def to_json(self) -> str:
+        """Serialise the packet as JSON text, which is always the same."""
+        return '{"op":"close"}'
+
 
 make_delta: Final[Callable[[dict[str, str]], DeltaPacket]] = DeltaPacket.__pydantic_validator__.validate_python
 """Makes a packet of `{"p": text}`: the same as `DeltaPacket(p=text)`, in 0.48 µs instead of 0.74."""

@@ -161,8 +161,10 @@ class ClientAdapter:
             packet = as_model(StreamPacket, packet, "packet", PACKET)
         if type(packet) is DeltaPacket:
             self._feed_text(packet)
+        elif type(packet) is EventPacket:
+            self._feed_event(packet)
         else:
-            self._feed_other(cast("EventPacket | ErrorPacket | ClosePacket", packet))
+            self._feed_end(cast("ErrorPacket | ClosePacket", packet))
         # The first delta does not take a fast path, because the report records its position.
         is_simple = (
             not self._queue.items
@@ -199,22 +201,20 @@ class ClientAdapter:
                 text = ""
         self._send_text(text)
 
-    def _feed_other(self, packet: EventPacket | ErrorPacket | ClosePacket) -> None:
+    def _feed_end(self, packet: ErrorPacket | ClosePacket) -> None:
         match packet:
-            case EventPacket():
-                self._feed_event(packet)
-            case ErrorPacket() if self._is_ended:
-                self._report.add("error", "error", AFTER_END)
-            case ErrorPacket():
-                self._flush()
-                self._report.add("error", "error", DELIVERED)
-                self._out.append(packet)
             case ClosePacket():
                 self._flush()
                 self._report.add("close", "close", DELIVERED)
                 self._is_closed = True
                 if self._profile.shows(REPORT_EVENT):
                     self._out.append(EventPacket(p={"type": REPORT_EVENT, "data": self.report_json()}))
+                self._out.append(packet)
+            case ErrorPacket() if self._is_ended:
+                self._report.add("error", "error", AFTER_END)
+            case ErrorPacket():
+                self._flush()
+                self._report.add("error", "error", DELIVERED)
                 self._out.append(packet)
             case _:
                 assert_never(packet)
@@ -312,7 +312,8 @@ class ClientAdapter:
     def _flush(self) -> None:
         """Send everything that is kept back or queued, in order: text, the queue, the last progress updates."""
         self._send_text(self._channel.close(closing_code=self._queue.has_text))
-        self._send_queued(InsertionPoint.BLOCK)
+        if self._queue.items:
+            self._send_queued(InsertionPoint.BLOCK)
         for held in self._progress.release():
             self._report.amend(held.entry, Adaptation(Rung.NATIVE, Reason.SUPPORTED), previous=Rung.SIMPLIFIED)
             self._out.append(held.packet)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf, isfinite
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from accord.core.output.describe import TextFormatter, describe
 from accord.core.output.event_parser import ParsedEvent, Priority, find_valid_items, parse_event
@@ -27,8 +27,7 @@ MAX_FALLBACKS: Final = 4  # fallbacks of fallbacks; a sender must not choose how
 EVENT_RUNGS: Final = frozenset({Rung.NATIVE, Rung.SIMPLIFIED, Rung.SUBSTITUTED})
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptationTarget:
+class AdaptationTarget(NamedTuple):
     """The client that events are adapted for."""
 
     profile: ClientProfile

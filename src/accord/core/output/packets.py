@@ -61,12 +61,13 @@ class OutputCollector:
 
     def feed(self, packet: StreamPacket) -> None:
         """Add a packet."""
-        if isinstance(packet, DeltaPacket):
+        # By class: an instance check of pydantic that fails takes 0.5 µs.
+        if type(packet) is DeltaPacket:
             self._text.append(packet.p)
             self._chars += len(packet.p)
-        elif isinstance(packet, EventPacket):
+        elif type(packet) is EventPacket:
             self._events.append({**packet.p, TEXT_OFFSET: self._chars})
-        elif isinstance(packet, ErrorPacket):
+        elif type(packet) is ErrorPacket:
             self.error = packet.p
 
     @property

@@ -143,17 +143,19 @@ class LimitedConnection(_ReaderCheck, HttpToolsProtocol):
         if self._unread_bytes > self.settings.max_header_bytes:
             # The parser buffers one endless header by itself, without any callback.
             self._reject(TOO_LONG, HEADERS_TOO_LONG)
-        elif self._deadline is None and self.cycle and self.cycle.response_complete:
-            # After an answer comes the rest of an unread body, or the next request. Either has a time limit.
+        elif self._deadline is None and not self.transport.is_closing() and self._awaits_rest():
             self._await_headers()
+
+    def _awaits_rest(self) -> bool:
+        """Whether what was read has a time limit: a part of headers, or, after an answer, of an unread body."""
+        # Not asked when headers begin: most are complete with the same read, and a timer takes 3 µs.
+        return self._is_in_headers or bool(self.cycle and self.cycle.response_complete)
 
     def on_message_begin(self) -> None:
         """A request begins."""
         self._header_bytes = self._headers_seen = self._unread_bytes = 0
         self._pieces = self._body_bytes = 0
         self._is_in_headers = True
-        if self._deadline is None:
-            self._await_headers()
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -180,10 +182,35 @@ class LimitedConnection(_ReaderCheck, HttpToolsProtocol):
         before = self.cycle
         super().on_headers_complete()
         scope = cast("dict[str, Any]", self.scope)
-        scope.setdefault("extensions", {})["accord.abort"] = self.transport.abort
+        scope["extensions"] = {"accord.abort": self.transport.abort, "accord.answer": self._write_answer}
         if self.expect_100_continue and self.cycle is not before:
             # If it is answered before the body was requested, the body would be read as the next request.
             self.cycle.keep_alive = False
+
+    def _write_answer(self, send: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Write a whole answer at once, as `send` would in two parts; False if that has to be done by `send`.
+
+        It saves the second write, and checks of headers that do not come from a peer: 14 µs of 60.
+        """
+        cycle = self.cycle
+        if (
+            send != cycle.send  # it is another request's, or middleware adds headers to this answer
+            or cycle.response_started
+            or cycle.disconnected
+            or not cycle.keep_alive
+            or self.flow.write_paused
+            or self.access_log
+            or cycle.scope["method"] == "HEAD"
+        ):
+            return False
+        cycle.response_started, cycle.response_complete, cycle.waiting_for_100_continue = True, True, False
+        lines = [STATUS_LINE[status]]
+        for name, value in (*cycle.default_headers, *headers):
+            lines += (name, b": ", value, b"\r\n")
+        self.transport.write(b"".join([*lines, b"\r\n", body]))
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""

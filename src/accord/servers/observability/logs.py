@@ -13,12 +13,12 @@ import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from functools import partial
+from functools import lru_cache, partial
 from json.encoder import encode_basestring_ascii
 from math import isfinite
 from time import time
 from types import TracebackType
-from typing import Any, Final, cast
+from typing import Any, Final, TextIO, cast
 
 from pydantic_core import to_json
 
@@ -50,7 +50,7 @@ def set_up_logging(level: str = "info", *, as_json: bool = True) -> None:
     """
     if level.lower() not in LEVELS:
         raise UsageError(f"The log level should be one of {', '.join(LEVELS)}")
-    handler = logging.StreamHandler()
+    handler = _LineHandler()
     handler.setFormatter(JsonLines() if as_json else TextLines())
     lowest = logging.getLevelNamesMapping()[level.upper()]
     for name in (LOGGER, *LIBRARIES):
@@ -60,17 +60,48 @@ def set_up_logging(level: str = "info", *, as_json: bool = True) -> None:
         logger.propagate = False
 
 
+class _LineHandler(logging.StreamHandler[TextIO]):
+    """Writes each line at once."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.stream.write(self.format(record) + self.terminator)
+            self.stream.flush()
+        except RecursionError:  # as in Python's own handlers: handling it here could recurse without end
+            raise
+        except Exception:  # noqa: BLE001 - as in Python's own handlers
+            self.handleError(record)
+
+
 def line_members(record: logging.LogRecord) -> dict[str, Any]:
     """The members of a log line, in their order."""
-    message = record.getMessage()
-    if record.name.partition(".")[0] != LOGGER:
-        message = message.partition("\n")[0]  # asyncio puts the messages of exceptions into further lines
-    members: dict[str, Any] = {
-        "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+    return {
+        "time": _time_of(record),
         "level": record.levelname.lower(),
         "logger": record.name,
-        "message": message,
+        "message": _text_of(record),
+        **_details_of(record),
     }
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    return f"{_second(int(record.created))}.{int(record.msecs):03d}+00:00"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _text_of(record: logging.LogRecord) -> str:
+    message = record.getMessage()
+    if record.name == LOGGER or record.name.startswith(f"{LOGGER}."):
+        return message
+    return message.partition("\n")[0]  # asyncio puts the messages of exceptions into further lines
+
+
+def _details_of(record: logging.LogRecord) -> dict[str, Any]:
+    members: dict[str, Any] = {}
     # Set by `extra=`, which sets attributes of the record.
     attributes = record.__dict__
     if request_id := attributes.get("request_id") or REQUEST_ID.get():
@@ -146,13 +177,12 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line of this record."""
-        members = line_members(record)
-        head = f"{members.pop('time')} {members.pop('level'):<7} {escape_line(members.pop('message'))}"
-        is_agent = members.pop("logger") == AGENT_LOGGER
-        exception = members.pop("exception", None) if is_agent else None
+        details = _details_of(record)
+        head = f"{_time_of(record)} {record.levelname.lower():<7} {escape_line(_text_of(record))}"
+        exception = details.pop("exception", None) if record.name == AGENT_LOGGER else None
         if exception is not None:
             head += escape_line(f": {exception['type']}: {exception['message']}")
-        values = members | members.pop("fields", {})
+        values = details | details.pop("fields", {})
         # JSON leaves one control character as it is.
         line = " ".join([head, *[f"{name}={_to_ascii(value)}" for name, value in values.items()]])
         line = line.replace("\x7f", "\\u007f")
@@ -267,18 +297,18 @@ class Log(NullObserver):
 def turn_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a turn's line; what did not happen is left out."""
     work, outcome, timings = receipt["work"], receipt["outcome"], receipt["timings"]
-    backends = [each["backend"]["name"] for each in work if "backend" in each]
+    fields: dict[str, Any] = {"session": receipt["session_id"], "outcome": outcome["status"]}
+    if "code" in outcome:
+        fields["code"] = outcome["code"]
+    if backends := [each["backend"]["name"] for each in work if "backend" in each]:
+        fields["backend"] = ",".join(dict.fromkeys(backends))
+    fields["ms"] = timings["total_ms"]
+    if "first_packet_ms" in timings:
+        fields["first_packet_ms"] = timings["first_packet_ms"]
     emulations = [each["emulations"] for each in work if "emulations" in each]
-    emulated = {entry["capability"] for each in emulations for entry in each["emulated"]}
+    if emulated := {entry["capability"] for each in emulations for entry in each["emulated"]}:
+        fields["emulated"] = sorted(emulated)
     totals: Mapping[str, int] = receipt["adaptation"]["totals"] if "adaptation" in receipt else {}
-    fields: dict[str, Any] = {
-        "session": receipt["session_id"],
-        "outcome": outcome["status"],
-        "code": outcome.get("code"),
-        "backend": ",".join(dict.fromkeys(backends)),
-        "ms": timings["total_ms"],
-        "first_packet_ms": timings.get("first_packet_ms"),
-        "emulated": sorted(emulated),
-        "adapted": {rung: count for rung, count in totals.items() if count and rung != Rung.NATIVE},
-    }
-    return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+    if adapted := {rung: count for rung, count in totals.items() if count and rung != Rung.NATIVE}:
+        fields["adapted"] = adapted
+    return fields
