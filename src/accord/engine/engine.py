@@ -210,10 +210,13 @@ class RunningTurn:
         """Stop the agent and its backend at once; the stream is then closed properly."""
         self._timer.cancel()
 
-    async def packets(self) -> AsyncGenerator[StreamPacket, None]:
-        """The agent's packets, ending with exactly one close; a failure becomes an error packet before it."""
+    async def packets(self, on_wait: Callable[[], None] = lambda: None) -> AsyncGenerator[StreamPacket, None]:
+        """The agent's packets, ending with exactly one close; a failure becomes an error packet before it.
+
+        `on_wait` is called before anything is waited for, which most turns do seldom and some never.
+        """
         last, permissions = list[StreamPacket](), self._permissions
-        wait, limits = self._timer.wait("the agent", self._deadline.left_s), self.engine.limits
+        wait, limits = self._timer.wait("the agent", self._deadline.left_s, on_wait), self.engine.limits
         seconds = limits.first_packet_s
         try:
             if self.rejection is not None:
@@ -230,17 +233,24 @@ class RunningTurn:
                         permissions.packets_made += 1
                         yield part
                         if len(parts) > 1:
+                            on_wait()
                             await asyncio.sleep(0)  # other turns run while a long text is adapted
         except Exception as error:  # noqa: BLE001 - whatever an agent raises ends its turn, never the server
             last = self._last_packets(error)
         finally:
-            await permissions.close()
-            await self._questions.close()
-            self._timer.close()
+            await self._close(on_wait)
         for packet in last:
             yield packet
         yield CLOSE
         self.is_complete = True
+
+    async def _close(self, on_wait: Callable[[], None]) -> None:
+        """Close what the agent left open, which may take a while."""
+        if self._questions.records or self._permissions.is_waiting:
+            on_wait()
+        await self._permissions.close()
+        await self._questions.close()
+        self._timer.close()
 
     def _last_packets(self, error: Exception) -> list[StreamPacket]:
         """The packets for an error that ends the turn; none if the agent has sent an error packet itself."""
@@ -310,8 +320,12 @@ class _AgentRun:
 
     def __init__(self, agent: Agent, turn: Turn, log: Callable[[str, BaseException], None]) -> None:
         self._log: Final = log
-        with ContainBaseException(agent_failed):
+        try:
             self._items: Final[Any] = agent.run(turn)
+        except Exception:
+            raise
+        except BaseException as error:  # nothing is awaited here, so that it is no cancellation of this task
+            raise agent_failed(error) from error
 
     async def __aenter__(self) -> Any:
         return self._items

@@ -125,12 +125,15 @@ class TurnTimer:
             # An agent waits for its backend inside of the engine waiting for the agent; ending the outer ends both.
             self._waits[0].end(TurnCancelledError(CANCELLED))
 
-    def wait(self, source: str, left: "Callable[[], float] | None" = None) -> "Wait":
+    def wait(
+        self, source: str, left: Callable[[], float] | None = None, on_wait: Callable[[], None] | None = None
+    ) -> "Wait":
         """A wait for this source, to be used again and again: `await wait.upto(seconds, …)`.
 
         With `left` the source is the agent: never waited for longer than is left, and not while its time is paused.
+        `on_wait` is called before anything is really waited for.
         """
-        return Wait(self, source, left)
+        return Wait(self, source, left, on_wait)
 
     def close(self) -> None:
         """Stop the timer: nothing is waited for any more."""
@@ -170,14 +173,17 @@ class TurnTimer:
 class Wait:
     """Waiting for one thing after another from the same source. Used by one task at a time."""
 
-    __slots__ = ("_ended", "_left", "_paused_left_s", "_task", "_timer", "seconds", "source", "until")
+    __slots__ = ("_ended", "_left", "_on_wait", "_paused_left_s", "_task", "_timer", "seconds", "source", "until")
 
-    def __init__(self, timer: TurnTimer, source: str, left: Callable[[], float] | None) -> None:
+    def __init__(
+        self, timer: TurnTimer, source: str, left: Callable[[], float] | None, on_wait: Callable[[], None] | None
+    ) -> None:
         self.source: Final = source
         self.seconds = 0.0
         self.until = 0.0
         self._timer: Final = timer
         self._left: Final = left
+        self._on_wait: Final = on_wait
         self._task: asyncio.Task[Any] | None = None
         self._ended: AccordError | None = None
         self._paused_left_s: float | None = None
@@ -202,6 +208,8 @@ class Wait:
 
     async def finish(self, seconds: float, pending: Pending[ResultT]) -> ResultT:
         """Wait for what `poll` has begun, as `upto` does."""
+        if self._on_wait is not None:
+            self._on_wait()
         self.seconds = seconds if self._left is None else min(seconds, max(0.0, self._left()))
         ended, cancels_before = None, self._begin()
         try:

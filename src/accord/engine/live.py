@@ -342,14 +342,17 @@ class LiveTurn:
 
     async def _make_packets(self) -> None:
         view = self.view
-        async with aclosing(self.running.packets()) as packets:
+        # The packets so far are written while something is awaited; otherwise together with the end of the turn.
+        async with aclosing(self.running.packets(self._write_soon)) as packets:
             async for packet in packets:
                 if self._broken is not None or type(packet) is ClosePacket:
                     continue
                 body = self._add(packet)
-                # This runs when something is awaited: the packets so far are written meanwhile.
-                self._write_soon()
-                adapted = await view.feed_in_thread(packet) if view.is_slow(packet) else view.feed(packet)
+                if view.is_slow(packet):
+                    self._write_soon()
+                    adapted = await view.feed_in_thread(packet)
+                else:
+                    adapted = view.feed(packet)
                 self._add_to_view(packet, body, adapted)
                 while self._is_far_ahead():
                     self._write_soon()

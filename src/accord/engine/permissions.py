@@ -61,6 +61,11 @@ class Permissions:
             request.waited_s = max(0.0, self._clock.monotonic() - request.began_at)
         return request.answer
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request has no answer yet."""
+        return bool(self._waiting)
+
     def records(self) -> Sequence[PermissionRecord]:
         """Each request with its answer, for the receipt."""
         return [
