@@ -52,12 +52,15 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
 
 
 def build_other_engines(loaded: LoadedConfig, engine: Engine) -> dict[str, Engine]:
-    """Build an engine for every configured agent, by its name: requests may name another agent than the served one."""
+    """Build an engine for every configured agent: requests may name another agent than the served one.
+
+    An agent is found by its name in the configuration, and by its own if no other agent is configured under that.
+    """
     others: dict[str, Engine] = {}
     for name in loaded.config.agents:
         agent = find_agent(name, loaded.config)
         others[name] = engine if agent is engine.agent else engine.with_agent(agent)
-    return others
+    return {other.agent.name: other for other in others.values()} | others
 
 
 def plan_config(config: Config) -> PlanConfig:

@@ -112,7 +112,7 @@ strict = Agent(bill, name="strict", requires={"required": [{"capability": "visio
 AGENTS_CONFIG = """
 [agents]
 support = "served_agent:agent"
-billing = "served_agent:billing"
+invoices = "served_agent:billing"
 strict = "served_agent:strict"
 """
 NAMED: list[tuple[str, dict[str, str] | None, int, str]] = [
@@ -120,6 +120,7 @@ NAMED: list[tuple[str, dict[str, str] | None, int, str]] = [
     ("the served one", {"id": "support", "name": "x"}, 200, "support"),
     ("another by its id", {"id": "billing", "name": "x"}, 200, "billing"),
     ("another by its name", {"id": "x", "name": "billing"}, 200, "billing"),
+    ("another as it is configured", {"id": "invoices", "name": "x"}, 200, "billing"),
     ("one whose requirement is not met", {"id": "strict", "name": "x"}, 422, "strict"),
     ("an unknown one", {"id": "sales", "name": "Sales"}, 404, "support"),
 ]
@@ -140,7 +141,7 @@ def test_context_agent_selects_a_configured_agent_and_the_receipt_names_it(tmp_p
                 if status == 200:
                     assert answer["output"]["text"] == f"{answering} 0"
                 if status == 404:
-                    assert answer["details"]["agents"] == ["support", "billing", "strict"]
+                    assert answer["details"]["agents"] == ["support", "billing", "strict", "invoices"]
                 async with client.get(f"/v1/requests/{request['request_id']}/receipt") as response:
                     receipt = await response.json()
                 assert receipt["parties"]["agent"]["name"] == answering, name

@@ -56,6 +56,20 @@ def test_a_stream_begins_with_the_warning_as_a_comment():
     assert [packet["op"] for packet in packets_of(answered)] == ["delta", "close"]
 
 
+@pytest.mark.parametrize(("headers", "query"), [({"Accord-Capabilities": "voice"}, ""), ({}, "?capabilities=voice")])
+def test_capabilities_of_a_reader_are_not_those_of_a_request(headers: dict[str, str], query: str):
+    async def post() -> Any:
+        async with served(Application(make_service(Agent(show)))) as address, aiohttp.ClientSession(address) as client:
+            async with client.post(f"/v1/assist{query}", json=body(), headers=headers) as response:
+                return await response.json()
+
+    answer = within(post)
+    assert answer["output"]["text"] == "**hi**"
+    assert answer["metrics"]["warnings"] == [
+        "Accord-Capabilities is ignored here; declare them in payload.capabilities"
+    ]
+
+
 def test_a_long_body_is_checked_too():
     (answered,) = posted("application/json", body(query="x" * 300_000) | {"client_capabilities": {}})
     assert answered.json()["metrics"]["warnings"] == [WARNING]

@@ -29,7 +29,7 @@ from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.servers.service import Service, begin_turn
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
-from accord.wire.routes import ASSIST_PATH
+from accord.wire.routes import ASSIST_PATH, CAPABILITIES_HEADER
 from accord.wire.session import PacketRecord
 
 ResultT = TypeVar("ResultT")
@@ -57,6 +57,8 @@ def assist_endpoint(service: Service) -> HttpEndpoint:
         after = parse_last_event_id(exchange.headers.get(b"last-event-id"))
         body = await read_body(exchange.receive, exchange.headers, service.settings)
         request, warnings, sent = await read_request(body, service.settings)
+        if exchange.declares_reader():
+            warnings = [*warnings, f"{CAPABILITIES_HEADER} is ignored here; declare them in payload.capabilities"]
         request_id = exchange.request_id = str(request.request_id)
         REQUEST_ID.set(request_id)
 

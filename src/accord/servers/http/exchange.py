@@ -85,8 +85,16 @@ class Exchange:
             raise RefusedError(message, ErrorCode.NOT_ACCEPTABLE, {"offered": list(OFFERED)})
         return chosen
 
+    def declares_reader(self) -> bool:
+        """Whether the header or the query declares capabilities."""
+        return CAPABILITIES_HEADER.lower().encode() in self.headers or (
+            CAPABILITIES_PARAMETER.encode() in self.scope.get("query_string", b"")
+        )
+
     def read_reader(self) -> Reader | None:
         """The reader that the header or the query declares; None if neither does."""
+        if not self.declares_reader():
+            return None
         header = self.headers.get(CAPABILITIES_HEADER.lower().encode())
         query = parse_qs(self.scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         declared = query.get(CAPABILITIES_PARAMETER, [])
