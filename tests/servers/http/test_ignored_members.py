@@ -59,9 +59,12 @@ def test_a_stream_begins_with_the_warning_as_a_comment():
 @pytest.mark.parametrize(("headers", "query"), [({"Accord-Capabilities": "voice"}, ""), ({}, "?capabilities=voice")])
 def test_capabilities_of_a_reader_are_not_those_of_a_request(headers: dict[str, str], query: str):
     async def post() -> Any:
-        async with served(Application(make_service(Agent(show)))) as address, aiohttp.ClientSession(address) as client:
-            async with client.post(f"/v1/assist{query}", json=body(), headers=headers) as response:
-                return await response.json()
+        async with (
+            served(Application(make_service(Agent(show)))) as address,
+            aiohttp.ClientSession(address) as client,
+            client.post(f"/v1/assist{query}", json=body(), headers=headers) as response,
+        ):
+            return await response.json()
 
     answer = within(post)
     assert answer["output"]["text"] == "**hi**"
