@@ -1,5 +1,6 @@
-"""A late reader: packets that have left the turn's memory are read from the store, with none left out."""
+"""When a reader gets the packets: late, from the store, with none left out; and early, whatever the agent waits for."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,6 +9,7 @@ from accord.agent import Turn, Yielded
 from accord.engine import Sessions
 from accord.engine.live import RECENT
 from accord.stores.memory import MemoryStore
+from accord.wire.packet import ClosePacket, DeltaPacket
 from tests.engine.playing import asking, engine, read_turn, within
 
 
@@ -25,6 +27,37 @@ def test_a_late_reader_gets_every_packet(packets: int, after: int):
         everything = [kept.seq async for kept in read_turn(turn)]
         assert everything == list(range(1, len(everything) + 1))
         assert [kept.seq async for kept in read_turn(turn, after)] == everything[after:]
+        await store.close()
+
+    within(run)
+
+
+@pytest.mark.parametrize("waits_in", ["its next item", "its clean-up after a close", "its clean-up after a failure"])
+def test_a_reader_gets_what_was_made_while_the_agent_waits(waits_in: str):
+    async def run() -> None:
+        is_read = asyncio.Event()
+
+        async def waiting(_: Turn) -> AsyncIterator[Yielded]:
+            try:
+                yield "made"
+                if waits_in == "its next item":
+                    await is_read.wait()
+                elif waits_in == "its clean-up after a close":
+                    yield ClosePacket()
+                else:
+                    raise ValueError
+            finally:
+                await is_read.wait()
+
+        store = MemoryStore()
+        await store.open()
+        turn = await Sessions(engine(waiting), store).begin(asking())
+        bodies: list[str] = []
+        async for kept in read_turn(turn):
+            bodies.append(kept.body)
+            is_read.set()
+        assert bodies[0] == DeltaPacket(p="made").to_json()
+        assert bodies[-1] == ClosePacket().to_json()
         await store.close()
 
     within(run)

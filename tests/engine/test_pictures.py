@@ -13,8 +13,9 @@ import pytest
 from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import EchoBackend
 from accord.core.output import ImageLimits, ShrunkImage
-from accord.engine import Dispatcher, Engine
-from accord.wire.packet import EventPacket
+from accord.engine import Dispatcher, Engine, Sessions
+from accord.stores.memory import MemoryStore
+from accord.wire.packet import EventPacket, StreamPacket
 from accord.wire.request import ServiceRequest
 from tests.engine.playing import collected
 
@@ -102,6 +103,28 @@ def test_only_so_many_pictures_are_worked_on_at_once_in_all_turns_together(at_on
         return images.most
 
     assert asyncio.run(run()) == at_once
+
+
+def test_a_picture_is_shown_while_the_agent_waits():
+    async def run() -> None:
+        is_shown = asyncio.Event()
+
+        async def draws(_: Turn) -> AsyncIterator[Yielded]:
+            yield "Before.\n\n"
+            yield carousel(1)
+            await is_shown.wait()
+
+        store = MemoryStore()
+        await store.open()
+        sessions = Sessions(Engine(Agent(draws), Dispatcher([]), images=Slow(0.02)), store)
+        ops: list[str] = []
+        async for batch in sessions.read(await sessions.begin(REQUEST)):
+            ops += [StreamPacket.parse(record.body).op for record in batch.packets]
+            if "event" in ops:
+                is_shown.set()
+        assert ops == ["delta", "event", "close"]
+
+    asyncio.run(asyncio.wait_for(run(), 10))
 
 
 def test_a_turn_with_pictures_leaves_nothing_behind_that_refers_to_it():

@@ -221,7 +221,7 @@ class RunningTurn:
         try:
             if self.rejection is not None:
                 raise self.rejection.error
-            async with _AgentRun(self.engine.agent, self._turn, self._log) as items:
+            async with _AgentRun(self.engine.agent, self._turn, self._log, on_wait) as items:
                 while True:
                     polled = wait.poll(anext(items, NOTHING_MORE))
                     item = polled.result if isinstance(polled, Ready) else await wait.finish(seconds, polled)
@@ -318,8 +318,11 @@ class _TurnDeadline:
 class _AgentRun:
     """An agent's items. An error on closing them ends the turn, or is logged if another error ended it before."""
 
-    def __init__(self, agent: Agent, turn: Turn, log: Callable[[str, BaseException], None]) -> None:
+    def __init__(
+        self, agent: Agent, turn: Turn, log: Callable[[str, BaseException], None], on_wait: Callable[[], None]
+    ) -> None:
         self._log: Final = log
+        self._on_wait: Final = on_wait
         try:
             self._items: Final[Any] = agent.run(turn)
         except Exception:
@@ -334,6 +337,7 @@ class _AgentRun:
         items = self._items
         if type(items) is AsyncGeneratorType and cast("AsyncGeneratorType[Any, Any]", items).ag_frame is None:
             return  # it has ended, and closing it would do nothing
+        self._on_wait()
         try:
             with ContainBaseException(agent_failed):
                 await items.aclose()

@@ -328,7 +328,7 @@ class LiveTurn:
                 self._pending.clear()
                 self._is_view_exact = False
                 self._fail(StoreError(NOT_STORED))
-            self._add_last(CLOSE)
+            self._add(CLOSE, self.view.feed(CLOSE))
             self._last = PacketBatch(self.request_id, self._stored.last_seq + 1, self._pending)
             self._pending = []
             await self.write_end()
@@ -347,39 +347,33 @@ class LiveTurn:
             async for packet in packets:
                 if self._broken is not None or type(packet) is ClosePacket:
                     continue
-                body = self._add(packet)
                 if view.is_slow(packet):
                     self._write_soon()
-                    adapted = await view.feed_in_thread(packet)
+                    self._add(packet, await view.feed_in_thread(packet))
                 else:
-                    adapted = view.feed(packet)
-                self._add_to_view(packet, body, adapted)
+                    self._add(packet, view.feed(packet))
                 while self._is_far_ahead():
                     self._write_soon()
                     self._room.clear()
                     await self._room.wait()
 
-    def _add(self, packet: StreamPacket) -> str:
-        """Take one packet of the agent, to be stored as it is; returns its JSON text."""
+    def _add(self, packet: StreamPacket, adapted: Sequence[StreamPacket]) -> None:
+        """Take one packet of the agent, to be stored as it is, and what is then published of it in the client's view.
+
+        Both at once: a packet that was stored before its view was made would be published with the next one only.
+        """
         self._pending.append(body := packet.to_json())
         self._pending_bytes += len(body)
         self._made += 1
-        return body
-
-    def _add_to_view(self, packet: StreamPacket, body: str, adapted: Sequence[StreamPacket]) -> None:
-        """Take what the client's view has of this packet, to be published when the packet is stored."""
         for each in adapted:
             self.collected.feed(each)
             self._unpublished.append((self._made, body if each is packet else each.to_json()))
 
-    def _add_last(self, packet: ErrorPacket | ClosePacket) -> None:
-        """Take a packet that ends the turn."""
-        self._add_to_view(packet, self._add(packet), self.view.feed(packet))
-
     def _fail(self, failure: AccordError) -> None:
         """End the turn with this error, after the packets that are still to be written."""
         self.running.failure = failure
-        self._add_last(ErrorPacket(p=stream_error(failure)))
+        packet = ErrorPacket(p=stream_error(failure))
+        self._add(packet, self.view.feed(packet))
 
     def _is_far_ahead(self) -> bool:
         if self._broken is not None or self.running.is_cancelled:
