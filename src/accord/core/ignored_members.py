@@ -65,7 +65,7 @@ _KNOWN: Final = msgspec.json.Decoder(
 def find_ignored_members(body: bytes) -> list[str]:
     """Return a warning for each ignored member of this request that was probably meant to be read.
 
-    The body is a valid request. One without unknown members, as nearly all are, is only read for its names: 1.5 µs.
+    The body is a valid request. One without unknown members, as nearly all are, is only read for its names: 0.5 µs.
     """
     try:
         _KNOWN.decode(body)

@@ -84,7 +84,7 @@ class _MemoryMessage(msgspec.Struct, gc=False):
 
 
 def _message_size(message: ChatMessage) -> int:
-    """The bytes of the message's JSON, which other stores keep; making that text would take three times as long."""
+    """The bytes of the message's JSON, which other stores keep; making that text would take twice as long."""
     return len(_encode({name: value for name, value in message.__dict__.items() if value is not None}))
 
 

@@ -148,7 +148,7 @@ class LimitedConnection(_ReaderCheck, HttpToolsProtocol):
 
     def _awaits_rest(self) -> bool:
         """Whether what was read has a time limit: a part of headers, or, after an answer, of an unread body."""
-        # Not asked when headers begin: most are complete with the same read, and a timer takes 3 µs.
+        # Not asked when headers begin: most are complete with the same read, and a timer takes 1 µs.
         return self._is_in_headers or bool(self.cycle and self.cycle.response_complete)
 
     def on_message_begin(self) -> None:

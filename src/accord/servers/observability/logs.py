@@ -282,7 +282,7 @@ class Log(NullObserver):
             logger.handle(logger.makeRecord(logger.name, level, "", 0, message, (), None, extra=extra))
             return
         # What the constructor finds out for each record (file, thread, process, task) is the same for all of these.
-        # Copying it takes 1 µs instead of 8.
+        # Copying it takes 0.5 µs instead of 2.5.
         record = logging.LogRecord.__new__(logging.LogRecord)
         blank, created = self._blank, time()
         record.__dict__.update(blank)
