@@ -109,11 +109,8 @@ class Exchange:
 
     async def answer(self, body: Message | str, status: int = 200) -> int:
         """Answer with one JSON message; returns the status."""
-        written = (body if isinstance(body, str) else body.to_json()).encode()
-        headers = whole_headers(JSON_HEADERS, written)
-        write = self.scope.get("extensions", {}).get("accord.answer")
-        if write is None or not write(self.send, status, headers, written):
-            await send_response(self.send, status, headers, written)
+        text = body if isinstance(body, str) else body.to_json()
+        await send_response(self.send, status, JSON_HEADERS, text.encode())
         return status
 
 
@@ -295,17 +292,13 @@ async def send_problem(send: Send, error: AccordError, *, request_id: str | None
         headers.append((b"retry-after", str(seconds).encode()))
     if allow:
         headers.append((b"allow", allow.encode()))
-    await send_response(send, error.facts.http, whole_headers(headers, body), body)
+    await send_response(send, error.facts.http, headers, body)
     return error.facts.http
-
-
-def whole_headers(headers: list[tuple[bytes, bytes]], body: bytes) -> list[tuple[bytes, bytes]]:
-    """All headers of an answer with this body."""
-    return [*headers, (b"content-length", b"%d" % len(body)), (b"x-content-type-options", b"nosniff")]
 
 
 async def send_response(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> None:
     """Answer with one body; raises `ClientGoneError` if the client has disconnected."""
+    headers = [*headers, (b"content-length", str(len(body)).encode()), (b"x-content-type-options", b"nosniff")]
     try:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
