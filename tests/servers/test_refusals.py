@@ -171,11 +171,17 @@ def test_a_refusal_is_the_same_on_every_transport_and_the_agent_does_not_run(tra
     within(run)
 
 
-@pytest.mark.parametrize("transport", sorted(set(EVERYWHERE) - {"engine"}))
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+STORED = [
+    pytest.param(transport, row, id=f"{transport}-{row.name}")
+    for row in ROWS
+    for transport in sorted(set(EVERYWHERE) - {"engine"})
+    # The Python client does not send malformed content, so that the service has no receipt of it.
+    if transport in row.where and not (transport in CLIENTS and row.code is ErrorCode.CONTENT_INVALID)
+]
+
+
+@pytest.mark.parametrize(("transport", "row"), STORED)
 def test_a_refusal_has_a_receipt_in_the_chain_of_its_session_and_leaves_nothing_running(transport: str, row: Row):
-    if transport not in row.where or (transport in CLIENTS and row.code is ErrorCode.CONTENT_INVALID):
-        pytest.skip("this transport cannot send it")
     service = Service(**row.agent)
 
     async def run() -> None:
