@@ -148,6 +148,8 @@ class AccordError(Exception):
     """The base class of every exception that Accord raises."""
 
     code: ErrorCode = ErrorCode.INTERNAL
+    ended_turn = False
+    """Whether a turn ended with this error, so that the same request would get it again."""
 
     def __init__(self, message: str, *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)

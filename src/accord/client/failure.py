@@ -69,7 +69,8 @@ def response_failed(status: int, retry_after: str | None, body: bytes) -> Failed
         details = {"status": status} if retry_after_s is None else {"status": status, "retry_after": retry_after_s}
         error = RefusedError(f"The service answered {name}", code, details)
         return FailedAttempt(error, status in RETRYABLE, retry_after_s)
-    return FailedAttempt(error_from_problem(problem), status in RETRYABLE - FINAL_WITH_PROBLEM, retry_after_s)
+    is_retryable = status in RETRYABLE - FINAL_WITH_PROBLEM and not problem.final
+    return FailedAttempt(error_from_problem(problem), is_retryable, retry_after_s)
 
 
 def connection_failed(reason: str, *, is_retryable: bool = True) -> FailedAttempt:

@@ -231,7 +231,9 @@ class Sessions:
         view = self._own_view(turn, reader)
         collected = await self.collect_output(turn, view)
         if collected.error is not None:
-            raise error_from_stream(collected.error)
+            error = error_from_stream(collected.error)
+            error.ended_turn = True
+            raise error
         if isinstance(turn, LiveTurn) and turn.receipt is not None:
             request_id, receipt = turn.running.request.request_id, turn.receipt
         else:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+from pydantic import Field
+
 from accord.errors import (
     ERROR_FACTS,
     AccordError,
@@ -37,6 +39,10 @@ class ProblemBody(Message, frozen=True):
     detail: str
     request_id: str | None = None
     details: FreeObject | None = None
+    final: bool | None = Field(
+        default=None,
+        description="True if the turn ended with this error: the same request gets it again. Send a new request_id.",
+    )
 
 
 def problem_body(error: AccordError, *, request_id: str | None = None) -> ProblemBody:
@@ -49,6 +55,7 @@ def problem_body(error: AccordError, *, request_id: str | None = None) -> Proble
         detail=error.message,
         request_id=request_id,
         details=dict(error.details) or None,
+        final=error.ended_turn or None,
     )
 
 

@@ -264,6 +264,33 @@ def test_an_error_code_of_the_agents_own_is_kept(
     assert [(line["outcome"], line["code"]) for line in lines] == [("failed", code[:100])] * 2
 
 
+def test_an_error_that_ended_a_turn_is_final_and_the_client_does_not_repeat_its_request():
+    details = {"retry_after": 60}
+
+    async def fail(_: Turn) -> AsyncIterator[Yielded]:
+        yield ErrorPacket(
+            p=StreamError(
+                code="rate_limit_exceeded", message="No more", severity=ErrorSeverity.TRANSIENT, details=details
+            )
+        )
+
+    async def never(_: float) -> None:
+        raise AssertionError("the client waits")
+
+    async def run() -> None:
+        sessions = Sessions(Engine(Agent(fail), Dispatcher([])), MemoryStore())
+        async with served(application(sessions)) as address, aiohttp.ClientSession(address) as client:
+            async with client.post("/v1/assist", json=body(1)) as response:
+                assert (response.status, (await response.json(content_type=None))["final"]) == (429, True)
+                assert "Retry-After" not in response.headers
+            async with AsyncClient(address, user="u", wait=never) as caller:
+                with pytest.raises(RefusedError, match="No more") as caught:
+                    await caller.ask("hi")
+            assert caught.value.details == details
+
+    within(run)
+
+
 def test_refused_turns_leave_nothing_behind(caplog: pytest.LogCaptureFixture):
     log = Log()
     sessions = Sessions(Engine(Agent(recall), Dispatcher([])), MemoryStore(), on_turn_ended=Observers(log).turn_ended)

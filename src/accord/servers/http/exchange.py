@@ -288,7 +288,8 @@ async def send_problem(send: Send, error: AccordError, *, request_id: str | None
     headers = [(b"content-type", PROBLEM_MEDIA_TYPE.encode()), (b"cache-control", b"no-store"), (b"vary", b"Accept")]
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers.append((b"www-authenticate", b'Bearer realm="accord"'))
-    if (seconds := error.details.get("retry_after")) is not None:
+    # An agent may report a rate limit of its own; repeating the request would only repeat its answer.
+    if (seconds := error.details.get("retry_after")) is not None and not error.ended_turn:
         headers.append((b"retry-after", str(seconds).encode()))
     if allow:
         headers.append((b"allow", allow.encode()))
