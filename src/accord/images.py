@@ -160,7 +160,7 @@ CacheKey = tuple[bytes, str, ImageLimits]
 class CachedShrinker:
     """An `ImageShrinker` that remembers what another one returned, so that several readers share one re-encoding.
 
-    Images are told apart by their SHA-256. The entries that were not used for longest are removed beyond `max_bytes`. A
+    Images are identified by their SHA-256. The entries that were not used for longest are removed beyond `max_bytes`. A
     thread that needs an image which another one is working on waits for it.
     """
 
