@@ -133,12 +133,14 @@ MEANINGS: Final[Mapping[Capability, str]] = MappingProxyType(
 FILE_INPUT: Final = "file_input"
 TOOL_RESULT_MEDIA: Final = "tool_result_media"
 REASONING_HISTORY: Final = "reasoning_history"
+IMAGE_URL: Final = "image_url"
 
 ADDED_MEANINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
         FILE_INPUT: "Reads files that are neither images, audio, text nor PDF",
         TOOL_RESULT_MEDIA: "Takes images and files in the results of tools",
         REASONING_HISTORY: "Takes its earlier reasoning in later messages",
+        IMAGE_URL: "Fetches images by their addresses",
     }
 )
 """Accord's additions to ABP's capabilities."""

@@ -64,9 +64,13 @@ _MESSAGES = TypeAdapter(list[ChatMessage])
 
 
 class MessagePart(Tagged, frozen=True):
-    """A part of a message, by `type`; each backend translates it to its API."""
+    """A part of a message, by `type`; each backend translates it to its API.
+
+    `cache_control` asks the backend to cache the conversation up to this part.
+    """
 
     type: str
+    cache_control: FreeObject | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class TextPart(MessagePart, frozen=True):
@@ -77,12 +81,16 @@ class TextPart(MessagePart, frozen=True):
 
 
 class ImagePart(MessagePart, frozen=True):
-    """An image in base64, and the address it was read from if the sender named one."""
+    """An image in base64, and the address it was read from if the sender named one.
+
+    With an address and no `data`, the backend itself has to fetch it. `detail` is the resolution to look at it with.
+    """
 
     type: Literal["image"] = "image"
     media_type: str
     data: str
     uri: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    detail: str | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class AudioPart(MessagePart, frozen=True):

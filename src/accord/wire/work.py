@@ -15,6 +15,15 @@ class ToolSpec(Message, frozen=True):
     name: str
     description: str = ""
     input_schema: FreeObject = Field(default_factory=dict[str, Any])
+    strict: bool | None = Field(default=None, description="Whether the input has to match the schema exactly.")
+    cache_control: FreeObject | None = None
+
+
+class ToolChoice(Message, frozen=True):
+    """Whether the model may, must or must not call a tool, and which one it must call."""
+
+    mode: Literal["auto", "none", "required", "tool"] = "auto"
+    name: str | None = Field(default=None, description="The tool that must be called, with the mode `tool`.")
 
 
 class WorkOrder(Message, frozen=True):
@@ -23,7 +32,10 @@ class WorkOrder(Message, frozen=True):
     conversation: Conversation = Field(default_factory=Conversation)
     requirements: CapabilityRequirements = Field(default_factory=CapabilityRequirements)
     tools: list[ToolSpec] = Field(default_factory=list[ToolSpec])
+    tool_choice: ToolChoice | None = Field(default=None, description="Absent: the model decides.")
+    parallel_tool_calls: bool | None = Field(default=None, description="Whether one answer may have several calls.")
     response_schema: FreeObject | None = None
+    schema_name: str | None = Field(default=None, description="The caller's name of the schema.")
     json_mode: bool = False
     stop_sequences: list[str] = Field(default_factory=list[str])
     stream: bool = False
@@ -81,6 +93,8 @@ class EndPiece(AnswerPiece, frozen=True):
 
     type: Literal["end"] = "end"
     reason: EndReason = "end_turn"
+    stop_sequence: str | None = Field(default=None, description="The stop sequence that ended it, if that is known.")
+    model: str | None = Field(default=None, description="The model that answered, as the endpoint names it.")
     usage: FreeObject | None = None
     logprobs: list[FreeObject] | None = Field(
         default=None,

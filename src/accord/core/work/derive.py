@@ -8,7 +8,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from accord.wire.capability import ADDED_MEANINGS, ALIASES, FILE_INPUT, REASONING_HISTORY, TOOL_RESULT_MEDIA, Capability
+from accord.wire.capability import (
+    ADDED_MEANINGS,
+    ALIASES,
+    FILE_INPUT,
+    IMAGE_URL,
+    REASONING_HISTORY,
+    TOOL_RESULT_MEDIA,
+    Capability,
+)
 from accord.wire.conversation import (
     AudioPart,
     ImagePart,
@@ -34,6 +42,7 @@ PART_REASONS: Final[Mapping[str, str]] = MappingProxyType(
         FILE_INPUT: "the conversation has a file that is not text",
         TOOL_RESULT_MEDIA: "a tool result has an image, audio or a file",
         REASONING_HISTORY: "the conversation has the model's earlier reasoning",
+        IMAGE_URL: "the conversation has an image by its address",
     }
 )
 """The capabilities that parts of a conversation call for, and why."""
@@ -68,10 +77,12 @@ PARAMETERS: Final[Mapping[str, Capability]] = MappingProxyType(
         "seed": Capability.SEED_DETERMINISM,
         "logprobs": Capability.LOGPROBS,
         "cache_control": Capability.CACHE_CONTROL,
+        "reasoning": Capability.EXTENDED_THINKING,
     }
 )
 """The parameters that mean the same to every API. They are preferences: work goes on without them, and the plan lists
-them as unmet. Any other parameter is passed to the backend's API as it is."""
+them as unmet; nothing is emulated for them. `reasoning` is an object of `effort` (a word), `max_tokens` and `summary`,
+each optional. Any other parameter is passed to the backend's API as it is."""
 
 
 def stated_needs(requirements: CapabilityRequirements) -> list[Need]:
@@ -159,6 +170,8 @@ def _add_capabilities(part: MessagePart, found: set[str]) -> None:
         found.add(REASONING_HISTORY)
     elif (capability := capability_for_part(part)) is not None:
         found.add(capability)
+        if isinstance(part, ImagePart) and not part.data and part.uri:
+            found.add(IMAGE_URL)
 
 
 def capability_for_part(part: MessagePart) -> str | None:

@@ -1,0 +1,191 @@
+"""The table of dispositions: what becomes of each field of each model API at each kind of backend. Data only.
+
+`fields.py` reads it. One line is one field:
+
+    field   t|c   chat responses messages gemini acp other   [capability]   [= neutral values]   [# note]
+
+`t` is tuning: without it the answer is still what was asked for. `c` is contract: without it the answer would not be.
+The six letters are dispositions at a backend of that kind, `other` being scripts and backends written in Python: `N`
+native, `E` emulated, `D` dropped, `R` refused. They say what the backend's API can carry; with a capability, the model
+must have it, too (its manifest decides), else a tuning field is dropped and a contract is emulated or refused. A small
+letter is the same, but only a request that is passed on unchanged can carry the field. Neutral values, as JSON, ask for
+nothing; null always is neutral. `[]` in a name is any item; `*` is every field that is not listed.
+"""
+
+from typing import Final
+
+CHAT: Final = """
+model                                  c  N N N N N N
+messages                               c  N N N N N N
+messages[].name                        t  n D D D D D  # a participant's name
+messages[].reasoning_content           t  n D N N D D  reasoning_history  # earlier reasoning, a field of some servers
+messages[].refusal                     c  N N N N N N  # is sent as text
+messages[].audio                       c  n R R R R R  # an earlier spoken answer, by its id
+messages[].tool_calls                  c  N N N N E E  tool_use
+messages[].tool_calls[].custom         c  n R R R R R
+messages[].function_call               c  N N N N E E  tool_use  # the older form of tool_calls
+messages[].content[].image_url         c  N N N N N N  image_input
+messages[].content[].image_url.address c  N N N R R R  image_url  # an image by its address, not as a data URL
+messages[].content[].image_url.detail  t  N N D D D D  = "auto"
+messages[].content[].input_audio       c  N R R N N N  audio
+messages[].content[].file              c  N N N N N N  pdf_input
+messages[].content[].file.file_id      c  n R R R R R  # a file that was uploaded to the endpoint
+messages[].content[].cache_control     t  n D N D D D  cache_control
+messages[].content[].other             c  n R R R R R  # a kind of content that is not listed
+stream                                 c  N N N N N N  = false
+stream_options.include_usage           c  N N N N N N  = false
+stream_options.other                   t  n D D D D D
+tools                                  c  N N N N E E  tool_use  = []
+tools[].function.strict                t  N N N D D D  = false
+tools[].custom                         c  n R R R R R  # a tool whose input is text in a grammar
+tools[].other                          c  n R R R R R
+tool_choice                            c  N N N N E E  tool_use  = "auto"
+tool_choice.allowed_tools              c  N E E E E E  # the other tools are not sent
+parallel_tool_calls                    t  N N N D D D  = true
+functions                              c  N N N N E E  tool_use  = []  # the older form of tools
+function_call                          c  N N N N E E  tool_use  = "auto"  # the older form of tool_choice
+response_format.json_schema            c  N N N N E E  structured_output_json_schema
+response_format.json_object            c  N N E N E E  json_mode
+response_format.other                  c  n R R R R R
+temperature                            t  N N N N D N  temperature
+top_p                                  t  N N N N D N  top_p
+top_k                                  t  N D N N D N  top_k  # a field of some servers
+frequency_penalty                      t  N D D N D N  frequency_penalty  = 0
+presence_penalty                       t  N D D N D N  presence_penalty  = 0
+seed                                   t  N D D N D N  seed_determinism
+logit_bias                             t  n D D D D D  = {}
+max_tokens                             t  N N N N D N  max_tokens
+max_completion_tokens                  t  N N N N D N  max_tokens
+logprobs                               c  N N R R R R  logprobs  = false
+top_logprobs                           c  N N R R R R  logprobs  = 0
+n                                      c  N E E E E E  = 1  # the question is asked so many times
+stop                                   c  N E N N E E  stop_sequences  = []
+reasoning_effort                       t  N N N N D N  extended_thinking
+verbosity                              t  n D D D D D  = "medium"
+modalities                             c  n R R R R R  = ["text"]
+audio                                  c  n R R R R R  # a spoken answer
+prediction                             t  n D D D D D
+web_search_options                     c  n R R R R R
+moderation                             c  n R R R R R
+metadata                               t  n D D D D D  = {}
+user                                   t  n D D D D D
+safety_identifier                      t  n D D D D D
+prompt_cache_key                       t  n D D D D D
+prompt_cache_retention                 t  n D D D D D
+prompt_cache_options                   t  n D D D D D
+service_tier                           t  n D D D D D  = "auto" "default"
+store                                  t  n D D D D D  = false
+*                                      t  n D D D D D
+"""
+
+RESPONSES: Final = """
+model                                  c  N N N N N N
+input                                  c  N N N N N N
+instructions                           c  N N N N N N
+input[].input_image                    c  N N N N N N  image_input
+input[].input_image.address            c  N N N R R R  image_url  # an image by its address, not as a data URL
+input[].input_image.detail             t  N N D D D D  = "auto"
+input[].input_image.file_id            c  R n R R R R
+input[].input_file                     c  N N N N N N  pdf_input
+input[].input_file.address             c  R n R R R R
+input[].input_file.file_id             c  R n R R R R
+input[].function_call                  c  N N N N E E  tool_use
+input[].reasoning                      t  D N N N D D  reasoning_history
+input[].item_reference                 c  R n R R R R
+input[].custom_tool_call               c  E N E E E E  # is sent as a call of a function with one text
+input[].other                          c  R n R R R R  # a kind of item that is not listed
+previous_response_id                   c  N N N N N N  # Accord keeps the response
+store                                  t  N N N N N N  = true  # Accord keeps the response, no endpoint does
+conversation                           c  R R R R R R  # state at an endpoint that Accord does not know
+background                             c  R R R R R R  = false
+prompt                                 c  R n R R R R  # a prompt template that an endpoint keeps
+stream                                 c  N N N N N N  = false
+stream_options                         t  D n D D D D
+include.reasoning                      t  D N N N D D  # reasoning.encrypted_content: the signature of the reasoning
+include.logprobs                       c  N N R R R R  logprobs
+include.other                          t  D n D D D D
+tools                                  c  N N N N E E  tool_use  = []
+tools[].strict                         t  N N N D D D  = false
+tools[].custom                         c  E N E E E E  # is sent as a function with one text; its grammar goes into the description
+tools[].hosted                         t  D n D D D D  # web search and others that the endpoint runs; the model answers without
+tool_choice                            c  N N N N E E  tool_use  = "auto"
+tool_choice.allowed_tools              c  E N E E E E  # the other tools are not sent
+tool_choice.hosted                     c  R n R R R R
+parallel_tool_calls                    t  N N N D D D  = true
+max_tool_calls                         t  D n D D D D
+text.format.json_schema                c  N N N N E E  structured_output_json_schema
+text.format.json_object                c  N N E N E E  json_mode
+text.verbosity                         t  D n D D D D  = "medium"
+text.other                             t  D n D D D D
+temperature                            t  N N N N D N  temperature
+top_p                                  t  N N N N D N  top_p
+top_logprobs                           c  N N R R R R  logprobs  = 0
+max_output_tokens                      t  N N N N D N  max_tokens
+reasoning                              t  N N N N D N  extended_thinking
+reasoning.other                        t  D n D D D D
+metadata                               t  N N N N N N  = {}  # Accord keeps and repeats it
+truncation                             t  D n D D D D  = "disabled"
+context_management                     t  D n D D D D
+user                                   t  D n D D D D
+safety_identifier                      t  D n D D D D
+prompt_cache_key                       t  D n D D D D
+prompt_cache_retention                 t  D n D D D D
+prompt_cache_options                   t  D n D D D D
+service_tier                           t  D n D D D D  = "auto" "default"
+client_metadata                        t  D n D D D D
+moderation                             c  R n R R R R
+image                                  c  R n R R R R
+*                                      t  D n D D D D
+"""
+
+MESSAGES: Final = """
+model                                  c  N N N N N N
+messages                               c  N N N N N N
+system                                 c  N N N N N N
+max_tokens                             t  N N N N D N  max_tokens
+messages[].content[].image             c  N N N N N N  image_input
+messages[].content[].image.address     c  N N N R R R  image_url
+messages[].content[].image.file_id     c  R R n R R R
+messages[].content[].document          c  N N N N N N  pdf_input
+messages[].content[].document.text     c  N N N N N N  # a text document
+messages[].content[].document.address  c  R R n R R R
+messages[].content[].document.file_id  c  R R n R R R
+messages[].content[].document.citations c R R n R R R
+messages[].content[].tool_use          c  N N N N E E  tool_use
+messages[].content[].tool_result       c  N N N N E E  tool_use
+messages[].content[].thinking          t  D N N N D D  reasoning_history
+messages[].content[].other             c  R R n R R R  # a kind of block that is not listed
+cache_control                          t  D D n D D D
+*.cache_control                        t  D D N D D D  cache_control  # of a block, a tool or the system prompt
+stream                                 c  N N N N N N  = false
+stop_sequences                         c  N E N N E E  stop_sequences  = []
+tools                                  c  N N N N E E  tool_use  = []
+tools[].strict                         t  N N N D D D  = false
+tools[].hosted                         t  D D n D D D  # web search and others that the endpoint knows; the model answers without
+tools[].other                          t  D D n D D D  # further members of a tool
+tool_choice                            c  N N N N E E  tool_use  = {"type": "auto"}
+tool_choice.disable_parallel_tool_use  t  N N N D D D  = false
+output_config.format                   c  N N N N E E  structured_output_json_schema
+output_format                          c  N N N N E E  structured_output_json_schema  # the older form of output_config.format
+output_config.effort                   t  N N N N D N  extended_thinking
+output_config.other                    t  D D n D D D
+thinking                               t  N N N N D N  extended_thinking  = {"type": "disabled"}
+thinking.other                         t  D D n D D D
+temperature                            t  N N N N D N  temperature
+top_p                                  t  N N N N D N  top_p
+top_k                                  t  N D N N D N  top_k
+metadata                               t  D D n D D D  = {}
+service_tier                           t  D D n D D D  = "auto"
+speed                                  t  D D n D D D  = "standard"
+inference_geo                          c  R R n R R R  # where the data may be processed
+container                              c  R R n R R R
+mcp_servers                            c  R R n R R R  = []
+context_management                     t  D D n D D D
+compaction                             t  D D n D D D
+diagnostics                            t  D D n D D D
+fallbacks                              t  D D n D D D
+thread                                 c  R R n R R R
+user_profile_id                        t  D D n D D D
+workspace_id                           t  D D n D D D
+*                                      t  D D n D D D
+"""
