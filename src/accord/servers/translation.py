@@ -1,8 +1,8 @@
 """The interface of a served model API: pure translation both ways. `openai/` and `anthropic/` implement it.
 
-A request becomes a `ModelRequest`; the pieces of an answer become one body or a stream of events; an error becomes a body
-or an event. No I/O, no clock, no randomness: ids and times come in with the labels. What sends and receives the bytes
-is the same for every API (`http/model_calls.py`).
+A request becomes a `ModelRequest`; the pieces of an answer become one body or a stream of events; an error becomes a
+body or an event. No I/O, no clock, no randomness: ids and times come in with the labels. What sends and receives the
+bytes is the same for every API (`http/model_calls.py`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,8 +32,7 @@ class StreamWriter(Protocol):
     """The state of one streamed answer: pieces in, server-sent events out."""
 
     def start(self) -> bytes:
-        """The first events, the very first with the labels' `accord` object as a member; may be empty for an API whose
-        first event is that of the first piece."""
+        """The first events, the very first with the labels' `accord` object as a member."""
         ...
 
     def write(self, piece: AnyPiece, answer: int = 0) -> bytes:

@@ -106,8 +106,8 @@ include.logprobs                       c  N N R R R R  logprobs
 include.other                          t  D n D D D D
 tools                                  c  N N N N E E  tool_use  = []
 tools[].strict                         t  N N N D D D  = false
-tools[].custom                         c  E N E E E E  # is sent as a function with one text; its grammar goes into the description
-tools[].hosted                         t  D n D D D D  # web search and others that the endpoint runs; the model answers without
+tools[].custom                         c  E N E E E E  # is sent as a function with one text
+tools[].hosted                         t  D n D D D D  # tools that the endpoint itself runs, such as web search
 tool_choice                            c  N N N N E E  tool_use  = "auto"
 tool_choice.allowed_tools              c  E N E E E E  # the other tools are not sent
 tool_choice.hosted                     c  R n R R R R
@@ -161,12 +161,12 @@ stream                                 c  N N N N N N  = false
 stop_sequences                         c  N E N N E E  stop_sequences  = []
 tools                                  c  N N N N E E  tool_use  = []
 tools[].strict                         t  N N N D D D  = false
-tools[].hosted                         t  D D n D D D  # web search and others that the endpoint knows; the model answers without
+tools[].hosted                         t  D D n D D D  # tools that the endpoint itself runs or knows
 tools[].other                          t  D D n D D D  # further members of a tool
 tool_choice                            c  N N N N E E  tool_use  = {"type": "auto"}
 tool_choice.disable_parallel_tool_use  t  N N N D D D  = false
 output_config.format                   c  N N N N E E  structured_output_json_schema
-output_format                          c  N N N N E E  structured_output_json_schema  # the older form of output_config.format
+output_format                          c  N N N N E E  structured_output_json_schema  # the older form
 output_config.effort                   t  N N N N D N  extended_thinking
 output_config.other                    t  D D n D D D
 thinking                               t  N N N N D N  extended_thinking  = {"type": "disabled"}

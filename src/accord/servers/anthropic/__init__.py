@@ -1,1 +1,1 @@
-"""The Anthropic API that Accord serves: messages. Pure translation; see `servers/translation.py`."""
+"""The Anthropic API that Accord serves, messages: pure translation (`servers/translation.py`)."""

@@ -1,1 +1,1 @@
-"""The OpenAI APIs that Accord serves: chat completions and responses. Pure translation; see `servers/translation.py`."""
+"""The OpenAI APIs that Accord serves, chat completions and responses: pure translation (`servers/translation.py`)."""
