@@ -159,6 +159,14 @@ class TurnEnd(msgspec.Struct):
     receipt: ReceiptRecord | None = None
 
 
+class WholeTurn(msgspec.Struct, frozen=True):
+    """A turn that is stored only when it is over: its record with its final state, its packets and its receipt."""
+
+    turn: TurnRecord
+    receipt: ReceiptRecord
+    packets: Sequence[str] = ()
+
+
 HISTORY_BYTES: Final = 1024 * 1024
 """The default limit of the messages that a turn is given as its history."""
 
@@ -277,6 +285,14 @@ class SessionStore(Protocol):
 
         Returns False, and writes nothing, if the receipt does not follow the session's last one because another turn
         ended in between: read `last_receipt_hash` and seal the receipt again.
+        """
+        ...
+
+    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeTurn]) -> None:
+        """Store turns of one session that are over, in the order of their receipts, and create or update the session.
+
+        All of them or none: a request id that is known, or a first receipt that does not follow the session's last
+        one, is a conflict.
         """
         ...
 

@@ -15,16 +15,18 @@ import msgspec
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError, StoreError
-from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart
+from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart, WholeTurn
 from accord.stores.rules import (
     CLOSED,
     HAS_TOKENS,
+    KNOWN_REQUEST,
     NOT_ITS_RECEIPT,
     NOT_ITS_SESSION,
     NOT_NEW,
     NOT_NEXT,
     NOT_RUNNING,
     NOT_YOURS,
+    check_chain,
     check_quota,
     stored_size,
 )
@@ -301,6 +303,30 @@ class MemoryStore:
             session.receipts.append(receipt)
             turn.receipt = receipt
         return True
+
+    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeTurn]) -> None:
+        """Store turns of one session that are over."""
+        self._check_open()
+        stored = self._sessions.get(session.session_id)
+        if stored is not None and stored.initial.owner != session.owner:
+            raise StoreConflictError(NOT_YOURS)
+        if any(each.turn.request_id in self._turns for each in turns):
+            raise StoreConflictError(KNOWN_REQUEST)
+        check_chain(session, turns, stored.last_hash if stored else None)
+        if stored is None:
+            stored = self._sessions[session.session_id] = _MemorySession(session, session.updated_at)
+        else:
+            stored.renew(session)
+        size = 0
+        for each in turns:
+            turn = _MemoryTurn(each.turn, self._clock(), [*each.packets], each.turn.state, each.turn.ended_at)
+            turn.receipt, turn.stored_bytes = each.receipt, stored_size(*each.packets)
+            size += turn.stored_bytes + stored_size(each.receipt.body)
+            self._turns[each.turn.request_id] = turn
+            stored.turns.append(each.turn.request_id)
+            stored.receipts.append(each.receipt)
+        stored.stored_bytes += size
+        self._usage[session.owner] = self._usage.get(session.owner, 0) + size
 
     async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
         """The last messages of a session that fit, the oldest of them first."""

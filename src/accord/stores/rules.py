@@ -1,8 +1,11 @@
-"""Rules of every store: the messages of refused calls, and the quota of a user."""
+"""Rules of every store: the messages of refused calls, the quota of a user, and the chain of receipts."""
 
+from collections.abc import Sequence
 from typing import Final
 
-from accord.errors import ErrorCode, RefusedError
+from accord.errors import ErrorCode, RefusedError, StoreConflictError
+from accord.ports import WholeTurn
+from accord.wire.session import SessionRecord
 
 CLOSED: Final = "The session store is not open"
 NOT_YOURS: Final = "The session belongs to another owner"
@@ -11,6 +14,8 @@ NOT_ITS_SESSION: Final = "The turn is not of this session and its owner"
 NOT_NEXT: Final = "The packets do not follow the last one of a running turn"
 NOT_RUNNING: Final = "The turn is not running"
 NOT_ITS_RECEIPT: Final = "The receipt is not of this turn and its session"
+NOT_ITS_CHAIN: Final = "The receipts do not follow the session's last one"
+KNOWN_REQUEST: Final = "A turn of this request id is stored already"
 HAS_TOKENS: Final = "There are tokens; revoke them first"
 NOT_NEW: Final = "There is already a token of this id or hash; create another one"
 BEING_DELETED: Final = "This session is being deleted; use another session_id, or try again in a moment"
@@ -30,3 +35,16 @@ def check_quota(stored: int, quota: int) -> None:
             ErrorCode.QUOTA_EXCEEDED,
             {"stored_bytes": stored, "quota_bytes": quota},
         )
+
+
+def check_chain(session: SessionRecord, turns: Sequence[WholeTurn], last_hash: str | None) -> None:
+    """Raise `StoreConflictError` unless these turns are the session's and their receipts continue its chain."""
+    for each in turns:
+        turn, receipt = each.turn, each.receipt
+        if (turn.session_id, turn.owner) != (session.session_id, session.owner):
+            raise StoreConflictError(NOT_ITS_SESSION)
+        if (receipt.request_id, receipt.session_id) != (turn.request_id, turn.session_id):
+            raise StoreConflictError(NOT_ITS_RECEIPT)
+        if receipt.previous_hash != last_hash:
+            raise StoreConflictError(NOT_ITS_CHAIN)
+        last_hash = receipt.hash

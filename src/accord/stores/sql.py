@@ -11,7 +11,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart
+from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart, WholeTurn
 from accord.stores import erase, liveness, statements, tokens, transcripts
 from accord.stores.liveness import probe
 from accord.wire.conversation import ChatMessage
@@ -103,6 +103,10 @@ class SqlStore(ABC):
     async def end_turn(self, ending: TurnEnd) -> bool:
         """End a running turn; False if its receipt does not follow the session's last one."""
         return await self.write(statements.end_turn, ending)
+
+    async def add_turns(self, session: SessionRecord, turns: Sequence[WholeTurn]) -> None:
+        """Store turns of one session that are over."""
+        await self.write(statements.add_turns, session, turns)
 
     async def history(self, session_id: str, *, limit: int, max_bytes: int = HISTORY_BYTES) -> Sequence[ChatMessage]:
         """The last messages of a session that fit, the oldest of them first."""

@@ -7,6 +7,7 @@ others can see locks the session's first, here and in `erase.py`, so that there 
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from msgspec.structs import asdict, replace
@@ -28,16 +29,18 @@ from sqlalchemy import (
 )
 
 from accord.errors import StoreConflictError
-from accord.ports import PacketBatch, TurnEnd, TurnStart
+from accord.ports import PacketBatch, TurnEnd, TurnStart, WholeTurn
 from accord.stores.erase import check_not_deleting
 from accord.stores.prepared import PreparedStatement, Row, by_engine, database_now, values_of
 from accord.stores.rules import (
+    KNOWN_REQUEST,
     NO_SESSION,
     NOT_ITS_RECEIPT,
     NOT_ITS_SESSION,
     NOT_NEXT,
     NOT_RUNNING,
     NOT_YOURS,
+    check_chain,
     check_quota,
     stored_size,
 )
@@ -315,3 +318,45 @@ def _append_transcript(connection: Connection, locked: _LockedTurn, ending: Turn
     added = {"messages": len(rows), "receipts": int(receipt is not None), "last_hash": receipt and receipt.hash}
     _UPDATE_SESSION.rowcount(connection, {"of": locked.session_id, "at": ending.ended_at, "stored": stored, **added})
     return stored
+
+
+_ADD_WHOLE_TURN: Final = PreparedStatement(
+    insert(turns).values({**_TURN_VALUES, "stored_bytes": bindparam("stored_bytes", type_=BigInteger)})
+)
+_LOCK_SESSION: Final = PreparedStatement(
+    select(sessions.c.receipt_count, sessions.c.receipt_hash)
+    .where(sessions.c.session_id == bindparam("of"))
+    .with_for_update()
+)
+_KNOWN_TURN: Final = PreparedStatement(select(turns.c.request_id).where(turns.c.request_id == bindparam("of")))
+
+
+def add_turns(connection: Connection, session: SessionRecord, added: Sequence[WholeTurn]) -> None:
+    """Insert turns of one session that are over, with their packets and receipts."""
+    texts = {"capabilities": _declaration_text(session.capabilities), "negotiated": json.dumps(session.negotiated)}
+    if _UPSERT_SESSION.first(connection, {**asdict(session), **texts}) is None:
+        check_not_deleting(connection, session.session_id)
+        raise StoreConflictError(NOT_YOURS)
+    row = _LOCK_SESSION.first(connection, {"of": session.session_id})
+    receipt_count, last_hash = row or (0, None)
+    check_chain(session, added, last_hash)
+    if any(_KNOWN_TURN.first(connection, {"of": each.turn.request_id}) for each in added):
+        raise StoreConflictError(KNOWN_REQUEST)
+    sizes = [stored_size(*each.packets, each.receipt.body) for each in added]
+    _ADD_WHOLE_TURN.execute_many(
+        connection,
+        [
+            {**asdict(each.turn), "state": each.turn.state.value, "capabilities": None, "stored_bytes": size}
+            for each, size in zip(added, sizes, strict=True)
+        ],
+    )
+    for each in added:
+        _insert_packets(connection, PacketBatch(each.turn.request_id, 1, each.packets))
+    _ADD_RECEIPT.execute_many(
+        connection,
+        [{**asdict(each.receipt), "position": place} for place, each in enumerate(added, start=receipt_count + 1)],
+    )
+    stored, last = sum(sizes), added[-1].receipt.hash
+    counts = {"messages": 0, "receipts": len(added), "last_hash": last, "stored": stored}
+    _UPDATE_SESSION.rowcount(connection, {"of": session.session_id, "at": session.updated_at, **counts})
+    add_stored_bytes(connection, session.owner, stored)

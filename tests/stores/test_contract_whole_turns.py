@@ -1,0 +1,67 @@
+"""The contract of every store for turns that are stored when they are over: one test body for all of them."""
+
+import pytest
+from msgspec.structs import replace
+
+from accord.errors import StoreConflictError
+from accord.ports import SessionStore, Store, WholeTurn
+from accord.wire.session import PacketRecord, TurnState
+from tests.stores.records import a_receipt, a_session, a_turn, at, begun
+
+
+def whole(request_id: str, previous: str | None, *packets: str, state: TurnState = TurnState.DONE) -> WholeTurn:
+    turn = a_turn(request_id, state=state, ended_at=at(3), last_seq=len(packets))
+    return WholeTurn(turn, a_receipt(request_id, previous), packets)
+
+
+async def test_turns_that_are_over_are_stored_together_with_their_packets_and_receipts(store: SessionStore):
+    first = whole("r1", None, "a", "b")
+    second = whole("r2", first.receipt.hash, state=TurnState.FAILED)
+    await store.add_turns(a_session(), [first, second])
+    third = whole("r3", second.receipt.hash, "c")
+    await store.add_turns(a_session(seconds=5), [third])
+    assert [await store.turn(each.turn.request_id) for each in (first, second, third)] == [
+        first.turn,
+        second.turn,
+        third.turn,
+    ]
+    assert await store.packets("r1", after_seq=0, limit=9) == [PacketRecord(1, "a"), PacketRecord(2, "b")]
+    assert await store.receipts("s1") == [first.receipt, second.receipt, third.receipt]
+    assert await store.receipt("r2") == second.receipt
+    assert await store.last_receipt_hash("s1") == third.receipt.hash
+    session = await store.session("s1")
+    assert session is not None
+    assert (session.created_at, session.updated_at) == (at(0), at(5))
+
+
+@pytest.mark.parametrize(
+    ("turns", "reason"),
+    [
+        ([whole("r9", "0" * 64)], "do not follow"),
+        ([whole("r2", None), whole("r3", None)], "do not follow"),
+        ([whole("r1", None)], "stored already"),
+        ([WholeTurn(whole("r2", None).turn, a_receipt("r3", None))], "not of this turn"),
+        ([WholeTurn(replace(whole("r2", None).turn, owner="eve"), a_receipt("r2", None))], "not of this session"),
+    ],
+)
+async def test_turns_that_contradict_what_is_stored_are_a_conflict_and_nothing_is_written(
+    store: SessionStore, turns: list[WholeTurn], reason: str
+):
+    await begun(store, "r1")
+    with pytest.raises(StoreConflictError, match=reason):
+        await store.add_turns(a_session(), turns)
+    assert await store.receipts("s1") == []
+    assert await store.turn("r2") is None
+
+
+async def test_a_session_of_another_owner_takes_no_turns(store: SessionStore):
+    await begun(store, "r1", owner="eve")
+    with pytest.raises(StoreConflictError, match="another owner"):
+        await store.add_turns(a_session(), [whole("r2", None)])
+
+
+async def test_whole_turns_are_deleted_with_their_user(store: Store):
+    await store.add_turns(a_session(), [whole("r1", None, "a")])
+    counts = await store.delete_user("ada")
+    assert (counts.sessions, counts.turns, counts.packets, counts.receipts) == (1, 1, 1, 1)
+    assert await store.turn("r1") is None
