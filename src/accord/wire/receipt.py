@@ -18,6 +18,7 @@ from accord.errors import ErrorCode
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.capability import CapabilityName
+from accord.wire.disposition import Api, FieldPolicy, FieldRecord
 from accord.wire.emulation import EmulationRecord
 from accord.wire.manifest import CapabilityManifest, NegotiationResult
 from accord.wire.message import FreeObject, Message, UtcTime
@@ -124,6 +125,22 @@ class Work(Message, frozen=True):
     emulations: EmulationRecord | None = None
     fallbacks: list[Fallback] = Field(default_factory=list[Fallback])
     usage: FreeObject | None = None
+    dispositions: list[FieldRecord] | None = Field(
+        default=None, description="For a request of a model API: each field that was not native."
+    )
+
+
+class ModelCallRecord(Message, frozen=True):
+    """A request of a model API: the API, the model it named, and the backend and model that answered."""
+
+    api: Api
+    requested: str
+    served_by: str | None = None
+    model: str | None = None
+    key: str | None = Field(default=None, description="The id of the virtual key.")
+    policy: FieldPolicy = FieldPolicy.LABELLED
+    streamed: bool = False
+    cost_usd: float | None = Field(default=None, description="Absent if the price is not known.")
 
 
 class Timings(Message, frozen=True):
@@ -172,6 +189,7 @@ class ReceiptBody(Message, frozen=True):
         default=None, description="Every permission that the agent requested; absent if none."
     )
     adaptation: AdaptationReport | None = None
+    call: ModelCallRecord | None = Field(default=None, description="Only for a request of a model API.")
     timings: Timings
     outcome: Outcome
 

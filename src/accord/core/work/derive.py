@@ -85,6 +85,10 @@ them as unmet; nothing is emulated for them. `reasoning` is an object of `effort
 each optional. Any other parameter is passed to the backend's API as it is."""
 
 
+PARAMETER_REASONS: Final[Mapping[str, str]] = MappingProxyType({f"{name} is set": name for name in PARAMETERS})
+"""Why each parameter's capability is preferred, with its name."""
+
+
 def stated_needs(requirements: CapabilityRequirements) -> list[Need]:
     """The needs that these requirements state, the required ones first."""
     return [

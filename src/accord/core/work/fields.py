@@ -7,55 +7,12 @@ work order, and the names of the rows that it uses. Everything after that is the
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final
 
 from accord.core.work.field_table import CHAT, MESSAGES, RESPONSES
+from accord.wire.disposition import Api, BackendApi, Disposition, FieldClass
 from accord.wire.work import WorkOrder
-
-
-class Api(StrEnum):
-    """A model API that Accord serves."""
-
-    CHAT = "chat"
-    RESPONSES = "responses"
-    MESSAGES = "messages"
-
-
-class BackendApi(StrEnum):
-    """The API that a kind of backend speaks: the columns of the table."""
-
-    CHAT = "chat"
-    RESPONSES = "responses"
-    MESSAGES = "messages"
-    GEMINI = "gemini"
-    ACP = "acp"
-    OTHER = "other"
-
-
-class Disposition(StrEnum):
-    """What becomes of a field at a backend."""
-
-    NATIVE = "native"
-    EMULATED = "emulated"
-    DROPPED = "dropped"
-    REFUSED = "refused"
-
-
-class FieldClass(StrEnum):
-    """Whether the answer is still what was asked for without the field."""
-
-    TUNING = "tuning"
-    CONTRACT = "contract"
-
-
-class FieldPolicy(StrEnum):
-    """Whether a tuning field that a backend lacks is dropped with a label, or refuses the request."""
-
-    LABELLED = "labelled"
-    STRICT = "strict"
-
 
 ANY_OTHER: Final = "*"
 """The row of every field that is not listed."""

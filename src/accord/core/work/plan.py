@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from accord.core.vocabulary import PROBED, unknown_name
 from accord.core.work.derive import (
+    PARAMETER_REASONS,
     PARAMETERS,
     PART_REASONS,
     capability_for_part,
@@ -67,6 +68,7 @@ from accord.wire.work import WorkOrder
 REFUSED_BEFORE: Final = "refused by the endpoint before"
 CONTRADICTED: Final = "contradicted by its answers before"
 """Reasons for a shortfall that come from experience, not from the manifest."""
+NO_EMULATION: Final = "cannot be emulated: the request has content that only an unchanged request can carry"
 
 ORDER_EXAMPLE: Final = """{"conversation": {"messages": []}}"""
 CANDIDATE_EXAMPLE: Final = """{"name": "local", "manifest": {"streaming": "native"}}"""
@@ -80,13 +82,17 @@ MAX_CACHED_REQUIREMENTS: Final = 64
 class Candidate:
     """A backend that could be given the work: its name, what it declares, and what experience says against that.
 
-    `refused` is what its endpoint refused; `contradicted` is what it declares and its answers did not show.
+    `refused` is what its endpoint refused; `contradicted` is what it declares and its answers did not show. `lacking`
+    is what rules it out for this work, whatever its manifest says. Without `may_emulate`, it gets the work as it is or
+    not at all.
     """
 
     name: str
     manifest: CapabilityManifest
     refused: frozenset[str] = frozenset()
     contradicted: frozenset[str] = frozenset()
+    lacking: tuple[Shortfall, ...] = ()
+    may_emulate: bool = True
 
     def __post_init__(self) -> None:
         # Several are made for every question: what Accord makes itself is not checked again.
@@ -216,7 +222,9 @@ def _declarations(
     for candidate in candidates:
         manifest = candidate.manifest.root
         levels = tuple([None if (level := manifest.get(name)) is None else level.root for name in names])
-        declarations.append((candidate.name, candidate.refused, candidate.contradicted, levels))
+        lacking = tuple([(short.capability, short.reason) for short in candidate.lacking])
+        experience = (candidate.refused, candidate.contradicted, candidate.may_emulate)
+        declarations.append((candidate.name, *experience, lacking, levels))
     return tuple(declarations)
 
 
@@ -260,6 +268,13 @@ def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig, cont
     required = _settle(candidate, [need for need in needs if need.required], config)
     preferred = _settle(candidate, [need for need in needs if not need.required], config)
     unused = [] if contents is None else _remove_idle(required, preferred, contents)
+    if candidate.lacking or not candidate.may_emulate:
+        required.short.extend(candidate.lacking)
+        for settlement in () if candidate.may_emulate else (required, preferred):
+            settlement.short.extend(
+                Shortfall(capability=each.capability, reason=NO_EMULATION) for each in settlement.rescues
+            )
+            settlement.rescues.clear()
     is_permissive = config.policy is WorkPolicy.PERMISSIVE
     return Offer(
         backend=candidate.name,
@@ -267,8 +282,8 @@ def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig, cont
         rescues=[*required.rescues, *preferred.rescues],
         tried=[*required.tried, *preferred.tried],
         unused=unused or None,
-        losses=required.short if is_permissive else [],
-        missing=[] if is_permissive else required.short,
+        losses=[short for short in required.short if short not in candidate.lacking] if is_permissive else [],
+        missing=[*candidate.lacking] if is_permissive else required.short,
         unmet=preferred.short,
     )
 
@@ -303,7 +318,11 @@ def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> 
         reason = CONTRADICTED if canonical in contradicted else negotiation.reasons[name]
         strategy = engine.resolve(name)
         # A capability can be stated more than once; all of its needs must accept emulation.
-        accepts_emulation = all(need.min_support is MinSupport.EMULATED for need in needs if need.capability == name)
+        accepts_emulation = all(
+            need.min_support is MinSupport.EMULATED and need.because not in PARAMETER_REASONS
+            for need in needs
+            if need.capability == name
+        )
         if may_try and canonical not in lacking and declared_level(candidate.manifest, name) is None:
             settlement.tried.append(name)
         elif accepts_emulation and build_emulation(name, strategy, DEFAULT_SETTINGS) is not None:

@@ -1,0 +1,152 @@
+"""Decide what becomes of the fields of a model API's request at each backend. Pure; the table is in `field_table.py`.
+
+Before planning: which backends cannot carry a contract field at all (`field_limits`), and which capabilities the fields
+require (`required_capabilities`). After it: what became of each field at the chosen backend (`dispose`).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple, cast
+
+from accord.core.work.fields import FieldRow, row_of
+from accord.core.work.negotiate import IdentityCache
+from accord.wire.capability import canonical_name
+from accord.wire.disposition import Api, BackendApi, Disposition, FieldClass, FieldPolicy, FieldRecord
+from accord.wire.manifest import CapabilityRequirement, MinSupport
+from accord.wire.plan import Offer, Shortfall
+
+NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
+API_NAMES: Final[Mapping[BackendApi, str]] = {
+    BackendApi.CHAT: "the chat completions API",
+    BackendApi.RESPONSES: "the responses API",
+    BackendApi.MESSAGES: "the messages API",
+    BackendApi.GEMINI: "the Gemini API",
+    BackendApi.ACP: "an ACP agent",
+    BackendApi.OTHER: "this kind of backend",
+}
+LEARNED: Final = "the endpoint refused it"
+
+
+class FieldLimits(NamedTuple):
+    """What rules a backend out, and whether it can get the request in another form than it came."""
+
+    lacking: tuple[Shortfall, ...]
+    may_emulate: bool
+
+
+@lru_cache(maxsize=1024)
+def field_limits(
+    api: Api, fields: tuple[str, ...], kind: BackendApi, policy: FieldPolicy, learned: frozenset[str] = frozenset()
+) -> FieldLimits:
+    """What these fields mean for a backend of this kind; `learned` are fields that its endpoint refused recently."""
+    lacking: list[Shortfall] = []
+    may_emulate = True
+    for name in fields:
+        row = row_of(api, name)
+        cell = row.cells[kind]
+        is_contract = row.kind is FieldClass.CONTRACT or policy is FieldPolicy.STRICT
+        if is_contract and (name in learned or cell in (Disposition.REFUSED, Disposition.DROPPED)):
+            reason = LEARNED if name in learned else lacking_reason(kind)
+            lacking.append(Shortfall(capability=row.capability or shortfall_name(name), reason=f"{name}: {reason}"))
+        elif is_contract and kind in row.only_unchanged and ("." in name or "[" in name):
+            may_emulate = False
+    return FieldLimits(tuple(lacking), may_emulate)
+
+
+def shortfall_name(field: str) -> str:
+    """The name of a field where plans have the name of a capability."""
+    return NOT_A_NAME.sub("_", field.lower()).strip("_") or "field"
+
+
+def lacking_reason(kind: BackendApi) -> str:
+    """Why this kind of backend cannot carry the field."""
+    return f"{API_NAMES[kind]} has no field for it"
+
+
+@lru_cache(maxsize=1024)
+def required_capabilities(api: Api, fields: tuple[str, ...], policy: FieldPolicy) -> tuple[CapabilityRequirement, ...]:
+    """What these fields require besides what the work order implies: contracts and, with `strict`, all tuning."""
+    names: dict[str, None] = {}
+    for name in fields:
+        row = row_of(api, name)
+        if row.capability and (row.capability in STATED or policy is FieldPolicy.STRICT):
+            names[row.capability] = None
+    return tuple(CapabilityRequirement(capability=name, min_support=MinSupport.EMULATED) for name in names)
+
+
+STATED: Final = frozenset({"logprobs"})
+"""Contracts that an order has as a parameter, which alone would be a preference."""
+
+
+class FieldUse(NamedTuple):
+    """The fields of a request, and how it reaches a backend.
+
+    `unchanged`: it is passed on as it came, without what is dropped. `learned` are fields that the endpoint refused.
+    """
+
+    api: Api
+    fields: tuple[str, ...]
+    kind: BackendApi
+    unchanged: bool
+    learned: frozenset[str] = frozenset()
+
+
+def dispose(use: FieldUse, offer: Offer) -> tuple[FieldRecord, ...]:
+    """What became of each field at the backend of this offer; native ones are not listed. Shared between calls."""
+    return _DISPOSED.get_or_compute((offer,), (), lambda: _dispose(use, offer), use)
+
+
+def _dispose(use: FieldUse, offer: Offer) -> tuple[FieldRecord, ...]:
+    rescued = {canonical_name(each.capability): each for each in offer.rescues}
+    short = {canonical_name(each.capability): each.reason for each in (*offer.unmet, *offer.losses)}
+    by_backend = set(map(canonical_name, offer.negotiation.emulatable))
+    records: list[FieldRecord] = []
+    for name in use.fields:
+        row = row_of(use.api, name)
+        capability = canonical_name(row.capability) if row.capability else ""
+        cell = row.cells[use.kind]
+        if name in use.learned:
+            records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=LEARNED, learned=True))
+        elif capability in rescued:
+            reason = f"emulated by Accord: {rescued[capability].strategy.type}"
+            records.append(FieldRecord(field=name, disposition=Disposition.EMULATED, reason=reason))
+        elif capability in short:
+            reason = f"{capability} is {short[capability]}" if short[capability] else capability
+            records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=reason))
+        elif capability in by_backend:
+            reason = f"emulated by the backend: {offer.negotiation.strategies.get(capability, 'its own way')}"
+            records.append(FieldRecord(field=name, disposition=Disposition.EMULATED, reason=reason))
+        elif cell is Disposition.EMULATED and (not row.capability or capability not in offer.negotiation.native):
+            records.append(FieldRecord(field=name, disposition=cell, reason=row.note or "emulated by Accord"))
+        elif cell is Disposition.DROPPED or _is_lost(row, use):
+            records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=lacking_reason(kind)))
+    return tuple(records)
+
+
+def _is_lost(row: FieldRow, use: FieldUse) -> bool:
+    """Whether the request had to be changed and the field could not be taken over; whole members of a body can."""
+    return not use.unchanged and use.kind in row.only_unchanged and ("." in row.name or "[" in row.name)
+
+
+_DISPOSED: Final = IdentityCache[tuple[FieldRecord, ...]]()
+
+
+def without_fields(body: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """A copy of a request's body without these fields; names with `[]` are left alone."""
+    body = dict(body)
+    for name in names:
+        first, _, rest = name.partition(".")
+        if not rest:
+            body.pop(first, None)
+        elif isinstance(held := body.get(first), dict) and "[" not in name:
+            inner = without_fields(cast("dict[str, Any]", held), [rest])
+            body.pop(first)
+            if inner:
+                body[first] = inner
+    return body
+
+
+def format_dispositions(records: Sequence[FieldRecord]) -> str:
+    """The value of the response header: each field with what became of it, `seed=dropped, tools=emulated`."""
+    return ", ".join(f"{each.field}={each.disposition.value}{';learned' if each.learned else ''}" for each in records)
