@@ -120,7 +120,7 @@ def _dispose(use: FieldUse, offer: Offer) -> tuple[FieldRecord, ...]:
         elif cell is Disposition.EMULATED and (not row.capability or capability not in offer.negotiation.native):
             records.append(FieldRecord(field=name, disposition=cell, reason=row.note or "emulated by Accord"))
         elif cell is Disposition.DROPPED or _is_lost(row, use):
-            records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=lacking_reason(kind)))
+            records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=lacking_reason(use.kind)))
     return tuple(records)
 
 
