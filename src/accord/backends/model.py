@@ -11,7 +11,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,11 +28,13 @@ from accord.backends.model_api import (
     UnsupportedByApiError,
     layers,
 )
+from accord.backends.relay import API_OF, PATHS, RelayedReply, relay_body
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import BackendError, InvalidMessageError
 from accord.ports import Clock
+from accord.wire.disposition import BackendApi
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
@@ -154,6 +157,37 @@ class ModelBackend:
                     raise
                 wait_s = delay_s(attempts, retry_after_s=retry_after_s, jitter=policy.jitter)
                 await policy.wait(min(wait_s, policy.max_wait_s))
+
+    @property
+    def api_name(self) -> str:
+        """The API that the endpoint speaks: a column of the field table."""
+        return API_OF.get(self.api.name, BackendApi.OTHER)
+
+    async def relay(self, body: dict[str, Any], headers: Mapping[str, str]) -> RelayedReply:
+        """Send a request of this API as it is, but for the model; raises `BackendError` if it is not accepted.
+
+        `headers` are the client's own that belong to the request, such as the features that it turns on.
+        """
+        kind = BackendApi(self.api_name)
+        sent, hides_usage = relay_body(
+            kind,
+            body,
+            self.model,
+            usage_in_stream=getattr(self.api, "usage_in_stream", True),
+            keeps_reasoning=self._manifest.get("extended_thinking") is not None,
+        )
+        request = self._upstream_request(ApiRequest(PATHS[kind], sent, headers))
+        try:
+            reply = await self._upstream.send(request)
+        except UpstreamError as error:
+            raise self._error(FailureReport(error.failure, reason=error.reason)) from None
+        if reply.status != OK:
+            try:
+                raise self._error(await self._failure_report(reply))
+            finally:
+                await reply.close()
+        read_error = partial(self.api.read_error, OK)
+        return RelayedReply(reply, kind, self._error, read_error, MAX_STREAM_BYTES, hides_usage=hides_usage)
 
     async def _batches(self, request: UpstreamRequest, *, streams: bool) -> AsyncGenerator[Sequence[AnyPiece], None]:
         """Yield the pieces of one attempt, all that have arrived at a time: one step for each piece would cost more."""

@@ -127,3 +127,31 @@ class EventDecoder:
     def _check_size(self, size: int) -> None:
         if size > self._max_bytes:
             raise InvalidMessageError("event stream", [Problem("event", f"at most {self._max_bytes} bytes")])
+
+
+class EventBlocks:
+    """Cuts a stream of bytes at the ends of events, without parsing them: for events that are passed on as they are."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return everything up to the end of the last complete event."""
+        if self._rest:
+            data = self._rest + data
+        end = data.rfind(b"\n\n") + 2
+        if b"\r" in data:
+            end = max(end, data.rfind(b"\r\n\r\n") + 4 if b"\r\n\r\n" in data else 0)
+        if end < 2:
+            end = 0
+        if len(data) - end > MAX_EVENT_BYTES:
+            raise InvalidMessageError("event", [Problem("(the event)", f"at most {MAX_EVENT_BYTES} bytes")])
+        self._rest = data[end:]
+        return data if end == len(data) else data[:end]
+
+    def finish(self) -> bytes:
+        """Return what follows the last complete event."""
+        rest, self._rest = self._rest, b""
+        return rest
