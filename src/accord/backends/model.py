@@ -28,12 +28,13 @@ from accord.backends.model_api import (
     UnsupportedByApiError,
     layers,
 )
-from accord.backends.relay import API_OF, PATHS, RelayedReply, relay_body
+from accord.backends.relay import API_OF, PATHS, RelayedReply, relay_body, with_messages
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
 from accord.errors import BackendError, InvalidMessageError
 from accord.ports import Clock
+from accord.wire.conversation import ConversationMessage
 from accord.wire.disposition import BackendApi
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
@@ -188,6 +189,25 @@ class ModelBackend:
                 await reply.close()
         read_error = partial(self.api.read_error, OK)
         return RelayedReply(reply, kind, self._error, read_error, MAX_STREAM_BYTES, hides_usage=hides_usage)
+
+    def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
+        """The pieces of a whole answer of this API, streamed or not; raises `BackendError` if it is malformed."""
+        try:
+            if not streamed:
+                return self.api.read_answer(data)
+            reader, pieces = self.api.answer_reader(), list[AnyPiece]()
+            if not _read_events(EventDecoder().feed(data), reader, pieces):
+                pieces += reader.finish()
+        except ReportedError as error:
+            raise self._error(error.report) from None
+        except (MalformedAnswerError, InvalidMessageError) as error:
+            reason = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
+            raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=reason)) from None
+        return pieces
+
+    def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
+        """The body of a request of this API with further messages at the end of its conversation."""
+        return with_messages(BackendApi(self.api_name), body, added)
 
     async def _batches(self, request: UpstreamRequest, *, streams: bool) -> AsyncGenerator[Sequence[AnyPiece], None]:
         """Yield the pieces of one attempt, all that have arrived at a time: one step for each piece would cost more."""

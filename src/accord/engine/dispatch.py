@@ -25,12 +25,14 @@ from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, DescribedBackend, SystemClock
 from accord.wire.capability import Capability, canonical_name
-from accord.wire.emulation import EmulationRecord
+from accord.wire.disposition import FieldRecord
+from accord.wire.emulation import EffectKind, EmulationRecord
 from accord.wire.manifest import CapabilityRequirements, SupportLevel
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.request import ServiceRequest
 from accord.wire.work import AnyPiece, WorkOrder
 
+NOT_DESCRIBED: Final = "it cannot see images, and an image could not be described for it"
 CONTRADICTIONS: Final = 3
 """After so many answers in a row that contradict its manifest, a backend no longer gets work for the capability."""
 
@@ -52,6 +54,9 @@ class WorkRecord:
     plan_ms: float = 0.0
     described: EmulationSettings | None = None
     request_id: str | None = None
+    dispositions: list[FieldRecord] | None = None
+    must_see: bool = False
+    """Whether an image that could not be described is a failure, and not a loss."""
 
 
 def stated_requirements(agent: Agent, request: ServiceRequest) -> CapabilityRequirements | None:
@@ -81,7 +86,7 @@ class Dispatcher:
         self.backends: Final = {backend.name: backend for backend in backends}
         self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, DescribedBackend)}
         self.config: Final = config or PlanConfig()
-        self._settings: Final = settings or EmulationSettings()
+        self.settings: Final = settings or EmulationSettings()
         self._limits: Final = limits or TimeLimits()
         self._size_limits: Final = size_limits or SizeLimits()
         self._clock: Final = clock or SystemClock()
@@ -91,12 +96,13 @@ class Dispatcher:
 
     def candidates(self) -> list[Candidate]:
         """Every backend with its manifest and what it has refused or contradicted."""
-        return [
-            Candidate(
-                name, backend.manifest, frozenset(self._refused.get(name, ())), frozenset(self.contradicted_by(name))
-            )
-            for name, backend in self.backends.items()
-        ]
+        return [self.candidate(name) for name in self.backends]
+
+    def candidate(self, name: str) -> Candidate:
+        """The backend of this name with its manifest and what it has refused or contradicted."""
+        refused = frozenset(self._refused.get(name, ()))
+        contradicted = frozenset(self.contradicted_by(name)) if self._contradictions else frozenset[str]()
+        return Candidate(name, self.backends[name].manifest, refused, contradicted)
 
     def refused_by(self, name: str) -> list[str]:
         """The capabilities that this backend has refused."""
@@ -122,24 +128,26 @@ class Dispatcher:
         for offer in offers:
             has_begun = False
             try:
-                async with aclosing(self._answer_from(offer, order, record, timer)) as pieces:
+                async with aclosing(self.answer_from(offer, order, record, timer)) as pieces:
                     async for piece in pieces:
                         has_begun = True
                         yield piece
                 return
             except (BackendError, TimedOutError) as error:
-                self._remember_refusal(offer.backend, error)
+                self.remember_refusal(offer.backend, error)
                 record.failures.append((offer.backend, error))
                 if has_begun or offer is offers[-1]:
                     raise
 
-    async def _answer_from(
+    async def answer_from(
         self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
     ) -> AsyncGenerator[AnyPiece, None]:
+        """The answer of the backend of this offer, emulated as the offer says; there is no fallback."""
         record.backend, backend = offer.backend, self.backends[offer.backend]
         order = _stream_if_native(order, backend)
         settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
         turn = self._prepare(offer, order, settings)
+        _check_images(turn, backend.name, record)
         wait = timer.wait(backend.name)
         try:
             while to_send := turn.next_order():
@@ -160,7 +168,7 @@ class Dispatcher:
         finally:
             # What a backend used before it failed counts as well.
             record.emulation, record.usage = turn.record, add_usage(record.usage, turn.usage)
-            self._count_contradictions(offer.backend, turn)
+            self.count_contradictions(offer.backend, turn)
         if (failure := turn.failure) is not None:
             details = {"attempts": failure.attempts}
             if failure.code is ErrorCode.BACKEND_FAILED:
@@ -182,16 +190,16 @@ class Dispatcher:
         self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
     ) -> EmulationSettings:
         """The settings, with descriptions of images if a backend is configured to describe them; it sees them once."""
-        if self._settings.describe_images_with is None or not offer.rescues:
-            return self._settings
+        if self.settings.describe_images_with is None or not offer.rescues:
+            return self.settings
         if record.described is None:
-            describer = ImageDescriber(order, offer.rescues, self._settings, self.candidates())
+            describer = ImageDescriber(order, offer.rescues, self.settings, self.candidates())
             try:
                 await self._describe_images(describer, timer)
             finally:  # a turn that is cancelled meanwhile has sent images all the same
                 record.emulation = EmulationRecord(effects=list(describer.settings().image_effects))
             record.described = describer.settings() if describer.settings().image_effects else None
-        return record.described or self._settings
+        return record.described or self.settings
 
     async def _describe_images(self, describer: ImageDescriber, timer: TurnTimer) -> None:
         wait = timer.wait(describer.by)
@@ -206,19 +214,27 @@ class Dispatcher:
                         size.add(cast("AnyPiece", piece))
                         describer.feed(cast("AnyPiece", piece))
             except (BackendError, TimedOutError) as error:
-                self._remember_refusal(describer.by, error)
+                self.remember_refusal(describer.by, error)
                 describer.give_up(error.message)
 
-    def _count_contradictions(self, backend: str, turn: EmulationRun) -> None:
+    def count_contradictions(self, backend: str, turn: EmulationRun) -> None:
         """Count answers that contradict the manifest; one that agrees resets a count that is below the limit."""
         for check in turn.checks:
             self._contradictions[backend, check] += turn.contradicted[check]
             if turn.stage is EmulationStage.DONE and check not in self.contradicted_by(backend):
                 self._contradictions[backend, check] = 0
 
-    def _remember_refusal(self, backend: str, error: AccordError) -> None:
+    def remember_refusal(self, backend: str, error: AccordError) -> None:
+        """Plan without a capability that this backend's endpoint has refused."""
         if isinstance(error, BackendError) and error.refused is not None:
             self._refused.setdefault(backend, set()).add(error.refused)
+
+
+def _check_images(turn: EmulationRun, backend: str, record: WorkRecord) -> None:
+    """Raise `BackendError` if the backend would get an image neither itself nor described, and that must not be."""
+    if record.must_see and any(effect.kind is EffectKind.IMAGE_NOT_SEEN for effect in turn.record.effects):
+        record.emulation = turn.record
+        raise BackendError(f"{backend}: {NOT_DESCRIBED}", details={"backend": backend})
 
 
 def _stream_if_native(order: WorkOrder, backend: Backend) -> WorkOrder:

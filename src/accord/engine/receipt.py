@@ -16,7 +16,7 @@ from accord.core.output.profile import profile_client
 from accord.core.receipt import canonical, digest_object
 from accord.core.work.negotiate import IdentityCache
 from accord.engine.admit import SentContent
-from accord.engine.dispatch import WorkRecord
+from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.engine import Engine, RunningTurn
 from accord.errors import AccordError, ErrorCode, RefusedError, TurnCancelledError
 from accord.ports import EvidenceSource
@@ -127,7 +127,7 @@ def receipt_content(
     client = {"assumed": adaptation["assumed"]}
     if "declared" in adaptation:
         client["declared"] = adaptation["declared"]
-    work = [_work_content(record, engine) for record in turn.work]
+    work = [work_content(record, engine.dispatcher) for record in turn.work]
     plan_ms = round(sum([record.plan_ms for record in turn.work]), 3)
     timings = {"plan_ms": to_int_if_whole(plan_ms), "total_ms": to_int_if_whole(turn.duration_ms)}
     if turn.first_packet_ms is not None:
@@ -204,7 +204,8 @@ def outcome_of(turn: RunningTurn) -> Outcome:
     return Outcome(status=status, code=failure.code, message=failure.message)
 
 
-def _work_content(record: WorkRecord, engine: Engine) -> ReceiptContent:
+def work_content(record: WorkRecord, dispatcher: Dispatcher) -> ReceiptContent:
+    """What is recorded of one question to backends."""
     outcome = record.outcome
     fallbacks = [_fallback(name, error) for name, error in record.failures]
     if outcome is None:
@@ -215,8 +216,10 @@ def _work_content(record: WorkRecord, engine: Engine) -> ReceiptContent:
     if not isinstance(outcome, Plan):
         members = Work.trusted(fallbacks=fallbacks).dump()
         return ReceiptContent(members | decision.members, members | decision.encoded)
-    members = Work.trusted(fallbacks=fallbacks, emulations=record.emulation, usage=record.usage).dump()
-    backend = _backend_content(record.backend, engine)
+    members = Work.trusted(
+        fallbacks=fallbacks, emulations=record.emulation, usage=record.usage, dispositions=record.dispositions
+    ).dump()
+    backend = _backend_content(record.backend, dispatcher)
     return ReceiptContent(members | decision.members | backend.members, members | decision.encoded | backend.encoded)
 
 
@@ -235,13 +238,13 @@ def _decision_content(outcome: Plan | Refusal) -> ReceiptContent:
     return _encode({name: members[name] for name in names if name in members})
 
 
-def _backend_content(name: str | None, engine: Engine) -> ReceiptContent:
-    backend = engine.dispatcher.backends.get(name or "")
+def _backend_content(name: str | None, dispatcher: Dispatcher) -> ReceiptContent:
+    backend = dispatcher.backends.get(name or "")
     if backend is None:
         return ReceiptContent({}, {})
-    manifest, refused = backend.manifest, engine.dispatcher.refused_by(backend.name)
-    contradicted = engine.dispatcher.contradicted_by(backend.name)
-    known = engine.dispatcher.known.get(backend.name)
+    manifest, refused = backend.manifest, dispatcher.refused_by(backend.name)
+    contradicted = dispatcher.contradicted_by(backend.name)
+    known = dispatcher.known.get(backend.name)
     model, evidence = (None, _NO_EVIDENCE) if known is None else (known.model, known.evidence)
 
     def describe() -> ReceiptContent:

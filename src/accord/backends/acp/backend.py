@@ -17,6 +17,7 @@ from accord.backends.evidence import Layer, from_operator, gather, manifest_of
 from accord.errors import BackendError
 from accord.wire.acp.initialize import AgentCapabilities
 from accord.wire.capability import ALIASES
+from accord.wire.disposition import BackendApi
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
@@ -49,6 +50,7 @@ class AcpBackend:
         self._declared: Final = declared or CapabilityManifest({})
         self._timing: Final = timing or AgentTiming()
         self.model: Final = None
+        self.api_name: Final = BackendApi.ACP
         self.evidence: Layer = {}
         self._manifest = self._update_manifest(AgentCapabilities())
         self._process: AgentProcess | None = None

@@ -49,13 +49,13 @@ class ImageInput:
 
     def prepare(self, order: WorkOrder) -> PreparedOrder:
         """The order with text in the place of each image."""
-        numbers = {image.data: number for number, image in number_images(order).items()}
+        numbers = {image.data or image.uri: number for number, image in number_images(order).items()}
         if not numbers:
             return PreparedOrder(order)
 
         def replace(part: MessagePart) -> MessagePart:
             if isinstance(part, ImagePart):
-                return TextPart(text=self._sentence(part, numbers[part.data]))
+                return TextPart(text=self._sentence(part, numbers[part.data or part.uri]))
             if isinstance(part, ToolResultPart):
                 return part.model_copy(update={"content": [replace(inner) for inner in part.content]})
             return part
@@ -87,10 +87,10 @@ class ImageInput:
 
 def number_images(order: WorkOrder) -> dict[int, ImagePart]:
     """The conversation's images by number, those in tool results included; equal images share a number."""
-    images: dict[str, ImagePart] = {}
+    images: dict[str | None, ImagePart] = {}
     for message in order.conversation.messages:
         for image in _images_in(message.content):
-            images.setdefault(image.data, image)
+            images.setdefault(image.data or image.uri, image)
     return dict(enumerate(images.values(), start=1))
 
 

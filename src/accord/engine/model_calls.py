@@ -1,0 +1,483 @@
+"""Answer requests of the model APIs: plan, pass on or translate, fall back, record.
+
+    request ──> candidates by model and table ──> plan ──> for each backend of the plan, until one answers:
+        same API, nothing emulated:  the request as it came, bytes back         (`_relay`)
+        otherwise:                   work order, emulations, pieces back        (`_translate`)
+
+A failure before the first byte of the answer goes to the next backend, and what becomes of the fields is decided again
+for that one. A tuning field that an endpoint refuses by name is left out, once, and for a while after that. This module
+knows neither HTTP nor how an answer is written; `servers/http/model_calls.py` does.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final, Protocol, runtime_checkable
+
+from accord.core.work.derive import PARAMETERS
+from accord.core.work.dispositions import (
+    FieldUse,
+    dispose,
+    field_limits,
+    required_capabilities,
+    without_fields,
+)
+from accord.core.work.emulation.run import EmulationRun, add_usage
+from accord.core.work.emulation.structured_output import output_check
+from accord.core.work.fields import ModelRequest, row_of
+from accord.core.work.plan import Candidate, PlanConfig, shared_plan
+from accord.engine.decision_log import log_plan
+from accord.engine.dispatch import Dispatcher, WorkRecord
+from accord.engine.limits import TurnTimer
+from accord.errors import AccordError, BackendError, RefusedError, TimedOutError
+from accord.ports import Backend, Clock, DescribedBackend
+from accord.wire.capability import Capability
+from accord.wire.conversation import ConversationMessage
+from accord.wire.disposition import Api, BackendApi, Disposition, FieldClass, FieldPolicy, FieldRecord
+from accord.wire.emulation import Disabled, EmulationConfig
+from accord.wire.manifest import CapabilityRequirements
+from accord.wire.plan import Offer, Plan, Refusal
+from accord.wire.work import AnyPiece, EndPiece, WorkOrder
+
+LEARNED_FOR_S: Final = 600.0
+"""How long a field that an endpoint refused is not sent to it again."""
+NO_DESCRIBER: Final = "no backend may describe images; name one in emulation.describe_images_with"
+FAILURES: Final = (BackendError, TimedOutError)
+
+
+class OpenReply(Protocol):
+    """The open reply of an endpoint to a request that was passed on."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events."""
+        ...
+
+    @property
+    def summary(self) -> Any:
+        """The `model` and the `usage` that were read so far."""
+        ...
+
+    async def whole(self) -> bytes:
+        """The whole answer."""
+        ...
+
+    def blocks(self) -> AsyncGenerator[bytes, None]:
+        """The events of a stream, as many at a time as have arrived."""
+        ...
+
+    async def close(self) -> None:
+        """Close the reply."""
+        ...
+
+
+@runtime_checkable
+class RelayingBackend(Backend, Protocol):
+    """A backend that takes requests of the API it speaks as they are."""
+
+    @property
+    def api_name(self) -> str:
+        """The API that it speaks."""
+        ...
+
+    async def relay(self, body: dict[str, Any], headers: Mapping[str, str]) -> OpenReply:
+        """Send a request as it is, but for the model."""
+        ...
+
+    def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
+        """The pieces of a whole answer of this API."""
+        ...
+
+    def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
+        """The body with further messages at the end of its conversation."""
+        ...
+
+
+@dataclass(slots=True)
+class ModelCall:
+    """One request of a model API while it is answered.
+
+    `headers` are those of the client that are passed on with an unchanged request. `records` has one record for each
+    answer that is wanted.
+    """
+
+    request: ModelRequest
+    request_id: str
+    owner: str
+    digest: str
+    received_at: datetime
+    began_at: float
+    policy: FieldPolicy = FieldPolicy.LABELLED
+    key_id: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    record: WorkRecord = field(default_factory=WorkRecord)
+    more_records: list[WorkRecord] = field(default_factory=list[WorkRecord])
+    served_by: str | None = None
+    model: str | None = None
+    labels: tuple[FieldRecord, ...] = ()
+    failure: AccordError | None = None
+    first_byte_ms: float | None = None
+    packets: tuple[str, ...] = ()
+
+    @property
+    def work(self) -> Sequence[WorkRecord]:
+        """A record of each question to a backend."""
+        return [self.record, *self.more_records]
+
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """The usage of all answers together, as far as it is known."""
+        usage = self.record.usage
+        for record in self.more_records:
+            usage = add_usage(usage, record.usage)
+        return usage
+
+
+@dataclass(slots=True)
+class ModelAnswer:
+    """An answer that has begun: bytes of the same API, or pieces to be written in the client's API.
+
+    Exactly one of the four is set. A whole body is complete; `blocks` and `pieces` have to be read to their end or
+    closed.
+    """
+
+    body: bytes | None = None
+    blocks: AsyncGenerator[bytes, None] | None = None
+    answers: list[list[AnyPiece]] | None = None
+    pieces: AsyncGenerator[tuple[int, AnyPiece], None] | None = None
+
+    async def close(self) -> None:
+        """Stop the backend if it is still answering."""
+        for stream in (self.blocks, self.pieces):
+            if stream is not None:
+                await stream.aclose()
+
+
+class LearnedFields:
+    """Fields that endpoints refused, each for a while."""
+
+    def __init__(self, clock: Clock, keep_s: float = LEARNED_FOR_S) -> None:
+        self._clock: Final = clock
+        self._keep_s: Final = keep_s
+        self._until: Final[dict[tuple[str, Api], dict[str, float]]] = {}
+
+    def of(self, backend: str, request: ModelRequest) -> frozenset[str]:
+        """The fields of this request that this backend's endpoint refused recently."""
+        known = self._until.get((backend, request.api))
+        if not known:
+            return frozenset()
+        now = self._clock.monotonic()
+        return frozenset(name for name in request.fields if known.get(name, 0.0) > now)
+
+    def add(self, backend: str, api: Api, names: Sequence[str]) -> None:
+        """Remember that the endpoint refused these."""
+        until = self._clock.monotonic() + self._keep_s
+        self._until.setdefault((backend, api), {}).update(dict.fromkeys(names, until))
+
+    def listed(self, backend: str) -> dict[str, list[str]]:
+        """What is remembered of this backend now, by API."""
+        now = self._clock.monotonic()
+        found = {
+            api.value: sorted(name for name, until in names.items() if until > now)
+            for (name, api), names in self._until.items()
+            if name == backend
+        }
+        return {api: names for api, names in found.items() if names}
+
+
+class ModelCalls:
+    """Answers requests of the model APIs with the backends of a dispatcher. `resolve` names those of a model."""
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        resolve: Callable[[str], Sequence[str]],
+        clock: Clock,
+        *,
+        learned: LearnedFields | None = None,
+    ) -> None:
+        self.dispatcher: Final = dispatcher
+        self.learned: Final = learned or LearnedFields(clock)
+        self._resolve: Final = resolve
+        self._clock: Final = clock
+        self._without_placeholders: tuple[PlanConfig, PlanConfig] | None = None
+
+    async def answer(self, call: ModelCall) -> ModelAnswer:
+        """Begin to answer; raises the error with which the last backend failed, or the refusal."""
+        began_at = self._clock.monotonic()
+        outcome = call.record.outcome = self.plan(call)
+        call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
+        log_plan(outcome, call.request_id)
+        if isinstance(outcome, Refusal):
+            raise RefusedError(outcome.message, outcome.code, refusal_details(call, outcome))
+        offers = (outcome.offer, *outcome.fallbacks)
+        for offer in offers:
+            try:
+                return await self._answer_or_learn(call, offer)
+            except FAILURES as error:
+                call.record.failures.append((offer.backend, error))
+                self.dispatcher.remember_refusal(offer.backend, error)
+                if offer is offers[-1]:
+                    raise
+        raise AssertionError("a plan has at least one offer")
+
+    def plan(self, call: ModelCall) -> Plan | Refusal:
+        """The plan for this request, or why no backend can answer it."""
+        request = call.request
+        order = _with_requirements(request, call.policy)
+        candidates = [self._candidate(name, request, call.policy) for name in self._resolve(request.model)]
+        return shared_plan(order, candidates, self._plan_config())
+
+    def _plan_config(self) -> PlanConfig:
+        """The dispatcher's configuration. A placeholder for an image is no emulation here: it must be described."""
+        dispatcher = self.dispatcher
+        config = dispatcher.config
+        if dispatcher.settings.describe_images_with is not None:
+            return config
+        if self._without_placeholders is None or self._without_placeholders[0] is not config:
+            strategies = {**config.emulation.strategies, Capability.IMAGE_INPUT: Disabled(reason=NO_DESCRIBER)}
+            emulation = EmulationConfig(strategies=strategies)
+            self._without_placeholders = config, replace(config, emulation=emulation)
+        return self._without_placeholders[1]
+
+    def _candidate(self, name: str, request: ModelRequest, policy: FieldPolicy) -> Candidate:
+        known = self.dispatcher.candidate(name)
+        kind = backend_api(self.dispatcher.backends[name])
+        learned = self.learned.of(name, request)
+        lacking, may_emulate = field_limits(request.api, request.fields, kind, policy, learned)
+        return replace(known, lacking=lacking, may_emulate=may_emulate) if lacking or not may_emulate else known
+
+    async def _answer_or_learn(self, call: ModelCall, offer: Offer) -> ModelAnswer:
+        """Answer from this backend; without a tuning field if that is what its endpoint refuses."""
+        try:
+            return await self._answer_from(call, offer)
+        except FAILURES as error:
+            names = refused_fields(call, error)
+            if not names:
+                raise
+            self.learned.add(offer.backend, call.request.api, names)
+            call.record.failures.append((offer.backend, error))
+            return await self._answer_from(call, offer)
+
+    async def _answer_from(self, call: ModelCall, offer: Offer) -> ModelAnswer:
+        request, backend = call.request, self.dispatcher.backends[offer.backend]
+        kind = backend_api(backend)
+        check = output_check(request.order, self.dispatcher.settings.max_retries)
+        # Each of several answers is checked, which is done one by one.
+        splits = request.answers > 1 and (check is not None or kind.value != request.api.value)
+        unchanged = kind.value == request.api.value and not offer.rescues and not offer.losses and not splits
+        learned = self.learned.of(offer.backend, request)
+        labels = dispose(FieldUse(request.api, request.fields, kind, unchanged, learned), offer)
+        if splits and kind.value == request.api.value:
+            labels = (*labels, FieldRecord(field="n", disposition=Disposition.EMULATED, reason=ASKED_SEVERAL_TIMES))
+        call.served_by, call.labels = offer.backend, labels
+        call.model = backend.model if isinstance(backend, DescribedBackend) else None
+        call.record.backend, call.record.dispositions = offer.backend, list(labels)
+        if unchanged and isinstance(backend, RelayingBackend):
+            body = request.body
+            if dropped := [each.field for each in labels if each.disposition is Disposition.DROPPED]:
+                body = without_fields(body, dropped)
+            if check is None:
+                return await self._relay(call, backend, body)
+            return await self._relay_checked(call, backend, body, EmulationRun(request.order, (check,)))
+        return await self._translate(call, offer, kind, labels)
+
+    async def _relay(self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any]) -> ModelAnswer:
+        reply = await backend.relay(body, call.headers)
+        if reply.is_stream is not call.request.order.stream:
+            await reply.close()
+            raise BackendError(f"{backend.name}: the endpoint answered in another form than was requested")
+        if not reply.is_stream:
+            try:
+                data = await reply.whole()
+            finally:
+                await reply.close()
+            self._note(call, reply)
+            return ModelAnswer(body=data)
+        blocks = self._relayed_blocks(call, reply)
+        first = await anext(blocks, b"")
+        return ModelAnswer(blocks=_prepended(first, blocks))
+
+    async def _relayed_blocks(self, call: ModelCall, reply: OpenReply) -> AsyncGenerator[bytes, None]:
+        try:
+            async with aclosing(reply.blocks()) as blocks:
+                async for block in blocks:
+                    yield block
+        finally:
+            self._note(call, reply)
+            await reply.close()
+
+    def _note(self, call: ModelCall, reply: OpenReply) -> None:
+        """Note what the reply says of itself."""
+        summary = reply.summary
+        call.model = summary.model or call.model
+        call.record.usage = add_usage(call.record.usage, summary.usage)
+
+    async def _relay_checked(
+        self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], run: EmulationRun
+    ) -> ModelAnswer:
+        """Pass the request on and hold its answer until it is valid; an invalid one is requested again."""
+        held, streamed = b"", call.request.order.stream
+        length = len(call.request.order.conversation.messages)
+        try:
+            while to_send := run.next_order():
+                added = to_send.conversation.messages[length:]
+                reply = await backend.relay(backend.with_messages(body, added) if added else body, call.headers)
+                try:
+                    held = await _read_all(reply)
+                finally:
+                    await reply.close()
+                call.model = reply.summary.model or call.model
+                for piece in backend.read_pieces(held, streamed=reply.is_stream):
+                    if isinstance(piece, EndPiece):  # the event with the usage may not be for the client
+                        run.feed(piece.model_copy(update={"usage": reply.summary.usage}))
+                    else:
+                        run.feed(piece)
+                run.finish()
+        finally:
+            call.record.emulation = run.record
+            call.record.usage = add_usage(call.record.usage, run.usage)
+            self.dispatcher.count_contradictions(backend.name, run)
+        if (failure := run.failure) is not None:
+            raise BackendError(failure.message, retryable=not run.contradicted, details={"attempts": failure.attempts})
+        return ModelAnswer(blocks=_only(held)) if streamed else ModelAnswer(body=held)
+
+    async def _translate(
+        self, call: ModelCall, offer: Offer, kind: BackendApi, labels: tuple[FieldRecord, ...]
+    ) -> ModelAnswer:
+        request = call.request
+        order = _translated_order(call, kind, labels)
+        call.more_records = [WorkRecord(request_id=call.request_id) for _ in range(request.answers - 1)]
+        timer = TurnTimer()
+        streams: list[AsyncGenerator[AnyPiece, None]] = []
+        for record in call.work:
+            record.must_see = True
+            record.outcome, record.backend = call.record.outcome, offer.backend
+            streams.append(self.dispatcher.answer_from(offer, order, record, timer))
+        try:
+            if not request.order.stream:
+                answers = await asyncio.gather(*map(_collect, streams))
+                timer.close()
+                self._name_model(call, [answer[-1] for answer in answers])
+                return ModelAnswer(answers=answers)
+            firsts = await asyncio.gather(*(anext(stream) for stream in streams))
+        except BaseException:
+            for stream in streams:
+                await stream.aclose()
+            timer.close()
+            raise
+        return ModelAnswer(pieces=self._merged(call, timer, firsts, streams))
+
+    async def _merged(
+        self,
+        call: ModelCall,
+        timer: TurnTimer,
+        firsts: Sequence[AnyPiece],
+        streams: Sequence[AsyncGenerator[AnyPiece, None]],
+    ) -> AsyncGenerator[tuple[int, AnyPiece], None]:
+        """The pieces of all answers, each with the number of its answer; of several, one answer after the other."""
+        try:
+            for number, (first, stream) in enumerate(zip(firsts, streams, strict=True)):
+                yield number, first
+                self._name_model(call, [first])
+                async for piece in stream:
+                    self._name_model(call, [piece])
+                    yield number, piece
+        finally:
+            for stream in streams:
+                await stream.aclose()
+            timer.close()
+
+    def _name_model(self, call: ModelCall, pieces: Sequence[AnyPiece]) -> None:
+        for piece in pieces:
+            if isinstance(piece, EndPiece) and piece.model:
+                call.model = piece.model
+
+
+ASKED_SEVERAL_TIMES: Final = "the question is asked so many times"
+
+
+def backend_api(backend: Backend) -> BackendApi:
+    """The column of the field table for this backend."""
+    name = getattr(backend, "api_name", BackendApi.OTHER)
+    return BackendApi(name) if name in tuple(BackendApi) else BackendApi.OTHER
+
+
+def refused_fields(call: ModelCall, error: AccordError) -> list[str]:
+    """The tuning fields of this call that an endpoint refused by name; none if the request has to stay as it is."""
+    if call.policy is FieldPolicy.STRICT or not isinstance(error, BackendError):
+        return []
+    request, named = call.request, getattr(getattr(error, "report", None), "field", None)
+    known = {each.field for each in call.labels if each.disposition is Disposition.DROPPED}
+    found: list[str] = []
+    for name in request.fields:
+        row = row_of(request.api, name)
+        is_named = named is not None and named in (name, name.partition(".")[0], name.rpartition(".")[2])
+        is_refused = error.refused is not None and row.capability == error.refused
+        if (is_named or is_refused) and row.kind is FieldClass.TUNING and name not in known:
+            found.append(name)
+    return found
+
+
+def refusal_details(call: ModelCall, refusal: Refusal) -> dict[str, Any]:
+    """The refusal, with the fields that no backend can carry."""
+    fields = [
+        name
+        for name in call.request.fields
+        for offer in refusal.offers
+        for short in offer.missing
+        if short.reason.startswith(f"{name}: ") or row_of(call.request.api, name).capability == short.capability
+    ]
+    details = refusal.dump()
+    if fields:
+        details |= {"field": fields[0], "fields": list(dict.fromkeys(fields))}
+    return details
+
+
+def _with_requirements(request: ModelRequest, policy: FieldPolicy) -> WorkOrder:
+    """The order with what its fields require and what the request states."""
+    required = required_capabilities(request.api, request.fields, policy)
+    stated: Any = request.accord.get("requirements")
+    if not required and stated is None:
+        return request.order
+    own = CapabilityRequirements.model_validate(stated) if stated is not None else CapabilityRequirements()
+    requirements = CapabilityRequirements(required=[*own.required, *required], preferred=own.preferred)
+    return request.order.model_copy(update={"requirements": requirements})
+
+
+def _translated_order(call: ModelCall, kind: BackendApi, labels: Sequence[FieldRecord]) -> WorkOrder:
+    """The order for this backend: without what is dropped, and with the members that only its own API has."""
+    request, order = call.request, call.request.order
+    dropped = {each.field for each in labels if each.disposition is Disposition.DROPPED}
+    parameters = dict(order.parameters)
+    for name in dropped:
+        if (capability := row_of(request.api, name).capability) is not None:
+            parameters = {given: value for given, value in parameters.items() if PARAMETERS.get(given) != capability}
+    if kind.value == request.api.value:
+        rows = ((name, row_of(request.api, name)) for name in request.fields if name not in dropped)
+        parameters |= {
+            name: request.body[name] for name, row in rows if kind in row.only_unchanged and name in request.body
+        }
+    return order if parameters == order.parameters else order.model_copy(update={"parameters": parameters})
+
+
+async def _collect(pieces: AsyncGenerator[AnyPiece, None]) -> list[AnyPiece]:
+    async with aclosing(pieces):
+        return [piece async for piece in pieces]
+
+
+async def _read_all(reply: OpenReply) -> bytes:
+    return b"".join([block async for block in reply.blocks()]) if reply.is_stream else await reply.whole()
+
+
+async def _prepended(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    async with aclosing(rest):
+        yield first
+        async for block in rest:
+            yield block
+
+
+async def _only(block: bytes) -> AsyncGenerator[bytes, None]:
+    yield block
