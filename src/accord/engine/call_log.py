@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Final
 
 from accord.core.receipt import Sign, seal_members
-from accord.engine.receipt import ReceiptContent
+from accord.engine.receipt import MODEL_API, ReceiptContent
 from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
 from accord.ports import SessionStore, WholeTurn
 from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnState
@@ -24,7 +24,6 @@ FLUSH_AFTER_S: Final = 0.05
 RETRY_AFTER_S: Final = 1.0
 MAX_PENDING: Final = 5_000
 MAX_SESSIONS: Final = 10_000
-AGENT: Final = "model-api"
 NOT_STORED: Final = "Receipts cannot be stored at the moment; try again later"
 
 LOG: Final = logging.getLogger("accord.servers")
@@ -132,7 +131,7 @@ class CallLog:
         session = SessionRecord(
             session_id=chain.session_id,
             owner=owner,
-            agent=AGENT,
+            agent=MODEL_API,
             created_at=chain.began_at,
             updated_at=ended[-1].ended_at,
         )

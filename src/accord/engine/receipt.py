@@ -5,7 +5,8 @@ Parts that stay the same from turn to turn are encoded once. Sealing is in `core
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -153,6 +154,52 @@ def receipt_content(
     return ReceiptContent(members, {**members, "parties": parties, "work": [each.encoded for each in work]})
 
 
+@dataclass(frozen=True, slots=True)
+class CallFacts:
+    """What a receipt says of a model API call, besides the work of its backends."""
+
+    call: dict[str, Any]
+    work: Sequence[WorkRecord]
+    digest: str
+    outcome: Outcome
+    total_ms: float
+    first_byte_ms: float | None = None
+
+
+def call_content(
+    facts: CallFacts, dispatcher: Dispatcher, request_id: str, now: datetime, chain: tuple[str | None, str]
+) -> ReceiptContent:
+    """The receipt of a model API call that is over; `chain` is the hash of the receipt before it, and its session."""
+    previous, session_id = chain
+    work = [work_content(record, dispatcher) for record in facts.work]
+    plan_ms = round(sum([record.plan_ms for record in facts.work]), 3)
+    timings = {"plan_ms": to_int_if_whole(plan_ms), "total_ms": to_int_if_whole(round(facts.total_ms, 3))}
+    if facts.first_byte_ms is not None:
+        timings["first_packet_ms"] = to_int_if_whole(round(facts.first_byte_ms, 3))
+    members: dict[str, Any] = {
+        "version": RECEIPT_VERSION,
+        "request_id": request_id,
+        "session_id": session_id,
+        "created_at": msgspec.to_builtins(now),
+        **({"previous": previous} if previous else {}),
+        "request": {"digest": facts.digest, "text_chars": 0, "blocks": {}, "files": 0, "requirements": 0},
+        "parties": _CALL_PARTIES.members,
+        "work": [each.members for each in work],
+        "call": facts.call,
+        "timings": timings,
+        "outcome": _DONE_MEMBERS if facts.outcome is _DONE else facts.outcome.dump(),
+    }
+    encoded = {**members, "parties": _CALL_PARTIES.encoded["parties"], "work": [each.encoded for each in work]}
+    return ReceiptContent(members, encoded)
+
+
+def call_outcome(failure: AccordError | None, *, is_complete: bool) -> Outcome:
+    """How a model API call ended."""
+    if failure is None:
+        return _DONE if is_complete else _UNREAD
+    return _failed_outcome(failure)
+
+
 def interrupted_content(
     turn: TurnRecord, session: SessionRecord, why: str, now: datetime, previous: str | None
 ) -> ReceiptContent:
@@ -195,6 +242,10 @@ def outcome_of(turn: RunningTurn) -> Outcome:
         return _DONE if turn.is_complete else _UNREAD
     if sent is not None:  # with the agent's own code, whatever it is
         return Outcome(status=OutcomeStatus.FAILED, code=sent.code[:MAX_CODE_CHARS], message=sent.message)
+    return _failed_outcome(failure)
+
+
+def _failed_outcome(failure: AccordError) -> Outcome:
     if isinstance(failure, RefusedError):
         status = OutcomeStatus.REFUSED
     elif isinstance(failure, TurnCancelledError):
@@ -271,6 +322,9 @@ def _encode(members: dict[str, Any]) -> ReceiptContent:
     return ReceiptContent(members, {name: msgspec.Raw(canonical(value)) for name, value in members.items()})
 
 
+MODEL_API: Final = "model-api"
+"""The name under which calls of the model APIs are listed where turns have the name of an agent."""
+_CALL_PARTIES: Final = _encode({"parties": Parties(agent=AgentParty(name=MODEL_API), client=ClientParty()).dump()})
 _AGENTS: Final = IdentityCache[ReceiptContent]()
 _BACKENDS: Final = IdentityCache[ReceiptContent]()
 _DECISIONS: Final = IdentityCache[ReceiptContent]()
