@@ -86,7 +86,7 @@ class ChatMessageParser:
         role = message.get("role")
         if not isinstance(role, str) or role not in ROLES:
             raise invalid_field(self._at("role"), f"one of {', '.join(ROLES)}", role)
-        if len(message) > 2:  # most have a role and content only
+        if len(message) > 2 or "content" not in message:  # most have a role and content only
             self._report_members(message, role)
         parts: list[MessagePart]
         match role:
@@ -195,7 +195,7 @@ class ChatMessageParser:
         return ResourcePart.trusted(uri=uri, media_type=media_type, data=data)
 
     def _assistant_parts(self, message: Body) -> list[MessagePart]:
-        parts: list[MessagePart] = [*self._reasoning(message)] if len(message) > 2 else []
+        parts: list[MessagePart] = [*self._reasoning(message)]
         parts += self._content(message.get("content"), only_text=True)
         if refusal := message.get("refusal"):
             parts.append(cast("MessagePart", self.read_refusal(refusal, self._at("refusal"))))
