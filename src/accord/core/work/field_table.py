@@ -23,6 +23,7 @@ messages[].refusal                     c  N N N N N N  # is sent as text
 messages[].audio                       c  n R R R R R  # an earlier spoken answer, by its id
 messages[].tool_calls                  c  N N N N E E  tool_use
 messages[].tool_calls[].custom         c  n R R R R R
+messages[].tool_calls[].function.arguments t n E E E E E  # text that is not JSON: is sent as an object with that text
 messages[].function_call               c  N N N N E E  tool_use  # the older form of tool_calls
 messages[].content[].image_url         c  N N N N N N  image_input
 messages[].content[].image_url.address c  N N N R R R  image_url  # an image by its address, not as a data URL
@@ -37,6 +38,7 @@ stream_options.include_usage           c  N N N N N N  = false
 stream_options.other                   t  n D D D D D
 tools                                  c  N N N N E E  tool_use  = []
 tools[].function.strict                t  N N N D D D  = false
+tools[].cache_control                  t  n D N D D D  cache_control
 tools[].custom                         c  n R R R R R  # a tool whose input is text in a grammar
 tools[].other                          c  n R R R R R
 tool_choice                            c  N N N N E E  tool_use  = "auto"

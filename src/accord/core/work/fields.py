@@ -38,7 +38,11 @@ class FieldRow:
 
     def asks(self, value: Any) -> bool:
         """Whether this value asks for anything."""
-        return value is not None and not any(value == each and type(value) is type(each) for each in self.neutral)
+        # To Python, False is 0 and True is 1; to JSON they are not, while 0.0 is 0.
+        is_flag = isinstance(value, bool)
+        return value is not None and not any(
+            value == each and is_flag is isinstance(each, bool) for each in self.neutral
+        )
 
 
 def read_rows(api: Api, text: str) -> Mapping[str, FieldRow]:
