@@ -89,12 +89,18 @@ input[].input_image.address            c  N N N R R R  image_url  # an image by 
 input[].input_image.detail             t  N N D D D D  = "auto"
 input[].input_image.file_id            c  R n R R R R
 input[].input_file                     c  N N N N N N  pdf_input
+input[].input_file.text                c  N N N N N N  # a text document
+input[].input_file.other               c  R n R N N N  file_input  # a file that is neither text nor PDF
 input[].input_file.address             c  R n R R R R
 input[].input_file.file_id             c  R n R R R R
 input[].function_call                  c  N N N N E E  tool_use
 input[].reasoning                      t  D N N N D D  reasoning_history
 input[].item_reference                 c  R n R R R R
 input[].custom_tool_call               c  E N E E E E  # is sent as a call of a function with one text
+input[].refusal                        c  N N N N N N  # is sent as text
+input[].additional_tools               c  E N E E E E  # its tools are sent with the others
+input[].configuration_update           t  E N E E D E  # its effort is that of the request
+input[].member                         t  D n D D D D  # a further member of an item or its content, such as phase
 input[].other                          c  R n R R R R  # a kind of item that is not listed
 previous_response_id                   c  N N N N N N  # Accord keeps the response
 store                                  t  N N N N N N  = true  # Accord keeps the response, no endpoint does
@@ -109,6 +115,8 @@ include.other                          t  D n D D D D
 tools                                  c  N N N N E E  tool_use  = []
 tools[].strict                         t  N N N D D D  = false
 tools[].custom                         c  E N E E E E  # is sent as a function with one text
+tools[].namespace                      c  E N E E E E  # its tools are sent under joined names
+tools[].other                          t  D n D D D D  # further members of a tool
 tools[].hosted                         t  D n D D D D  # tools that the endpoint itself runs, such as web search
 tool_choice                            c  N N N N E E  tool_use  = "auto"
 tool_choice.allowed_tools              c  E N E E E E  # the other tools are not sent
@@ -117,6 +125,7 @@ parallel_tool_calls                    t  N N N D D D  = true
 max_tool_calls                         t  D n D D D D
 text.format.json_schema                c  N N N N E E  structured_output_json_schema
 text.format.json_object                c  N N E N E E  json_mode
+text.format.other                      c  R n R R R R
 text.verbosity                         t  D n D D D D  = "medium"
 text.other                             t  D n D D D D
 temperature                            t  N N N N D N  temperature
