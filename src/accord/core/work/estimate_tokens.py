@@ -16,6 +16,7 @@ from typing import Any, Final, assert_never, cast
 
 import msgspec
 
+from accord.core.work.derive import PDF
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,
@@ -95,22 +96,22 @@ def _part_tokens(part: MessagePart) -> float:
             return MESSAGE_TOKENS + sum(map(_part_tokens, part.content))
         case ImagePart():
             return IMAGE_TOKENS
-        case AudioPart():
-            return len(part.data) / AUDIO_CHARS
-        case ResourcePart():
-            return _text_tokens(part.uri) + _resource_tokens(part)
-        case ResourceLinkPart():
-            return sum(map(_text_tokens, (part.uri, part.name, part.description or "")))
+        case AudioPart() | ResourcePart() | ResourceLinkPart():
+            return _document_tokens(part)
         case _:
             assert_never(part)
 
 
-def _resource_tokens(part: ResourcePart) -> float:
+def _document_tokens(part: AudioPart | ResourcePart | ResourceLinkPart) -> float:
+    if isinstance(part, AudioPart):
+        return len(part.data) / AUDIO_CHARS
+    if isinstance(part, ResourceLinkPart):
+        return sum(map(_text_tokens, (part.uri, part.name, part.description or "")))
     if part.data is None:
-        return _text_tokens(part.text or "")
-    if part.media_type == "application/pdf":
-        return PAGE_TOKENS * ceil(len(part.data) / PAGE_CHARS)
-    return _file_tokens(part.data)
+        return _text_tokens(part.uri) + _text_tokens(part.text or "")
+    if part.media_type == PDF:
+        return _text_tokens(part.uri) + PAGE_TOKENS * ceil(len(part.data) / PAGE_CHARS)
+    return _text_tokens(part.uri) + _file_tokens(part.data)
 
 
 def _file_tokens(data: str | None) -> float:
