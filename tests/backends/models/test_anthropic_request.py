@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from accord.backends.anthropic import AnthropicMessages
 from accord.backends.model_api import UnsupportedByApiError
 from accord.core.work.derive import PARAMETERS
-from accord.wire.capability import FILE_INPUT, Capability
+from accord.wire.capability import FILE_INPUT, IMAGE_URL, Capability
 from accord.wire.conversation import Conversation
 from accord.wire.work import ToolSpec, WorkOrder
 from tests.backends.models.anthropic_reverse import order_of
@@ -157,6 +157,7 @@ NEEDING: dict[str, WorkOrder] = {
     Capability.JSON_MODE: order(json_mode=True),
     Capability.IMAGE_INPUT: order(IMAGE),
     Capability.PDF_INPUT: order(PDF),
+    IMAGE_URL: order({"type": "image", "media_type": "", "data": "", "uri": "https://example.org/a.png"}),
     Capability.AUDIO: order({"type": "audio", "media_type": "audio/wav", "data": "aGk="}),
     FILE_INPUT: order({**PDF, "media_type": "application/zip"}),
     "tool_result_media": order({"type": "tool_result", "tool_use_id": "a", "content": [IMAGE]}),

@@ -176,8 +176,10 @@ class _MessagesBlock(msgspec.Struct):
 
 class _MessagesAnswer(msgspec.Struct):
     type: str = ""
+    model: str | None = None
     content: list[_MessagesBlock] | None = None
     stop_reason: str | None = None
+    stop_sequence: str | None = None
     usage: _MessagesUsage | None = None
     error: _MessagesError | None = None
 
@@ -189,6 +191,7 @@ class _MessagesDelta(msgspec.Struct):
     signature: str = ""
     partial_json: str = ""
     stop_reason: str | None = None
+    stop_sequence: str | None = None
 
 
 class _MessagesEvent(msgspec.Struct):
@@ -211,13 +214,24 @@ _UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 class MessagesReader:
     """The state of one streamed answer. Blocks are open from their start event to their stop event."""
 
-    __slots__ = ("_has_cut_call", "_is_over", "_open", "_reason", "_unfinished", "_usage")
+    __slots__ = (
+        "_has_cut_call",
+        "_is_over",
+        "_model",
+        "_open",
+        "_reason",
+        "_stop_sequence",
+        "_unfinished",
+        "_usage",
+    )
 
     def __init__(self) -> None:
         self._open: Final[dict[int, _MessagesBlock]] = {}
         self._unfinished: Final[dict[int, list[str]]] = {}
         self._usage: Final[dict[str, int]] = {}
+        self._model: str | None = None
         self._reason: str | None = None
+        self._stop_sequence: str | None = None
         self._has_cut_call = False
         self._is_over = False
 
@@ -261,10 +275,12 @@ class MessagesReader:
                 return self._close_block(event.index)
             case "message_start" if event.message is not None:
                 _add_usage(event.message.usage, self._usage)
+                self._model = event.message.model
             case "message_delta":
                 _add_usage(event.usage, self._usage)
                 if event.delta is not None and event.delta.stop_reason is not None:
                     self._reason = event.delta.stop_reason
+                    self._stop_sequence = event.delta.stop_sequence
             case "message_stop":
                 return self._end()
             case "error":
@@ -292,7 +308,7 @@ class MessagesReader:
         return (_tool_call(block),)
 
     def _end(self) -> Sequence[AnyPiece]:
-        end = _end_piece(self._reason, self._usage)
+        end = _end_piece(self._reason, self._usage, self._model, self._stop_sequence)
         if end.reason not in CUT_SHORT:
             if self._has_cut_call:
                 raise MalformedAnswerError("the arguments of a call are not JSON")
@@ -322,7 +338,7 @@ def read_answer(body: bytes) -> Sequence[AnyPiece]:
             pieces.extend(_first_pieces(block))
     usage: dict[str, int] = {}
     _add_usage(answer.usage, usage)
-    return [*pieces, _end_piece(answer.stop_reason, usage)]
+    return [*pieces, _end_piece(answer.stop_reason, usage, answer.model, answer.stop_sequence)]
 
 
 def _first_pieces(block: _MessagesBlock) -> Sequence[AnyPiece]:
@@ -362,9 +378,11 @@ def _add_usage(usage: _MessagesUsage | None, counts: dict[str, int]) -> None:
     counts |= {name: count for name, count in given.items() if count is not None}
 
 
-def _end_piece(reason: str | None, counts: Mapping[str, int]) -> EndPiece:
+def _end_piece(reason: str | None, counts: Mapping[str, int], model: str | None, stop_sequence: str | None) -> EndPiece:
     usage = {name: count for name, count in counts.items() if name != "uncached_input_tokens"}
     if (uncached := counts.get("uncached_input_tokens")) is not None:
         cached = counts.get("cached_input_tokens", 0) + counts.get("cache_write_tokens", 0)
         usage = {"input_tokens": uncached + cached, **usage}
-    return EndPiece(reason=REASONS.get(reason or "", "end_turn"), usage=usage or None)
+    return EndPiece(
+        reason=REASONS.get(reason or "", "end_turn"), stop_sequence=stop_sequence, model=model, usage=usage or None
+    )

@@ -10,7 +10,7 @@ endpoint. Three things do not stay where the conversation has them, because the 
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypedDict, assert_never, cast
+from typing import Any, Final, NamedTuple, TypedDict, assert_never, cast
 from urllib.parse import quote
 
 import msgspec
@@ -20,7 +20,7 @@ from accord.backends.evidence import Evidence, Layer
 from accord.backends.failure import FailureReport
 from accord.backends.model_api import ApiRequest, MalformedAnswerError, UnsupportedByApiError, document_text, link_text
 from accord.core.work.derive import PARAMETERS, PDF, capability_for_part, derived_capabilities, parameter_capabilities
-from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
+from accord.wire.capability import FILE_INPUT, IMAGE_URL, REASONING_HISTORY, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,
@@ -54,12 +54,13 @@ MIN_TOP_P_WITH_THINKING: Final = 0.95
 
 SUPPORTED: Final = (
     Capability.STREAMING,
-    "reasoning_history",
+    REASONING_HISTORY,
     Capability.SYSTEM_MESSAGE,
     Capability.STOP_SEQUENCES,
     Capability.MAX_TOKENS,
     Capability.CACHE_CONTROL,
     TOOL_RESULT_MEDIA,
+    IMAGE_URL,
 )
 
 UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
@@ -84,7 +85,17 @@ MODEL_CAPABILITIES: Final[Mapping[str, Capability]] = MappingProxyType(
 """The endpoint's names for capabilities of a model. Thinking has several forms and is read separately."""
 
 SIDES: Final[Mapping[Role, str]] = {Role.USER: "user", Role.TOOL: "user", Role.ASSISTANT: "assistant"}
+CHOICES: Final[Mapping[str, str]] = MappingProxyType(
+    {"auto": "auto", "none": "none", "required": "any", "tool": "tool"}
+)
+EFFORTS: Final[Mapping[str, str]] = MappingProxyType({"minimal": "low"})
+"""Words for an effort that the API does not have, and its nearest one."""
+NO_EFFORT: Final = "none"
+BUDGET_SHARES: Final[Mapping[str, float]] = MappingProxyType({"low": 0.25, "medium": 0.5})
+"""For models that take a number of tokens: how much of it each effort takes; any other takes all."""
 FIRST_LINE: Final = "(The conversation begins without a message of the user.)"
+THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
+"""The kinds of blocks that take no mark to cache up to them."""
 MAX_TITLE_CHARS: Final = 500
 MEDIA_TYPE: Final = "media type: "
 
@@ -159,23 +170,26 @@ class AnthropicMessages:
         self._check_supported(order)
         system, messages = _conversation(order.conversation.messages)
         _mark_cached(order.parameters.get("cache_control"), system, messages)
+        wanted = _wanted_reasoning(order)
+        budget = self._budget(wanted) if wanted.thinks else None
         # The limit includes thinking; unless the order sets it, thinking does not shorten the answer.
         max_tokens = order.parameters.get("max_tokens")
         if max_tokens is None:
-            max_tokens = self._max_tokens + ((self._thinking_budget or 0) if order.thinking else 0)
+            max_tokens = self._max_tokens + (budget or 0)
         body: dict[str, Any] = {"model": model, "max_tokens": max_tokens}
         if system:
             body["system"] = system
         body["messages"] = messages
-        if order.tools:
-            body["tools"] = list(map(_tool, order.tools))
+        body |= _tools(order, thinks=wanted.thinks)
         if order.stop_sequences:
             body["stop_sequences"] = list(order.stop_sequences)
-        body |= _sampling(order)
-        if order.thinking:
-            body["thinking"] = self._thinking(max_tokens)
-        if order.response_schema is not None:
-            body["output_config"] = {"format": {"type": "json_schema", "schema": order.response_schema}}
+        body |= _sampling(order, thinks=wanted.thinks)
+        if wanted.thinks:
+            body["thinking"] = _thinking(wanted, budget, max_tokens)
+        # With a configured budget, the budget says how much effort the thinking is.
+        by_budget = wanted.thinks and self._thinking_budget is not None and wanted.max_tokens is None
+        if config := _output_config(order, None if by_budget else wanted.effort):
+            body["output_config"] = config
         if order.stream:
             body["stream"] = True
         return _with_own_fields(body, order.parameters)
@@ -218,28 +232,98 @@ class AnthropicMessages:
             if capability in self.unsupported:
                 raise UnsupportedByApiError(capability, self.unsupported[capability])
 
-    def _thinking(self, max_tokens: Any) -> dict[str, Any]:
-        budget = self._thinking_budget
-        if budget is None:
-            # Some models return no text of their thinking unless it is requested.
-            return {"type": "adaptive", "display": "summarized"}
-        if isinstance(max_tokens, int) and max_tokens <= budget:
-            # The budget has to be less than the whole; half of it is left for the answer.
-            budget = max(MIN_THINKING_TOKENS, max_tokens // 2)
-            if max_tokens <= MIN_THINKING_TOKENS:
-                reason = f"max_tokens leaves nothing for thinking, which takes more than {MIN_THINKING_TOKENS}"
-                raise UnsupportedByApiError(Capability.EXTENDED_THINKING, reason, always=False)
-        return {"type": "enabled", "budget_tokens": budget}
+    def _budget(self, wanted: "_WantedReasoning") -> int | None:
+        """How many tokens the model may think: what the order says, else a share of what is configured."""
+        if wanted.max_tokens is not None or self._thinking_budget is None:
+            return wanted.max_tokens
+        return max(MIN_THINKING_TOKENS, int(self._thinking_budget * BUDGET_SHARES.get(wanted.effort or "", 1)))
+
+
+class _WantedReasoning(NamedTuple):
+    """What an order says of reasoning; `shows` is whether its text is wanted."""
+
+    thinks: bool
+    effort: str | None = None
+    max_tokens: int | None = None
+    shows: bool = False
+
+
+def _wanted_reasoning(order: WorkOrder) -> _WantedReasoning:
+    given = order.parameters.get("reasoning")
+    if given is None:
+        return _WantedReasoning(order.thinking, shows=True)
+    members = cast("Mapping[str, Any]", given if isinstance(given, Mapping) else {})
+    effort, max_tokens = members.get("effort"), members.get("max_tokens")
+    return _WantedReasoning(
+        order.thinking or not (effort == NO_EFFORT or members.get("enabled") is False),
+        EFFORTS.get(effort, effort) if isinstance(effort, str) and effort != NO_EFFORT else None,
+        max_tokens if isinstance(max_tokens, int) else None,
+        order.thinking or members.get("summary") is not None,
+    )
+
+
+def _thinking(wanted: _WantedReasoning, budget: int | None, max_tokens: Any) -> dict[str, Any]:
+    # Some models return no text of their thinking unless it is requested.
+    display = {"display": "summarized"} if wanted.shows else {}
+    if budget is None:
+        return {"type": "adaptive", **display}
+    if isinstance(max_tokens, int) and max_tokens <= budget:
+        # The budget has to be less than the whole; half of it is left for the answer.
+        budget = max(MIN_THINKING_TOKENS, max_tokens // 2)
+        if max_tokens <= MIN_THINKING_TOKENS:
+            reason = f"max_tokens leaves nothing for thinking, which takes more than {MIN_THINKING_TOKENS}"
+            raise UnsupportedByApiError(Capability.EXTENDED_THINKING, reason, always=False)
+    # Models that take a number return the text without a request; only a caller's own is passed on.
+    is_stated = wanted.max_tokens is not None
+    return {"type": "enabled", "budget_tokens": budget, **(display if is_stated else {})}
+
+
+def _output_config(order: WorkOrder, effort: str | None) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if order.response_schema is not None:
+        config["format"] = {"type": "json_schema", "schema": order.response_schema}
+    if effort is not None:
+        config["effort"] = effort
+    return config
+
+
+def _tools(order: WorkOrder, *, thinks: bool) -> dict[str, Any]:
+    """The tools and how they may be chosen; without tools, the API takes no choice."""
+    choice = order.tool_choice
+    mode = "auto" if choice is None else choice.mode
+    is_forced = mode in ("required", "tool")
+    if not order.tools:
+        if is_forced:
+            reason = "a tool has to be called, and no tool is given"
+            raise UnsupportedByApiError(Capability.TOOL_USE, reason, always=False)
+        return {}
+    if is_forced and thinks:
+        reason = "the Messages API does not force a tool while the model thinks"
+        raise UnsupportedByApiError(Capability.EXTENDED_THINKING, reason, always=False)
+    chosen: dict[str, Any] = {"type": CHOICES[mode]}
+    if choice is not None and mode == "tool":
+        chosen["name"] = choice.name
+    if order.parallel_tool_calls is False and mode != "none":
+        chosen["disable_parallel_tool_use"] = True
+    tools = list(map(_tool, order.tools))
+    return {"tools": tools} if chosen == {"type": "auto"} else {"tools": tools, "tool_choice": chosen}
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
-    description = {"description": tool.description} if tool.description else {}
-    return {"name": tool.name, **description, "input_schema": {"type": "object", **tool.input_schema}}
+    written: dict[str, Any] = {"name": tool.name}
+    if tool.description:
+        written["description"] = tool.description
+    written["input_schema"] = {"type": "object", **tool.input_schema}
+    if tool.strict is not None:
+        written["strict"] = tool.strict
+    if tool.cache_control is not None:
+        written["cache_control"] = tool.cache_control
+    return written
 
 
-def _sampling(order: WorkOrder) -> dict[str, Any]:
+def _sampling(order: WorkOrder, *, thinks: bool) -> dict[str, Any]:
     given = {name: value for name in SAMPLING if (value := order.parameters.get(name)) is not None}
-    for name, value in given.items() if order.thinking else ():
+    for name, value in given.items() if thinks else ():
         is_top_p = name == "top_p" and isinstance(value, int | float) and MIN_TOP_P_WITH_THINKING <= value <= 1
         if not is_top_p and not (name == "temperature" and value == DEFAULT_TEMPERATURE):
             reason = f"the Messages API does not take this {name} while the model thinks"
@@ -295,7 +379,14 @@ def _mark_cached(mark: Any, system: list[Block], messages: Sequence[_MessagesMes
 
 
 def _block(part: AnyPart, role: Role) -> Block | None:
-    """Return a part as a content block; None for empty text, which the API refuses."""
+    """Return a part as a content block with its mark to cache up to it; None for empty text, which the API refuses."""
+    block = _plain_block(part, role)
+    if block is not None and part.cache_control is not None and block["type"] not in THINKING_BLOCKS:
+        block["cache_control"] = part.cache_control
+    return block
+
+
+def _plain_block(part: AnyPart, role: Role) -> Block | None:
     match part:
         case TextPart():
             return _text(part.text)
@@ -357,7 +448,9 @@ def _medium(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart, role:
         raise UnsupportedByApiError(capability_for_part(part) or FILE_INPUT, reason)
     match part:
         case ImagePart():
-            return {"type": "image", "source": _base64(part.media_type, part.data)}
+            is_address = not part.data and part.uri is not None
+            source = {"type": "url", "url": part.uri} if is_address else _base64(part.media_type, part.data)
+            return {"type": "image", "source": source}
         case AudioPart():
             raise UnsupportedByApiError(Capability.AUDIO, UNSUPPORTED[Capability.AUDIO])
         case ResourcePart():
@@ -367,16 +460,21 @@ def _medium(part: ImagePart | AudioPart | ResourcePart | ResourceLinkPart, role:
 
 
 def _document(part: ResourcePart) -> Block | None:
+    title: Block = {"title": part.uri} if part.uri else {}
+    is_titled = len(part.uri) <= MAX_TITLE_CHARS
     if part.data is not None:
         if part.media_type != PDF:
             raise UnsupportedByApiError(FILE_INPUT, UNSUPPORTED[FILE_INPUT])
-        name = "title" if 0 < len(part.uri) <= MAX_TITLE_CHARS else "context"
-        return {"type": "document", "source": _base64(PDF, part.data), name: part.uri}
-    if not part.text or part.text.isspace() or not 0 < len(part.uri) <= MAX_TITLE_CHARS:
+        return {
+            "type": "document",
+            "source": _base64(PDF, part.data),
+            **(title if is_titled else {"context": part.uri}),
+        }
+    if not part.text or part.text.isspace() or not is_titled:
         return _text(document_text(part))
     source = {"type": "text", "media_type": "text/plain", "data": part.text}
     context = {} if part.media_type is None else {"context": MEDIA_TYPE + part.media_type}
-    return {"type": "document", "source": source, "title": part.uri, **context}
+    return {"type": "document", "source": source, **title, **context}
 
 
 def _base64(media_type: str, data: str) -> Block:

@@ -82,7 +82,8 @@ PARAMETERS: Final[Mapping[str, Capability]] = MappingProxyType(
 )
 """The parameters that mean the same to every API. They are preferences: work goes on without them, and the plan lists
 them as unmet; nothing is emulated for them. `reasoning` is an object of `effort` (a word), `max_tokens` and `summary`,
-each optional. Any other parameter is passed to the backend's API as it is."""
+each optional; with `enabled` false, the effort is of the whole answer and calls for no reasoning. Any other parameter
+is passed to the backend's API as it is."""
 
 
 PARAMETER_REASONS: Final[Mapping[str, str]] = MappingProxyType({f"{name} is set": name for name in PARAMETERS})

@@ -162,10 +162,14 @@ messages[].content[].document.text     c  N N N N N N  # a text document
 messages[].content[].document.address  c  R R n R R R
 messages[].content[].document.file_id  c  R R n R R R
 messages[].content[].document.citations c R R n R R R
+messages[].content[].document.context  c  N N N N N N  # is sent as text before the document
 messages[].content[].tool_use          c  N N N N E E  tool_use
+messages[].content[].tool_use.signature t D D D N D D  # Accord's: the signature of a call, to be sent back
 messages[].content[].tool_result       c  N N N N E E  tool_use
+messages[].content[].tool_reference    c  E E n E E E  # a deferred tool: every tool is sent from the start
 messages[].content[].thinking          t  D N N N D D  reasoning_history
 messages[].content[].other             c  R R n R R R  # a kind of block that is not listed
+messages[].other                       t  D D n D D D  # further members of a message or a block
 cache_control                          t  D D n D D D
 *.cache_control                        t  D D N D D D  cache_control  # of a block, a tool or the system prompt
 stream                                 c  N N N N N N  = false
@@ -175,6 +179,7 @@ tools[].strict                         t  N N N D D D  = false
 tools[].hosted                         t  D D n D D D  # tools that the endpoint itself runs or knows
 tools[].other                          t  D D n D D D  # further members of a tool
 tool_choice                            c  N N N N E E  tool_use  = {"type": "auto"}
+tool_choice.hosted                     c  R R n R R R
 tool_choice.disable_parallel_tool_use  t  N N N D D D  = false
 output_config.format                   c  N N N N E E  structured_output_json_schema
 output_format                          c  N N N N E E  structured_output_json_schema  # the older form
