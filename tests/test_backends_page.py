@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from accord.assembly.parts import build_backends
+from accord.backends.failure import FAILURE_RULES
 from accord.backends.model import Endpoint, ModelBackend
 from accord.backends.model_options import APIS, OPTIONS
 from accord.backends.upstream import UpstreamReply, UpstreamRequest
@@ -60,6 +61,16 @@ def test_every_configuration_of_the_page_can_be_built(text: str):
         if find_spec(next(iter(APIS[config.kind].values()))[0]) is None:
             pytest.skip(f"{config.kind} is not here yet")
     assert [each.config.name for each in build_backends(loaded)] == [each.name for each in loaded.config.backends]
+
+
+def test_each_failure_has_its_status_its_message_and_its_effect():
+    listed = {
+        name: (int(status), passed_on.strip() == "yes", outage.strip() == "yes")
+        for status, names, passed_on, outage in re.findall(r"^\| (\d{3}) \| (.*) \|(.*)\|(.*)\|$", PAGE, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    rules = FAILURE_RULES.items()
+    assert listed == {name: (rule.caller_status, rule.is_callers_fault, rule.is_outage) for name, rule in rules}
 
 
 def test_every_option_is_listed():

@@ -216,11 +216,15 @@ class AgentError(AccordError):
 
 
 class BackendError(AccordError):
-    """A backend failed. `refused` names the capability that the endpoint rejected, if that is the reason."""
+    """A backend failed. `refused` names the capability that the endpoint rejected, if that is the reason.
+
+    With `is_outage`, the failure speaks against the backend and not against the request: it is down or overloaded. By
+    default that is so if the failure is retryable. `retry_after_s` is how long it wants no more requests.
+    """
 
     code = ErrorCode.BACKEND_FAILED
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the facts of a failure
         self,
         message: str,
         *,
@@ -228,11 +232,15 @@ class BackendError(AccordError):
         refused: str | None = None,
         details: Mapping[str, Any] | None = None,
         code: ErrorCode = ErrorCode.BACKEND_FAILED,
+        is_outage: bool | None = None,
+        retry_after_s: float | None = None,
     ) -> None:
         super().__init__(message, details=details)
         self.code = code
         self.retryable: Final = retryable
         self.refused: Final = refused
+        self.is_outage: Final = retryable if is_outage is None else is_outage
+        self.retry_after_s: Final = retry_after_s
 
     @property
     def severity(self) -> ErrorSeverity:

@@ -1,4 +1,7 @@
-"""The error message of an endpoint is in the log, the receipt and `accord ask`; clients get our own message."""
+"""The error message of an endpoint is in the log, the receipt and `accord ask`.
+
+Clients get our own message, and the endpoint's only where the request is at fault.
+"""
 
 import asyncio
 import json
@@ -59,7 +62,7 @@ class Failing(BaseHTTPRequestHandler):
         error = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
         is_page = self.path.startswith("/page")
         kind, text = ("text/html", PAGE) if is_page else ("application/json", error)
-        self.send_response(502 if is_page else 400)
+        self.send_response(502 if is_page else 404 if self.path.startswith("/gone") else 400)
         self.send_header("content-type", kind)
         self.send_header("content-length", str(len(text)))
         self.end_headers()
@@ -111,6 +114,28 @@ def test_the_log_and_the_receipt_have_the_endpoints_message_and_the_client_has_o
     assert "proxy-7" not in answer
     assert "the endpoint failed (502)" in answer
     assert is_clean("".join(lines) + answer + json.dumps(receipt))
+
+
+@pytest.mark.parametrize(("path", "says"), [("/gone", "there is no such model or address (404)"), ("/v1", "(400)")])
+def test_a_client_whose_request_is_at_fault_gets_the_endpoints_message(
+    tmp_path: Path, config: str, path: str, says: str
+):
+    only = config.partition('[[backends]]\nname = "second"')[0].replace("/v1", path)
+
+    async def run() -> tuple[int, str]:
+        environ = {"TINY_KEY": KEY}
+        async with (
+            accord_serve(tmp_path, "relay", config=only, environ=environ) as served,
+            aiohttp.ClientSession(served.address) as client,
+            client.post("/v1/assist", json=body(1)) as response,
+        ):
+            return response.status, await response.text()
+
+    status, answer = asyncio.run(run())
+    assert status == 502
+    assert f"{says}: {MESSAGE} 2026-01-01 error forged" in answer
+    assert f"{MASK} {MASK}" in answer
+    assert is_clean(answer)
 
 
 def test_ask_prints_the_message_of_each_endpoint(tmp_path: Path, config: str):

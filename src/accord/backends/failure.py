@@ -2,11 +2,12 @@
 
 What an endpoint says about its failure may hold keys, prompts and addresses. So the client's error has our sentence,
 the status and the endpoint's short code. The endpoint's message, without keys, is a note on the exception: it goes to
-the operator's log, the receipt and `accord ask`.
+the operator's log, the receipt and `accord ask`. The client gets it as well where the request is at fault, since only
+the client can correct that; of the operator's account and the endpoint's insides it gets nothing.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -16,6 +17,8 @@ from accord.errors import BackendError, ErrorCode
 from accord.terminal import escape_line
 
 MAX_NOTE_CHARS: Final = 2_000
+MAX_CLIENT_CHARS: Final = 500
+"""Of an endpoint's message, where the client gets it."""
 MAX_BODY_BYTES: Final = 8_000
 MASK: Final = "…"
 _TAG: Final = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]{0,500}>")
@@ -55,45 +58,66 @@ class Failure(StrEnum):
 class FailureRule:
     """The error that a client gets for a failure.
 
-    `may_resend`: the backend may send the same request again at once; `retryable`: the client may try again later.
+    `caller_status` is the HTTP status for a client of a model API, which called the endpoint through Accord. With
+    `is_callers_fault`, the client also gets the endpoint's message. `may_resend`: the backend may send the same request
+    again at once; `retryable`: the client may try again later; `is_outage`: it speaks against the backend, so that
+    others are better tried first for a while.
     """
 
     code: ErrorCode
+    caller_status: int
     sentence: str
+    is_callers_fault: bool = False
     may_resend: bool = False
     retryable: bool = False
+    is_outage: bool = False
 
 
 _FAILED: Final = ErrorCode.BACKEND_FAILED
+_Flags = dict[str, bool]
+_CALLERS_FAULT: Final[_Flags] = {"is_callers_fault": True}
+_MAY_PASS: Final[_Flags] = {"may_resend": True, "retryable": True}
+_OUTAGE: Final[_Flags] = {"retryable": True, "is_outage": True}
 FAILURE_RULES: Final[Mapping[Failure, FailureRule]] = MappingProxyType(
     {
-        Failure.BAD_KEY: FailureRule(_FAILED, "the key is missing or not accepted"),
-        Failure.FORBIDDEN: FailureRule(_FAILED, "the key may not do this"),
-        Failure.NO_SUCH_MODEL: FailureRule(_FAILED, "there is no such model or address"),
-        Failure.CONTEXT_TOO_LONG: FailureRule(ErrorCode.TOO_LARGE, "the conversation is longer than the model takes"),
-        Failure.CONTENT_REFUSED: FailureRule(_FAILED, "the endpoint refuses this content"),
-        Failure.TOO_LARGE: FailureRule(ErrorCode.TOO_LARGE, "the request is larger than the endpoint takes"),
-        Failure.UNSUPPORTED: FailureRule(_FAILED, "the endpoint does not have what was asked for"),
-        Failure.BAD_REQUEST: FailureRule(_FAILED, "the endpoint does not accept the request"),
+        # The key and the account are the operator's, so these are no 401, 403 or 402 for the client.
+        Failure.BAD_KEY: FailureRule(_FAILED, 502, "the key is missing or not accepted"),
+        Failure.FORBIDDEN: FailureRule(_FAILED, 502, "the key may not do this"),
+        Failure.NO_SUCH_MODEL: FailureRule(_FAILED, 404, "there is no such model or address", **_CALLERS_FAULT),
+        Failure.CONTEXT_TOO_LONG: FailureRule(
+            # OpenAI and Anthropic answer 400, and their clients shorten the conversation on it.
+            ErrorCode.TOO_LARGE,
+            400,
+            "the conversation is longer than the model takes",
+            **_CALLERS_FAULT,
+        ),
+        Failure.CONTENT_REFUSED: FailureRule(_FAILED, 400, "the endpoint refuses this content", **_CALLERS_FAULT),
+        Failure.TOO_LARGE: FailureRule(
+            ErrorCode.TOO_LARGE, 413, "the request is larger than the endpoint takes", **_CALLERS_FAULT
+        ),
+        Failure.UNSUPPORTED: FailureRule(
+            _FAILED, 400, "the endpoint does not have what was asked for", **_CALLERS_FAULT
+        ),
+        Failure.BAD_REQUEST: FailureRule(_FAILED, 400, "the endpoint does not accept the request", **_CALLERS_FAULT),
         Failure.RATE_LIMITED: FailureRule(
-            ErrorCode.RATE_LIMIT_EXCEEDED,
-            "the endpoint takes no more requests for now",
-            may_resend=True,
-            retryable=True,
+            ErrorCode.RATE_LIMIT_EXCEEDED, 429, "the endpoint takes no more requests for now", **_MAY_PASS
         ),
-        Failure.OUT_OF_QUOTA: FailureRule(_FAILED, "the account's quota is used up"),
+        Failure.OUT_OF_QUOTA: FailureRule(_FAILED, 502, "the account's quota is used up"),
         Failure.OVERLOADED: FailureRule(
-            ErrorCode.UNAVAILABLE, "the endpoint is overloaded", may_resend=True, retryable=True
+            ErrorCode.UNAVAILABLE, 503, "the endpoint is overloaded", may_resend=True, **_OUTAGE
         ),
-        Failure.FAILED: FailureRule(_FAILED, "the endpoint failed", may_resend=True, retryable=True),
-        Failure.UNREACHABLE: FailureRule(_FAILED, "the endpoint cannot be reached", may_resend=True, retryable=True),
+        Failure.FAILED: FailureRule(_FAILED, 502, "the endpoint failed", may_resend=True, **_OUTAGE),
+        Failure.UNREACHABLE: FailureRule(_FAILED, 502, "the endpoint cannot be reached", may_resend=True, **_OUTAGE),
         # A certificate is not trusted the second time either.
-        Failure.UNTRUSTED: FailureRule(_FAILED, "the endpoint's certificate is not trusted"),
-        Failure.BROKEN_OFF: FailureRule(_FAILED, "the answer broke off", may_resend=True, retryable=True),
-        Failure.TIMED_OUT: FailureRule(ErrorCode.TIMED_OUT, "the endpoint did not answer in time", retryable=True),
-        Failure.NOT_UNDERSTOOD: FailureRule(_FAILED, "the answer cannot be understood", retryable=True),
+        Failure.UNTRUSTED: FailureRule(_FAILED, 502, "the endpoint's certificate is not trusted", is_outage=True),
+        Failure.BROKEN_OFF: FailureRule(_FAILED, 502, "the answer broke off", may_resend=True, **_OUTAGE),
+        Failure.TIMED_OUT: FailureRule(ErrorCode.TIMED_OUT, 504, "the endpoint did not answer in time", **_OUTAGE),
+        Failure.NOT_UNDERSTOOD: FailureRule(_FAILED, 502, "the answer cannot be understood", retryable=True),
     }
 )
+
+NAMES_FIELDS: Final = frozenset({Failure.UNSUPPORTED, Failure.BAD_REQUEST})
+"""The failures whose message may name fields of the request that the endpoint does not take."""
 
 BY_STATUS: Final[Mapping[int, Failure]] = MappingProxyType(
     {
@@ -126,8 +150,9 @@ def failure_by_status(status: int) -> Failure:
 class FailureReport:
     """What an endpoint's answer says went wrong.
 
-    `refused` is the capability that the endpoint turned out not to have; `code` and `message` are the endpoint's own;
-    `reason` is our text, which must not repeat what the endpoint sent.
+    `refused` is the capability that the endpoint turned out not to have; `code` and `message` are the endpoint's own,
+    `page` is the text of a body that is no error of the API; `reason` is our text, which must not repeat what the
+    endpoint sent. `fields` are the fields of the request that the message names (see `named_fields.py`).
     """
 
     failure: Failure
@@ -137,20 +162,32 @@ class FailureReport:
     reason: str | None = None
     status: int | None = None
     retry_after_s: float | None = None
+    page: str | None = None
+    fields: Sequence[str] = ()
+
+    @property
+    def field(self) -> str | None:
+        """The first of the fields."""
+        return next(iter(self.fields), None)
 
 
 class EndpointError(BackendError):
     """A model endpoint failed; `may_resend` says whether the same request may be sent again at once.
 
-    `secrets` are masked in the endpoint's message.
+    `caller_status` is the HTTP status for a client of a model API. Its 404 is for a model that the client chose by
+    name. `secrets` are masked in the endpoint's message.
     """
 
     def __init__(self, backend: str, report: FailureReport, secrets: Iterable[str] = ()) -> None:
         rule = FAILURE_RULES[report.failure]
         self.report: Final = report
         self.may_resend: Final = rule.may_resend
+        self.caller_status: Final = rule.caller_status
         reason = f": {report.reason}" if report.reason else ""
         status = f" ({report.status})" if report.status is not None else ""
+        note = without_secrets(report.message or report.page or "", secrets)
+        # A proxy's page is not about the request.
+        for_client = f": {_shorten(note)}" if note and report.message and rule.is_callers_fault else ""
         details = {
             "backend": backend,
             "failure": str(report.failure),
@@ -158,16 +195,23 @@ class EndpointError(BackendError):
             # Anything but a short word could hold what must not reach a client.
             "endpoint_code": report.code if report.code and _SHORT_CODE.fullmatch(report.code) else None,
             "retry_after": report.retry_after_s,
+            "field": report.field,
         }
         super().__init__(
-            f"{backend}: {rule.sentence}{reason}{status}",
+            f"{backend}: {rule.sentence}{reason}{status}{for_client}",
             retryable=rule.retryable,
             refused=report.refused,
             details={name: value for name, value in details.items() if value is not None},
             code=rule.code,
+            is_outage=rule.is_outage,
+            retry_after_s=report.retry_after_s,
         )
-        if report.message:
-            self.add_note(without_secrets(report.message, secrets))
+        if note:
+            self.add_note(note)
+
+
+def _shorten(message: str) -> str:
+    return message if len(message) <= MAX_CLIENT_CHARS else message[: MAX_CLIENT_CHARS - 1] + MASK
 
 
 def without_secrets(message: str, secrets: Iterable[str] = ()) -> str:

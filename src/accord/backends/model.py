@@ -274,8 +274,8 @@ class ModelBackend:
             body = b""
         report = self.api.read_error(reply.status, body)
         wait_s = report.retry_after_s or retry_after_seconds(reply.headers.get("retry-after"), self._clock)
-        message = report.message or text_of(body)
-        return replace(report, status=reply.status, retry_after_s=wait_s, message=message)
+        page = None if report.message else text_of(body)
+        return replace(report, status=reply.status, retry_after_s=wait_s, page=page)
 
     def _drain(self, reply: UpstreamReply) -> None:
         """Read the rest of a complete answer's reply in the background.

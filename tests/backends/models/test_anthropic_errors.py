@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from accord.backends.anthropic import AnthropicMessages
 from accord.backends.anthropic.answer import BY_KIND
-from accord.backends.failure import EndpointError, Failure
+from accord.backends.failure import FAILURE_RULES, EndpointError, Failure
 
 API = AnthropicMessages()
 INVALID = "invalid_request_error"
@@ -95,8 +95,9 @@ def test_a_proxys_reply_is_classified_by_its_status(junk: bytes):
 
 
 @given(st.sampled_from(sorted(BY_KIND)), st.sampled_from(["temperature: not permitted ", "prompt is too long ", ""]))
-def test_no_text_of_the_endpoint_is_in_our_message(kind: str, beginning: str):
+def test_the_endpoints_text_is_in_our_message_only_where_the_request_is_at_fault(kind: str, beginning: str):
     report = API.read_error(400, body(kind, f"{beginning}xyzzy"))
     error = EndpointError("claude", report)
-    assert "xyzzy" not in f"{error}{error.details}"
+    assert ("xyzzy" in str(error)) is FAILURE_RULES[report.failure].is_callers_fault
+    assert "xyzzy" not in str(error.details)
     assert any("xyzzy" in note for note in error.__notes__)

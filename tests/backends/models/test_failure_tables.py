@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from accord.backends.anthropic import answer as anthropic
-from accord.backends.failure import BY_STATUS, FAILURE_RULES, EndpointError, Failure, FailureReport, failure_by_status
+from accord.backends.failure import (
+    BY_STATUS,
+    FAILURE_RULES,
+    MASK,
+    MAX_CLIENT_CHARS,
+    EndpointError,
+    Failure,
+    FailureReport,
+    failure_by_status,
+)
 from accord.backends.gemini import answer as gemini
 from accord.backends.openai import endpoint as openai
 
@@ -17,23 +26,23 @@ STATUSES = """
 504 failed           302 not_understood 200 not_understood
 """
 MEANT = """
-bad_key           backend_failed       -     -
-forbidden         backend_failed       -     -
-no_such_model     backend_failed       -     -
-context_too_long  too_large            -     -
-content_refused   backend_failed       -     -
-too_large         too_large            -     -
-unsupported       backend_failed       -     -
-bad_request       backend_failed       -     -
-rate_limited      rate_limit_exceeded  again later
-out_of_quota      backend_failed       -     -
-overloaded        unavailable          again later
-failed            backend_failed       again later
-unreachable       backend_failed       again later
-untrusted         backend_failed       -     -
-broken_off        backend_failed       again later
-timed_out         timed_out            -     later
-not_understood    backend_failed       -     later
+bad_key           backend_failed       502  -       -     -      -
+forbidden         backend_failed       502  -       -     -      -
+no_such_model     backend_failed       404  caller  -     -      -
+context_too_long  too_large            400  caller  -     -      -
+content_refused   backend_failed       400  caller  -     -      -
+too_large         too_large            413  caller  -     -      -
+unsupported       backend_failed       400  caller  -     -      -
+bad_request       backend_failed       400  caller  -     -      -
+rate_limited      rate_limit_exceeded  429  -       again later  -
+out_of_quota      backend_failed       502  -       -     -      -
+overloaded        unavailable          503  -       again later  outage
+failed            backend_failed       502  -       again later  outage
+unreachable       backend_failed       502  -       again later  outage
+untrusted         backend_failed       502  -       -     -      outage
+broken_off        backend_failed       502  -       again later  outage
+timed_out         timed_out            504  -       -     later  outage
+not_understood    backend_failed       502  -       -     later  -
 """
 OPENAI_CODES = """
 invalid_api_key bad_key                 incorrect_api_key bad_key           authentication_error bad_key
@@ -153,10 +162,32 @@ def test_each_status_means_this_by_itself(status: str, failure: str):
 
 
 @pytest.mark.parametrize("row", MEANT.strip().splitlines())
-def test_each_failure_has_this_code_and_these_retries(row: str):
-    failure, code, again, later = row.split()
-    error = EndpointError("b", FailureReport(Failure(failure)))
-    assert (error.code, error.may_resend, error.retryable) == (code, again == "again", later == "later")
+def test_each_failure_has_this_code_this_status_and_these_retries(row: str):
+    failure, code, status, fault, again, later, outage = row.split()
+    error = EndpointError("b", FailureReport(Failure(failure), message="m-x is not m-y", retry_after_s=7.0))
+    assert (error.code, error.caller_status, error.retry_after_s) == (code, int(status), 7.0)
+    assert (error.may_resend, error.retryable, error.is_outage) == (
+        again == "again",
+        later == "later",
+        outage == "outage",
+    )
+    assert error.message.endswith(": m-x is not m-y") is (fault == "caller")
+    assert error.__notes__ == ["m-x is not m-y"]
+
+
+def test_a_client_gets_of_an_endpoints_message_one_short_line_without_keys():
+    report = FailureReport(Failure.NO_SUCH_MODEL, message=f"no\n model for mine-7 {'x' * 1_000}", status=404)
+    error = EndpointError("b", report, ["mine-7"])
+    begins = f"b: there is no such model or address (404): no model for {MASK} xxx"
+    assert error.message.startswith(begins)
+    assert error.message.endswith(f"x{MASK}")
+    assert len(error.message) == len("b: there is no such model or address (404): ") + MAX_CLIENT_CHARS
+
+
+def test_a_client_gets_nothing_of_a_proxys_page():
+    error = EndpointError("b", FailureReport(Failure.NO_SUCH_MODEL, page="proxy-7 knows no such host", status=404))
+    assert error.message == "b: there is no such model or address (404)"
+    assert error.__notes__ == ["proxy-7 knows no such host"]
 
 
 @pytest.mark.parametrize(("code", "failure"), pairs(OPENAI_CODES))

@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from accord.backends.failure import MAX_NOTE_CHARS, Failure, FailureReport, failure_by_status
+from accord.backends.failure import MAX_NOTE_CHARS, NAMES_FIELDS, Failure, FailureReport, failure_by_status
 from accord.backends.model_api import MalformedAnswerError, ReportedError
+from accord.backends.named_fields import named_fields
 from accord.core.sse import ServerEvent
 from accord.wire.capability import Capability
 from accord.wire.work import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
@@ -129,11 +130,13 @@ def _failure_report(
     """Return what this error means; `otherwise` if its kind is not known."""
     failure = BY_KIND.get(error.type or "", otherwise)
     message = (error.message or "")[:MAX_NOTE_CHARS]
+    refused = reason = None
     if failure in READ_MESSAGES_OF:
-        for rule in MESSAGE_RULES:
-            if rule.pattern.search(message):
-                return FailureReport(rule.failure, rule.refused, error.type, message, rule.reason, status)
-    return FailureReport(failure, code=error.type, message=message or None, status=status)
+        rule = next((rule for rule in MESSAGE_RULES if rule.pattern.search(message)), None)
+        if rule is not None:
+            failure, refused, reason = rule.failure, rule.refused, rule.reason
+    fields = named_fields(message, leading=True) if failure in NAMES_FIELDS else ()
+    return FailureReport(failure, refused, error.type, message or None, reason, status, fields=fields)
 
 
 REASONS: Final[Mapping[str, EndReason]] = MappingProxyType(

@@ -21,8 +21,9 @@ from typing import Any, Final
 import msgspec
 from pydantic import ValidationError
 
-from accord.backends.failure import Failure, FailureReport, failure_by_status
+from accord.backends.failure import NAMES_FIELDS, Failure, FailureReport, failure_by_status
 from accord.backends.model_api import MalformedAnswerError, ReportedError
+from accord.backends.named_fields import named_fields
 from accord.core.sse import ServerEvent
 from accord.wire.capability import TOOL_RESULT_MEDIA, Capability
 from accord.wire.work import AnyPiece, EndPiece, EndReason, TextPiece, ThinkingPiece, ToolCallPiece
@@ -181,6 +182,7 @@ def _failure_report(error: GeminiError, status: int | None = None) -> FailureRep
         message=error.message,
         status=code,
         retry_after_s=next((float(found[1]) for found in delays), None),
+        fields=named_fields(error.message or "") if failure in NAMES_FIELDS else (),
     )
 
 

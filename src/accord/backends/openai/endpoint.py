@@ -16,8 +16,9 @@ import msgspec
 from msgspec import Struct
 
 from accord.backends.evidence import Evidence, Layer
-from accord.backends.failure import Failure, FailureReport, failure_by_status
+from accord.backends.failure import NAMES_FIELDS, Failure, FailureReport, failure_by_status
 from accord.backends.model_api import ApiRequest, MalformedAnswerError
+from accord.backends.named_fields import named_fields, pydantic_locations
 from accord.wire.manifest import SupportLevel
 
 BY_CODE: Final[Mapping[str, Failure]] = MappingProxyType(
@@ -128,7 +129,10 @@ def failure_report(value: Any, status: int | None = None) -> FailureReport:
     if failure is Failure.UNSUPPORTED and refused is None:
         refused = _refused_capability(param, message)
     word = next((name for name in names if not name.isdecimal()), None)
-    return FailureReport(failure, refused, word, message or None, status=status)
+    fields = ()
+    if failure in NAMES_FIELDS:
+        fields = named_fields(message, param=param, locations=pydantic_locations(value))
+    return FailureReport(failure, refused, word, message or None, status=status, fields=fields)
 
 
 def _classify(names: list[str], message: str, status: int | None) -> tuple[Failure, str | None]:
