@@ -17,6 +17,7 @@ from accord.config import BackendConfig, Config, LoadedConfig
 from accord.core.prompt.rules import ContentLimits
 from accord.core.sizes import SizeLimits
 from accord.core.work.emulation.choose import EmulationSettings, preset_config
+from accord.core.work.groups import BackendGroup
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
 from accord.errors import ConfigProblem, UsageError
@@ -66,6 +67,11 @@ def build_other_engines(loaded: LoadedConfig, engine: Engine) -> dict[str, Engin
 def plan_config(config: Config) -> PlanConfig:
     """Return the settings of planning."""
     return PlanConfig(policy=config.policy, unknown=config.unknown, emulation=emulation_config(config))
+
+
+def backend_groups(config: Config) -> Mapping[str, BackendGroup]:
+    """Return the configured groups of backends by name."""
+    return {name: BackendGroup(tuple(group.backends), group.weights) for name, group in config.groups.items()}
 
 
 def emulation_config(config: Config) -> EmulationConfig:

@@ -14,6 +14,7 @@ from accord.config.model import (
     BackendConfig,
     Config,
     EmulationChoices,
+    GroupConfig,
     LimitsConfig,
     OidcConfig,
     ServerConfig,
@@ -29,6 +30,7 @@ ANY: Final = "*"
 TABLES: Final[Mapping[KeyPath, type[BaseModel]]] = {
     (): Config,
     ("backends", ANY): BackendConfig,
+    ("groups", ANY): GroupConfig,
     ("emulation",): EmulationChoices,
     ("limits",): LimitsConfig,
     ("server",): ServerConfig,
@@ -157,7 +159,9 @@ def explain_errors(error: ValidationError, data: Mapping[str, Any]) -> list[tupl
 def _path_in_file(details: ErrorDetails, data: Any) -> KeyPath:
     """Return the key as it is in the file: without the names of union members that pydantic puts between."""
     at = details.get("ctx", {}).get("at")  # a validator of a whole table says which of its keys is wrong
-    parts = [*details["loc"], *(int(part) if part.isdigit() else part for part in (at.split(".") if at else ()))]
+    if isinstance(at, str):
+        at = [int(part) if part.isdigit() else part for part in at.split(".")]
+    parts = [*details["loc"], *(at or ())]
     path: KeyPath = ()
     for number, part in enumerate(parts, 1):
         inside: Any = data

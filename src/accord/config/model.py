@@ -35,14 +35,18 @@ KEY_PREFIX: Final = "ACCORD_KEY_"
 DESCRIBER: Final = "emulation.describe_images_with"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RATE: Final = re.compile(r"[1-9]\d{0,8}/(?:[1-9]\d{0,5})?(?:second|minute|hour|day)s?")
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 _TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
-def expected(what: str, *, at: str | None = None) -> PydanticCustomError:
-    """Make the error that says what was expected; `at` names the field if a whole table is being checked."""
+def expected(what: str, *, at: str | tuple[str | int, ...] | None = None) -> PydanticCustomError:
+    """Make the error that says what was expected; `at` names the field if a whole table is being checked.
+
+    A key with dots needs the keys one by one.
+    """
     return PydanticCustomError("config", "expected {what}", {"what": what, "at": at})
 
 
@@ -104,6 +108,7 @@ def _parse_network(text: str) -> str:
 
 
 Name = Annotated[str, _matches(_NAME, "a name of letters, digits, dots, dashes and underscores")]
+GroupName = Annotated[str, _matches(_GROUP, "a name of letters, digits and . - _ / : @")]
 Variable = Annotated[str, _matches(_VARIABLE, "the name of an environment variable, such as OPENAI_API_KEY")]
 Target = Annotated[str, _matches(_TARGET, "module:name, such as my_agents:helper")]
 Rate = Annotated[str, _matches(_RATE, "a rate such as 60/minute")]
@@ -111,6 +116,7 @@ WebOrigin = Annotated[str, _matches(_ORIGIN, "an origin such as https://app.exam
 Network = Annotated[str, AfterValidator(_parse_network)]
 Count = Annotated[int, Strict(), Field(ge=1)]
 Seconds = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 
 
 class ConfigTable(BaseModel, frozen=True):
@@ -149,6 +155,25 @@ class BackendConfig(ConfigTable, frozen=True):
     def manifest_file(self) -> str | None:
         """The file of the manifest, if it comes from one."""
         return None if self.manifest in (self.FACTS, self.DECLARED) else self.manifest
+
+
+class GroupConfig(ConfigTable, frozen=True):
+    """Backends under one name, in their order of fallback; with weights, the first one is drawn."""
+
+    backends: list[Name]
+    weights: dict[Name, Weight] = Field(default_factory=dict[str, float])
+
+    @model_validator(mode="after")
+    def _check_members(self) -> Self:
+        if not self.backends:
+            raise expected("at least one backend", at="backends")
+        for index, name in enumerate(self.backends):
+            if name in self.backends[:index]:
+                raise expected("each backend once", at=("backends", index))
+        for name in self.weights:
+            if name not in self.backends:
+                raise expected(f"one of the group's backends: {', '.join(self.backends)}", at=("weights", name))
+        return self
 
 
 class EmulationChoices(ConfigTable, frozen=True):
@@ -262,6 +287,7 @@ class Config(ConfigTable, frozen=True):
     signing_key: Annotated[str, Field(min_length=1)] | None = None
     agents: dict[Name, Target] = Field(default_factory=dict[str, str])
     backends: list[BackendConfig] = Field(default_factory=list[BackendConfig])
+    groups: dict[GroupName, GroupConfig] = Field(default_factory=dict[str, GroupConfig])
     emulation: EmulationChoices = Field(default_factory=EmulationChoices)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
@@ -279,6 +305,18 @@ class Config(ConfigTable, frozen=True):
         describer = self.emulation.describe_images_with
         if describer is not None and describer not in names:
             raise expected(f"one of the backends: {', '.join(names) or 'none is configured'}", at=DESCRIBER)
+        return self
+
+    @model_validator(mode="after")
+    def _check_groups(self) -> Self:
+        names = [backend.name for backend in self.backends]
+        for group, given in self.groups.items():
+            if group in names:
+                raise expected("a name that no backend has", at=("groups", group))
+            for index, name in enumerate(given.backends):
+                if name not in names:
+                    known = ", ".join(names) or "none is configured"
+                    raise expected(f"one of the backends: {known}", at=("groups", group, "backends", index))
         return self
 
     def backend(self, name: str) -> BackendConfig | None:

@@ -72,6 +72,12 @@ STARTER: Final = """\
 #api = "chat"
 #first_byte_s = 120.0
 
+# Several backends under one name, which clients of the model APIs give as `model`. The order is that of fallback. With
+# weights, the first backend is drawn for each request; one without a weight is only a fallback.
+#[groups."fast/any"]
+#backends = ["local"]
+#weights = { local = 3 }
+
 [emulation]
 # Emulations beyond the standard ones: true (all), false (none), or a table of capabilities.
 #preset = { tool_use = true, image_input = true }
