@@ -34,7 +34,7 @@ def test_groups_keep_their_order_and_weights():
         ("[groups.g]\nbackends = []", "a.toml:8:1: groups.g.backends: expected at least one backend"),
         ('[groups.g]\nbackends = "a"', "a.toml:8:1: groups.g.backends: expected an array, [ … ]"),
         ('[groups.g]\nbackends = ["a", "a"]', "groups.g.backends[1]: expected each backend once"),
-        ('[groups."g.1"]\nbackends = ["a", "c"]', 'a.toml:8:18: groups.g.1.backends[1]: expected one of the backends: a, b'),
+        ('[groups."g.1"]\nbackends = ["a", "c"]', "a.toml:8:18: groups.g.1.backends[1]: expected one of the backends: a, b"),
         ('[groups.a]\nbackends = ["b"]', "a.toml:7:1: groups.a: expected a name that no backend has"),
         ('[groups."g h"]\nbackends = ["b"]', "expected a name of letters, digits and . - _ / : @"),
         ('[groups.g]\nbackend = ["b"]', "groups.g.backend: unknown key; did you mean backends?"),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.work.groups import BackendGroup, UnknownModel, count_equal, draw_first, model_names, resolve_model
+from accord.core.work.groups import BackendGroup, UnresolvedModel, count_equal, draw_first, model_names, resolve_model
 from accord.wire.manifest import NegotiationResult
 from accord.wire.plan import Offer, Shortfall
 
@@ -52,7 +52,7 @@ def test_a_group_called_auto_replaces_the_built_in_one():
     ],
 )
 def test_an_unknown_name_gets_the_closest_one_or_all(name: str, says: str):
-    assert resolve_model(name, MODELS, GROUPS) == UnknownModel(name, says)
+    assert resolve_model(name, MODELS, GROUPS) == UnresolvedModel(name, says)
 
 
 def test_each_listed_name_can_be_resolved():

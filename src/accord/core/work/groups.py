@@ -21,7 +21,7 @@ class BackendGroup:
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownModel:
+class UnresolvedModel:
     """No backend, group or model has this name."""
 
     name: str
@@ -30,7 +30,7 @@ class UnknownModel:
 
 def resolve_model(
     name: str, models: Mapping[str, str | None], groups: Mapping[str, BackendGroup]
-) -> BackendGroup | UnknownModel:
+) -> BackendGroup | UnresolvedModel:
     """Return the backends that a model name means: a backend, a group, `auto`, or the id of a model that some have.
 
     `models` is the model of each backend, in the operator's order. A group called `auto` replaces the built-in one.
@@ -43,7 +43,7 @@ def resolve_model(
         return BackendGroup(tuple(models))
     if found := tuple(backend for backend, model in models.items() if model == name):
         return BackendGroup(found)
-    return UnknownModel(name, unknown_name("model", name, model_names(models, groups)))
+    return UnresolvedModel(name, unknown_name("model", name, model_names(models, groups)))
 
 
 def model_names(models: Mapping[str, str | None], groups: Mapping[str, BackendGroup]) -> list[str]:
