@@ -8,18 +8,23 @@ from datetime import timedelta
 from functools import partial
 from ipaddress import ip_address
 from typing import Final
+from uuid import uuid4
 
 from accord.assembly.loop import run_async
-from accord.assembly.parts import build_engine, build_other_engines, plan_config, session_rules
+from accord.assembly.parts import backend_groups, build_engine, build_other_engines, plan_config, session_rules
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
+from accord.core.work.groups import BackendGroup, UnresolvedModel, resolve_model
 from accord.engine import Engine, Sessions
+from accord.engine.call_log import CallLog
+from accord.engine.model_calls import ModelCalls
 from accord.errors import UsageError
 from accord.ports import Store, SystemClock
 from accord.servers.http.app import Application, RequireAuthentication
 from accord.servers.http.authentication import TokenAuthenticator
 from accord.servers.http.information import information_routes
+from accord.servers.http.model_calls import model_endpoints
 from accord.servers.http.serve import ExitDeadline, serve
 from accord.servers.observability import Log, Metrics, Observers, Traces, Watchdog
 from accord.servers.service import Authenticator, Service
@@ -102,7 +107,9 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         engine, store, rules, others=others, on_turn_ended=observers.turn_ended, sign=make_signer(loaded)
     )
     metrics.count_running(lambda: sessions.running)
-    return Service(sessions, settings, authenticator, observers, package_version()), metrics
+    call_log = CallLog(store, uuid4().hex, sign=make_signer(loaded))
+    service = Service(sessions, settings, authenticator, observers, package_version(), call_log=call_log)
+    return service, metrics
 
 
 def make_application(loaded: LoadedConfig, service: Service, metrics: Metrics, *, loopback_only: bool) -> Application:
@@ -111,10 +118,23 @@ def make_application(loaded: LoadedConfig, service: Service, metrics: Metrics, *
     endpoints = {
         path: RequireAuthentication(service, app) if path in PROTECTED_PATHS else app for path, app in routes.items()
     }
+    endpoints |= model_endpoints(service, make_model_calls(loaded, service.sessions.engine))
     days = loaded.config.retention_days
     retention = None if days is None else timedelta(days=days)
     # The command has opened the store already, with the backends.
     return Application(service, endpoints, retention=retention, loopback_only=loopback_only, opens_store=False)
+
+
+def make_model_calls(loaded: LoadedConfig, engine: Engine) -> ModelCalls:
+    """Make the part that answers requests of the model APIs with the backends of this engine."""
+    groups, dispatcher = backend_groups(loaded.config), engine.dispatcher
+
+    def resolve(name: str) -> BackendGroup | UnresolvedModel:
+        known = dispatcher.known
+        models = {each: known[each].model if each in known else None for each in dispatcher.backends}
+        return resolve_model(name, models, groups)
+
+    return ModelCalls(dispatcher, resolve, engine.clock)
 
 
 def is_loopback(host: str) -> bool:

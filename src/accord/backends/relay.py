@@ -207,6 +207,7 @@ class RelayedReply:
                 is_first = False
                 if _REPORTS_ERROR.match(block):
                     raise self._fail(self._read_error(_event_data(block)))
+                self.summary.read(_event_data(block))  # the first event names the model
             if block := self._inspect(block):
                 yield block
         if rest := self._inspect(blocks.finish()):

@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from random import random
 from typing import Any, Final, Protocol, runtime_checkable
 
 from accord.core.work.derive import PARAMETERS
@@ -27,11 +28,12 @@ from accord.core.work.dispositions import (
 from accord.core.work.emulation.run import EmulationRun, add_usage
 from accord.core.work.emulation.structured_output import output_check
 from accord.core.work.fields import ModelRequest, row_of
+from accord.core.work.groups import BackendGroup, UnresolvedModel, count_equal, draw_first
 from accord.core.work.plan import Candidate, PlanConfig, shared_plan
 from accord.engine.decision_log import log_plan
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.limits import TurnTimer
-from accord.errors import AccordError, BackendError, RefusedError, TimedOutError
+from accord.errors import AccordError, BackendError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, DescribedBackend
 from accord.wire.capability import Capability
 from accord.wire.conversation import ConversationMessage
@@ -188,31 +190,39 @@ class LearnedFields:
 
 
 class ModelCalls:
-    """Answers requests of the model APIs with the backends of a dispatcher. `resolve` names those of a model."""
+    """Answers requests of the model APIs with the backends of a dispatcher.
+
+    `resolve` returns the backends that a model name means; `draw` is a random number for groups with weights.
+    """
 
     def __init__(
         self,
         dispatcher: Dispatcher,
-        resolve: Callable[[str], Sequence[str]],
+        resolve: Callable[[str], BackendGroup | UnresolvedModel],
         clock: Clock,
         *,
         learned: LearnedFields | None = None,
+        draw: Callable[[], float] = random,
     ) -> None:
         self.dispatcher: Final = dispatcher
         self.learned: Final = learned or LearnedFields(clock)
         self._resolve: Final = resolve
         self._clock: Final = clock
+        self._draw: Final = draw
         self._without_placeholders: tuple[PlanConfig, PlanConfig] | None = None
 
     async def answer(self, call: ModelCall) -> ModelAnswer:
         """Begin to answer; raises the error with which the last backend failed, or the refusal."""
         began_at = self._clock.monotonic()
-        outcome = call.record.outcome = self.plan(call)
+        group = self._resolve(call.request.model)
+        if isinstance(group, UnresolvedModel):
+            raise RefusedError(group.message, ErrorCode.NOT_FOUND, {"field": "model"})
+        outcome = call.record.outcome = self.plan(call, group)
         call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         log_plan(outcome, call.request_id)
         if isinstance(outcome, Refusal):
             raise RefusedError(outcome.message, outcome.code, refusal_details(call, outcome))
-        offers = (outcome.offer, *outcome.fallbacks)
+        offers = self._ordered([outcome.offer, *outcome.fallbacks], group)
         for offer in offers:
             try:
                 return await self._answer_or_learn(call, offer)
@@ -223,12 +233,21 @@ class ModelCalls:
                     raise
         raise AssertionError("a plan has at least one offer")
 
-    def plan(self, call: ModelCall) -> Plan | Refusal:
-        """The plan for this request, or why no backend can answer it."""
+    def plan(self, call: ModelCall, group: BackendGroup) -> Plan | Refusal:
+        """The plan for this request with these backends, or why none of them can answer it."""
         request = call.request
         order = _with_requirements(request, call.policy)
-        candidates = [self._candidate(name, request, call.policy) for name in self._resolve(request.model)]
+        candidates = [self._candidate(name, request, call.policy) for name in group.backends]
         return shared_plan(order, candidates, self._plan_config())
+
+    def _ordered(self, offers: list[Offer], group: BackendGroup) -> Sequence[Offer]:
+        """The offers in the order in which they are tried: by weight among those that are equally good."""
+        if len(offers) < 2 or not group.weights:
+            return offers
+        by_name = {offer.backend: offer for offer in offers}
+        equal = count_equal(offers)
+        first = draw_first([offer.backend for offer in offers[:equal]], group.weights, self._draw)
+        return [*(by_name[name] for name in first), *offers[equal:]]
 
     def _plan_config(self) -> PlanConfig:
         """The dispatcher's configuration. A placeholder for an image is no emulation here: it must be described."""
@@ -298,6 +317,7 @@ class ModelCalls:
             return ModelAnswer(body=data)
         blocks = self._relayed_blocks(call, reply)
         first = await anext(blocks, b"")
+        call.model = reply.summary.model or call.model
         return ModelAnswer(blocks=_prepended(first, blocks))
 
     async def _relayed_blocks(self, call: ModelCall, reply: OpenReply) -> AsyncGenerator[bytes, None]:
@@ -409,12 +429,12 @@ def refused_fields(call: ModelCall, error: AccordError) -> list[str]:
     """The tuning fields of this call that an endpoint refused by name; none if the request has to stay as it is."""
     if call.policy is FieldPolicy.STRICT or not isinstance(error, BackendError):
         return []
-    request, named = call.request, getattr(getattr(error, "report", None), "field", None)
+    request, fields = call.request, getattr(getattr(error, "report", None), "fields", ())
     known = {each.field for each in call.labels if each.disposition is Disposition.DROPPED}
     found: list[str] = []
     for name in request.fields:
         row = row_of(request.api, name)
-        is_named = named is not None and named in (name, name.partition(".")[0], name.rpartition(".")[2])
+        is_named = not {name, name.partition(".")[0], name.rpartition(".")[2]}.isdisjoint(fields)
         is_refused = error.refused is not None and row.capability == error.refused
         if (is_named or is_refused) and row.kind is FieldClass.TUNING and name not in known:
             found.append(name)

@@ -1,6 +1,7 @@
 """What every transport shares: sessions, settings, authentication, observers, and admission of a turn."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
@@ -9,6 +10,7 @@ from uuid import UUID, uuid4
 
 from accord.config import ServerConfig
 from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
+from accord.engine.call_log import CallLog
 from accord.errors import ErrorCode, RefusedError
 from accord.wire.request import ServiceRequest
 
@@ -119,6 +121,8 @@ class Service:
     is_draining: bool = False
     running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The request ids of the turns that run in this process, by the key of their caller."""
+    call_log: CallLog | None = None
+    """The receipts of model API calls that are not stored yet, if the service has these APIs."""
     agent_id: UUID = field(default_factory=uuid4)
     """The id of this serving instance, another one after every start."""
 
@@ -175,6 +179,25 @@ async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is 
     else:
         release()
     return turn
+
+
+@contextmanager
+def reserve_turn(service: Service, key: str, request_id: str) -> Generator[None]:
+    """Count one more running turn of this caller; raises `RefusedError` above the limit."""
+    turns = service.running_turns.setdefault(key, set())
+    limit = service.settings.turns_per_caller
+    if len(turns) >= limit:
+        message = f"You have {limit} running turns, which is the limit; try again when one of them has ended"
+        raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": TURNS_RETRY_AFTER_S, "limit": limit})
+    turns.add(request_id)
+    try:
+        yield
+    finally:
+        # Looked up again: the last to end may have removed the set.
+        running = service.running_turns.get(key, set())
+        running.discard(request_id)
+        if not running:
+            service.running_turns.pop(key, None)
 
 
 def caller_key(user: str | None, address: str) -> str:

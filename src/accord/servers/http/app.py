@@ -29,15 +29,28 @@ from accord.servers.http.requests import RequestEndpoints, not_found_error
 from accord.servers.http.websocket import WebSocketEndpoint, reject_websocket
 from accord.servers.service import Service
 from accord.stores import opened_store
-from accord.wire.routes import ASSIST_PATH, CAPABILITIES_HEADER, WEBSOCKET_PATH
+from accord.wire.routes import (
+    CAPABILITIES_HEADER,
+    CHAT_PATH,
+    DISPOSITIONS_HEADER,
+    MESSAGES_PATH,
+    POLICY_HEADER,
+    RECEIPT_HEADER,
+    RESPONSES_PATH,
+    SERVED_BY_HEADER,
+    WEBSOCKET_PATH,
+)
 
-EXPOSED_HEADERS: Final = ("Retry-After", "ETag")
+EXPOSED_HEADERS: Final = ("Retry-After", "ETag", DISPOSITIONS_HEADER, RECEIPT_HEADER, SERVED_BY_HEADER)
+DIRECT_PATHS: Final = frozenset({CHAT_PATH, RESPONSES_PATH, MESSAGES_PATH})
 ALLOWED_HEADERS: Final = (
     "Authorization",
     "Content-Type",
     "Last-Event-ID",
     "Accept",
     CAPABILITIES_HEADER,
+    POLICY_HEADER,
+    "X-API-Key",
     "traceparent",
 )
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -92,14 +105,16 @@ class Application:
         # A redirect would go to whatever host name the request contains.
         starlette.router.redirect_slashes = False
         self._routed: Final[Any] = self._with_cors(starlette)
-        self._assist: Final[Any] = self._with_cors(assist)
+        # The hot routes do without Starlette's router.
+        direct = {assist.route: assist, **{path: app for path, app in (more or {}).items() if path in DIRECT_PATHS}}
+        self._direct: Final[Mapping[str, Any]] = {path: self._with_cors(app) for path, app in direct.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
         if self._loopback_only and scope["type"] != "lifespan" and (error := self._check_is_local(scope)) is not None:
             await _reject(scope, receive, send, error)
-        elif scope["type"] == "http" and scope["path"] == ASSIST_PATH:
-            await self._assist(scope, receive, send)  # the hot route, without Starlette's router
+        elif scope["type"] == "http" and (direct := self._direct.get(scope["path"])) is not None:
+            await direct(scope, receive, send)
         else:
             await self._routed(scope, receive, send)
 
@@ -142,6 +157,8 @@ class Application:
                 with suppress(asyncio.CancelledError):
                     await maintenance
                 await self.service.sessions.drain(self.service.settings.drain_s)
+                if self.service.call_log is not None:
+                    await self.service.call_log.close()
 
     async def _maintain_store(self) -> None:
         """Every few seconds, end the turns of dead processes and delete what is older than the retention period."""

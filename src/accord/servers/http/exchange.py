@@ -153,7 +153,11 @@ class HttpEndpoint:
         except Exception as error:  # noqa: BLE001 - every failure is answered in one form and never ends the server
             known = to_accord_error(error)
             allow = self._allowed if known.code is ErrorCode.METHOD_NOT_FOUND else ""
-            return await send_problem(exchange.send, known, request_id=exchange.request_id, allow=allow)
+            return await self.send_error(exchange, known, allow)
+
+    async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
+        """Answer with this error; returns the status."""
+        return await send_problem(exchange.send, error, request_id=exchange.request_id, allow=allow)
 
 
 def read_headers(scope: Scope) -> Headers:

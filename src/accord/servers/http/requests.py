@@ -89,6 +89,8 @@ def parse_request_id(text: str) -> str:
 
 async def find_turn(service: Service, request_id: str, caller: Caller) -> LiveTurn | StoredTurn:
     """The caller's turn of this id; raises `RefusedError` if there is none."""
+    if service.call_log is not None:
+        await service.call_log.stored(request_id)
     turn = await service.sessions.find(request_id, caller.id)
     if turn is None:
         raise not_found_error(NO_REQUEST)

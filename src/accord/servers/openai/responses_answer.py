@@ -66,7 +66,10 @@ _encode: Final = msgspec.json.Encoder().encode
 class ResponsesTranslation:
     """OpenAI's responses API."""
 
-    api: Final = Api.RESPONSES
+    @property
+    def api(self) -> Api:
+        """Its name in the table of fields."""
+        return Api.RESPONSES
 
     def parse(self, body: dict[str, Any]) -> ModelRequest:
         """Translate a request."""

@@ -1,0 +1,408 @@
+"""The endpoints of the model APIs: bytes in, a `ModelRequest`, the answer as one body or as a stream of events.
+
+One shell for every API; what differs is in its `Translation`. Labels are in the headers, which are sent once a backend
+has begun to answer, in the `accord` member of a body and of the first event of a stream, and in the receipt. Errors
+have the shape of the API.
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from hashlib import sha256
+from typing import Any, Final, cast
+from uuid import uuid4
+
+import msgspec
+
+from accord.core.sizes import find_excess
+from accord.core.work.dispositions import format_dispositions
+from accord.engine.call_log import CallLog, EndedCall
+from accord.engine.model_calls import ModelAnswer, ModelCall, ModelCalls
+from accord.engine.receipt import STATE_BY_OUTCOME, CallFacts, ReceiptContent, call_content, call_outcome
+from accord.errors import AccordError, ErrorCode, RefusedError
+from accord.servers.anthropic.answer import MessagesTranslation
+from accord.servers.http.assist import WATCH_AFTER_S, run_while_connected
+from accord.servers.http.body import read_body
+from accord.servers.http.exchange import (
+    ClientGoneError,
+    Exchange,
+    HttpEndpoint,
+    Send,
+    client_address,
+    send_response,
+    to_accord_error,
+    within,
+)
+from accord.servers.http.stored_responses import ResponseKeeper, StoredResponses
+from accord.servers.observability import REQUEST_ID, continuing_trace
+from accord.servers.openai.chat_answer import ChatTranslation
+from accord.servers.openai.responses_answer import ResponsesTranslation
+from accord.servers.service import Service, caller_key, reserve_turn
+from accord.servers.translation import AnswerLabels, StreamWriter, Translation
+from accord.wire.disposition import Api, FieldPolicy
+from accord.wire.receipt import OutcomeStatus
+from accord.wire.routes import (
+    CHAT_PATH,
+    DISPOSITIONS_HEADER,
+    MESSAGES_PATH,
+    POLICY_HEADER,
+    RECEIPT_HEADER,
+    RECEIPT_PATH,
+    RESPONSES_PATH,
+    SERVED_BY_HEADER,
+    fill_path,
+)
+from accord.wire.session import TurnState
+
+PATHS: Final[Mapping[Api, str]] = {
+    Api.CHAT: CHAT_PATH,
+    Api.RESPONSES: RESPONSES_PATH,
+    Api.MESSAGES: MESSAGES_PATH,
+}
+ID_HEADERS: Final[Mapping[Api, bytes]] = {
+    Api.CHAT: b"x-request-id",
+    Api.RESPONSES: b"x-request-id",
+    Api.MESSAGES: b"request-id",
+}
+"""Where the SDK of each API looks for the id of a request."""
+PASSED_ON: Final = ("anthropic-beta", "openai-beta")
+"""Headers of a client that belong to its request, and are passed on with it."""
+ANONYMOUS_OWNER: Final = "anonymous"
+STREAM_TYPE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
+JSON_TYPE: Final = (b"content-type", b"application/json")
+FIXED_HEADERS: Final = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
+NOT_AN_OBJECT: Final = "The body is not a JSON object; send the request as one"
+
+_decode: Final = msgspec.json.Decoder().decode
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class ModelApiEndpoint(HttpEndpoint):
+    """The ASGI application of one model API."""
+
+    def __init__(
+        self, service: Service, translation: Translation, calls: ModelCalls, log: CallLog, stored: StoredResponses
+    ) -> None:
+        super().__init__(service, PATHS[translation.api], {"POST": self.post})
+        self._translation: Final = translation
+        self._calls: Final = calls
+        self._log: Final = log
+        self._stored: Final = stored
+
+    async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
+        """Answer with this error in the shape of the API."""
+        request_id = exchange.request_id or str(uuid4())
+        return await send_api_error(exchange.send, self._translation, error, request_id, allow)
+
+    async def post(self, exchange: Exchange) -> int:
+        """Answer one request."""
+        service = self._service
+        service.check_is_open()
+        self._log.check_is_open()
+        request_id = exchange.request_id = str(uuid4())
+        REQUEST_ID.set(request_id)
+        raw = await read_body(exchange.receive, exchange.headers, service.settings)
+        with reserve_turn(service, caller_key(exchange.caller.id, client_address(exchange.scope)), request_id):
+            settings = service.settings
+            body = parse_object(raw, max_values=settings.max_values, max_depth=settings.max_depth)
+            call = await self._read_call(exchange, body, raw, request_id)
+            keeper = None
+            if self._translation.api is Api.RESPONSES and body.get("store") is not False:
+                keeper = ResponseKeeper(body, request_id)
+            exchange.started_turn = request_id
+            service.observer.turn_started(request_id)
+            with continuing_trace(exchange.scope["headers"]):
+                work = self._run(exchange, call, keeper)
+                return await run_while_connected(exchange.receive, work, WATCH_AFTER_S)
+
+    async def _read_call(self, exchange: Exchange, body: dict[str, Any], raw: bytes, request_id: str) -> ModelCall:
+        if self._translation.api is Api.RESPONSES and body.get("previous_response_id") is not None:
+            body = await self._stored.continued(body, exchange.caller.id)
+        request = self._translation.parse(body)
+        clock, headers = self._service.sessions.engine.clock, exchange.headers
+        return ModelCall(
+            request,
+            request_id,
+            exchange.caller.id or ANONYMOUS_OWNER,
+            sha256(raw).hexdigest(),
+            clock.now(),
+            clock.monotonic(),
+            policy=read_policy(exchange, request.accord),
+            headers={name: value.decode("latin-1") for name in PASSED_ON if (value := headers.get(name.encode()))},
+        )
+
+    async def _run(self, exchange: Exchange, call: ModelCall, keeper: ResponseKeeper | None) -> int:
+        """Answer this call; whatever happens, it is recorded."""
+        is_complete = False
+        try:
+            answer = await self._calls.answer(call)
+            try:
+                status = await self._send(exchange, call, answer, keeper)
+            finally:
+                await answer.close()
+            is_complete = True
+            return status
+        except ClientGoneError:
+            raise
+        except Exception as error:
+            call.failure = to_accord_error(error)
+            raise call.failure from error
+        finally:
+            if not call.packets:  # a stored response is recorded already
+                self._record(call, is_complete=is_complete)
+
+    async def _send(
+        self, exchange: Exchange, call: ModelCall, answer: ModelAnswer, keeper: ResponseKeeper | None
+    ) -> int:
+        labels = AnswerLabels(
+            call.request_id.replace("-", ""),
+            int(call.received_at.timestamp()),
+            call.model or call.served_by or "",
+            accord_member(call),
+        )
+        headers = label_headers(call, self._translation.api)
+        if answer.body is None and answer.answers is None:
+            return await self._stream(exchange, call, self._events(call, answer, labels, keeper), headers)
+        if answer.answers is not None:
+            whole = self._translation.whole(call.request, labels, answer.answers)
+            body = _encode(whole)
+            if keeper is not None:
+                keeper.see(whole)
+        else:
+            body = answer.body or b""
+            if keeper is not None:
+                body = keeper.rename(body)
+                keeper.see(_decode(body))
+            body = with_label(body, labels.accord)
+        await self._end(call, keeper)
+        await send_response(exchange.send, 200, [JSON_TYPE, *headers], body)
+        return 200
+
+    async def _stream(
+        self,
+        exchange: Exchange,
+        call: ModelCall,
+        events: AsyncGenerator[bytes, None],
+        headers: list[tuple[bytes, bytes]],
+    ) -> int:
+        service, clock = self._service, self._service.sessions.engine.clock
+        service.observer.stream_opened("sse")
+        call.first_byte_ms = (clock.monotonic() - call.began_at) * 1_000
+        writer = _StreamSender(exchange.send, service.settings.write_timeout_s)
+        try:
+            await exchange.send({"type": "http.response.start", "status": 200, "headers": [STREAM_TYPE, *headers]})
+            async with aclosing(events):
+                try:
+                    async for block in events:
+                        await writer.write(block)
+                except ClientGoneError:
+                    raise
+                except Exception as error:  # noqa: BLE001 - the status is sent: the failure is an event of the stream
+                    call.failure = to_accord_error(error)
+                    await writer.write(self._translation.error_event(call.failure, call.request_id))
+            await exchange.send({"type": "http.response.body", "body": b""})
+        except OSError:
+            raise ClientGoneError from None
+        finally:
+            service.observer.stream_closed("sse")
+        return 200
+
+    def _events(
+        self, call: ModelCall, answer: ModelAnswer, labels: AnswerLabels, keeper: ResponseKeeper | None
+    ) -> AsyncGenerator[bytes, None]:
+        """The events of a streamed answer in the client's API, the first one with the label."""
+        if answer.blocks is not None:
+            events = _labelled(answer.blocks, labels.accord)
+        else:
+            events = _written(self._translation.stream(call.request, labels), answer)
+        return events if keeper is None else self._kept(call, keeper, events, renames=answer.blocks is not None)
+
+    async def _kept(
+        self, call: ModelCall, keeper: ResponseKeeper, events: AsyncGenerator[bytes, None], *, renames: bool
+    ) -> AsyncGenerator[bytes, None]:
+        """The events of a response that is stored before its last event is sent."""
+        async with aclosing(events):
+            async for block in events:
+                named = keeper.rename(block) if renames else block
+                keeper.see_events(named)
+                if keeper.packets:
+                    await self._end(call, keeper)
+                yield named
+
+    async def _end(self, call: ModelCall, keeper: ResponseKeeper | None) -> None:
+        """Store the response of a call that is about to be sent completely; a later request may continue it at once."""
+        if keeper is not None and not call.packets and (packets := keeper.packets):
+            call.packets = packets
+            self._record(call, is_complete=True)
+            await self._log.stored(call.request_id)
+
+    def _record(self, call: ModelCall, *, is_complete: bool) -> None:
+        """Record the call: its receipt is stored soon, and observers get its data now."""
+        clock = self._service.sessions.engine.clock
+        now, total_ms = clock.now(), (clock.monotonic() - call.began_at) * 1_000
+        outcome = call_outcome(call.failure, is_complete=is_complete)
+        facts = CallFacts(call_member(call), call.work, call.digest, outcome, total_ms, call.first_byte_ms)
+
+        def content(previous: str | None, session_id: str) -> ReceiptContent:
+            return call_content(facts, self._calls.dispatcher, call.request_id, now, (previous, session_id))
+
+        state = STATE_BY_OUTCOME[outcome.status] if outcome.status is not OutcomeStatus.REFUSED else TurnState.REFUSED
+        self._log.add(
+            EndedCall(call.request_id, call.owner, call.digest, state, call.received_at, now, content, call.packets)
+        )
+        self._service.observer.turn_ended(content(None, self._log.session_of(call.owner)).members)
+
+
+async def _labelled(blocks: AsyncGenerator[bytes, None], accord: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
+    """The events as they came; the first one has the label."""
+    is_labelled = False
+    async with aclosing(blocks):
+        async for block in blocks:
+            if not is_labelled and (labelled := with_event_label(block, accord)) is not None:
+                is_labelled = True
+                yield labelled
+            else:
+                yield block
+
+
+async def _written(writer: StreamWriter, answer: ModelAnswer) -> AsyncGenerator[bytes, None]:
+    """The pieces as events of the client's API."""
+    yield writer.start()
+    async with aclosing(cast("AsyncGenerator[tuple[int, Any], None]", answer.pieces)) as pieces:
+        async for number, piece in pieces:
+            if block := writer.write(piece, number):
+                yield block
+    yield writer.finish()
+
+
+class _StreamSender:
+    """Sends blocks of a stream; a client that does not read is disconnected."""
+
+    def __init__(self, send: Send, timeout_s: float) -> None:
+        self._send: Final = send
+        self._timeout_s: Final = timeout_s
+
+    async def write(self, block: bytes) -> None:
+        try:
+            await within(self._timeout_s, self._send({"type": "http.response.body", "body": block, "more_body": True}))
+        except (TimeoutError, OSError):
+            raise ClientGoneError from None
+
+
+def parse_object(raw: bytes, *, max_values: int, max_depth: int) -> dict[str, Any]:
+    """The body as an object; raises `RefusedError` if it is not one or exceeds a limit."""
+    excess = find_excess(raw, max_values=max_values, max_depth=max_depth)
+    if excess is not None:
+        message = f"The body has more than {excess.limit} {'levels' if excess.of == 'depth' else 'JSON values'}"
+        raise RefusedError(message, ErrorCode.TOO_LARGE, {"limit": excess.limit})
+    try:
+        body = _decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise RefusedError("The body is not JSON", ErrorCode.PARSE_ERROR, {}) from None
+    if not isinstance(body, dict):
+        raise RefusedError(NOT_AN_OBJECT, ErrorCode.INVALID_MESSAGE, {})
+    return cast("dict[str, Any]", body)
+
+
+def read_policy(exchange: Exchange, accord: Mapping[str, Any]) -> FieldPolicy:
+    """The policy of the request, of its header, or the default; the strictest that is named counts."""
+    header = exchange.headers.get(POLICY_HEADER.lower().encode(), b"").decode("latin-1").strip().lower()
+    named = {str(accord.get("policy") or "").lower(), header} - {""}
+    for name in named:
+        if name not in tuple(FieldPolicy):
+            message = f"accord.policy: expected {' or '.join(FieldPolicy)}"
+            raise RefusedError(message, ErrorCode.INVALID_MESSAGE, {"field": "accord.policy"})
+    return FieldPolicy.STRICT if FieldPolicy.STRICT in named else FieldPolicy.LABELLED
+
+
+def accord_member(call: ModelCall) -> dict[str, Any]:
+    """The `accord` object of an answer."""
+    member: dict[str, Any] = {
+        "request_id": call.request_id,
+        "receipt": fill_path(RECEIPT_PATH, request_id=call.request_id),
+        "served_by": call.served_by,
+        "model": call.model,
+        "dispositions": [
+            {"field": each.field, "disposition": each.disposition.value, "reason": each.reason}
+            | ({"learned": True} if each.learned else {})
+            for each in call.labels
+        ],
+    }
+    if call.record.failures:
+        member["fallbacks"] = list(dict.fromkeys(name for name, _ in call.record.failures))
+    return member
+
+
+def call_member(call: ModelCall) -> dict[str, Any]:
+    """The `call` member of a receipt."""
+    member: dict[str, Any] = {
+        "api": call.request.api.value,
+        "requested": call.request.model,
+        "policy": call.policy.value,
+        "streamed": call.request.order.stream,
+    }
+    given = {"served_by": call.served_by, "model": call.model, "key": call.key_id}
+    return member | {name: value for name, value in given.items() if value is not None}
+
+
+def label_headers(call: ModelCall, api: Api) -> list[tuple[bytes, bytes]]:
+    """The headers that say which backend answered and what became of the fields."""
+    served = f"{call.served_by}; model={call.model}" if call.model else str(call.served_by)
+    headers = [
+        *FIXED_HEADERS,
+        (SERVED_BY_HEADER.lower().encode(), served.encode("ascii", "replace")),
+        (RECEIPT_HEADER.lower().encode(), fill_path(RECEIPT_PATH, request_id=call.request_id).encode()),
+        (ID_HEADERS[api], call.request_id.encode()),
+    ]
+    if call.labels:
+        value = format_dispositions(call.labels).encode("ascii", "replace")
+        headers.append((DISPOSITIONS_HEADER.lower().encode(), value))
+    return headers
+
+
+def with_label(body: bytes, accord: Mapping[str, Any]) -> bytes:
+    """A JSON object with the `accord` member; nothing else of it is changed."""
+    start = body.find(b"{") + 1
+    separator = b"" if body[start:].lstrip()[:1] == b"}" else b","
+    return b"%b%b%b%b%b" % (body[:start], b'"accord":', _encode(accord), separator, body[start:])
+
+
+def with_event_label(block: bytes, accord: Mapping[str, Any]) -> bytes | None:
+    """Events with the `accord` member in the first that has an object; None if none of them has one."""
+    found = block.find(b"data:")
+    while found >= 0:
+        start = found + 5
+        data = block[start:].lstrip(b" ")
+        if data.startswith(b"{"):
+            return block[:start] + b" " + with_label(data, accord)
+        found = block.find(b"\ndata:", start)
+        found = found + 1 if found >= 0 else -1
+    return None
+
+
+async def send_api_error(
+    send: Send, translation: Translation, error: AccordError, request_id: str, allow: str = ""
+) -> int:
+    """Answer with an error in the shape of the API; returns the status."""
+    status = getattr(error, "caller_status", error.facts.http)
+    headers = [JSON_TYPE, (b"cache-control", b"no-store"), (ID_HEADERS[translation.api], request_id.encode())]
+    if error.code is ErrorCode.UNAUTHENTICATED:
+        headers.append((b"www-authenticate", b'Bearer realm="accord"'))
+    if (seconds := error.details.get("retry_after")) is not None:
+        headers.append((b"retry-after", str(seconds).encode()))
+    if allow:
+        headers.append((b"allow", allow.encode()))
+    await send_response(send, status, headers, _encode(translation.error_body(error, request_id)))
+    return status
+
+
+def model_endpoints(service: Service, calls: ModelCalls) -> dict[str, HttpEndpoint]:
+    """The endpoints of every model API, by their paths."""
+    if service.call_log is None:
+        return {}
+    stored = StoredResponses(service.sessions.store, service.call_log)
+    made = [ModelApiEndpoint(service, each, calls, service.call_log, stored) for each in TRANSLATIONS]
+    return {each.route: each for each in made}
+
+
+TRANSLATIONS: Final[tuple[Translation, ...]] = (ChatTranslation(), ResponsesTranslation(), MessagesTranslation())
+"""Every served model API."""
