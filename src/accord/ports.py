@@ -4,14 +4,14 @@ Only protocols and the values that they exchange; the implementations are in `ba
 """
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
 from accord.wire.agent_work import Permission, PermissionRequest
-from accord.wire.conversation import ChatMessage
+from accord.wire.conversation import ChatMessage, ConversationMessage
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.session import (
     DeletionCounts,
@@ -93,6 +93,58 @@ class DescribedBackend(Backend, Protocol):
     @property
     def evidence(self) -> Mapping[str, EvidenceSource]:
         """The evidence for each entry of the manifest."""
+        ...
+
+
+class OpenReply(Protocol):
+    """The open reply of an endpoint to a request that was passed on."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events."""
+        ...
+
+    @property
+    def summary(self) -> Any:
+        """The `model` and the `usage` that were read so far."""
+        ...
+
+    async def whole(self) -> bytes:
+        """The whole answer."""
+        ...
+
+    def blocks(self) -> AsyncGenerator[bytes, None]:
+        """The events of a stream, as many at a time as have arrived."""
+        ...
+
+    async def close(self) -> None:
+        """Close the reply."""
+        ...
+
+
+@runtime_checkable
+class RelayingBackend(Backend, Protocol):
+    """A backend that takes requests of the API it speaks as they are."""
+
+    @property
+    def api_name(self) -> str:
+        """The API that it speaks."""
+        ...
+
+    async def relay(self, body: dict[str, Any], headers: Mapping[str, str]) -> OpenReply:
+        """Send a request as it is, but for the model."""
+        ...
+
+    def count_answers(self, data: bytes) -> int:
+        """How many answers a whole answer of this API has."""
+        ...
+
+    def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
+        """The pieces of a whole answer of this API."""
+        ...
+
+    def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
+        """The body with further messages at the end of its conversation."""
         ...
 
 

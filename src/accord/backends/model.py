@@ -28,7 +28,7 @@ from accord.backends.model_api import (
     UnsupportedByApiError,
     layers,
 )
-from accord.backends.relay import API_OF, PATHS, RelayedReply, relay_body, with_messages
+from accord.backends.relay import API_OF, PATHS, RelayedReply, count_answers, relay_body, with_messages
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
@@ -188,7 +188,10 @@ class ModelBackend:
             finally:
                 await reply.close()
         read_error = partial(self.api.read_error, OK)
-        return RelayedReply(reply, kind, self._error, read_error, MAX_STREAM_BYTES, hides_usage=hides_usage)
+        several = isinstance(count := body.get("n"), int) and count > 1
+        return RelayedReply(
+            reply, kind, self._error, read_error, MAX_STREAM_BYTES, hides_usage=hides_usage, several=several
+        )
 
     def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
         """The pieces of a whole answer of this API, streamed or not; raises `BackendError` if it is malformed."""
@@ -204,6 +207,10 @@ class ModelBackend:
             reason = str(error) if isinstance(error, MalformedAnswerError) else "an event is too long"
             raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason=reason)) from None
         return pieces
+
+    def count_answers(self, data: bytes) -> int:
+        """How many answers a whole answer of this API has."""
+        return count_answers(data)
 
     def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
         """The body of a request of this API with further messages at the end of its conversation."""

@@ -44,7 +44,7 @@ class _AnswerHead(msgspec.Struct):
 
     model: str | None = None
     usage: dict[str, Any] | None = None
-    choices: list[Any] | None = None
+    choices: list[dict[str, Any]] | None = None
     response: "_AnswerHead | None" = None
     message: "_AnswerHead | None" = None
 
@@ -54,10 +54,11 @@ _decode_head: Final = msgspec.json.Decoder(_AnswerHead).decode
 
 @dataclass(slots=True)
 class AnswerSummary:
-    """The model that answered and its usage, as far as the answer has told."""
+    """The model that answered, its usage, and the number of answers, as far as they were read."""
 
     model: str | None = None
     counts: dict[str, int] = field(default_factory=dict[str, int])
+    answers: int = 1
 
     @property
     def usage(self) -> dict[str, int] | None:
@@ -81,6 +82,22 @@ class AnswerSummary:
                 self.model = self.model or part.model
                 if part.usage:
                     self.counts.update(usage_counts(part.usage))
+
+    def count_choices(self, data: bytes) -> None:
+        """Count the answers of a stream by the numbers in one of its events."""
+        try:
+            choices = _decode_head(data).choices or ()
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        self.answers = max([self.answers, *(1 + each.get("index", 0) for each in choices)])
+
+
+def count_answers(data: bytes) -> int:
+    """How many answers a whole answer has."""
+    try:
+        return len(_decode_head(data).choices or ())
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return 0
 
 
 USAGE_NAMES: Final[Mapping[str, str]] = {
@@ -168,6 +185,7 @@ class RelayedReply:
         max_bytes: int,
         *,
         hides_usage: bool,
+        several: bool = False,
     ) -> None:
         self.summary: Final = AnswerSummary()
         self.is_stream: Final = "event-stream" in reply.headers.get("content-type", "")
@@ -178,6 +196,7 @@ class RelayedReply:
         self._max_bytes: Final = max_bytes
         self._hides_usage: Final = hides_usage
         self._is_complete = False
+        self._several: Final = several
         self._completes: Final = _COMPLETE[kind].search
 
     async def whole(self) -> bytes:
@@ -219,6 +238,9 @@ class RelayedReply:
         """Read the usage in these events and note whether the answer is complete; returns the events to pass on."""
         if not self._is_complete:
             self._is_complete = self._completes(block) is not None
+        if self._several:
+            for event in block.split(b"\n\n"):
+                self.summary.count_choices(_event_data(event))
         return self._take_usage(block) if _USAGE.search(block) else block
 
     async def close(self) -> None:

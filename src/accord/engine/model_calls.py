@@ -10,12 +10,11 @@ knows neither HTTP nor how an answer is written; `servers/http/model_calls.py` d
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
-from datetime import datetime
+from dataclasses import replace
 from random import random
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final
 
 from accord.core.work.derive import PARAMETERS
 from accord.core.work.dispositions import (
@@ -33,160 +32,26 @@ from accord.core.work.plan import Candidate, PlanConfig, shared_plan
 from accord.engine.decision_log import log_plan
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.limits import TurnTimer
-from accord.errors import AccordError, BackendError, ErrorCode, RefusedError, TimedOutError
-from accord.ports import Backend, Clock, DescribedBackend
+from accord.engine.model_call import LearnedFields, ModelAnswer, ModelCall, refused_fields
+from accord.errors import BackendError, ErrorCode, RefusedError, TimedOutError
+from accord.ports import Backend, Clock, DescribedBackend, OpenReply, RelayingBackend
 from accord.wire.capability import Capability
-from accord.wire.conversation import ConversationMessage
-from accord.wire.disposition import Api, BackendApi, Disposition, FieldClass, FieldPolicy, FieldRecord
+from accord.wire.disposition import BackendApi, Disposition, FieldPolicy, FieldRecord
 from accord.wire.emulation import Disabled, EmulationConfig
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
-LEARNED_FOR_S: Final = 600.0
-"""How long a field that an endpoint refused is not sent to it again."""
 NO_DESCRIBER: Final = "no backend may describe images; name one in emulation.describe_images_with"
+NAME_DESCRIBER: Final = "name a backend that can see in describe_images_with under [emulation]"
 FAILURES: Final = (BackendError, TimedOutError)
 
 
-class OpenReply(Protocol):
-    """The open reply of an endpoint to a request that was passed on."""
+class FewerAnswersError(BackendError):
+    """An endpoint ignored `n`."""
 
-    @property
-    def is_stream(self) -> bool:
-        """Whether it is a stream of events."""
-        ...
-
-    @property
-    def summary(self) -> Any:
-        """The `model` and the `usage` that were read so far."""
-        ...
-
-    async def whole(self) -> bytes:
-        """The whole answer."""
-        ...
-
-    def blocks(self) -> AsyncGenerator[bytes, None]:
-        """The events of a stream, as many at a time as have arrived."""
-        ...
-
-    async def close(self) -> None:
-        """Close the reply."""
-        ...
-
-
-@runtime_checkable
-class RelayingBackend(Backend, Protocol):
-    """A backend that takes requests of the API it speaks as they are."""
-
-    @property
-    def api_name(self) -> str:
-        """The API that it speaks."""
-        ...
-
-    async def relay(self, body: dict[str, Any], headers: Mapping[str, str]) -> OpenReply:
-        """Send a request as it is, but for the model."""
-        ...
-
-    def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
-        """The pieces of a whole answer of this API."""
-        ...
-
-    def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
-        """The body with further messages at the end of its conversation."""
-        ...
-
-
-@dataclass(slots=True)
-class ModelCall:
-    """One request of a model API while it is answered.
-
-    `headers` are those of the client that are passed on with an unchanged request. `records` has one record for each
-    answer that is wanted.
-    """
-
-    request: ModelRequest
-    request_id: str
-    owner: str
-    digest: str
-    received_at: datetime
-    began_at: float
-    policy: FieldPolicy = FieldPolicy.LABELLED
-    key_id: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    record: WorkRecord = field(default_factory=WorkRecord)
-    more_records: list[WorkRecord] = field(default_factory=list[WorkRecord])
-    served_by: str | None = None
-    model: str | None = None
-    labels: tuple[FieldRecord, ...] = ()
-    failure: AccordError | None = None
-    first_byte_ms: float | None = None
-    packets: tuple[str, ...] = ()
-
-    @property
-    def work(self) -> Sequence[WorkRecord]:
-        """A record of each question to a backend."""
-        return [self.record, *self.more_records]
-
-    @property
-    def usage(self) -> dict[str, Any] | None:
-        """The usage of all answers together, as far as it is known."""
-        usage = self.record.usage
-        for record in self.more_records:
-            usage = add_usage(usage, record.usage)
-        return usage
-
-
-@dataclass(slots=True)
-class ModelAnswer:
-    """An answer that has begun: bytes of the same API, or pieces to be written in the client's API.
-
-    Exactly one of the four is set. A whole body is complete; `blocks` and `pieces` have to be read to their end or
-    closed.
-    """
-
-    body: bytes | None = None
-    blocks: AsyncGenerator[bytes, None] | None = None
-    answers: list[list[AnyPiece]] | None = None
-    pieces: AsyncGenerator[tuple[int, AnyPiece], None] | None = None
-
-    async def close(self) -> None:
-        """Stop the backend if it is still answering."""
-        for stream in (self.blocks, self.pieces):
-            if stream is not None:
-                await stream.aclose()
-
-
-class LearnedFields:
-    """Fields that endpoints refused, each for a while."""
-
-    def __init__(self, clock: Clock, keep_s: float = LEARNED_FOR_S) -> None:
-        self._clock: Final = clock
-        self._keep_s: Final = keep_s
-        self._until: Final[dict[tuple[str, Api], dict[str, float]]] = {}
-
-    def of(self, backend: str, request: ModelRequest) -> frozenset[str]:
-        """The fields of this request that this backend's endpoint refused recently."""
-        known = self._until.get((backend, request.api))
-        if not known:
-            return frozenset()
-        now = self._clock.monotonic()
-        return frozenset(name for name in request.fields if known.get(name, 0.0) > now)
-
-    def add(self, backend: str, api: Api, names: Sequence[str]) -> None:
-        """Remember that the endpoint refused these."""
-        until = self._clock.monotonic() + self._keep_s
-        self._until.setdefault((backend, api), {}).update(dict.fromkeys(names, until))
-
-    def listed(self, backend: str) -> dict[str, list[str]]:
-        """What is remembered of this backend now, by API."""
-        now = self._clock.monotonic()
-        found = {
-            api.value: sorted(name for name, until in names.items() if until > now)
-            for (name, api), names in self._until.items()
-            if name == backend
-        }
-        return {api: names for api, names in found.items() if names}
+    def __init__(self, backend: str) -> None:
+        super().__init__(f"{backend}: the endpoint gave fewer answers than were requested")
 
 
 class ModelCalls:
@@ -209,6 +74,8 @@ class ModelCalls:
         self._resolve: Final = resolve
         self._clock: Final = clock
         self._draw: Final = draw
+        self._gives_one: Final[set[str]] = set()
+        """Backends whose endpoint gave fewer answers than `n`."""
         self._without_placeholders: tuple[PlanConfig, PlanConfig] | None = None
 
     async def answer(self, call: ModelCall) -> ModelAnswer:
@@ -221,7 +88,7 @@ class ModelCalls:
         call.record.plan_ms = (self._clock.monotonic() - began_at) * 1_000
         log_plan(outcome, call.request_id)
         if isinstance(outcome, Refusal):
-            raise RefusedError(outcome.message, outcome.code, refusal_details(call, outcome))
+            raise self._refusal(call, outcome, group)
         offers = self._ordered([outcome.offer, *outcome.fallbacks], group)
         for offer in offers:
             try:
@@ -239,6 +106,25 @@ class ModelCalls:
         order = _with_requirements(request, call.policy)
         candidates = [self._candidate(name, request, call.policy) for name in group.backends]
         return shared_plan(order, candidates, self._plan_config())
+
+    def _refusal(self, call: ModelCall, refusal: Refusal, group: BackendGroup) -> RefusedError:
+        """The refusal with the fields it is about, the other backends that could do it, and what would allow it."""
+        others = BackendGroup(tuple(name for name in self.dispatcher.backends if name not in group.backends))
+        could = self.plan(call, others) if others.backends else refusal
+        able = [could.offer.backend, *(each.backend for each in could.fallbacks)] if isinstance(could, Plan) else []
+        fields = refused_by_table(call, refusal)
+        message = f"{', '.join(fields)}: {refusal.message}" if fields else refusal.message
+        if able:
+            message = f"{message}; {' or '.join(able)} could: name it as the model"
+        remedies = [
+            remedy.model_copy(update={"change": f"{remedy.change}, and {NAME_DESCRIBER}"})
+            if remedy.capability == Capability.IMAGE_INPUT and "emulation.preset" in remedy.change
+            else remedy
+            for remedy in refusal.remedies
+        ]
+        details = refusal.model_copy(update={"remedies": remedies}).dump()
+        details |= {"field": fields[0] if fields else "model", "fields": fields, "able": able}
+        return RefusedError(message, refusal.code, details)
 
     def _ordered(self, offers: list[Offer], group: BackendGroup) -> Sequence[Offer]:
         """The offers in the order in which they are tried: by weight among those that are equally good."""
@@ -274,7 +160,7 @@ class ModelCalls:
             return await self._answer_from(call, offer)
         except FAILURES as error:
             names = refused_fields(call, error)
-            if not names:
+            if not names and not isinstance(error, FewerAnswersError):
                 raise
             self.learned.add(offer.backend, call.request.api, names)
             call.record.failures.append((offer.backend, error))
@@ -285,7 +171,9 @@ class ModelCalls:
         kind = backend_api(backend)
         check = output_check(request.order, self.dispatcher.settings.max_retries)
         # Each of several answers is checked, which is done one by one.
-        splits = request.answers > 1 and (check is not None or kind.value != request.api.value)
+        splits = request.answers > 1 and (
+            check is not None or kind.value != request.api.value or offer.backend in self._gives_one
+        )
         unchanged = kind.value == request.api.value and not offer.rescues and not offer.losses and not splits
         learned = self.learned.of(offer.backend, request)
         labels = dispose(FieldUse(request.api, request.fields, kind, unchanged, learned), offer)
@@ -314,17 +202,23 @@ class ModelCalls:
             finally:
                 await reply.close()
             self._note(call, reply)
+            if call.request.answers > 1 and backend.count_answers(data) < call.request.answers:
+                self._gives_one.add(backend.name)
+                raise FewerAnswersError(backend.name)
             return ModelAnswer(body=data)
-        blocks = self._relayed_blocks(call, reply)
+        blocks = self._relayed_blocks(call, backend.name, reply)
         first = await anext(blocks, b"")
         call.model = reply.summary.model or call.model
         return ModelAnswer(blocks=_prepended(first, blocks))
 
-    async def _relayed_blocks(self, call: ModelCall, reply: OpenReply) -> AsyncGenerator[bytes, None]:
+    async def _relayed_blocks(self, call: ModelCall, backend: str, reply: OpenReply) -> AsyncGenerator[bytes, None]:
         try:
             async with aclosing(reply.blocks()) as blocks:
                 async for block in blocks:
                     yield block
+            if reply.summary.answers < call.request.answers:
+                self._gives_one.add(backend)
+                raise FewerAnswersError(backend)
         finally:
             self._note(call, reply)
             await reply.close()
@@ -425,35 +319,17 @@ def backend_api(backend: Backend) -> BackendApi:
     return BackendApi(name) if name in tuple(BackendApi) else BackendApi.OTHER
 
 
-def refused_fields(call: ModelCall, error: AccordError) -> list[str]:
-    """The tuning fields of this call that an endpoint refused by name; none if the request has to stay as it is."""
-    if call.policy is FieldPolicy.STRICT or not isinstance(error, BackendError):
-        return []
-    request, fields = call.request, getattr(getattr(error, "report", None), "fields", ())
-    known = {each.field for each in call.labels if each.disposition is Disposition.DROPPED}
-    found: list[str] = []
-    for name in request.fields:
-        row = row_of(request.api, name)
-        is_named = not {name, name.partition(".")[0], name.rpartition(".")[2]}.isdisjoint(fields)
-        is_refused = error.refused is not None and row.capability == error.refused
-        if (is_named or is_refused) and row.kind is FieldClass.TUNING and name not in known:
-            found.append(name)
-    return found
-
-
-def refusal_details(call: ModelCall, refusal: Refusal) -> dict[str, Any]:
-    """The refusal, with the fields that no backend can carry."""
-    fields = [
+def refused_by_table(call: ModelCall, refusal: Refusal) -> list[str]:
+    """The fields of this call that the nearest backend lacks, in the order of the request."""
+    nearest = next((offer for offer in refusal.offers if offer.backend == refusal.nearest), None)
+    missing = nearest.missing if nearest else []
+    names = {short.capability for short in missing}
+    return [
         name
         for name in call.request.fields
-        for offer in refusal.offers
-        for short in offer.missing
-        if short.reason.startswith(f"{name}: ") or row_of(call.request.api, name).capability == short.capability
+        if row_of(call.request.api, name).capability in names
+        or any(short.reason.startswith(f"{name}: ") for short in missing)
     ]
-    details = refusal.dump()
-    if fields:
-        details |= {"field": fields[0], "fields": list(dict.fromkeys(fields))}
-    return details
 
 
 def _with_requirements(request: ModelRequest, policy: FieldPolicy) -> WorkOrder:

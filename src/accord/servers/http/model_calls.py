@@ -16,7 +16,8 @@ import msgspec
 from accord.core.sizes import find_excess
 from accord.core.work.dispositions import format_dispositions
 from accord.engine.call_log import CallLog, EndedCall
-from accord.engine.model_calls import ModelAnswer, ModelCall, ModelCalls
+from accord.engine.model_call import ModelAnswer, ModelCall
+from accord.engine.model_calls import ModelCalls
 from accord.engine.receipt import STATE_BY_OUTCOME, CallFacts, ReceiptContent, call_content, call_outcome
 from accord.errors import AccordError, ErrorCode, RefusedError
 from accord.servers.anthropic.answer import MessagesTranslation
@@ -383,7 +384,10 @@ async def send_api_error(
     send: Send, translation: Translation, error: AccordError, request_id: str, allow: str = ""
 ) -> int:
     """Answer with an error in the shape of the API; returns the status."""
-    status = getattr(error, "caller_status", error.facts.http)
+    # A request that no backend can answer is the caller's to change, which these APIs say with a 400.
+    status = (
+        400 if error.code is ErrorCode.CAPABILITY_UNSUPPORTED else getattr(error, "caller_status", error.facts.http)
+    )
     headers = [JSON_TYPE, (b"cache-control", b"no-store"), (ID_HEADERS[translation.api], request_id.encode())]
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers.append((b"www-authenticate", b'Bearer realm="accord"'))

@@ -61,17 +61,20 @@ class StoredResponses:
             if not isinstance(previous, str) or len(items) >= MAX_CHAIN:
                 message = TOO_LONG if isinstance(previous, str) else "previous_response_id: expected text"
                 raise RefusedError(message, ErrorCode.INVALID_MESSAGE, {"field": "previous_response_id"})
-            stored = await self.find(previous, owner)
+            try:
+                stored = await self.find(previous, owner)
+            except RefusedError as error:
+                details = {"field": "previous_response_id", "openai_code": "previous_response_not_found"}
+                raise RefusedError(error.message, ErrorCode.INVALID_MESSAGE, details) from None
             items.append([*stored["input"], *stored["response"]["output"]])
             previous = stored["previous"]
         earlier = [item for turn in reversed(items) for item in turn]
-        return endpoint_body(continue_from(body, earlier)) | {
-            name: body[name] for name in ("previous_response_id", "store") if name in body
-        }
+        sent = endpoint_body(continue_from(body, earlier))
+        return {**body, "input": sent["input"]}
 
 
 def _not_found() -> RefusedError:
-    return RefusedError(UNKNOWN, ErrorCode.NOT_FOUND, {"field": "previous_response_id"})
+    return RefusedError(UNKNOWN, ErrorCode.NOT_FOUND, {})
 
 
 class ResponseKeeper:

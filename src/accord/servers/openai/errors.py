@@ -57,6 +57,8 @@ def error_body(error: AccordError, request_id: str) -> dict[str, Any]:
 
 def _words(error: AccordError) -> tuple[str, str | None]:
     details = error.details
+    if isinstance(own := details.get("openai_code"), str):
+        return INVALID, own
     if error.code is ErrorCode.TOO_LARGE and details.get("failure") == CONTEXT_TOO_LONG:
         return INVALID, "context_length_exceeded"
     if error.code is ErrorCode.NOT_FOUND and details.get("field") == "model":
