@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models draw measure inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-http bench-stores bench-views bench-wire clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models draw measure inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -72,6 +72,12 @@ bench-backends: $(READY) ## Measure a model backend against bare aiohttp and the
 bench-engine: $(READY) ## Measure what a turn, a delta and a thousand turns at once cost
 	$(BIN)/python bench/engine.py
 
+bench-gateways: $(READY) $(VENV)/gateways/.ready ## Measure Accord against other gateways, write docs/benchmarks.md (ONLY=accord,bare ROUNDS=1 SECONDS=1 is quick)
+	@ROUNDS="$(ROUNDS)" SECONDS="$(SECONDS)" ONLY="$(ONLY)" $(BIN)/python -m bench.gateways $(VENV)/gateways
+
+demo-gateways: $(READY) $(VENV)/gateways/.ready ## Send the same requests to LiteLLM, Portkey and Accord, write what happened to docs/acceptance.md
+	@ONLY="$(ONLY)" $(BIN)/python -m bench.gateways.demo $(VENV)/gateways
+
 bench-http: $(READY) ## Measure requests and streams over HTTP against bare routes (TURNS=10000 is quicker)
 	$(BIN)/python bench/over_http.py $(TURNS)
 
@@ -106,6 +112,11 @@ $(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py tests/peers/package-lock.j
 $(VENV)/heavy/.ready: $(READY) scripts/fetch_peers.py tests/peers/heavy/package-lock.json tests/peers/heavy/requirements.lock \
 		tests/peers/heavy/litellm/requirements.lock
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/heavy --heavy
+	@touch $@
+
+$(VENV)/gateways/.ready: $(READY) scripts/fetch_gateways.py bench/gateways/smg/requirements.lock bench/gateways/caddy/requirements.lock \
+		bench/gateways/portkey/package-lock.json tests/peers/heavy/litellm/requirements.lock
+	@$(BIN)/python scripts/fetch_gateways.py $(VENV)/gateways
 	@touch $@
 
 $(READY): requirements.lock pyproject.toml
