@@ -108,7 +108,8 @@ class Round:
             f"p50_{at_once}": quantile_ms(found.waits, 0.5),
             f"p99_{at_once}": quantile_ms(found.waits, 0.99),
         }
-        return figures | self._cost(f"cpu_{at_once}", used / found.answers * 1_000)
+        cost = self._cost(f"cpu_{at_once}", used / found.answers * 1_000)
+        return figures | cost | self._cost(f"share_{at_once}", used / found.seconds * 100)
 
     def streams(self) -> Figures:
         """Streams as fast as they go."""
