@@ -78,8 +78,7 @@ class MessagesContentReader:
         role = ROLES.get(name) if isinstance(name := message.get("role"), str) else None
         if role is None:
             raise MessagesFieldError("role", "one of user, assistant and system")
-        if len(message) > len(MESSAGE_MEMBERS):
-            self._check_members(message, MESSAGE_MEMBERS)
+        self._check_members(message, MESSAGE_MEMBERS)
         content = message.get("content")
         parts: list[MessagePart] = []
         if content is not None or role is not Role.SYSTEM:  # a system message may only set an effort
@@ -277,8 +276,9 @@ class MessagesContentReader:
 
 def has_further(given: Json, listed: frozenset[str]) -> bool:
     """Whether the object has members that are not listed and ask for something."""
-    further = given.keys() - listed
-    return bool(further) and any(given[name] not in NEUTRAL_MEMBERS for name in further)
+    if given.keys() <= listed:
+        return False
+    return any(value not in NEUTRAL_MEMBERS for name, value in given.items() if name not in listed)
 
 
 def as_object(value: Any, path: str = "") -> Json:

@@ -229,7 +229,7 @@ class _MessagesRequestReader:
             raise MessagesFieldError("strict", "true or false")
         if strict:
             self.fields["tools[].strict"] = None
-        if len(tool) > 2 and has_further(tool, TOOL_MEMBERS):  # fewer are the required ones
+        if has_further(tool, TOOL_MEMBERS):
             self.fields["tools[].other"] = None
         self._tools.append(
             ToolSpec.trusted(
