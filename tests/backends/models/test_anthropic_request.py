@@ -14,7 +14,7 @@ from accord.backends.model_api import UnsupportedByApiError
 from accord.core.work.derive import PARAMETERS
 from accord.wire.capability import FILE_INPUT, IMAGE_URL, Capability
 from accord.wire.conversation import Conversation
-from accord.wire.work import ToolSpec, WorkOrder
+from accord.wire.work import ToolChoice, ToolSpec, WorkOrder
 from tests.backends.models.anthropic_reverse import order_of
 
 GOLDEN = Path(__file__).parent / "golden" / "anthropic" / "asks"
@@ -238,3 +238,114 @@ def test_the_operators_parameters_win():
     requested = body(order(thinking=True, parameters={"thinking": {"type": "disabled"}, "cache_control": False}))
     assert requested["thinking"] == {"type": "disabled"}
     assert "cache_control" not in json.dumps(requested)
+
+
+MARK = {"type": "ephemeral"}
+TOOLS = [ToolSpec(name="a", strict=True, cache_control=MARK), ToolSpec(name="b", strict=False)]
+
+
+def test_tools_keep_their_strictness_and_their_marks():
+    schema = {"type": "object"}
+    assert body(order(tools=TOOLS))["tools"] == [
+        {"name": "a", "input_schema": schema, "strict": True, "cache_control": MARK},
+        {"name": "b", "input_schema": schema, "strict": False},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "parallel", "written"),
+    [
+        (None, None, None),
+        (None, True, None),
+        (ToolChoice(), None, None),
+        (None, False, {"type": "auto", "disable_parallel_tool_use": True}),
+        (ToolChoice(mode="none"), False, {"type": "none"}),
+        (ToolChoice(mode="required"), None, {"type": "any"}),
+        (ToolChoice(mode="required"), False, {"type": "any", "disable_parallel_tool_use": True}),
+        (ToolChoice(mode="tool", name="b"), None, {"type": "tool", "name": "b"}),
+    ],
+)
+def test_each_tool_choice_has_its_form(choice: ToolChoice | None, parallel: bool | None, written: Any):
+    requested = body(order(tools=TOOLS, tool_choice=choice, parallel_tool_calls=parallel))
+    assert requested.get("tool_choice") == written
+
+
+def test_without_tools_there_is_no_choice_and_none_can_be_forced():
+    assert "tool_choice" not in body(order(tool_choice=ToolChoice(mode="none"), parallel_tool_calls=False))
+    for work, capability in (
+        (order(tool_choice=ToolChoice(mode="required")), Capability.TOOL_USE),
+        (order(tools=TOOLS, tool_choice=ToolChoice(mode="required"), thinking=True), Capability.EXTENDED_THINKING),
+    ):
+        with pytest.raises(UnsupportedByApiError) as caught:
+            body(work)
+        assert (caught.value.capability, caught.value.always) == (capability, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "reasoning", "thinking", "config"),
+    [
+        ({}, {}, {"type": "adaptive"}, None),
+        ({}, {"summary": "auto"}, {"type": "adaptive", "display": "summarized"}, None),
+        ({}, {"effort": "high"}, {"type": "adaptive"}, {"effort": "high"}),
+        ({}, {"effort": "minimal"}, {"type": "adaptive"}, {"effort": "low"}),
+        ({}, {"effort": "none"}, None, None),
+        ({}, {"effort": "high", "enabled": False}, None, {"effort": "high"}),
+        ({}, {"max_tokens": 2048}, {"type": "enabled", "budget_tokens": 2048}, None),
+        ({}, {"max_tokens": 2048, "effort": "low"}, {"type": "enabled", "budget_tokens": 2048}, {"effort": "low"}),
+        ({"thinking_budget": 8000}, {}, {"type": "enabled", "budget_tokens": 8000}, None),
+        ({"thinking_budget": 8000}, {"effort": "medium"}, {"type": "enabled", "budget_tokens": 4000}, None),
+        ({"thinking_budget": 2000}, {"effort": "low"}, {"type": "enabled", "budget_tokens": 1024}, None),
+        ({"thinking_budget": 8000}, {"effort": "max"}, {"type": "enabled", "budget_tokens": 8000}, None),
+        ({"thinking_budget": 8000}, {"max_tokens": 2048}, {"type": "enabled", "budget_tokens": 2048}, None),
+    ],
+)
+def test_each_form_of_reasoning_has_its_fields(options: Any, reasoning: Any, thinking: Any, config: Any):
+    requested = body(order(parameters={"reasoning": reasoning}), AnthropicMessages(**options))
+    assert (requested.get("thinking"), requested.get("output_config")) == (thinking, config)
+    assert "reasoning" not in requested
+
+
+def test_the_callers_budget_does_not_shorten_the_answer():
+    requested = body(order(parameters={"reasoning": {"max_tokens": 2048}}), AnthropicMessages(max_tokens=100))
+    assert requested["max_tokens"] == 2148
+
+
+def test_an_effort_and_a_schema_share_their_object():
+    requested = body(order(response_schema={"type": "object"}, parameters={"reasoning": {"effort": "low"}}))
+    assert requested["output_config"] == {
+        "format": {"type": "json_schema", "schema": {"type": "object"}},
+        "effort": "low",
+    }
+
+
+def test_an_image_by_its_address_is_fetched_by_the_endpoint():
+    part = {"type": "image", "media_type": "", "data": "", "uri": "https://example.org/a.png", "detail": "high"}
+    source = {"type": "url", "url": "https://example.org/a.png"}
+    assert body(order(part))["messages"][0]["content"] == [{"type": "image", "source": source}]
+    read_from = {**IMAGE, "uri": "https://example.org/a.png"}
+    assert body(order(read_from))["messages"][0]["content"][0]["source"]["type"] == "base64"
+
+
+@pytest.mark.parametrize(
+    ("role", "part", "is_marked"),
+    [
+        ("user", {"type": "text", "text": "a"}, True),
+        ("system", {"type": "text", "text": "a"}, True),
+        ("user", IMAGE, True),
+        ("user", PDF, True),
+        ("assistant", {"type": "tool_use", "id": "a", "name": "a", "input": {}}, True),
+        ("tool", {"type": "tool_result", "tool_use_id": "a"}, True),
+        ("assistant", {"type": "thinking", "text": "a", "signature": "s"}, False),
+        ("assistant", {"type": "thinking", "text": "", "signature": "s", "redacted": True}, False),
+    ],
+)
+def test_each_part_keeps_its_mark_where_the_api_takes_one(role: str, part: dict[str, Any], is_marked: bool):
+    requested = body(order({**part, "cache_control": MARK}, role=role))
+    written = requested["system"] if role == "system" else requested["messages"][-1]["content"]
+    assert (written[0].get("cache_control") == MARK) is is_marked
+
+
+def test_a_document_without_a_name_has_no_title():
+    untitled = [{"type": "resource", "uri": "", "text": "words"}, {**PDF, "uri": ""}]
+    documents = body(order(*untitled))["messages"][0]["content"]
+    assert [sorted(document) for document in documents] == [["source", "type"]] * 2
