@@ -292,7 +292,8 @@ def test_the_details_of_an_error_are_included_while_they_are_small(error: Accord
     assert API.error_body(error, "r")["accord"] == accord
 
 
-def test_a_refused_thread_is_reported_so_that_the_sdk_sends_the_whole_conversation():
-    error = RefusedError("No backend keeps threads.", ErrorCode.CAPABILITY_UNSUPPORTED, {"field": "thread"})
+@pytest.mark.parametrize("named", [{"field": "thread"}, {"field": "container", "fields": ["container", "thread"]}])
+def test_a_refused_thread_is_reported_so_that_the_sdk_sends_the_whole_conversation(named: dict[str, Any]):
+    error = RefusedError("No backend keeps threads.", ErrorCode.CAPABILITY_UNSUPPORTED, named)
     details = {"error_code": "thread_unsupported_request", "unsupported": ["thread"]}
     assert API.error_body(error, "r")["error"]["details"] == details

@@ -91,7 +91,7 @@ class MessagesTranslation:
         status = error.facts.http
         kind = ERROR_TYPES.get(status) or ("api_error" if status >= FIRST_SERVER_ERROR else "invalid_request_error")
         described: Json = {"type": kind, "message": error.message}
-        if error.details.get("field") == "thread":
+        if "thread" in (error.details.get("field"), *error.details.get("fields", ())):
             described["details"] = THREAD_REFUSED
         details = _encode(error.details)
         accord: Json = {"code": str(error.code)}
