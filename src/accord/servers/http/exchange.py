@@ -146,7 +146,7 @@ class HttpEndpoint:
             if handler is None:
                 message = f"This method is not supported here; use {self._allowed}"
                 raise RefusedError(message, ErrorCode.METHOD_NOT_FOUND, {})
-            exchange.caller = await authenticate_caller(self._service, exchange.scope, exchange.headers)
+            exchange.caller = await self.authenticate(exchange)
             return await handler(exchange)
         except ClientGoneError:
             raise
@@ -154,6 +154,10 @@ class HttpEndpoint:
             known = to_accord_error(error)
             allow = self._allowed if known.code is ErrorCode.METHOD_NOT_FOUND else ""
             return await self.send_error(exchange, known, allow)
+
+    async def authenticate(self, exchange: Exchange) -> Caller:
+        """Authenticate the caller and apply the rate limit."""
+        return await authenticate_caller(self._service, exchange.scope, exchange.headers)
 
     async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
         """Answer with this error; returns the status."""

@@ -37,7 +37,7 @@ from accord.servers.http.stored_responses import ResponseKeeper, StoredResponses
 from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.servers.openai.chat_answer import ChatTranslation
 from accord.servers.openai.responses_answer import ResponsesTranslation
-from accord.servers.service import Service, caller_key, reserve_turn
+from accord.servers.service import ANONYMOUS, Caller, Service, caller_key, reserve_turn
 from accord.servers.translation import AnswerLabels, StreamWriter, Translation
 from accord.wire.disposition import Api, FieldPolicy
 from accord.wire.receipt import OutcomeStatus
@@ -88,6 +88,19 @@ class ModelApiEndpoint(HttpEndpoint):
         self._calls: Final = calls
         self._log: Final = log
         self._stored: Final = stored
+
+    async def authenticate(self, exchange: Exchange) -> Caller:
+        """Authenticate the caller; of rate limits only those apply that the operator has set.
+
+        The default one is meant for people: coding agents send bursts of many requests.
+        """
+        if self._service.settings.rates is not None:
+            return await super().authenticate(exchange)
+        try:
+            return await self._service.authenticator.authenticate(exchange.headers)
+        except RefusedError:
+            await self._service.authenticator.count_request(ANONYMOUS, client_address(exchange.scope))
+            raise
 
     async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
         """Answer with this error in the shape of the API."""
