@@ -104,6 +104,8 @@ class ModelBackend:
         self._declared: Final = declared or {}
         self._facts: Final = facts or {}
         self._draining: Final[dict[int, asyncio.Task[None]]] = {}
+        self._relay_head: tuple[str, Mapping[str, str]] | None = None
+        """The address and the headers of requests that are passed on, which are the same for most of them."""
         self.evidence: Layer = {}
         self._manifest = self._update_manifest({})
 
@@ -177,9 +179,14 @@ class ModelBackend:
             usage_in_stream=getattr(self.api, "usage_in_stream", True),
             keeps_reasoning=self._manifest.get("extended_thinking") is not None,
         )
-        request = self._upstream_request(ApiRequest(PATHS[kind], sent, headers))
+        known = self._relay_head
+        if known is None or headers:
+            request = self._upstream_request(ApiRequest(PATHS[kind], None, headers))
+            known = request.url, {"accept": "*/*", **request.headers}
+            if not headers:
+                self._relay_head = known
         try:
-            reply = await self._upstream.send(request)
+            reply = await self._upstream.send(UpstreamRequest("POST", known[0], known[1], _encode(sent)))
         except UpstreamError as error:
             raise self._error(FailureReport(error.failure, reason=error.reason)) from None
         if reply.status != OK:

@@ -201,11 +201,15 @@ class RelayedReply:
 
     async def whole(self) -> bytes:
         """The whole answer; raises `EndpointError` if it breaks off or is not an object."""
-        data = await self._read()
-        while more := await self._read():
-            data += more
-            if len(data) > self._max_bytes:
-                raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
+        length = self._reply.headers.get("content-length", "")
+        if length.isdigit() and int(length[:20]) > self._max_bytes:
+            raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
+        try:
+            data = await self._reply.read_all(self._max_bytes)
+        except UpstreamError as error:
+            raise self._fail(FailureReport(error.failure, reason=error.reason)) from None
+        if len(data) > self._max_bytes:
+            raise self._not_understood(f"it is longer than {self._max_bytes} bytes")
         if not data.lstrip().startswith(b"{"):
             raise self._not_understood("it is not a JSON object")
         self.summary.read(data)

@@ -43,6 +43,13 @@ class UpstreamReply(Protocol):
         """Return what has arrived, at least one byte; nothing at the end. Raises `UpstreamError` if it breaks off."""
         ...
 
+    async def read_all(self, max_bytes: int) -> bytes:
+        """Return the rest of the body, or somewhat more than `max_bytes` of a longer one.
+
+        Raises `UpstreamError` if it breaks off. A length that the reply states is for the caller to check before.
+        """
+        ...
+
     async def close(self) -> None:
         """Release the reply; a connection whose reply was not read to its end is closed at once."""
         ...

@@ -42,6 +42,13 @@ def environment_proxy_for(origin: str) -> str | None:
         raise UpstreamError(Failure.UNREACHABLE, error.message) from None
 
 
+@lru_cache(maxsize=256)
+def _target(address: str) -> tuple[URL, str | None]:
+    """Return the address as aiohttp takes it, and the proxy for it."""
+    url = URL(address, encoded=True)
+    return url, environment_proxy_for(str(url.origin()))
+
+
 class AiohttpUpstream:
     """Connections to one endpoint. The pool belongs to the event loop that first uses it.
 
@@ -66,8 +73,7 @@ class AiohttpUpstream:
                 cookie_jar=DummyCookieJar(),
             )
         try:
-            url = URL(request.url, encoded=True)
-            proxy = environment_proxy_for(str(url.origin()))
+            url, proxy = _target(request.url)
             async with asyncio.timeout(self._timeouts.first_byte_s):
                 # A redirect would send the prompt and the key to a server that the operator did not choose.
                 reply = await self._session.request(
@@ -97,12 +103,28 @@ class _AiohttpReply:
         self._reply: Final = reply
         self._gap_s: Final = gap_s
         self.status: Final = reply.status
-        self.headers: Final[Mapping[str, str]] = {name.lower(): value for name, value in reply.headers.items()}
+        self.headers: Final[Mapping[str, str]] = reply.headers  # finds names in any letter case
 
     async def read(self) -> bytes:
         """Return what has arrived."""
         try:
             return await read_piece(self._reply, self._gap_s)
+        except TimeoutError:
+            raise UpstreamError(Failure.TIMED_OUT, "the answer stalled") from None
+        except (ClientError, OSError, ValueError) as error:
+            raise UpstreamError(Failure.BROKEN_OFF, _reason(error)) from None
+
+    async def read_all(self, max_bytes: int) -> bytes:
+        """Return the rest of the body."""
+        if "content-length" not in self.headers:
+            body = bytearray()
+            while len(body) <= max_bytes and (data := await self.read()):
+                body += data
+            return bytes(body)
+        try:
+            # One wait instead of several; a body of known length cannot end in a chunk that cannot be parsed.
+            async with asyncio.timeout(self._gap_s):
+                return await self._reply.read()
         except TimeoutError:
             raise UpstreamError(Failure.TIMED_OUT, "the answer stalled") from None
         except (ClientError, OSError, ValueError) as error:

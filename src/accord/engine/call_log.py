@@ -7,9 +7,9 @@ chain. While the store fails, receipts are kept and tried again; when there are 
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from hashlib import sha256
 from typing import Final
 
@@ -31,7 +31,10 @@ LOG: Final = logging.getLogger("accord.servers")
 
 @dataclass(frozen=True, slots=True)
 class EndedCall:
-    """A call that is over: its receipt without the link to the one before it, and what is stored with it."""
+    """A call that is over: its receipt without the link to the one before it, and what is stored with it.
+
+    The receipt names the session that `CallLog.session_of` returns for the owner.
+    """
 
     request_id: str
     owner: str
@@ -39,8 +42,7 @@ class EndedCall:
     state: TurnState
     created_at: datetime
     ended_at: datetime
-    content: Callable[[str | None, str], ReceiptContent]
-    """The receipt that follows the one of this hash, in the session of this id."""
+    content: ReceiptContent
     packets: tuple[str, ...] = ()
 
 
@@ -78,7 +80,7 @@ class CallLog:
 
     def session_of(self, owner: str) -> str:
         """The id of the session with this caller's calls in this process."""
-        return f"api-{self.runner[:16]}-{sha256(owner.encode()).hexdigest()[:16]}"
+        return _session_id(self.runner, owner)
 
     async def stored(self, request_id: str) -> None:
         """Return once this call is stored, if it is one of this process; raises `StoreError` if it cannot be."""
@@ -165,7 +167,8 @@ class CallLog:
         )
 
     def _seal(self, call: EndedCall, session_id: str, previous: str | None) -> ReceiptRecord:
-        sealed = seal_members(call.content(previous, session_id).encoded, self.sign)
+        members = call.content.encoded
+        sealed = seal_members({**members, "previous": previous} if previous else members, self.sign)
         return ReceiptRecord(
             request_id=call.request_id,
             session_id=session_id,
@@ -173,3 +176,8 @@ class CallLog:
             hash=sealed.hash,
             previous_hash=previous,
         )
+
+
+@lru_cache(maxsize=MAX_SESSIONS)
+def _session_id(runner: str, owner: str) -> str:
+    return f"api-{runner[:16]}-{sha256(owner.encode()).hexdigest()[:16]}"

@@ -101,8 +101,7 @@ class Dispatcher:
     def candidate(self, name: str) -> Candidate:
         """The backend of this name with its manifest and what it has refused or contradicted."""
         refused = frozenset(self._refused.get(name, ()))
-        contradicted = frozenset(self.contradicted_by(name)) if self._contradictions else frozenset[str]()
-        return Candidate(name, self.backends[name].manifest, refused, contradicted)
+        return Candidate(name, self.backends[name].manifest, refused, frozenset(self.contradicted_by(name)))
 
     def refused_by(self, name: str) -> list[str]:
         """The capabilities that this backend has refused."""
@@ -110,6 +109,8 @@ class Dispatcher:
 
     def contradicted_by(self, name: str) -> list[str]:
         """The declared capabilities that this backend has contradicted too often to be planned with again."""
+        if not self._contradictions:
+            return []
         return sorted(
             capability
             for (backend, capability), count in self._contradictions.items()

@@ -41,3 +41,11 @@ def fill_path(path: str, **ids: object) -> str:
     """Put ids into a path, each quoted as one segment, whatever it contains."""
     # Quoting leaves dots as they are, and a segment of two dots would go up one level.
     return path.format(**{name: quote(str(value), safe="").replace(".", "%2E") for name, value in ids.items()})
+
+
+def receipt_path(request_id: str) -> str:
+    """The path of a receipt; `request_id` is a UUID, which needs no quoting."""
+    return f"{_BEFORE_ID}{request_id}{_AFTER_ID}"
+
+
+_BEFORE_ID, _AFTER_ID = RECEIPT_PATH.split("{request_id}")

@@ -18,7 +18,7 @@ from accord.core.work.dispositions import format_dispositions
 from accord.engine.call_log import CallLog, EndedCall
 from accord.engine.model_call import ModelAnswer, ModelCall
 from accord.engine.model_calls import ModelCalls
-from accord.engine.receipt import STATE_BY_OUTCOME, CallFacts, ReceiptContent, call_content, call_outcome
+from accord.engine.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
 from accord.errors import AccordError, ErrorCode, RefusedError
 from accord.servers.anthropic.answer import MessagesTranslation
 from accord.servers.http.assist import WATCH_AFTER_S, run_while_connected
@@ -47,10 +47,9 @@ from accord.wire.routes import (
     MESSAGES_PATH,
     POLICY_HEADER,
     RECEIPT_HEADER,
-    RECEIPT_PATH,
     RESPONSES_PATH,
     SERVED_BY_HEADER,
-    fill_path,
+    receipt_path,
 )
 from accord.wire.session import TurnState
 
@@ -255,15 +254,13 @@ class ModelApiEndpoint(HttpEndpoint):
         now, total_ms = clock.now(), (clock.monotonic() - call.began_at) * 1_000
         outcome = call_outcome(call.failure, is_complete=is_complete)
         facts = CallFacts(call_member(call), call.work, call.digest, outcome, total_ms, call.first_byte_ms)
-
-        def content(previous: str | None, session_id: str) -> ReceiptContent:
-            return call_content(facts, self._calls.dispatcher, call.request_id, now, (previous, session_id))
-
+        session_id = self._log.session_of(call.owner)
+        content = call_content(facts, self._calls.dispatcher, call.request_id, now, session_id)
         state = STATE_BY_OUTCOME[outcome.status] if outcome.status is not OutcomeStatus.REFUSED else TurnState.REFUSED
         self._log.add(
             EndedCall(call.request_id, call.owner, call.digest, state, call.received_at, now, content, call.packets)
         )
-        self._service.observer.turn_ended(content(None, self._log.session_of(call.owner)).members)
+        self._service.observer.turn_ended(content.members)
 
 
 async def _labelled(blocks: AsyncGenerator[bytes, None], accord: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
@@ -332,7 +329,7 @@ def accord_member(call: ModelCall) -> dict[str, Any]:
     """The `accord` object of an answer."""
     member: dict[str, Any] = {
         "request_id": call.request_id,
-        "receipt": fill_path(RECEIPT_PATH, request_id=call.request_id),
+        "receipt": receipt_path(call.request_id),
         "served_by": call.served_by,
         "model": call.model,
         "dispositions": [
@@ -364,7 +361,7 @@ def label_headers(call: ModelCall, api: Api) -> list[tuple[bytes, bytes]]:
     headers = [
         *FIXED_HEADERS,
         (SERVED_BY_HEADER.lower().encode(), served.encode("ascii", "replace")),
-        (RECEIPT_HEADER.lower().encode(), fill_path(RECEIPT_PATH, request_id=call.request_id).encode()),
+        (RECEIPT_HEADER.lower().encode(), receipt_path(call.request_id).encode()),
         (ID_HEADERS[api], call.request_id.encode()),
     ]
     if call.labels:
