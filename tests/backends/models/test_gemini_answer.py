@@ -193,7 +193,7 @@ def test_the_last_usage_counts_even_after_the_reason_to_finish():
         ),
         {"candidates": [], "modelVersion": "x"},
     ]
-    end = EndPiece(usage={"input_tokens": 6, "output_tokens": 2, "cached_input_tokens": 1})
+    end = EndPiece(model="x", usage={"input_tokens": 6, "output_tokens": 2, "cached_input_tokens": 1})
     assert read_chunks(*reported) == [TextPiece(text="a"), TextPiece(text="b"), end]
     assert read_answer(reported) == read_chunks(*reported)
 

@@ -13,6 +13,7 @@ from accord.backends.gemini.answer import generate_id
 from accord.backends.gemini.request import SUPPORTED, UNSUPPORTED
 from accord.backends.model_api import UnsupportedByApiError
 from accord.core.work.derive import PARAMETERS, PART_REASONS
+from accord.wire.capability import IMAGE_URL
 from accord.wire.conversation import (
     AudioPart,
     Conversation,
@@ -26,7 +27,7 @@ from accord.wire.conversation import (
     ToolResultPart,
     ToolUsePart,
 )
-from accord.wire.work import ToolSpec, WorkOrder
+from accord.wire.work import ToolChoice, ToolSpec, WorkOrder
 from tests.backends.models.gemini_reverse import order_of
 
 GOLDEN = Path(__file__).parent / "golden" / "gemini"
@@ -150,9 +151,10 @@ def test_json_mode_sets_only_the_media_type():
 
 @pytest.mark.parametrize("name", PARAMETERS)
 def test_a_parameter_is_sent_or_declared_unsupported(name: str):
-    order = hello(parameters={name: 1})
+    order = hello(parameters={name: {"max_tokens": 1} if name == "reasoning" else 1})
     if PARAMETERS[name] not in UNSUPPORTED:
-        assert list(request_body(order)["generationConfig"].values()) == [1]
+        sent = {"includeThoughts": True, "thinkingBudget": 1} if name == "reasoning" else 1
+        assert list(request_body(order)["generationConfig"].values()) == [sent]
         return
     with pytest.raises(UnsupportedByApiError) as caught:
         request_body(order)
@@ -169,12 +171,15 @@ def test_all_content_of_a_conversation_can_be_sent():
     request_body(
         talk(written("user", *everything), written("tool", ToolResultPart(tool_use_id="a", content=everything)))
     )
-    assert not set(UNSUPPORTED) & set(PART_REASONS)
+    assert set(UNSUPPORTED) & set(PART_REASONS) == {IMAGE_URL}
+    with pytest.raises(UnsupportedByApiError) as caught:
+        request_body(talk(written("user", ImagePart(media_type="", data="", uri="https://a.test/b.png"))))
+    assert caught.value.capability == IMAGE_URL
     assert not set(UNSUPPORTED) & set(SUPPORTED)
 
 
 def test_every_capability_is_supported_unsupported_or_the_models():
-    on_the_model = {"image_input", "audio", "pdf_input", "frequency_penalty", "presence_penalty"}
+    on_the_model = {"image_input", "audio", "pdf_input", "frequency_penalty", "presence_penalty", "extended_thinking"}
     asked_for = {*PARAMETERS.values(), *PART_REASONS, "streaming", "system_message", "stop_sequences"}
     assert {*SUPPORTED, *UNSUPPORTED} == asked_for - on_the_model
     assert all(UNSUPPORTED.values())
@@ -284,3 +289,36 @@ def test_the_key_is_in_a_header_and_nowhere_else():
     assert GEMINI.headers("k") == {"x-goog-api-key": "k"}
     assert GEMINI.headers(None) == {}
     assert GEMINI.base_url == "https://generativelanguage.googleapis.com/v1beta"
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ({"mode": "auto"}, {"mode": "AUTO"}),
+        ({"mode": "none"}, {"mode": "NONE"}),
+        ({"mode": "required"}, {"mode": "ANY"}),
+        ({"mode": "tool", "name": "f"}, {"mode": "ANY", "allowedFunctionNames": ["f"]}),
+    ],
+)
+def test_each_tool_choice_has_its_mode(choice: dict[str, Any], sent: dict[str, Any]):
+    tools = [ToolSpec(name="f"), ToolSpec(name="g")]
+    body = request_body(hello(tools=tools, tool_choice=ToolChoice.model_validate(choice)))
+    assert body["toolConfig"] == {"functionCallingConfig": sent}
+    assert "toolConfig" not in request_body(hello(tool_choice=ToolChoice.model_validate(choice)))
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "sent"),
+    [
+        ({"effort": "none"}, {"thinkingBudget": 0}),
+        ({"effort": "low"}, {"includeThoughts": True, "thinkingBudget": 1024}),
+        ({"effort": "max"}, {"includeThoughts": True, "thinkingBudget": 24576}),
+        ({"effort": "a new word"}, {"includeThoughts": True}),
+        ({"effort": "low", "max_tokens": 2000}, {"includeThoughts": True, "thinkingBudget": 2000}),
+        ({"summary": "auto"}, {"includeThoughts": True}),
+    ],
+)
+def test_each_effort_is_a_budget(reasoning: dict[str, Any], sent: dict[str, Any]):
+    for thinking in (False, True):
+        order = hello(parameters={"reasoning": reasoning}, thinking=thinking)
+        assert request_body(order)["generationConfig"]["thinkingConfig"] == sent

@@ -128,7 +128,9 @@ def test_each_finish_reason_has_its_end_reason(finish: str, reason: str):
 
 
 def test_a_reported_stop_text_is_a_stop_sequence():
-    assert read(event(choice({}, "stop", stop_reason="END")), DONE) == [EndPiece(reason="stop_sequence")]
+    assert read(event(choice({}, "stop", stop_reason="END")), DONE) == [
+        EndPiece(reason="stop_sequence", stop_sequence="END")
+    ]
     assert read(event(choice({}, "stop", stop_reason=151645)), DONE) == [EndPiece()]
 
 

@@ -134,7 +134,10 @@ NEEDING: dict[str, WorkOrder] = {
     "pdf_input": order(("user", PDF)),
     "file_input": order(("user", ZIP)),
     "tool_result_media": order(("tool", {"type": "tool_result", "tool_use_id": "1", "content": [IMAGE]})),
-    **{capability: order(("user", TEXT), parameters={name: 1}) for name, capability in PARAMETERS.items()},
+    **{
+        capability: order(("user", TEXT), parameters={name: {"effort": "low"} if name == "reasoning" else 1})
+        for name, capability in PARAMETERS.items()
+    },
 }
 
 
@@ -300,3 +303,38 @@ def test_a_schema_is_named_by_its_title(title: str | None, name: str):
 )
 def test_a_file_is_named_by_the_last_segment_of_its_address(uri: str, name: str):
     assert file_name(ResourcePart(uri=uri)) == name
+
+
+TOOLS = [{"name": "f", "strict": True}, {"name": "g", "strict": False}]
+FUNCTION: dict[str, Any] = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+CHAT_MEMBERS: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"tools": TOOLS}, {"tools": [{"type": "function", "function": FUNCTION | {"strict": True}}, {"type": "function", "function": FUNCTION | {"name": "g"}}]}),
+    ({"tools": TOOLS, "tool_choice": {"mode": "none"}}, {"tool_choice": "none"}),
+    ({"tools": TOOLS, "tool_choice": {"mode": "auto"}}, {"tool_choice": "auto"}),
+    ({"tools": TOOLS, "tool_choice": {"mode": "required"}}, {"tool_choice": "required"}),
+    ({"tools": TOOLS, "tool_choice": {"mode": "tool", "name": "g"}}, {"tool_choice": {"type": "function", "function": {"name": "g"}}}),
+    ({"tools": TOOLS, "parallel_tool_calls": False}, {"parallel_tool_calls": False}),
+    ({"tool_choice": {"mode": "none"}, "parallel_tool_calls": False}, {"tool_choice": None, "parallel_tool_calls": None}),
+    ({"response_schema": {"title": "t"}, "schema_name": "n"}, {"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"title": "t"}, "strict": False}}}),
+    ({"parameters": {"reasoning": {"effort": "minimal"}}, "thinking": True}, {"reasoning_effort": "minimal"}),
+    ({"parameters": {"reasoning": {"effort": "max"}}}, {"reasoning_effort": "high"}),
+    ({"parameters": {"reasoning": {"max_tokens": 2048}}}, {"reasoning_effort": "low"}),
+    ({"parameters": {"reasoning": {"max_tokens": 2049}}}, {"reasoning_effort": "medium"}),
+    ({"parameters": {"reasoning": {"max_tokens": 32000}}}, {"reasoning_effort": "high"}),
+    ({"parameters": {"reasoning": {"summary": "auto"}}}, {"reasoning_effort": "medium"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fields", "expected"), CHAT_MEMBERS)
+def test_each_field_of_an_order_has_its_member_in_a_chat_request(fields: dict[str, Any], expected: dict[str, Any]):
+    body = request_body(APIS["chat"], order(("user", TEXT), **fields))
+    assert {name: body.get(name) for name in expected} == expected
+
+
+def test_a_chat_image_has_its_detail_or_its_address():
+    by_address = {"type": "image", "media_type": "", "data": "", "uri": "https://a.test/b.png"}
+    body = request_body(APIS["chat"], order(("user", IMAGE | {"detail": "low", "uri": "a.png"}, by_address)))
+    assert body["messages"][0]["content"] == [
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA", "detail": "low"}},
+        {"type": "image_url", "image_url": {"url": "https://a.test/b.png"}},
+    ]

@@ -300,6 +300,7 @@ class GeminiChunk(msgspec.Struct, rename="camel"):
     prompt_feedback: GeminiPromptFeedback | None = None
     usage_metadata: GeminiUsage | None = None
     response_id: str | None = None
+    model_version: str | None = None
     error: GeminiError | None = None
 
 
@@ -324,7 +325,7 @@ def read_answer(body: bytes) -> Sequence[AnyPiece]:
 class GeminiReader:
     """The state of one answer while its chunks arrive."""
 
-    __slots__ = ("_block_reason", "_calls", "_finish_reason", "_has_content", "_response_id", "_usage")
+    __slots__ = ("_block_reason", "_calls", "_finish_reason", "_has_content", "_model", "_response_id", "_usage")
 
     def __init__(self) -> None:
         self._has_content = False
@@ -333,6 +334,7 @@ class GeminiReader:
         self._block_reason: str | None = None
         self._usage: GeminiUsage | None = None
         self._response_id: str | None = None
+        self._model: str | None = None
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
         """Return the pieces of this event."""
@@ -350,6 +352,8 @@ class GeminiReader:
             self._usage = chunk.usage_metadata
         if chunk.response_id is not None:
             self._response_id = chunk.response_id
+        if chunk.model_version is not None:
+            self._model = chunk.model_version
         if chunk.prompt_feedback is not None and chunk.prompt_feedback.block_reason:
             self._block_reason = chunk.prompt_feedback.block_reason
         pieces: list[AnyPiece] = []
@@ -374,7 +378,9 @@ class GeminiReader:
         end: EndReason = "tool_use" if self._calls else "end_turn"
         if finished == "MAX_TOKENS":
             end = "max_tokens"
-        return [EndPiece(reason="refusal" if is_refused else end, usage=_usage_counts(self._usage))]
+        if is_refused:
+            end = "refusal"
+        return [EndPiece(reason=end, model=self._model, usage=_usage_counts(self._usage))]
 
     def _feed_candidate(self, candidate: GeminiCandidate, pieces: list[AnyPiece]) -> None:
         if candidate.finish_reason is not None and candidate.finish_reason not in NOT_FINISHED:

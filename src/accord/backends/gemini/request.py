@@ -31,7 +31,7 @@ from accord.backends.failure import FailureReport
 from accord.backends.gemini.answer import GeminiReader, is_generated, read_answer, read_error
 from accord.backends.model_api import ApiRequest, MalformedAnswerError, UnsupportedByApiError, document_text, link_text
 from accord.core.work.derive import PARAMETERS, capability_for_part
-from accord.wire.capability import FILE_INPUT, TOOL_RESULT_MEDIA, Capability
+from accord.wire.capability import FILE_INPUT, IMAGE_URL, TOOL_RESULT_MEDIA, Capability
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,
@@ -47,7 +47,7 @@ from accord.wire.conversation import (
     ToolUsePart,
 )
 from accord.wire.manifest import SupportLevel
-from accord.wire.work import AnyPiece, ToolSpec, WorkOrder
+from accord.wire.work import AnyPiece, ToolChoice, ToolSpec, WorkOrder
 
 NAME: Final = "gemini API"
 BASE_URL: Final = "https://generativelanguage.googleapis.com/v1beta"
@@ -76,6 +76,7 @@ SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
 UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
     {
         Capability.LOGPROBS: "answers have no field for the probabilities that the Gemini API reports",
+        IMAGE_URL: "the Gemini API fetches no images from addresses",
         Capability.CACHE_CONTROL: "the Gemini API caches content that was created beforehand, not parts of a request",
     }
 )
@@ -104,6 +105,13 @@ FIELDS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """Where in `generationConfig` each common parameter goes."""
+
+BUDGETS: Final[Mapping[str | None, int]] = MappingProxyType(
+    {"none": 0, "minimal": 1_024, "low": 1_024, "medium": 8_192, "high": 24_576, "xhigh": 24_576, "max": 24_576}
+)
+"""The tokens to think with for each word of effort; 24,576 is the most that every thinking model takes."""
+
+CALLING_MODES: Final[Mapping[str, str]] = MappingProxyType({"auto": "AUTO", "none": "NONE", "required": "ANY"})
 
 ROLES: Final[Mapping[Role, str]] = MappingProxyType({Role.USER: "user", Role.TOOL: "user", Role.ASSISTANT: "model"})
 
@@ -196,6 +204,8 @@ def request_body(order: WorkOrder) -> Body:
     body: Body = {"contents": _contents(messages)}
     if order.tools:
         body["tools"] = [{"functionDeclarations": [_declaration(tool) for tool in order.tools]}]
+        if order.tool_choice is not None:
+            body["toolConfig"] = {"functionCallingConfig": _calling_config(order.tool_choice)}
     system: list[Body] = []
     for message in order.conversation.messages:
         for part in message.content if message.role is Role.SYSTEM else ():
@@ -219,14 +229,32 @@ def _generation_config(order: WorkOrder) -> Body:
     if order.response_schema is not None:
         settings["responseJsonSchema"] = order.response_schema
     for name, capability in PARAMETERS.items():
-        if name not in order.parameters:
+        if name not in order.parameters or name == "reasoning":
             continue
         if name not in FIELDS:
             raise UnsupportedByApiError(capability, f"a Gemini request has no field for {name}")
         settings[FIELDS[name]] = order.parameters[name]
-    if order.thinking:
-        settings["thinkingConfig"] = {"includeThoughts": True}
+    if thinking := _thinking_config(order):
+        settings["thinkingConfig"] = thinking
     return settings
+
+
+def _thinking_config(order: WorkOrder) -> Body:
+    """Return whether and how long to think. Every thinking model takes a budget; levels came with Gemini 3."""
+    reasoning = order.parameters.get("reasoning")
+    if reasoning is None:
+        return {"includeThoughts": True} if order.thinking else {}
+    effort, budget = reasoning.get("effort"), reasoning.get("max_tokens")
+    if budget is None:
+        budget = BUDGETS.get(effort)  # by an unknown word, the model itself decides
+    settings: Body = {} if budget == 0 else {"includeThoughts": True}
+    return settings if budget is None else {**settings, "thinkingBudget": budget}
+
+
+def _calling_config(choice: ToolChoice) -> Body:
+    if choice.mode == "tool":
+        return {"mode": "ANY", "allowedFunctionNames": [choice.name]}
+    return {"mode": CALLING_MODES[choice.mode]}
 
 
 def _declaration(tool: ToolSpec) -> Body:
@@ -304,6 +332,8 @@ def file_line(uri: str) -> str:
 
 
 def _inline(part: ImagePart | AudioPart | ResourcePart) -> Body:
+    if isinstance(part, ImagePart) and not part.data and part.uri:
+        raise UnsupportedByApiError(IMAGE_URL, UNSUPPORTED[IMAGE_URL])
     return {"inlineData": {"mimeType": part.media_type or ANY_BYTES, "data": part.data}}
 
 

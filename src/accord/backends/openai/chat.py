@@ -2,7 +2,8 @@
 
 Servers differ in what they take. The differences are options, never guesses. Reasoning of earlier turns is not sent
 unless `reasoning_field` names a field for it: the API has none, and plans record that. The parameter `logprobs` is
-true, or the number of likely tokens to report for each. Pure; it does no I/O.
+true, or the number of likely tokens to report for each. `reasoning` is an effort here: a number of tokens becomes the
+nearest one, and the API has no summary to ask for. Pure; it does no I/O.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from accord.backends.openai.parts import (
     with_parameters,
 )
 from accord.core.work.derive import capability_for_part
+from accord.wire.capability import IMAGE_URL
 from accord.wire.conversation import (
     AnyPart,
     AudioPart,
@@ -62,6 +64,7 @@ SUPPORTED: Final[Mapping[str, str | SupportLevel]] = MappingProxyType(
         "frequency_penalty": "native",
         "presence_penalty": "native",
         "logprobs": "native",
+        IMAGE_URL: "native",
         "seed_determinism": SupportLevel.restricted("the seed is accepted; answers mostly repeat, without a guarantee"),
     }
 )
@@ -123,6 +126,7 @@ class OpenAiChat:
             "presence_penalty": "presence_penalty",
             "seed": "seed",
             "logprobs": "logprobs",
+            "reasoning": "reasoning_effort",
         }
         self._usage_in_stream: Final = usage_in_stream
         self._max_stops: Final = max_stops
@@ -141,20 +145,26 @@ class OpenAiChat:
         if order.stream and self._usage_in_stream:
             body["stream_options"] = {"include_usage": True}
         if order.tools:
-            body["tools"] = [_tool(tool) for tool in order.tools]
+            body |= _tool_members(order)
         if (schema := order.response_schema) is not None:
-            schema_format = {"name": schema_name(schema), "schema": schema, "strict": allows_strict(schema)}
+            name = order.schema_name or schema_name(schema)
+            schema_format = {"name": name, "schema": schema, "strict": allows_strict(schema)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema_format}
         elif order.json_mode:
             body["response_format"] = {"type": "json_object"}
         if order.stop_sequences:
             body["stop"] = self._stop_sequences(order.stop_sequences)
+        return ApiRequest("/chat/completions", self._with_parameters(body, order))
+
+    def _with_parameters(self, body: dict[str, Any], order: WorkOrder) -> dict[str, Any]:
         body = with_parameters(body, order, self._fields, self.unsupported)
         if (count := order.parameters.get("logprobs")) is not None and not isinstance(count, bool):
             body |= {"logprobs": True, "top_logprobs": count}
-        if order.thinking:
+        if (reasoning := order.parameters.get("reasoning")) is not None:
+            body["reasoning_effort"] = effort_word(reasoning, self._effort)
+        elif order.thinking:
             body.setdefault("reasoning_effort", self._effort)
-        return ApiRequest("/chat/completions", body)
+        return body
 
     def answer_reader(self) -> AnswerReader:
         """Return a new reader for one streamed answer."""
@@ -235,7 +245,9 @@ def _user_message(parts: Sequence[AnyPart]) -> dict[str, Any]:
 def _content(part: AnyPart) -> dict[str, Any]:
     match part:
         case ImagePart():
-            return {"type": "image_url", "image_url": {"url": data_url(part.media_type, part.data)}}
+            url = data_url(part.media_type, part.data) if part.data or not part.uri else part.uri
+            detail = {} if part.detail is None else {"detail": part.detail}
+            return {"type": "image_url", "image_url": {"url": url, **detail}}
         case AudioPart():
             audio_format = AUDIO_FORMATS.get(part.media_type.partition(";")[0].strip().lower())
             if audio_format is None:
@@ -277,6 +289,31 @@ def _tool_call(part: ToolUsePart) -> dict[str, Any]:
     return call
 
 
+def _tool_members(order: WorkOrder) -> dict[str, Any]:
+    """Return the tools and how they may be called. Without tools, endpoints refuse the latter."""
+    members: dict[str, Any] = {"tools": [_tool(tool) for tool in order.tools]}
+    if (choice := order.tool_choice) is not None:
+        named = {"type": "function", "function": {"name": choice.name}}
+        members["tool_choice"] = named if choice.mode == "tool" else choice.mode
+    if order.parallel_tool_calls is not None:
+        members["parallel_tool_calls"] = order.parallel_tool_calls
+    return members
+
+
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     function = {"name": tool.name, "description": tool.description, "parameters": parameters_of(tool)}
-    return {"type": "function", "function": {name: value for name, value in function.items() if value}}
+    strict = {"strict": True} if tool.strict else {}
+    return {"type": "function", "function": {**{name: value for name, value in function.items() if value}, **strict}}
+
+
+BUDGETS: Final = ((2_048, "low"), (16_384, "medium"))
+"""The effort for a number of tokens to reason with: the first row whose number is not exceeded; above all, `high`."""
+
+
+def effort_word(reasoning: Mapping[str, Any], default: str) -> str:
+    """Return the effort that this parameter asks for, as a word of this API."""
+    if effort := reasoning.get("effort"):
+        return "high" if effort == "max" else effort  # the most that every reasoning model here takes
+    if (budget := reasoning.get("max_tokens")) is None:
+        return default
+    return next((word for most, word in BUDGETS if budget <= most), "high")

@@ -87,6 +87,7 @@ class _ChatUsage(Struct):
 
 class _ChatChunk(Struct):
     choices: list[_ChatChoice] | None = None
+    model: Any = None
     usage: _ChatUsage | None = None
     error: Any = None
 
@@ -147,13 +148,23 @@ class _PartialCall:
 class ChatReader:
     """The state of one answer while its chunks arrive."""
 
-    __slots__ = ("_by_index", "_calls", "_finish_reason", "_has_refused", "_stopped_at_text", "_tokens", "_usage")
+    __slots__ = (
+        "_by_index",
+        "_calls",
+        "_finish_reason",
+        "_has_refused",
+        "_model",
+        "_stop_sequence",
+        "_tokens",
+        "_usage",
+    )
 
     def __init__(self) -> None:
         self._calls: list[_PartialCall] = []
         self._by_index: dict[int, _PartialCall] = {}
         self._finish_reason: str | None = None
-        self._stopped_at_text = False
+        self._stop_sequence: str | None = None
+        self._model: Any = None
         self._has_refused = False
         self._tokens: list[_ChatToken] = []
         self._usage: _ChatUsage | None = None
@@ -171,6 +182,8 @@ class ChatReader:
             raise ReportedError(failure_report(chunk.error or msgspec.json.decode(data)))
         if chunk.usage is not None:
             self._usage = chunk.usage
+        if self._model is None:
+            self._model = chunk.model
         return self._feed_choices(chunk.choices) if chunk.choices else ()
 
     def finish(self) -> Sequence[AnyPiece]:
@@ -192,7 +205,7 @@ class ChatReader:
             return ()
         if choice.finish_reason:
             self._finish_reason = choice.finish_reason
-            self._stopped_at_text = isinstance(choice.stop_reason, str)
+            self._stop_sequence = choice.stop_reason if isinstance(choice.stop_reason, str) else None
         if choice.logprobs is not None:
             self._tokens += choice.logprobs.content or ()
         delta = choice.delta or choice.message
@@ -235,7 +248,14 @@ class ChatReader:
         reason = self._end_reason()
         calls = [call.piece(is_cut=reason == "max_tokens") for call in self._calls]
         logprobs = [_logprob(token) for token in self._tokens] or None
-        return [*calls, EndPiece.trusted(reason=reason, usage=_usage_counts(self._usage), logprobs=logprobs)]
+        end = EndPiece.trusted(
+            reason=reason,
+            stop_sequence=self._stop_sequence if reason == "stop_sequence" else None,
+            model=self._model if isinstance(self._model, str) else None,
+            usage=_usage_counts(self._usage),
+            logprobs=logprobs,
+        )
+        return [*calls, end]
 
     def _end_reason(self) -> EndReason:
         if self._has_refused:
@@ -245,7 +265,7 @@ class ChatReader:
             return "tool_use"
         if reason == "tool_use" and not self._calls:
             return "end_turn"
-        return "stop_sequence" if reason == "end_turn" and self._stopped_at_text else reason
+        return "stop_sequence" if reason == "end_turn" and self._stop_sequence is not None else reason
 
 
 def read_answer(body: bytes) -> Sequence[AnyPiece]:
