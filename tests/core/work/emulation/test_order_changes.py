@@ -3,12 +3,14 @@
 import pytest
 
 from accord.core.work.emulation.base import REQUEST_FIELDS, inject_prompt, withhold
-from accord.wire.work import ToolSpec, WorkOrder
+from accord.wire.work import ToolChoice, ToolSpec, WorkOrder
 from tests.core.work.emulation.scripted import HELLO, system_text
 
 FULL = WorkOrder(
     conversation=HELLO,
     tools=[ToolSpec(name="t")],
+    tool_choice=ToolChoice(mode="required"),
+    parallel_tool_calls=False,
     response_schema={},
     json_mode=True,
     stop_sequences=["x"],

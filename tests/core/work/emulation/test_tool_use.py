@@ -7,11 +7,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accord.core.work.emulation.base import Accepted, Retry
-from accord.core.work.emulation.tool_use import NOT_A_CALL, ToolUse
+from accord.core.work.emulation.run import EmulationRun
+from accord.core.work.emulation.tool_use import NO_CALL, NOT_A_CALL, ToolUse
 from accord.errors import InvalidMessageError
 from accord.wire.conversation import Conversation
-from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkOrder
-from tests.core.work.emulation.scripted import HELLO, PLACES, cut, joined, pieces, read, system_text
+from accord.wire.work import (
+    AnyPiece,
+    EndPiece,
+    TextPiece,
+    ThinkingPiece,
+    ToolCallPiece,
+    ToolChoice,
+    ToolSpec,
+    WorkOrder,
+)
+from tests.core.work.emulation.scripted import (
+    HELLO,
+    PLACES,
+    cut,
+    joined,
+    merged,
+    pieces,
+    read,
+    run,
+    scripted,
+    system_text,
+    text_answer,
+)
 
 WEATHER = ToolSpec(
     name="weather",
@@ -140,3 +162,80 @@ def test_where_the_answer_is_cut_does_not_matter(text: str, places: list[int]):
 @given(st.text().filter(lambda text: "<tool_call>" not in text), PLACES)
 def test_text_without_calls_passes_unchanged(text: str, places: list[int]):
     assert joined(read(USE, ORDER, cut(text, places)).out) == text
+
+
+NO_TOOL = ORDER.model_copy(update={"tool_choice": ToolChoice(mode="none")})
+ANY_TOOL = ORDER.model_copy(update={"tool_choice": ToolChoice(mode="required")})
+THE_NOW = ORDER.model_copy(update={"tool_choice": ToolChoice(mode="tool", name="now")})
+
+
+@pytest.mark.parametrize(
+    ("order", "listed", "sentence"),
+    [
+        (ORDER, ["- weather", "- now"], None),
+        (NO_TOOL, [], None),
+        (ANY_TOOL, ["- weather", "- now"], "You must call at least one of these tools in your next answer."),
+        (THE_NOW, ["- now"], "You must call the tool now in your next answer."),
+    ],
+    ids=["auto", "none", "required", "tool"],
+)
+def test_each_tool_choice_describes_its_tools(order: WorkOrder, listed: list[str], sentence: str | None):
+    prepared = USE.prepare(order)
+    prompt = system_text(prepared.order)
+    assert [line for line in prompt.splitlines() if line.startswith("- ")] == listed
+    assert ("You must call" in prompt) is (sentence is not None)
+    assert sentence is None or prompt.endswith(sentence)
+    assert (prepared.order.tools, prepared.order.tool_choice) == ([], None)
+    assert [effect.count for effect in prepared.effects] == ([len(listed)] if listed else [])
+
+
+def test_with_the_choice_none_no_tool_is_called():
+    assert USE.prepare(NO_TOOL).order.conversation == HELLO
+    reading = read(USE, NO_TOOL, pieces(ROME))
+    assert reading.out == pieces(ROME)
+    assert isinstance(reading.result, Accepted)
+    assert reading.result.end.reason == "end_turn"
+
+
+@pytest.mark.parametrize("order", [ANY_TOOL, THE_NOW], ids=["required", "tool"])
+def test_an_answer_without_the_call_that_must_be_made_is_requested_again(order: WorkOrder):
+    reading = read(USE, order, pieces("It is ", "late."))
+    assert reading.out == []
+    assert isinstance(reading.result, Retry)
+    assert (reading.result.answer, reading.result.problems) == ("It is late.", (NO_CALL,))
+    assert "You must call" in reading.result.correction
+    backend, orders = scripted(text_answer("It is late."), text_answer("So: ", NOW))
+    answer = merged(run(EmulationRun(order, [USE]), backend))
+    assert answer == [*pieces("So: "), call(1, "now"), EndPiece(reason="tool_use")]
+    assert len(orders) == 2
+
+
+def test_a_call_of_another_tool_than_the_one_that_must_be_called_is_requested_again():
+    reading = read(USE, THE_NOW, pieces("Hm. ", ROME))
+    assert reading.out == pieces("Hm. ")
+    assert isinstance(reading.result, Retry)
+    assert reading.result.problems == ("call 1 names a tool that is not one of: now",)
+
+
+def test_a_quoted_call_is_not_the_call_that_must_be_made():
+    reading = read(USE, ANY_TOOL, pieces(f"`{NOW}`"))
+    assert isinstance(reading.result, Retry)
+    assert reading.result.problems == (NO_CALL,)
+
+
+def test_a_refusal_and_a_native_call_need_no_written_call():
+    refused = read(USE, ANY_TOOL, pieces("I cannot."), EndPiece(reason="refusal"))
+    assert (refused.out, refused.result) == (pieces("I cannot."), Accepted(EndPiece(reason="refusal")))
+    native = read(USE, ANY_TOOL, [*pieces("So: "), call(7, "now")])
+    assert (native.out, native.result) == ([*pieces("So: "), call(7, "now")], Accepted(EndPiece()))
+
+
+def test_a_choice_of_a_tool_that_is_not_given_is_refused_before_dispatch():
+    order = ORDER.model_copy(update={"tool_choice": ToolChoice(mode="tool", name="then")})
+    with pytest.raises(InvalidMessageError, match="name: Expected the name of one of the tools"):
+        USE.prepare(order)
+
+
+@given(ANSWERS, PLACES)
+def test_where_an_answer_is_cut_does_not_matter_if_a_tool_must_be_called(text: str, places: list[int]):
+    assert read(USE, ANY_TOOL, cut(text, places)) == read(USE, ANY_TOOL, pieces(text))

@@ -105,7 +105,7 @@ class PassthroughReader:
 
 REQUEST_FIELDS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
     {
-        Capability.TOOL_USE: {"tools": []},
+        Capability.TOOL_USE: {"tools": [], "tool_choice": None, "parallel_tool_calls": None},
         Capability.STRUCTURED_OUTPUT_JSON_SCHEMA: {"response_schema": None},
         Capability.JSON_MODE: {"json_mode": False},
         Capability.STOP_SEQUENCES: {"stop_sequences": []},
