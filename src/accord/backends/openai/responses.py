@@ -2,7 +2,8 @@
 
 The endpoint stores nothing: every request carries its conversation. The model's reasoning comes back encrypted and goes
 along with the next request, if thinking is requested or the conversation has such reasoning: models that do not reason
-refuse a request for it. Reasoning without encrypted content has no field and is not sent.
+refuse a request for it. Reasoning without encrypted content has no field and is not sent. Log probabilities are
+requested as something to include, too.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,6 +53,8 @@ SUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
         "top_p": "native",
         "max_tokens": "native",
         "tool_result_media": "native",
+        "image_url": "native",
+        "logprobs": "native",
     }
 )
 UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
@@ -63,14 +66,24 @@ UNSUPPORTED: Final[Mapping[str, str]] = MappingProxyType(
         "frequency_penalty": "the API has no frequency_penalty",
         "presence_penalty": "the API has no presence_penalty",
         "seed_determinism": "the API has no seed",
-        "logprobs": "log probabilities of this API are not read",
         "cache_control": "the endpoint itself decides what it caches",
     }
 )
 FIELDS: Final[Mapping[str, str]] = MappingProxyType(
-    {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_output_tokens"}
+    {
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "max_tokens": "max_output_tokens",
+        "logprobs": "top_logprobs",
+        "reasoning": "reasoning",
+    }
 )
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"
+LOGPROBS: Final = "message.output_text.logprobs"
+EFFORT_LIMITS: Final = ((4_096, "low"), (16_384, "medium"))
+"""The effort that stands for a number of tokens to think: the API takes no number. More than these is `high`."""
+NOT_SENT: Final = frozenset({"max_tokens", "enabled"})
+"""What the common form of reasoning has and this API has no field for."""
 
 
 class OpenAiResponses:
@@ -93,20 +106,42 @@ class OpenAiResponses:
             raise UnsupportedByApiError("stop_sequences", UNSUPPORTED["stop_sequences"])
         items = [item for message in order.conversation.messages for item in _items(message)]
         body: dict[str, Any] = {"model": model, "input": items, "stream": order.stream}
-        if order.tools:
-            body["tools"] = [_tool(tool) for tool in order.tools]
+        body |= _tools(order)
         body = with_parameters(body, order, FIELDS, UNSUPPORTED)
         if (text_format := _format(order)) is not None:
             text = body.get("text", {})  # the operator may set other members of it
             if not isinstance(text, dict) or "format" in text:
                 raise UnsupportedByApiError("text", "the work order itself sets text.format", always=False)
             body["text"] = {**cast("dict[str, Any]", text), "format": text_format}
-        if order.thinking:
-            body.setdefault("reasoning", self._reasoning)
-        if order.thinking or any(item["type"] == "reasoning" for item in items):
-            body.setdefault("include", [ENCRYPTED_REASONING])
+        reasons = self._set_reasoning(body, thinks=order.thinking)
+        include = [ENCRYPTED_REASONING] if reasons or any(item["type"] == "reasoning" for item in items) else []
+        if _set_logprobs(body, order.parameters.get("logprobs")):
+            include.append(LOGPROBS)
+        if include:
+            body.setdefault("include", include)
         body.setdefault("store", False)
         return ApiRequest("/responses", body)
+
+    def _set_reasoning(self, body: dict[str, Any], *, thinks: bool) -> bool:
+        """Write the reasoning that is requested into the body, and return whether there is any."""
+        given = body.get("reasoning")
+        if not isinstance(given, Mapping):
+            if thinks and given is None:
+                body["reasoning"] = self._reasoning
+            return thinks
+        members = cast("Mapping[str, Any]", given)
+        wanted = {name: value for name, value in members.items() if name not in NOT_SENT and value is not None}
+        tokens = members.get("max_tokens")
+        if thinks:
+            wanted = {**self._reasoning, **wanted}
+        elif isinstance(tokens, int):
+            effort = next((word for limit, word in EFFORT_LIMITS if tokens <= limit), "high")
+            wanted = {"effort": effort, **wanted}
+        if wanted:
+            body["reasoning"] = wanted
+        else:
+            del body["reasoning"]
+        return thinks or wanted.get("effort") != "none"
 
     def answer_reader(self) -> AnswerReader:
         """Return a new reader for one streamed answer."""
@@ -178,7 +213,9 @@ def _content(part: AnyPart, role: Role) -> dict[str, Any]:
         case TextPart():
             return {"type": text_type, "text": part.text}
         case ImagePart():
-            return {"type": "input_image", "image_url": data_url(part.media_type, part.data)}
+            address = part.uri if not part.data and part.uri else data_url(part.media_type, part.data)
+            detail = {"detail": part.detail} if part.detail else {}
+            return {"type": "input_image", "image_url": address, **detail}
         case ResourcePart() if part.data is not None:
             return {"type": "input_file", "filename": file_name(part), "file_data": pdf_url(part)}
         case ResourcePart():
@@ -202,15 +239,36 @@ def _check_role(part: AnyPart, role: Role) -> None:
         raise misplaced(part, capability, f"the {role}")
 
 
+def _set_logprobs(body: dict[str, Any], count: Any) -> bool:
+    """Write the number of alternatives that are requested into the body; return whether there are to be any at all."""
+    if isinstance(count, bool):  # without a number of alternatives
+        del body["top_logprobs"]
+    return count is not None and count is not False
+
+
+def _tools(order: WorkOrder) -> dict[str, Any]:
+    """Return the tools, and how they may be called."""
+    members: dict[str, Any] = {}
+    if order.tools:
+        members["tools"] = [_tool(tool) for tool in order.tools]
+    if (choice := order.tool_choice) is not None:
+        is_named = choice.mode == "tool"
+        members["tool_choice"] = {"type": "function", "name": choice.name} if is_named else choice.mode
+    if order.parallel_tool_calls is not None:
+        members["parallel_tool_calls"] = order.parallel_tool_calls
+    return members
+
+
 def _tool(tool: ToolSpec) -> dict[str, Any]:
     description = {"description": tool.description} if tool.description else {}
-    # The default is strict, which most tools' schemas do not meet.
-    strict = {"parameters": parameters_of(tool), "strict": False}
+    # Without the member, the endpoint tries to be strict, which changes what most tools' schemas mean.
+    strict = {"parameters": parameters_of(tool), "strict": tool.strict is True}
     return {"type": "function", "name": tool.name, **description, **strict}
 
 
 def _format(order: WorkOrder) -> dict[str, Any] | None:
     if (schema := order.response_schema) is not None:
         strict = allows_strict(schema)
-        return {"type": "json_schema", "name": schema_name(schema), "schema": schema, "strict": strict}
+        name = order.schema_name or schema_name(schema)
+        return {"type": "json_schema", "name": name, "schema": schema, "strict": strict}
     return {"type": "json_object"} if order.json_mode else None

@@ -25,10 +25,17 @@ INCOMPLETE: Final[Mapping[str, EndReason]] = MappingProxyType(
 ENDED: Final = frozenset({"completed", "incomplete"})
 
 
+class _ResponsesToken(Struct):
+    token: str
+    logprob: float
+    top_logprobs: "list[_ResponsesToken] | None" = None
+
+
 class _ResponsesContent(Struct):
     type: str = ""
     text: str | None = None
     refusal: str | None = None
+    logprobs: list[_ResponsesToken] | None = None
 
 
 class _ResponsesItem(Struct):
@@ -63,6 +70,7 @@ class _ResponsesIncomplete(Struct):
 
 class _ResponsesResponse(Struct):
     status: str | None = None
+    model: str | None = None
     output: list[_ResponsesItem] | None = None
     usage: _ResponsesUsage | None = None
     incomplete_details: _ResponsesIncomplete | None = None
@@ -85,7 +93,7 @@ _decode_response: Final = msgspec.json.Decoder(_ResponsesResponse).decode
 class ResponsesReader:
     """The state of one answer while its events arrive. `_sent` are the call ids and signatures that were given."""
 
-    __slots__ = ("_has_called", "_has_refused", "_has_text", "_has_thinking", "_sent")
+    __slots__ = ("_has_called", "_has_refused", "_has_text", "_has_thinking", "_is_thinking", "_sent", "_tokens")
 
     def __init__(self) -> None:
         self._sent: set[str] = set()
@@ -93,6 +101,8 @@ class ResponsesReader:
         self._has_refused = False
         self._has_text = False
         self._has_thinking = False
+        self._is_thinking = False
+        self._tokens: list[_ResponsesToken] = []
 
     def feed(self, event: ServerEvent) -> Sequence[AnyPiece]:
         """Return the pieces that this event completes."""
@@ -127,7 +137,10 @@ class ResponsesReader:
             reason = INCOMPLETE.get((details.reason if details else None) or "", "max_tokens")
         if self._has_refused:
             reason = "refusal"
-        return [*pieces, EndPiece.trusted(reason=reason, usage=_usage_counts(response.usage))]
+        tokens = self._tokens or [token for item in response.output or () for token in _tokens(item)]
+        logprobs = [_logprob(token) for token in tokens] or None
+        usage = _usage_counts(response.usage)
+        return [*pieces, EndPiece.trusted(reason=reason, model=response.model, usage=usage, logprobs=logprobs)]
 
     def _feed_other(self, event: _ResponsesEvent) -> Sequence[AnyPiece]:
         match event.type:
@@ -148,15 +161,20 @@ class ResponsesReader:
     def _thinking(self, text: Any) -> Sequence[AnyPiece]:
         if not text or not isinstance(text, str):
             return ()
-        self._has_thinking = True
+        self._has_thinking = self._is_thinking = True
         return (ThinkingPiece(text=text),)
 
     def _complete_item(self, item: _ResponsesItem) -> Sequence[AnyPiece]:
-        """Return what only a complete item has: a call, or the signature on reasoning."""
+        """Return what only a complete item has: a call, or the signature on reasoning; note the log probabilities."""
         if item.type == "function_call":
             return (self._tool_call(item),)
-        if item.type == "reasoning" and item.encrypted_content:
-            is_redacted, self._has_thinking = not self._has_thinking, False
+        if item.type == "message":
+            self._tokens += _tokens(item)
+        if item.type != "reasoning":
+            return ()
+        is_redacted, self._is_thinking = not self._is_thinking, False
+        if item.encrypted_content:
+            self._has_thinking = False
             self._sent.add(item.encrypted_content)
             return (ThinkingPiece(text="", signature=item.encrypted_content, redacted=is_redacted),)
         return ()
@@ -194,6 +212,17 @@ def read_answer(body: bytes) -> Sequence[AnyPiece]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise MalformedAnswerError("it does not have the API's shape") from None
     return ResponsesReader().end(response)
+
+
+def _tokens(item: _ResponsesItem) -> list[_ResponsesToken]:
+    return [token for part in item.content or () for token in part.logprobs or ()]
+
+
+def _logprob(token: _ResponsesToken) -> dict[str, Any]:
+    logprob: dict[str, Any] = {"token": token.token, "logprob": token.logprob}
+    if token.top_logprobs:
+        logprob["top"] = [{"token": each.token, "logprob": each.logprob} for each in token.top_logprobs]
+    return logprob
 
 
 def _usage_counts(usage: _ResponsesUsage | None) -> dict[str, Any] | None:

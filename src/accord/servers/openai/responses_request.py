@@ -67,9 +67,14 @@ def continue_from(body: Mapping[str, Any], stored_items: list[dict[str, Any]]) -
 
 
 def stored_items(request_body: Mapping[str, Any], response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a later turn needs of this one: the items of its input and its output, but not its instructions."""
+    """Return what a later turn needs of this one: the items of its input and its output, but not its instructions.
+
+    Reasoning with neither text nor encrypted content is left out: it only names what an endpoint does not keep.
+    """
     output: list[dict[str, Any]] = response["output"]
-    return [*input_items(request_body), *output]
+    held = ("summary", "content", "encrypted_content")
+    kept = [item for item in output if item.get("type") != "reasoning" or any(item.get(name) for name in held)]
+    return [*input_items(request_body), *kept]
 
 
 def endpoint_body(body: Mapping[str, Any]) -> dict[str, Any]:
