@@ -174,7 +174,6 @@ class ResponsesReader:
             return ()
         is_redacted, self._is_thinking = not self._is_thinking, False
         if item.encrypted_content:
-            self._has_thinking = False
             self._sent.add(item.encrypted_content)
             return (ThinkingPiece(text="", signature=item.encrypted_content, redacted=is_redacted),)
         return ()
@@ -196,13 +195,19 @@ class ResponsesReader:
                 content = item.content or ()
                 self._has_refused |= any(part.refusal for part in content)
                 return [TextPiece(text=text) for part in content if (text := part.text or part.refusal)]
-            case "reasoning" if item.encrypted_content not in self._sent and not self._has_thinking:
-                texts = [part.text for part in (*(item.summary or ()), *(item.content or ())) if part.text]
-                pieces = [*self._thinking("\n\n".join(texts)), *self._complete_item(item)]
-                self._has_thinking = False
-                return pieces
+            case "reasoning" if item.encrypted_content not in self._sent:
+                return self._unsent_reasoning(item)
             case _:
                 return ()
+
+    def _unsent_reasoning(self, item: _ResponsesItem) -> Sequence[AnyPiece]:
+        if not item.encrypted_content and self._has_thinking:
+            return ()  # its text came as events, and there is nothing else
+        text = "\n\n".join(part.text for part in (*(item.summary or ()), *(item.content or ())) if part.text)
+        if self._is_thinking or not text:  # the text came, and the item's own end did not
+            return self._complete_item(item)
+        self._is_thinking = True
+        return [ThinkingPiece(text=text), *self._complete_item(item)]
 
 
 def read_answer(body: bytes) -> Sequence[AnyPiece]:

@@ -183,7 +183,8 @@ class ResponseWriter:
     def _status(self) -> str:
         if self._end is None or self._end.reason not in INCOMPLETE:
             return "completed"
-        return "completed" if self._refused and self._items else "incomplete"
+        is_written = self._refused and any(item["type"] == "message" for item in self._items)
+        return "completed" if is_written else "incomplete"
 
     def _outcome(self, status: str) -> dict[str, Any]:
         end = self._end
@@ -252,7 +253,8 @@ class ResponseWriter:
 
     def _write_thinking(self, piece: ThinkingPiece) -> bytes:
         events = b""
-        if self._open != "reasoning" and (piece.text or piece.signature):
+        # Redacted reasoning is no signature of the text before it.
+        if (self._open != "reasoning" and (piece.text or piece.signature)) or piece.redacted:
             events = self._close() + self._open_reasoning()
         if piece.text:
             if not self._texts:
