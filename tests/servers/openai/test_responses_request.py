@@ -27,27 +27,31 @@ def messages_of(order: WorkOrder) -> list[Any]:
     return order.model_dump(mode="json", exclude_none=True)["conversation"]["messages"]
 
 
-CALL = {"type": "function_call", "call_id": "1", "name": "look", "arguments": '{"at": "a"}'}
-OTHER_CALL = {**CALL, "call_id": "2", "arguments": ""}
-RESULT = {"type": "function_call_output", "call_id": "1", "output": "seen"}
-OTHER_RESULT = {"type": "function_call_output", "call_id": "2", "output": [{"type": "input_text", "text": "ok"}]}
-THOUGHT = {
+CALL: dict[str, Any] = {"type": "function_call", "call_id": "1", "name": "look", "arguments": '{"at": "a"}'}
+OTHER_CALL: dict[str, Any] = {**CALL, "call_id": "2", "arguments": ""}
+RESULT: dict[str, Any] = {"type": "function_call_output", "call_id": "1", "output": "seen"}
+OTHER_RESULT: dict[str, Any] = {
+    "type": "function_call_output",
+    "call_id": "2",
+    "output": [{"type": "input_text", "text": "ok"}],
+}
+THOUGHT: dict[str, Any] = {
     "type": "reasoning",
     "id": "rs_1",
     "summary": [{"type": "summary_text", "text": "a"}, {"type": "summary_text", "text": "b"}],
     "encrypted_content": "seal",
 }
-REPLY = {
+REPLY: dict[str, Any] = {
     "type": "message",
     "id": "msg_1",
     "role": "assistant",
     "status": "completed",
     "content": [{"type": "output_text", "text": "Hi", "annotations": [], "logprobs": None}],
 }
-USE = {"type": "tool_use", "id": "1", "name": "look", "input": {"at": "a"}}
-OTHER_USE = {**USE, "id": "2", "input": {}}
-SEEN = {"type": "tool_result", "tool_use_id": "1", "content": [text("seen")], "is_error": False}
-OTHER_SEEN = {"type": "tool_result", "tool_use_id": "2", "content": [text("ok")], "is_error": False}
+USE: dict[str, Any] = {"type": "tool_use", "id": "1", "name": "look", "input": {"at": "a"}}
+OTHER_USE: dict[str, Any] = {**USE, "id": "2", "input": {}}
+SEEN: dict[str, Any] = {"type": "tool_result", "tool_use_id": "1", "content": [text("seen")], "is_error": False}
+OTHER_SEEN: dict[str, Any] = {"type": "tool_result", "tool_use_id": "2", "content": [text("ok")], "is_error": False}
 THINKING = {"type": "thinking", "text": "a\n\nb", "signature": "seal"}
 
 
@@ -55,83 +59,83 @@ def user_content(*parts: Any) -> list[Any]:
     return [{"type": "message", "role": "user", "content": list(parts)}]
 
 
-@pytest.mark.parametrize(
-    ("given", "messages", "fields"),
-    [
-        ("hi", [of(text("hi"))], []),
-        ([{"role": "user", "content": "hi"}], [of(text("hi"))], []),
-        ([{"role": "developer", "content": "be brief"}], [of(text("be brief"), role="system")], []),
-        ([REPLY, {"role": "user", "content": None}], [of(text("Hi"), role="assistant"), of()], []),
-        ([REPLY, REPLY], [of(text("Hi"), role="assistant")] * 2, []),
-        (
-            [THOUGHT, REPLY, CALL, OTHER_CALL, RESULT, OTHER_RESULT],
-            [of(THINKING, text("Hi"), USE, OTHER_USE, role="assistant"), of(SEEN, OTHER_SEEN, role="tool")],
-            ["input[].reasoning", "input[].function_call"],
-        ),
-        ([CALL, REPLY, RESULT], [of(USE, text("Hi"), role="assistant"), of(SEEN, role="tool")], ["input[].function_call"]),
-        (
-            [CALL, RESULT, OTHER_CALL, OTHER_RESULT],
-            [of(USE, role="assistant"), of(SEEN, role="tool"), of(OTHER_USE, role="assistant"), of(OTHER_SEEN, role="tool")],
-            ["input[].function_call"],
-        ),
-        ([{"type": "reasoning", "id": "rs_1", "summary": []}], [], ["input[].reasoning"]),
-        (
-            [{"type": "reasoning", "summary": [], "encrypted_content": "seal"}],
-            [of({"type": "thinking", "text": "", "signature": "seal", "redacted": True}, role="assistant")],
-            ["input[].reasoning"],
-        ),
-        (
-            [{"type": "custom_tool_call", "call_id": "1", "name": "patch", "input": "***"}, {"type": "custom_tool_call_output", "call_id": "1", "output": "seen"}],
-            [of({**USE, "name": "patch", "input": {"input": "***"}}, role="assistant"), of(SEEN, role="tool")],
-            ["input[].custom_tool_call"],
-        ),
-        ([{**CALL, "namespace": "files"}], [of({**USE, "name": "files__look"}, role="assistant")], ["input[].function_call"]),
-        ([{**CALL, "arguments": '{"at'}], [of({**USE, "input": '{"at'}, role="assistant")], ["input[].function_call"]),
-        (
-            [{**CALL, "extra_content": {"google": {"thought_signature": "seal"}}}],
-            [of({**USE, "signature": "seal"}, role="assistant")],
-            ["input[].function_call"],
-        ),
-        ([{"id": "msg_1"}, {"type": "item_reference", "id": "rs_1"}], [], ["input[].item_reference"]),
-        ([{"type": "web_search_call", "id": "ws_1"}], [], ["input[].other"]),
-        ([{**REPLY, "phase": "final_answer"}], [of(text("Hi"), role="assistant")], ["input[].member"]),
-        ([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}], [of(text("No."), role="assistant")], ["input[].refusal"]),
-        (
-            user_content({"type": "input_image", "image_url": PNG, "detail": "auto"}),
-            [of({"type": "image", "media_type": "image/png", "data": "AAAA"})],
-            ["input[].input_image"],
-        ),
-        (
-            user_content({"type": "input_image", "image_url": "https://example.org/a.png", "detail": "low"}),
-            [of({"type": "image", "media_type": "", "data": "", "uri": "https://example.org/a.png", "detail": "low"})],
-            ["input[].input_image", "input[].input_image.detail", "input[].input_image.address"],
-        ),
-        (user_content({"type": "input_image", "file_id": "f"}), [of()], ["input[].input_image", "input[].input_image.file_id"]),
-        (
-            user_content({"type": "input_file", "filename": "a.pdf", "file_data": PDF}),
-            [of({"type": "resource", "uri": "a.pdf", "media_type": "application/pdf", "data": "JVBERi0="})],
-            ["input[].input_file"],
-        ),
-        (
-            user_content({"type": "input_file", "file_data": "JVBERi0="}),
-            [of({"type": "resource", "uri": "", "media_type": "application/pdf", "data": "JVBERi0="})],
-            ["input[].input_file"],
-        ),
-        (
-            user_content({"type": "input_file", "filename": "a.txt", "file_data": NOTES}),
-            [of({"type": "resource", "uri": "a.txt", "media_type": "text/plain", "text": "Grüße"})],
-            ["input[].input_file.text"],
-        ),
-        (
-            user_content({"type": "input_file", "filename": "a.zip", "file_data": "data:application/zip;base64,UEs="}),
-            [of({"type": "resource", "uri": "a.zip", "media_type": "application/zip", "data": "UEs="})],
-            ["input[].input_file.other"],
-        ),
-        (user_content({"type": "input_file", "file_id": "f"}), [of()], ["input[].input_file.file_id"]),
-        (user_content({"type": "input_file", "file_url": "https://example.org"}), [of()], ["input[].input_file.address"]),
-        (user_content({"type": "input_audio", "input_audio": {}}), [of()], ["input[].other"]),
-    ],
-)  # fmt: skip
+INPUTS: list[tuple[Any, list[Any], list[str]]] = [
+    ("hi", [of(text("hi"))], []),
+    ([{"role": "user", "content": "hi"}], [of(text("hi"))], []),
+    ([{"role": "developer", "content": "be brief"}], [of(text("be brief"), role="system")], []),
+    ([REPLY, {"role": "user", "content": None}], [of(text("Hi"), role="assistant"), of()], []),
+    ([REPLY, REPLY], [of(text("Hi"), role="assistant")] * 2, []),
+    (
+        [THOUGHT, REPLY, CALL, OTHER_CALL, RESULT, OTHER_RESULT],
+        [of(THINKING, text("Hi"), USE, OTHER_USE, role="assistant"), of(SEEN, OTHER_SEEN, role="tool")],
+        ["input[].reasoning", "input[].function_call"],
+    ),
+    ([CALL, REPLY, RESULT], [of(USE, text("Hi"), role="assistant"), of(SEEN, role="tool")], ["input[].function_call"]),
+    (
+        [CALL, RESULT, OTHER_CALL, OTHER_RESULT],
+        [of(USE, role="assistant"), of(SEEN, role="tool"), of(OTHER_USE, role="assistant"), of(OTHER_SEEN, role="tool")],
+        ["input[].function_call"],
+    ),
+    ([{"type": "reasoning", "id": "rs_1", "summary": []}], [], ["input[].reasoning"]),
+    (
+        [{"type": "reasoning", "summary": [], "encrypted_content": "seal"}],
+        [of({"type": "thinking", "text": "", "signature": "seal", "redacted": True}, role="assistant")],
+        ["input[].reasoning"],
+    ),
+    (
+        [{"type": "custom_tool_call", "call_id": "1", "name": "patch", "input": "***"}, {"type": "custom_tool_call_output", "call_id": "1", "output": "seen"}],
+        [of({**USE, "name": "patch", "input": {"input": "***"}}, role="assistant"), of(SEEN, role="tool")],
+        ["input[].custom_tool_call"],
+    ),
+    ([{**CALL, "namespace": "files"}], [of({**USE, "name": "files__look"}, role="assistant")], ["input[].function_call"]),
+    ([{**CALL, "arguments": '{"at'}], [of({**USE, "input": '{"at'}, role="assistant")], ["input[].function_call"]),
+    (
+        [{**CALL, "extra_content": {"google": {"thought_signature": "seal"}}}],
+        [of({**USE, "signature": "seal"}, role="assistant")],
+        ["input[].function_call"],
+    ),
+    ([{"id": "msg_1"}, {"type": "item_reference", "id": "rs_1"}], [], ["input[].item_reference"]),
+    ([{"type": "web_search_call", "id": "ws_1"}], [], ["input[].other"]),
+    ([{**REPLY, "phase": "final_answer"}], [of(text("Hi"), role="assistant")], ["input[].member"]),
+    ([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}], [of(text("No."), role="assistant")], ["input[].refusal"]),
+    (
+        user_content({"type": "input_image", "image_url": PNG, "detail": "auto"}),
+        [of({"type": "image", "media_type": "image/png", "data": "AAAA"})],
+        ["input[].input_image"],
+    ),
+    (
+        user_content({"type": "input_image", "image_url": "https://example.org/a.png", "detail": "low"}),
+        [of({"type": "image", "media_type": "", "data": "", "uri": "https://example.org/a.png", "detail": "low"})],
+        ["input[].input_image", "input[].input_image.detail", "input[].input_image.address"],
+    ),
+    (user_content({"type": "input_image", "file_id": "f"}), [of()], ["input[].input_image", "input[].input_image.file_id"]),
+    (
+        user_content({"type": "input_file", "filename": "a.pdf", "file_data": PDF}),
+        [of({"type": "resource", "uri": "a.pdf", "media_type": "application/pdf", "data": "JVBERi0="})],
+        ["input[].input_file"],
+    ),
+    (
+        user_content({"type": "input_file", "file_data": "JVBERi0="}),
+        [of({"type": "resource", "uri": "", "media_type": "application/pdf", "data": "JVBERi0="})],
+        ["input[].input_file"],
+    ),
+    (
+        user_content({"type": "input_file", "filename": "a.txt", "file_data": NOTES}),
+        [of({"type": "resource", "uri": "a.txt", "media_type": "text/plain", "text": "Grüße"})],
+        ["input[].input_file.text"],
+    ),
+    (
+        user_content({"type": "input_file", "filename": "a.zip", "file_data": "data:application/zip;base64,UEs="}),
+        [of({"type": "resource", "uri": "a.zip", "media_type": "application/zip", "data": "UEs="})],
+        ["input[].input_file.other"],
+    ),
+    (user_content({"type": "input_file", "file_id": "f"}), [of()], ["input[].input_file.file_id"]),
+    (user_content({"type": "input_file", "file_url": "https://example.org"}), [of()], ["input[].input_file.address"]),
+    (user_content({"type": "input_audio", "input_audio": {}}), [of()], ["input[].other"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "messages", "fields"), INPUTS)
 def test_each_input_becomes_these_messages_and_uses_these_rows(given: Any, messages: list[Any], fields: list[str]):
     request = parse({"model": "m", "input": given})
     assert messages_of(request.order) == messages
@@ -167,7 +171,9 @@ def test_each_input_becomes_these_messages_and_uses_these_rows(given: Any, messa
         ({"store": False, "previous_response_id": "resp_1", "user": "u", "new": 1}, {}, ["store", "previous_response_id", "user", "new"]),
     ],
 )  # fmt: skip
-def test_each_member_becomes_these_fields_of_the_order(members: dict[str, Any], order: dict[str, Any], fields: list[str]):
+def test_each_member_becomes_these_fields_of_the_order(
+    members: dict[str, Any], order: dict[str, Any], fields: list[str]
+):
     request = parse({"model": "m", "input": "hi", **members})
     expected = WorkOrder.model_validate({"conversation": {"messages": [of(text("hi"))]}, **order})
     assert request.order.to_json() == expected.to_json()
@@ -269,40 +275,40 @@ def test_the_member_accord_is_taken_out_of_the_body():
 ITEM: dict[str, Any] = {"type": "message", "role": "user", "content": "secret"}
 
 
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"input": "hi"}, "model"),
-        ({"model": "m"}, "input"),
-        ({"model": "m", "input": 1}, "input"),
-        ({"model": "m", "input": ["secret"]}, "input[0]"),
-        ({"model": "m", "input": [ITEM, {**ITEM, "role": "secret"}]}, "input[1].role"),
-        ({"model": "m", "input": [{**ITEM, "content": 1}]}, "input[0].content"),
-        ({"model": "m", "input": [{**ITEM, "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
-        ({"model": "m", "input": [{**ITEM, "content": [{"text": "secret"}]}]}, "input[0].content[0].type"),
-        ({"model": "m", "input": [{**ITEM, "content": [{"type": "input_image"}]}]}, "input[0].content[0].image_url"),
-        ({"model": "m", "input": [{**ITEM, "content": [{"type": "input_image", "image_url": "data:secret"}]}]}, "input[0].content[0].image_url"),
-        ({"model": "m", "input": [{**ITEM, "content": [{"type": "input_file"}]}]}, "input[0].content[0].file_data"),
-        ({"model": "m", "input": [{**CALL, "call_id": None}]}, "input[0].call_id"),
-        ({"model": "m", "input": [{**CALL, "arguments": {}}]}, "input[0].arguments"),
-        ({"model": "m", "input": [{"type": 1}]}, "input[0].type"),
-        ({"model": "m", "input": "hi", "tools": {}}, "tools"),
-        ({"model": "m", "input": "hi", "tools": [{"name": "secret"}]}, "tools[0].type"),
-        ({"model": "m", "input": "hi", "tools": [{"type": "function"}]}, "tools[0].name"),
-        ({"model": "m", "input": "hi", "tools": [{"type": "custom", "name": "f", "format": {"type": "secret"}}]}, "tools[0].format"),
-        ({"model": "m", "input": "hi", "tool_choice": "secret"}, "tool_choice"),
-        ({"model": "m", "input": "hi", "temperature": "secret"}, "temperature"),
-        ({"model": "m", "input": "hi", "max_output_tokens": 1.5}, "max_output_tokens"),
-        ({"model": "m", "input": "hi", "stream": "secret"}, "stream"),
-        ({"model": "m", "input": "hi", "instructions": []}, "instructions"),
-        ({"model": "m", "input": "hi", "text": "secret"}, "text"),
-        ({"model": "m", "input": "hi", "text": {"format": {"type": "json_schema"}}}, "text.format"),
-        ({"model": "m", "input": "hi", "reasoning": {"effort": 1}}, "reasoning.effort"),
-        ({"model": "m", "input": "hi", "include": "secret"}, "include"),
-        ({"model": "m", "input": "hi", "parallel_tool_calls": "secret"}, "parallel_tool_calls"),
-        ({"model": "m", "input": "hi", "accord": "secret"}, "accord"),
-    ],
-)  # fmt: skip
+NO_REQUESTS: list[tuple[dict[str, Any], str]] = [
+    ({"input": "hi"}, "model"),
+    ({"model": "m"}, "input"),
+    ({"model": "m", "input": 1}, "input"),
+    ({"model": "m", "input": ["secret"]}, "input[0]"),
+    ({"model": "m", "input": [ITEM, {**ITEM, "role": "secret"}]}, "input[1].role"),
+    ({"model": "m", "input": [{**ITEM, "content": 1}]}, "input[0].content"),
+    ({"model": "m", "input": [{**ITEM, "content": [{"type": "input_text"}]}]}, "input[0].content[0].text"),
+    ({"model": "m", "input": [{**ITEM, "content": [{"text": "secret"}]}]}, "input[0].content[0].type"),
+    ({"model": "m", "input": [{**ITEM, "content": [{"type": "input_image"}]}]}, "input[0].content[0].image_url"),
+    ({"model": "m", "input": [{**ITEM, "content": [{"type": "input_image", "image_url": "data:secret"}]}]}, "input[0].content[0].image_url"),
+    ({"model": "m", "input": [{**ITEM, "content": [{"type": "input_file"}]}]}, "input[0].content[0].file_data"),
+    ({"model": "m", "input": [{**CALL, "call_id": None}]}, "input[0].call_id"),
+    ({"model": "m", "input": [{**CALL, "arguments": {}}]}, "input[0].arguments"),
+    ({"model": "m", "input": [{"type": 1}]}, "input[0].type"),
+    ({"model": "m", "input": "hi", "tools": {}}, "tools"),
+    ({"model": "m", "input": "hi", "tools": [{"name": "secret"}]}, "tools[0].type"),
+    ({"model": "m", "input": "hi", "tools": [{"type": "function"}]}, "tools[0].name"),
+    ({"model": "m", "input": "hi", "tools": [{"type": "custom", "name": "f", "format": {"type": "secret"}}]}, "tools[0].format"),
+    ({"model": "m", "input": "hi", "tool_choice": "secret"}, "tool_choice"),
+    ({"model": "m", "input": "hi", "temperature": "secret"}, "temperature"),
+    ({"model": "m", "input": "hi", "max_output_tokens": 1.5}, "max_output_tokens"),
+    ({"model": "m", "input": "hi", "stream": "secret"}, "stream"),
+    ({"model": "m", "input": "hi", "instructions": []}, "instructions"),
+    ({"model": "m", "input": "hi", "text": "secret"}, "text"),
+    ({"model": "m", "input": "hi", "text": {"format": {"type": "json_schema"}}}, "text.format"),
+    ({"model": "m", "input": "hi", "reasoning": {"effort": 1}}, "reasoning.effort"),
+    ({"model": "m", "input": "hi", "include": "secret"}, "include"),
+    ({"model": "m", "input": "hi", "parallel_tool_calls": "secret"}, "parallel_tool_calls"),
+    ({"model": "m", "input": "hi", "accord": "secret"}, "accord"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "field"), NO_REQUESTS)
 def test_a_body_that_is_no_request_is_refused_with_its_field(body: dict[str, Any], field: str):
     with pytest.raises(RefusedError) as caught:
         parse(body)
@@ -318,7 +324,7 @@ def test_input_may_be_absent_where_it_is_kept_elsewhere(name: str):
 
 def test_a_stored_response_is_continued_without_its_instructions():
     first = {"model": "m", "input": "hi", "instructions": "be brief"}
-    hidden = {"type": "reasoning", "id": "rs_2", "summary": []}
+    hidden: dict[str, Any] = {"type": "reasoning", "id": "rs_2", "summary": []}
     stored = stored_items(first, {"output": [hidden, THOUGHT, REPLY]})
     second = continue_from({"model": "m", "input": "and?", "previous_response_id": "resp_1"}, stored)
     assert messages_of(parse(second).order) == [

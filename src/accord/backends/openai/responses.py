@@ -132,11 +132,11 @@ class OpenAiResponses:
         members = cast("Mapping[str, Any]", given)
         wanted = {name: value for name, value in members.items() if name not in NOT_SENT and value is not None}
         tokens = members.get("max_tokens")
-        if thinks:
-            wanted = {**self._reasoning, **wanted}
-        elif isinstance(tokens, int):
+        if isinstance(tokens, int):
             effort = next((word for limit, word in EFFORT_LIMITS if tokens <= limit), "high")
             wanted = {"effort": effort, **wanted}
+        if thinks:
+            wanted = {**self._reasoning, **wanted}
         if wanted:
             body["reasoning"] = wanted
         else:
