@@ -111,6 +111,38 @@ def test_hidden_reasoning_is_a_signature_only_and_open_reasoning_has_none():
     assert read(*expected_event, *HELLO, ended)[:2] == [ThinkingPiece(text="hm"), TextPiece(text="Hel")]
 
 
+def test_the_end_adds_only_what_did_not_come_of_each_reasoning():
+    streamed = event("response.reasoning_summary_text.delta", summary_index=0, delta="hm")
+    end = event("response.completed", response=response(reasoning("hm", seal="gAAA"), SAID))
+    assert read(streamed, *HELLO, end) == [
+        ThinkingPiece(text="hm"),
+        TextPiece(text="Hel"),
+        TextPiece(text="lo"),
+        ThinkingPiece(text="", signature="gAAA"),
+        EndPiece(usage=COUNTED),
+    ]
+    open_done = event("response.output_item.done", item=reasoning("hm"))
+    hidden_done = event("response.output_item.done", item=reasoning(seal="gAAA"))
+    end = event("response.completed", response=response(reasoning("hm"), reasoning(seal="gAAA"), SAID))
+    hidden = ThinkingPiece(text="", signature="gAAA", redacted=True)
+    assert read(streamed, open_done, hidden_done, *HELLO, end)[:2] == [ThinkingPiece(text="hm"), hidden]
+    assert len(read(streamed, open_done, hidden_done, *HELLO, end)) == 5
+
+
+def test_the_log_probabilities_and_the_model_are_at_the_end():
+    token = {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [{"token": "b", "logprob": -1.0}]}
+    likely = message({"type": "output_text", "text": "a", "logprobs": [token]})
+    expected = [{"token": "a", "logprob": -0.5, "top": [{"token": "b", "logprob": -1.0}]}]
+    ended, done = response(likely, model="m-1"), event("response.output_item.done", item=likely)
+    for pieces in (
+        read_answer(json.dumps(ended).encode()),
+        read(event("response.completed", response=ended)),
+        read(done, event("response.completed", response=ended)),
+        read(done, event("response.completed", response=response(model="m-1"))),
+    ):
+        assert pieces[-1] == EndPiece(model="m-1", usage=COUNTED, logprobs=expected)
+
+
 def test_calls_are_whole_and_in_their_order():
     grown = (
         event("response.output_item.added", output_index=0, item=call("1", "")),

@@ -71,6 +71,7 @@ INPUTS: list[tuple[Any, list[Any], list[str]]] = [
         ["input[].reasoning", "input[].function_call"],
     ),
     ([CALL, REPLY, RESULT], [of(USE, text("Hi"), role="assistant"), of(SEEN, role="tool")], ["input[].function_call"]),
+    ([REPLY, CALL, REPLY, RESULT], [of(text("Hi"), USE, text("Hi"), role="assistant"), of(SEEN, role="tool")], ["input[].function_call"]),
     (
         [CALL, RESULT, OTHER_CALL, OTHER_RESULT],
         [of(USE, role="assistant"), of(SEEN, role="tool"), of(OTHER_USE, role="assistant"), of(OTHER_SEEN, role="tool")],
