@@ -240,8 +240,9 @@ ERRORS: list[tuple[AccordError, str, str | None]] = [
 def test_a_stream_that_fails_ends_with_a_failed_response_and_an_error(error: AccordError, code: str, own_code: str):
     writer = API.stream(API.parse(BODY), LABELS)
     begun = events(writer.start() + writer.write(HELLO))
-    for first, data in ((len(begun), writer.fail(error, "r")), (0, API.error_event(error, "r"))):
+    for first, own_id, data in ((len(begun), ID, writer.fail(error, "r")), (0, "ab", API.error_event(error, "a-b"))):
         failed, reported = events(data)
+        assert failed["response"]["id"] == f"resp_{own_id}"
         assert (failed["type"], failed["sequence_number"]) == ("response.failed", first)
         assert failed["response"]["error"] == {"code": code, "message": error.message}
         assert failed["response"]["status"] == "failed"

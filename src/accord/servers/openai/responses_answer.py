@@ -97,7 +97,13 @@ class ResponsesTranslation:
 
     def error_event(self, error: AccordError, request_id: str) -> bytes:
         """Return the events that end a stream whose writer is not at hand; `ResponseWriter.fail` knows more."""
-        response = {"id": f"resp_{request_id}", "object": "response", "created_at": 0, "model": "", **DEFAULTS}
+        response = {
+            "id": f"resp_{request_id.replace('-', '')}",
+            "object": "response",
+            "created_at": 0,
+            "model": "",
+            **DEFAULTS,
+        }
         return _failed_events(response, [], 0, error, request_id)
 
 
