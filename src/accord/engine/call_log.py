@@ -47,7 +47,7 @@ class EndedCall:
 
 
 @dataclass(slots=True)
-class _Chain:
+class _CallChain:
     """The session of a caller, and the hash of its last stored receipt."""
 
     session_id: str
@@ -63,7 +63,7 @@ class CallLog:
     runner: str
     sign: Sign | None = None
     _pending: dict[str, EndedCall] = field(default_factory=dict[str, EndedCall])
-    _chains: dict[str, _Chain] = field(default_factory=dict[str, _Chain])
+    _chains: dict[str, _CallChain] = field(default_factory=dict[str, _CallChain])
     _task: asyncio.Task[None] | None = None
     _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -129,7 +129,7 @@ class CallLog:
             last_hash = await self.store.last_receipt_hash(session_id)
             if len(self._chains) >= MAX_SESSIONS:
                 del self._chains[next(iter(self._chains))]
-            chain = self._chains[owner] = _Chain(session_id, ended[0].created_at, last_hash)
+            chain = self._chains[owner] = _CallChain(session_id, ended[0].created_at, last_hash)
         session = SessionRecord(
             session_id=chain.session_id,
             owner=owner,
