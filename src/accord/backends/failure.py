@@ -164,6 +164,7 @@ class FailureReport:
     retry_after_s: float | None = None
     page: str | None = None
     fields: Sequence[str] = ()
+    capability: str | None = None
 
     @property
     def field(self) -> str | None:
@@ -183,6 +184,7 @@ class EndpointError(BackendError):
         self.report: Final = report
         self.may_resend: Final = rule.may_resend
         self.caller_status: Final = rule.caller_status
+        self.is_about_request: Final = report.capability is not None
         reason = f": {report.reason}" if report.reason else ""
         status = f" ({report.status})" if report.status is not None else ""
         note = without_secrets(report.message or report.page or "", secrets)

@@ -138,8 +138,9 @@ class ModelBackend:
         try:
             request = self._upstream_request(self.api.request(order, self.model))
         except UnsupportedByApiError as error:
-            refused = error.capability if error.always else None
-            raise self._error(FailureReport(Failure.UNSUPPORTED, refused=refused, reason=error.reason)) from None
+            refused, only_here = (error.capability, None) if error.always else (None, error.capability)
+            report = FailureReport(Failure.UNSUPPORTED, refused=refused, reason=error.reason, capability=only_here)
+            raise self._error(report) from None
         attempts = 0
         while True:
             has_begun = False

@@ -148,10 +148,18 @@ def relay_body(
         stores = sent.get("store") is not False
         sent["store"] = False
         sent.pop("previous_response_id", None)
+        items: Any = sent.get("input")
+        if isinstance(items, list):
+            sent["input"] = [each for each in cast("list[dict[str, Any]]", items) if not _is_by_reference(each)]
         include: Any = sent.get("include") or []
         if stores and keeps_reasoning and ENCRYPTED_REASONING not in include:
             sent["include"] = [*include, ENCRYPTED_REASONING]
     return sent, False
+
+
+def _is_by_reference(item: dict[str, Any]) -> bool:
+    """Whether this is reasoning without its encrypted form, which only an endpoint that stored it could look up."""
+    return item.get("type") == "reasoning" and not item.get("encrypted_content")
 
 
 ENCRYPTED_REASONING: Final = "reasoning.encrypted_content"

@@ -42,6 +42,8 @@ class ModelCall:
     failure: AccordError | None = None
     first_byte_ms: float | None = None
     packets: tuple[str, ...] = ()
+    left_out: frozenset[str] = frozenset()
+    """Fields that this backend cannot take together with others of this request."""
 
     @property
     def work(self) -> Sequence[WorkRecord]:
@@ -113,13 +115,14 @@ def refused_fields(call: ModelCall, error: AccordError) -> list[str]:
     """The tuning fields of this call that an endpoint refused by name; none if the request has to stay as it is."""
     if call.policy is FieldPolicy.STRICT or not isinstance(error, BackendError):
         return []
-    request, fields = call.request, getattr(getattr(error, "report", None), "fields", ())
+    request, report = call.request, getattr(error, "report", None)
+    fields, refused = getattr(report, "fields", ()), getattr(report, "capability", None) or error.refused
     known = {each.field for each in call.labels if each.disposition is Disposition.DROPPED}
     found: list[str] = []
     for name in request.fields:
         row = row_of(request.api, name)
         is_named = not {name, name.partition(".")[0], name.rpartition(".")[2]}.isdisjoint(fields)
-        is_refused = error.refused is not None and row.capability == error.refused
+        is_refused = refused is not None and row.capability == refused
         if (is_named or is_refused) and row.kind is FieldClass.TUNING and name not in known:
             found.append(name)
     return found

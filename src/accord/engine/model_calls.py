@@ -21,6 +21,7 @@ from accord.core.work.dispositions import (
     FieldUse,
     dispose,
     field_limits,
+    needs_rebuilding,
     required_capabilities,
     without_fields,
 )
@@ -29,6 +30,7 @@ from accord.core.work.emulation.structured_output import output_check
 from accord.core.work.fields import ModelRequest, row_of
 from accord.core.work.groups import BackendGroup, UnresolvedModel, count_equal, draw_first
 from accord.core.work.plan import Candidate, PlanConfig, shared_plan
+from accord.core.work.signatures import has_marks, mark_signature, own_signatures, signed_fields
 from accord.engine.decision_log import log_plan
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.limits import TurnTimer
@@ -43,6 +45,7 @@ from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
 NO_DESCRIBER: Final = "no backend may describe images; name one in emulation.describe_images_with"
+FOREIGN_SIGNATURE: Final = "a model of another API signed it; it is sent without the signature, or not at all"
 NAME_DESCRIBER: Final = "name a backend that can see in describe_images_with under [emulation]"
 FAILURES: Final = (BackendError, TimedOutError)
 
@@ -182,7 +185,10 @@ class ModelCalls:
             names = refused_fields(call, error)
             if not names and not isinstance(error, FewerAnswersError):
                 raise
-            self.learned.add(offer.backend, call.request.api, names)
+            if getattr(error, "is_about_request", False):  # two of its fields exclude each other
+                call.left_out |= frozenset(names)
+            else:
+                self.learned.add(offer.backend, call.request.api, names)
             call.record.failures.append((offer.backend, error))
             return await self._answer_from(call, offer)
 
@@ -194,9 +200,25 @@ class ModelCalls:
         splits = request.answers > 1 and (
             check is not None or kind.value != request.api.value or offer.backend in self._gives_one
         )
-        unchanged = kind.value == request.api.value and not offer.rescues and not offer.losses and not splits
-        learned = self.learned.of(offer.backend, request)
+        signed = signed_fields(request)
+        unchanged = (
+            kind.value == request.api.value
+            and not (offer.rescues or offer.losses or splits)
+            and not needs_rebuilding(request.api, request.fields, kind)
+            and not (signed and has_marks(request.order))
+        )
+        learned = self.learned.of(offer.backend, request) | call.left_out
         labels = dispose(FieldUse(request.api, request.fields, kind, unchanged, learned), offer)
+        order, is_signature_lost = request.order, False
+        if signed and not unchanged:
+            order, is_signature_lost = own_signatures(order, request.api.value, kind)
+        if is_signature_lost:
+            known = {each.field for each in labels}
+            labels += tuple(
+                FieldRecord(field=name, disposition=Disposition.DROPPED, reason=FOREIGN_SIGNATURE)
+                for name in signed
+                if name not in known
+            )
         if splits and kind.value == request.api.value:
             labels = (*labels, FieldRecord(field="n", disposition=Disposition.EMULATED, reason=ASKED_SEVERAL_TIMES))
         call.served_by, call.labels = offer.backend, labels
@@ -209,7 +231,7 @@ class ModelCalls:
             if check is None:
                 return await self._relay(call, facts.relay, body)
             return await self._relay_checked(call, facts.relay, body, EmulationRun(request.order, (check,)))
-        return await self._translate(call, offer, kind, labels)
+        return await self._translate(call, offer, kind, _translated_order(call, order, kind, labels))
 
     async def _relay(self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any]) -> ModelAnswer:
         reply = await backend.relay(body, call.headers)
@@ -278,11 +300,8 @@ class ModelCalls:
             raise BackendError(failure.message, retryable=not run.contradicted, details={"attempts": failure.attempts})
         return ModelAnswer(blocks=_only(held)) if streamed else ModelAnswer(body=held)
 
-    async def _translate(
-        self, call: ModelCall, offer: Offer, kind: BackendApi, labels: tuple[FieldRecord, ...]
-    ) -> ModelAnswer:
+    async def _translate(self, call: ModelCall, offer: Offer, kind: BackendApi, order: WorkOrder) -> ModelAnswer:
         request = call.request
-        order = _translated_order(call, kind, labels)
         call.more_records = [WorkRecord(request_id=call.request_id) for _ in range(request.answers - 1)]
         timer = TurnTimer()
         streams: list[AsyncGenerator[AnyPiece, None]] = []
@@ -292,7 +311,7 @@ class ModelCalls:
             streams.append(self.dispatcher.answer_from(offer, order, record, timer))
         try:
             if not request.order.stream:
-                answers = await asyncio.gather(*map(_collect, streams))
+                answers = await asyncio.gather(*(_collect(stream, kind) for stream in streams))
                 timer.close()
                 self._name_model(call, [answer[-1] for answer in answers])
                 return ModelAnswer(answers=answers)
@@ -302,7 +321,7 @@ class ModelCalls:
                 await stream.aclose()
             timer.close()
             raise
-        return ModelAnswer(pieces=self._merged(call, timer, firsts, streams))
+        return ModelAnswer(pieces=_marked(self._merged(call, timer, firsts, streams), kind))
 
     async def _merged(
         self,
@@ -363,9 +382,9 @@ def _with_requirements(request: ModelRequest, policy: FieldPolicy) -> WorkOrder:
     return request.order.model_copy(update={"requirements": requirements})
 
 
-def _translated_order(call: ModelCall, kind: BackendApi, labels: Sequence[FieldRecord]) -> WorkOrder:
+def _translated_order(call: ModelCall, order: WorkOrder, kind: BackendApi, labels: Sequence[FieldRecord]) -> WorkOrder:
     """The order for this backend: without what is dropped, and with the members that only its own API has."""
-    request, order = call.request, call.request.order
+    request = call.request
     dropped = {each.field for each in labels if each.disposition is Disposition.DROPPED}
     parameters = dict(order.parameters)
     for name in dropped:
@@ -379,9 +398,17 @@ def _translated_order(call: ModelCall, kind: BackendApi, labels: Sequence[FieldR
     return order if parameters == order.parameters else order.model_copy(update={"parameters": parameters})
 
 
-async def _collect(pieces: AsyncGenerator[AnyPiece, None]) -> list[AnyPiece]:
+async def _collect(pieces: AsyncGenerator[AnyPiece, None], kind: BackendApi) -> list[AnyPiece]:
     async with aclosing(pieces):
-        return [piece async for piece in pieces]
+        return [mark_signature(piece, kind) async for piece in pieces]
+
+
+async def _marked(
+    pieces: AsyncGenerator[tuple[int, AnyPiece], None], kind: BackendApi
+) -> AsyncGenerator[tuple[int, AnyPiece], None]:
+    async with aclosing(pieces):
+        async for number, piece in pieces:
+            yield number, mark_signature(piece, kind)
 
 
 async def _read_all(reply: OpenReply) -> bytes:

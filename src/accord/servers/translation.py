@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from accord.core.work.fields import Api, ModelRequest
-from accord.errors import AccordError
+from accord.errors import AccordError, ErrorCode
 from accord.wire.work import AnyPiece
 
 
@@ -41,6 +41,10 @@ class StreamWriter(Protocol):
 
     def finish(self) -> bytes:
         """The last events, after the `EndPiece` of every answer."""
+        ...
+
+    def fail(self, error: AccordError, request_id: str) -> bytes:
+        """The events that end the stream with an error."""
         ...
 
 
@@ -75,5 +79,15 @@ class Translation(Protocol):
         ...
 
     def error_event(self, error: AccordError, request_id: str) -> bytes:
-        """The events that end a stream which has begun."""
+        """The events that end a stream which was passed on as it came."""
         ...
+
+
+def api_status(error: AccordError) -> int:
+    """The HTTP status of an error at a model API: that of the endpoint's own, where it is the caller's fault.
+
+    A request that no backend can answer is for the caller to change, which these APIs say with a 400.
+    """
+    if error.code is ErrorCode.CAPABILITY_UNSUPPORTED:
+        return 400
+    return getattr(error, "caller_status", error.facts.http)

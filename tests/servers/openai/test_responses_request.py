@@ -7,7 +7,7 @@ import pytest
 
 from accord.core.work.fields import TABLE, Api
 from accord.errors import ErrorCode, RefusedError
-from accord.servers.openai.responses_request import continue_from, endpoint_body, parse, stored_items
+from accord.servers.openai.responses_request import continue_from, input_items, parse
 from accord.wire.work import WorkOrder
 
 PNG = "data:image/png;base64,AAAA"
@@ -326,7 +326,7 @@ def test_input_may_be_absent_where_it_is_kept_elsewhere(name: str):
 def test_a_stored_response_is_continued_without_its_instructions():
     first = {"model": "m", "input": "hi", "instructions": "be brief"}
     hidden: dict[str, Any] = {"type": "reasoning", "id": "rs_2", "summary": []}
-    stored = stored_items(first, {"output": [hidden, THOUGHT, REPLY]})
+    stored = [*input_items(first), hidden, THOUGHT, REPLY]
     second = continue_from({"model": "m", "input": "and?", "previous_response_id": "resp_1"}, stored)
     assert messages_of(parse(second).order) == [
         of(text("hi")),
@@ -334,12 +334,6 @@ def test_a_stored_response_is_continued_without_its_instructions():
         of(text("and?")),
     ]
     assert parse(second).fields == ("input[].reasoning", "previous_response_id")
-    third = continue_from({"model": "m", "input": [RESULT]}, stored_items(second, {"output": [CALL]}))
-    assert len(third["input"]) == 6
+    third = continue_from({"model": "m", "input": [RESULT]}, [*input_items(second), CALL])
+    assert len(third["input"]) == 7
     assert [message["role"] for message in messages_of(parse(third).order)] == ["user", "assistant", "user", "assistant", "tool"]  # fmt: skip
-
-
-def test_an_endpoint_stores_nothing_and_gets_no_reasoning_that_it_would_have_to_look_up():
-    body = {"model": "m", "previous_response_id": "resp_1", "input": [{**THOUGHT, "encrypted_content": None}, THOUGHT, REPLY]}  # fmt: skip
-    assert endpoint_body(body) == {"model": "m", "store": False, "input": [THOUGHT, REPLY]}
-    assert endpoint_body({"model": "m", "input": "hi"}) == {"model": "m", "store": False, "input": "hi"}

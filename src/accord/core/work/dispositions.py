@@ -54,6 +54,13 @@ def field_limits(
     return FieldLimits(tuple(lacking), may_emulate)
 
 
+@lru_cache(maxsize=1024)
+def needs_rebuilding(api: Api, fields: tuple[str, ...], kind: BackendApi) -> bool:
+    """Whether an endpoint of this kind would refuse a part of the messages, which then cannot be sent as they came."""
+    rows = (row_of(api, name) for name in fields)
+    return any("[" in row.name and row.cells[kind] is Disposition.DROPPED for row in rows)
+
+
 def shortfall_name(field: str) -> str:
     """The name of a field where plans have the name of a capability."""
     return NOT_A_NAME.sub("_", field.lower()).strip("_") or "field"

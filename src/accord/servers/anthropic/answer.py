@@ -15,7 +15,7 @@ from accord.core.work.conversation import assistant_message
 from accord.core.work.fields import Api, ModelRequest
 from accord.errors import AccordError
 from accord.servers.anthropic.request import count_request, parse_request
-from accord.servers.translation import AnswerLabels
+from accord.servers.translation import AnswerLabels, api_status
 from accord.wire.conversation import MessagePart, TextPart, ThinkingPart, ToolUsePart
 from accord.wire.work import AnyPiece, EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, WorkPiece
 
@@ -88,20 +88,25 @@ class MessagesTranslation:
 
     def error_body(self, error: AccordError, request_id: str) -> Json:
         """The body of an error."""
-        status = error.facts.http
-        kind = ERROR_TYPES.get(status) or ("api_error" if status >= FIRST_SERVER_ERROR else "invalid_request_error")
-        described: Json = {"type": kind, "message": error.message}
-        if "thread" in (error.details.get("field"), *error.details.get("fields", ())):
-            described["details"] = THREAD_REFUSED
-        details = _encode(error.details)
-        accord: Json = {"code": str(error.code)}
-        if error.details and len(details) <= MAX_DETAILS_BYTES:
-            accord["details"] = msgspec.json.decode(details)
-        return {"type": "error", "error": described, "request_id": request_id, "accord": accord}
+        return error_body(error, request_id)
 
     def error_event(self, error: AccordError, request_id: str) -> bytes:
-        """The event that ends a stream which has begun."""
-        return _event("error", self.error_body(error, request_id))
+        """The event that ends a stream which was passed on as it came."""
+        return _event("error", error_body(error, request_id))
+
+
+def error_body(error: AccordError, request_id: str) -> Json:
+    """The body of an error in Anthropic's shape, with Accord's own code and details beside it."""
+    status = api_status(error)
+    kind = ERROR_TYPES.get(status) or ("api_error" if status >= FIRST_SERVER_ERROR else "invalid_request_error")
+    described: Json = {"type": kind, "message": error.message}
+    if "thread" in (error.details.get("field"), *error.details.get("fields", ())):
+        described["details"] = THREAD_REFUSED
+    details = _encode(error.details)
+    accord: Json = {"code": str(error.code)}
+    if error.details and len(details) <= MAX_DETAILS_BYTES:
+        accord["details"] = msgspec.json.decode(details)
+    return {"type": "error", "error": described, "request_id": request_id, "accord": accord}
 
 
 def usage_counts(end: EndPiece) -> Json:
@@ -187,6 +192,10 @@ class MessagesStream:
                 return self._close() + _event("message_delta", ended)
             case _:
                 assert_never(piece)
+
+    def fail(self, error: AccordError, request_id: str) -> bytes:
+        """The event that ends the stream with an error."""
+        return _event("error", error_body(error, request_id))
 
     def finish(self) -> bytes:
         """The last event."""

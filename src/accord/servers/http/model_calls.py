@@ -38,7 +38,7 @@ from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.servers.openai.chat_answer import ChatTranslation
 from accord.servers.openai.responses_answer import ResponsesTranslation
 from accord.servers.service import ANONYMOUS, Caller, Service, caller_key, reserve_turn
-from accord.servers.translation import AnswerLabels, StreamWriter, Translation
+from accord.servers.translation import AnswerLabels, StreamWriter, Translation, api_status
 from accord.wire.disposition import Api, FieldPolicy
 from accord.wire.receipt import OutcomeStatus
 from accord.wire.routes import (
@@ -226,8 +226,22 @@ class ModelApiEndpoint(HttpEndpoint):
         if answer.blocks is not None:
             events = _labelled(answer.blocks, labels.accord)
         else:
-            events = _written(self._translation.stream(call.request, labels), answer)
+            events = self._written(call, self._translation.stream(call.request, labels), answer)
         return events if keeper is None else self._kept(call, keeper, events, renames=answer.blocks is not None)
+
+    async def _written(self, call: ModelCall, writer: StreamWriter, answer: ModelAnswer) -> AsyncGenerator[bytes, None]:
+        """The pieces as events of the client's API; a failure is an event, too."""
+        yield writer.start()
+        try:
+            async with aclosing(cast("AsyncGenerator[tuple[int, Any], None]", answer.pieces)) as pieces:
+                async for number, piece in pieces:
+                    if block := writer.write(piece, number):
+                        yield block
+        except AccordError as error:
+            call.failure = error
+            yield writer.fail(error, call.request_id)
+        else:
+            yield writer.finish()
 
     async def _kept(
         self, call: ModelCall, keeper: ResponseKeeper, events: AsyncGenerator[bytes, None], *, renames: bool
@@ -273,16 +287,6 @@ async def _labelled(blocks: AsyncGenerator[bytes, None], accord: Mapping[str, An
                 yield labelled
             else:
                 yield block
-
-
-async def _written(writer: StreamWriter, answer: ModelAnswer) -> AsyncGenerator[bytes, None]:
-    """The pieces as events of the client's API."""
-    yield writer.start()
-    async with aclosing(cast("AsyncGenerator[tuple[int, Any], None]", answer.pieces)) as pieces:
-        async for number, piece in pieces:
-            if block := writer.write(piece, number):
-                yield block
-    yield writer.finish()
 
 
 class _StreamSender:
@@ -394,10 +398,7 @@ async def send_api_error(
     send: Send, translation: Translation, error: AccordError, request_id: str, allow: str = ""
 ) -> int:
     """Answer with an error in the shape of the API; returns the status."""
-    # A request that no backend can answer is the caller's to change, which these APIs say with a 400.
-    status = (
-        400 if error.code is ErrorCode.CAPABILITY_UNSUPPORTED else getattr(error, "caller_status", error.facts.http)
-    )
+    status = api_status(error)
     headers = [JSON_TYPE, (b"cache-control", b"no-store"), (ID_HEADERS[translation.api], request_id.encode())]
     if error.code is ErrorCode.UNAUTHENTICATED:
         headers.append((b"www-authenticate", b'Bearer realm="accord"'))

@@ -15,7 +15,7 @@ import msgspec
 from accord.engine.call_log import CallLog
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import SessionStore
-from accord.servers.openai.responses_request import continue_from, endpoint_body, input_items
+from accord.servers.openai.responses_request import continue_from, input_items
 
 MAX_CHAIN: Final = 1_000
 PREFIX: Final = "resp_"
@@ -69,8 +69,7 @@ class StoredResponses:
             items.append([*stored["input"], *stored["response"]["output"]])
             previous = stored["previous"]
         earlier = [item for turn in reversed(items) for item in turn]
-        sent = endpoint_body(continue_from(body, earlier))
-        return {**body, "input": sent["input"]}
+        return continue_from(body, earlier)
 
 
 def _not_found() -> RefusedError:

@@ -152,6 +152,10 @@ class ChatStreamWriter:
             return DONE
         return self._head + b',"choices":[],"usage":' + _encode(usage) + b"}\n\n" + DONE
 
+    def fail(self, error: AccordError, request_id: str) -> bytes:
+        """The event that ends the stream with an error. No `[DONE]` follows: the answer is not complete."""
+        return b"data: " + _encode(error_body(error, request_id)) + b"\n\n"
+
     def _reasoning(self, piece: ThinkingPiece, answer: int) -> bytes:
         delta: dict[str, Any] = {"reasoning_content": piece.text} if piece.text else {}
         self._thoughts[answer].append(piece)

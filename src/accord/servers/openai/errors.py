@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from accord.errors import AccordError, ErrorCode
+from accord.servers.translation import api_status
 
 MAX_DETAIL_BYTES: Final = 16_384
 """Larger details are left out; the receipt has them."""
@@ -63,7 +64,7 @@ def _words(error: AccordError) -> tuple[str, str | None]:
         return INVALID, "context_length_exceeded"
     if error.code is ErrorCode.NOT_FOUND and details.get("field") == "model":
         return INVALID, "model_not_found"
-    general = SERVER if error.facts.http >= _FIRST_SERVER_STATUS else INVALID
+    general = SERVER if api_status(error) >= _FIRST_SERVER_STATUS else INVALID
     return WORDS.get(error.code, (general, str(error.code).lower()))
 
 

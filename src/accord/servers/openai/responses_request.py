@@ -66,30 +66,6 @@ def continue_from(body: Mapping[str, Any], stored_items: list[dict[str, Any]]) -
     return {**body, "input": [*stored_items, *input_items(body)]}
 
 
-def stored_items(request_body: Mapping[str, Any], response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return what a later turn needs of this one: the items of its input and its output, but not its instructions.
-
-    Reasoning with neither text nor encrypted content is left out: it only names what an endpoint does not keep.
-    """
-    output: list[dict[str, Any]] = response["output"]
-    held = ("summary", "content", "encrypted_content")
-    kept = [item for item in output if item.get("type") != "reasoning" or any(item.get(name) for name in held)]
-    return [*input_items(request_body), *kept]
-
-
-def endpoint_body(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a request as an endpoint of the same API gets it, which stores nothing: Accord keeps the responses.
-
-    Reasoning without encrypted content names what only an endpoint that stores responses could look up.
-    """
-    sent = {**body, "store": False}
-    sent.pop("previous_response_id", None)
-    if isinstance(items := body.get("input"), list):
-        listed = cast("list[dict[str, Any]]", items)
-        sent["input"] = [item for item in listed if item.get("type") != "reasoning" or item.get("encrypted_content")]
-    return sent
-
-
 class _RequestReading:
     """The parts of one work order while its request is read. `used` are the rows of the table, in order."""
 
