@@ -6,6 +6,7 @@
     ├── RefusedError             a request was refused; the error carries the refusal
     ├── AgentError               an agent broke its contract, or failed
     ├── BackendError             a backend failed, or refused what it was given
+    │   └── BackendSkippedError  a backend was not tried, because it was down a moment ago
     ├── EmulationError           an emulated capability did not succeed
     ├── TimedOutError            a time limit was reached
     ├── TurnCancelledError       the turn was cancelled
@@ -246,6 +247,15 @@ class BackendError(AccordError):
     def severity(self) -> ErrorSeverity:
         """Transient if the same backend may be tried again."""
         return ErrorSeverity.TRANSIENT if self.retryable else ErrorSeverity.FATAL
+
+
+class BackendSkippedError(BackendError):
+    """A backend was not tried, because it was down a moment ago. Only recorded, never raised."""
+
+    code = ErrorCode.UNAVAILABLE
+
+    def __init__(self, message: str, *, details: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message, details=details, code=ErrorCode.UNAVAILABLE)
 
 
 class EmulationError(AccordError):

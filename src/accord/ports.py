@@ -64,6 +64,15 @@ class ManagedBackend(Backend, Protocol):
         ...
 
 
+@runtime_checkable
+class ResendingBackend(Backend, Protocol):
+    """A backend that sends a failed request again by itself, after a wait."""
+
+    def answer_once(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
+        """Answer as `answer` does, but raise the first failure: another backend can be tried at once."""
+        ...
+
+
 class EvidenceSource(Protocol):
     """Where a support level comes from, and its date."""
 

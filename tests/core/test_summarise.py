@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from accord.core.summarise import count_tokens
+from accord.core.summarise import count_tokens, summarise_work
 
 
 def shown(**usage: Any) -> dict[str, Any]:
@@ -34,3 +34,17 @@ def test_the_tokens_of_a_question(usage: dict[str, Any] | None, effects: list[di
     assert count_tokens({"usage": usage, "emulations": {"effects": effects}}) == tokens
     if not effects:
         assert count_tokens({"usage": usage}) == tokens
+
+
+@pytest.mark.parametrize(
+    ("fallbacks", "answered_by"),
+    [
+        ([], "a"),
+        ([{"backend": "b", "code": "unavailable"}], "a"),
+        ([{"backend": "a", "code": "unavailable"}], None),
+        ([{"backend": "a", "code": "unavailable", "skipped": True}], "a"),
+        ([{"backend": "a", "code": "unavailable", "skipped": True}, {"backend": "a", "code": "backend_failed"}], None),
+    ],
+)
+def test_a_backend_that_was_skipped_at_first_may_have_answered(fallbacks: list[Any], answered_by: str | None):
+    assert summarise_work({"backend": {"name": "a"}, "fallbacks": fallbacks}).get("backend") == answered_by

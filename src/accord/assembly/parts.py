@@ -20,9 +20,10 @@ from accord.core.work.emulation.choose import EmulationSettings, preset_config
 from accord.core.work.groups import BackendGroup
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
+from accord.engine.circuit import CircuitChange, Circuits, CircuitSettings
 from accord.errors import ConfigProblem, UsageError
 from accord.images import CachedShrinker, PillowImages, has_pillow
-from accord.ports import Backend, DescribedBackend
+from accord.ports import Backend, DescribedBackend, SystemClock
 from accord.wire.emulation import Disabled, EmulationConfig, EmulationStrategy
 
 TURNED_OFF: Final = "Turned off in the configuration"
@@ -39,7 +40,12 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
     )
     sizes = SizeLimits(config.limits.max_packet_bytes, config.limits.max_answer_bytes, config.limits.max_turn_bytes)
     dispatcher = Dispatcher(
-        backends, config=plan_config(config), settings=emulation_settings(config), limits=times, size_limits=sizes
+        backends,
+        config=plan_config(config),
+        settings=emulation_settings(config),
+        limits=times,
+        size_limits=sizes,
+        circuits=build_circuits(config),
     )
     return Engine(
         agent if isinstance(agent, Agent) else find_agent(agent or config.default_agent, config),
@@ -50,6 +56,20 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
         images=CachedShrinker(PillowImages(config.limits.max_image_pixels)) if has_pillow() else None,
         concurrent_images=config.limits.concurrent_images,
     )
+
+
+def build_circuits(config: Config) -> Circuits:
+    """Build the circuits of this configuration, which log when a backend goes down and when it is back."""
+    circuit = config.circuit
+    settings = CircuitSettings(circuit.failures, circuit.pause_s, circuit.max_pause_s)
+    return Circuits(SystemClock(), settings, on_change=_log_circuit)
+
+
+def _log_circuit(change: CircuitChange) -> None:
+    if change.pause_s is None:
+        LOG.warning("backends.%s: answers again", change.backend)
+    else:
+        LOG.warning("backends.%s: is down; skipped for %.1f s", change.backend, change.pause_s)
 
 
 def build_other_engines(loaded: LoadedConfig, engine: Engine) -> dict[str, Engine]:

@@ -133,8 +133,15 @@ class ModelBackend:
         """Wait until the replies of complete answers are read to their end, which takes at most `DRAIN_S`."""
         await asyncio.gather(*self._draining.values(), return_exceptions=True)
 
-    async def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
+    def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
         """Yield the pieces of the answer as they arrive."""
+        return self._answer(order, self._retries.times)
+
+    def answer_once(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
+        """Yield the pieces of the answer as they arrive; send the request only once."""
+        return self._answer(order, 0)
+
+    async def _answer(self, order: WorkOrder, times: int) -> AsyncGenerator[AnyPiece, None]:
         try:
             request = self._upstream_request(self.api.request(order, self.model))
         except UnsupportedByApiError as error:
@@ -155,22 +162,29 @@ class ModelBackend:
                 attempts += 1
                 if has_begun:
                     raise
-                policy, retry_after_s = self._retries, error.report.retry_after_s
-                too_long = (retry_after_s or 0.0) > policy.max_wait_s
-                if not error.may_resend or attempts > policy.times or too_long:
-                    raise
-                wait_s = delay_s(attempts, retry_after_s=retry_after_s, jitter=policy.jitter)
-                await policy.wait(min(wait_s, policy.max_wait_s))
+                await self._wait_to_resend(error, attempts, times)
+
+    async def _wait_to_resend(self, error: EndpointError, attempts: int, times: int) -> None:
+        """Wait until the request may be sent again; raise the error if it may not, or only after too long a wait."""
+        policy, retry_after_s = self._retries, error.report.retry_after_s
+        too_long = (retry_after_s or 0.0) > policy.max_wait_s
+        if not error.may_resend or attempts > times or too_long:
+            raise error
+        wait_s = delay_s(attempts, retry_after_s=retry_after_s, jitter=policy.jitter)
+        await policy.wait(min(wait_s, policy.max_wait_s))
 
     @property
     def api_name(self) -> str:
         """The API that the endpoint speaks: a column of the field table."""
         return API_OF.get(self.api.name, BackendApi.OTHER)
 
-    async def relay(self, body: dict[str, Any], headers: Mapping[str, str]) -> RelayedReply:
+    async def relay(
+        self, body: dict[str, Any], headers: Mapping[str, str], *, may_resend: bool = False
+    ) -> RelayedReply:
         """Send a request of this API as it is, but for the model; raises `BackendError` if it is not accepted.
 
-        `headers` are the client's own that belong to the request, such as the features that it turns on.
+        `headers` are the client's own that belong to the request, such as the features that it turns on. With
+        `may_resend`, it is sent again after failures that may pass.
         """
         kind = BackendApi(self.api_name)
         sent, hides_usage = relay_body(
@@ -186,8 +200,23 @@ class ModelBackend:
             known = request.url, {"accept": "*/*", **request.headers}
             if not headers:
                 self._relay_head = known
+        to_send, attempts = UpstreamRequest("POST", known[0], known[1], _encode(sent)), 0
+        while True:
+            try:
+                reply = await self._send_relayed(to_send)
+                break
+            except EndpointError as error:
+                attempts += 1
+                await self._wait_to_resend(error, attempts, self._retries.times if may_resend else 0)
+        read_error = partial(self.api.read_error, OK)
+        several = isinstance(count := body.get("n"), int) and count > 1
+        return RelayedReply(
+            reply, kind, self._error, read_error, MAX_STREAM_BYTES, hides_usage=hides_usage, several=several
+        )
+
+    async def _send_relayed(self, request: UpstreamRequest) -> UpstreamReply:
         try:
-            reply = await self._upstream.send(UpstreamRequest("POST", known[0], known[1], _encode(sent)))
+            reply = await self._upstream.send(request)
         except UpstreamError as error:
             raise self._error(FailureReport(error.failure, reason=error.reason)) from None
         if reply.status != OK:
@@ -195,11 +224,7 @@ class ModelBackend:
                 raise self._error(await self._failure_report(reply))
             finally:
                 await reply.close()
-        read_error = partial(self.api.read_error, OK)
-        several = isinstance(count := body.get("n"), int) and count > 1
-        return RelayedReply(
-            reply, kind, self._error, read_error, MAX_STREAM_BYTES, hides_usage=hides_usage, several=several
-        )
+        return reply
 
     def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
         """The pieces of a whole answer of this API, streamed or not; raises `BackendError` if it is malformed."""

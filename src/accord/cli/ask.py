@@ -245,7 +245,7 @@ def account(receipt: Receipt) -> Iterator[str]:
     for work in receipt.work:
         for failed in work.fallbacks:
             if failed.message != outcome.message:  # otherwise it is printed as the outcome
-                yield f"failed: {failed.message or failed.code}"
+                yield f"{'skipped' if failed.skipped else 'failed'}: {failed.message or failed.code}"
             if failed.endpoint_message:
                 yield f"{failed.backend} says: {failed.endpoint_message}"
         yield from _compromises(summarise_work(work.dump()))

@@ -258,7 +258,7 @@ def _render_work(work: Work) -> list[RenderableType]:
         table = Table(title="Candidates", title_justify="left")
         for column in ("backend", "chosen", "outcome", "why"):
             table.add_column(column, overflow="fold")
-        outcomes = {failed.backend: f"failed: {failed.code}" for failed in work.fallbacks}
+        outcomes = {each.backend: "skipped" if each.skipped else f"failed: {each.code}" for each in work.fallbacks}
         outcomes |= {summary["backend"]: "answered"} if "backend" in summary else {}
         for candidate in work.candidates:
             chosen, outcome = "yes" if candidate.chosen else "no", outcomes.get(candidate.backend, "not called")
@@ -266,7 +266,8 @@ def _render_work(work: Work) -> list[RenderableType]:
         parts.append(table)
     for failed in work.fallbacks:
         message = f" ({failed.endpoint_message})" if failed.endpoint_message else ""
-        parts.append(styled_line(f"{failed.backend} failed: {failed.message or failed.code}{message}"))
+        what = "was skipped" if failed.skipped else "failed"
+        parts.append(styled_line(f"{failed.backend} {what}: {failed.message or failed.code}{message}"))
     members = {"Negotiation": work.negotiation, "Emulations": work.emulations, "Usage": work.usage}
     return parts + _render_json(members)
 

@@ -5,6 +5,7 @@ No module here depends on a concrete backend, store or server.
 
 from accord.config.model import (
     BackendConfig,
+    CircuitConfig,
     Config,
     EmulationChoices,
     GroupConfig,
@@ -20,6 +21,7 @@ from accord.config.read import find_config, load_config, read_config
 
 __all__ = [
     "BackendConfig",
+    "CircuitConfig",
     "Config",
     "EmulationChoices",
     "GroupConfig",

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from accord.config.locate import KeyPath
 from accord.config.model import (
     BackendConfig,
+    CircuitConfig,
     Config,
     EmulationChoices,
     GroupConfig,
@@ -31,6 +32,7 @@ TABLES: Final[Mapping[KeyPath, type[BaseModel]]] = {
     (): Config,
     ("backends", ANY): BackendConfig,
     ("groups", ANY): GroupConfig,
+    ("circuit",): CircuitConfig,
     ("emulation",): EmulationChoices,
     ("limits",): LimitsConfig,
     ("server",): ServerConfig,

@@ -176,6 +176,20 @@ class GroupConfig(ConfigTable, frozen=True):
         return self
 
 
+class CircuitConfig(ConfigTable, frozen=True):
+    """When a backend that fails is skipped, and for how long."""
+
+    failures: Count = 3
+    pause_s: Seconds = 5.0
+    max_pause_s: Seconds = 60.0
+
+    @model_validator(mode="after")
+    def _check_pauses(self) -> Self:
+        if self.max_pause_s < self.pause_s:
+            raise expected("a number of at least pause_s", at="max_pause_s")
+        return self
+
+
 class EmulationChoices(ConfigTable, frozen=True):
     """What Accord emulates: names of the preset, on or off, and strategies in full."""
 
@@ -288,6 +302,7 @@ class Config(ConfigTable, frozen=True):
     agents: dict[Name, Target] = Field(default_factory=dict[str, str])
     backends: list[BackendConfig] = Field(default_factory=list[BackendConfig])
     groups: dict[GroupName, GroupConfig] = Field(default_factory=dict[str, GroupConfig])
+    circuit: CircuitConfig = Field(default_factory=CircuitConfig)
     emulation: EmulationChoices = Field(default_factory=EmulationChoices)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)

@@ -78,6 +78,13 @@ STARTER: Final = """\
 #backends = ["local"]
 #weights = { local = 3 }
 
+# A backend that is down or overloaded so many times in a row is skipped for some seconds, then tried by one request at
+# a time. Each pause is twice as long as the one before, up to the longest.
+[circuit]
+#failures = 3
+#pause_s = 5.0
+#max_pause_s = 60.0
+
 [emulation]
 # Emulations beyond the standard ones: true (all), false (none), or a table of capabilities.
 #preset = { tool_use = true, image_input = true }

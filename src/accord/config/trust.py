@@ -25,7 +25,7 @@ PRIVATE_FILE: Final = 0o600
 FILE_NAME: Final = "trusted-configurations.json"
 MAX_EFFECT_CHARS: Final = 1_000
 
-HARMLESS: Final = frozenset({"policy", "unknown", "default_agent", "groups", "emulation", "limits"})
+HARMLESS: Final = frozenset({"policy", "unknown", "default_agent", "groups", "circuit", "emulation", "limits"})
 """Top-level keys that start no program, send nothing and write nothing. A new key needs trust until it is listed."""
 
 

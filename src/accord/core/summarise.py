@@ -51,10 +51,12 @@ def summarise_work(work: Mapping[str, Any]) -> dict[str, Any]:
     `backend` and `model` name the one that answered, and are absent if none did. `emulated` names for each capability
     whether Accord or the backend itself emulates it.
     """
-    failed = [{"backend": each["backend"], "code": str(each["code"])} for each in work.get("fallbacks") or ()]
+    fallbacks: list[Mapping[str, Any]] = work.get("fallbacks") or []
+    failed = [{"backend": each["backend"], "code": str(each["code"])} for each in fallbacks]
     summary: dict[str, Any] = {}
     party: Mapping[str, Any] | None = work.get("backend")
-    if party is not None and party["name"] not in [each["backend"] for each in failed]:
+    # One that was skipped may have been tried after all, once the others had failed.
+    if party is not None and party["name"] not in [each["backend"] for each in fallbacks if not each.get("skipped")]:
         summary |= {"backend": party["name"], "model": party.get("model")}
         for candidate in work.get("candidates") or ():
             if candidate["backend"] == party["name"]:

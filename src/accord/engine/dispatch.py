@@ -20,10 +20,11 @@ from accord.core.work.emulation.run import EmulationRun, EmulationStage, add_usa
 from accord.core.work.emulation.structured_output import output_check
 from accord.core.work.negotiate import declared_level
 from accord.core.work.plan import Candidate, PlanConfig, remove_unsupported, shared_plan
+from accord.engine.circuit import Circuits
 from accord.engine.decision_log import log_plan
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
-from accord.ports import Backend, Clock, DescribedBackend, SystemClock
+from accord.ports import Backend, Clock, DescribedBackend, ResendingBackend, SystemClock
 from accord.wire.capability import Capability, canonical_name
 from accord.wire.disposition import FieldRecord
 from accord.wire.emulation import EffectKind, EmulationRecord
@@ -82,6 +83,7 @@ class Dispatcher:
         size_limits: SizeLimits | None = None,
         clock: Clock | None = None,
         markers: Callable[[], str] = new_marker,
+        circuits: Circuits | None = None,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
         self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, DescribedBackend)}
@@ -91,6 +93,8 @@ class Dispatcher:
         self._size_limits: Final = size_limits or SizeLimits()
         self._clock: Final = clock or SystemClock()
         self._markers: Final = markers
+        self.circuits: Final = circuits or Circuits(self._clock)
+        self._once: Final = {name: each for name, each in self.backends.items() if isinstance(each, ResendingBackend)}
         self._refused: Final[dict[str, set[str]]] = {}
         self._contradictions: Final[Counter[tuple[str, str]]] = Counter()
 
@@ -125,26 +129,33 @@ class Dispatcher:
         log_plan(record.outcome, record.request_id)
         if isinstance(record.outcome, Refusal):
             raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())
-        offers = (record.outcome.offer, *record.outcome.fallbacks)
-        for offer in offers:
-            has_begun = False
+        offers = {offer.backend: offer for offer in (record.outcome.offer, *record.outcome.fallbacks)}
+        for attempt in self.circuits.attempts(tuple(offers), record.failures):
+            has_begun, offer = False, offers[attempt.backend]
+            answer = self.answer_from(offer, order, record, timer, may_resend=attempt.may_resend)
             try:
-                async with aclosing(self.answer_from(offer, order, record, timer)) as pieces:
-                    async for piece in pieces:
-                        has_begun = True
-                        yield piece
+                with attempt:
+                    async with aclosing(answer) as pieces:
+                        async for piece in pieces:
+                            has_begun = True
+                            yield piece
                 return
             except (BackendError, TimedOutError) as error:
                 self.remember_refusal(offer.backend, error)
                 record.failures.append((offer.backend, error))
-                if has_begun or offer is offers[-1]:
+                if has_begun or attempt.is_final(error):
                     raise
 
     async def answer_from(
-        self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer
+        self, offer: Offer, order: WorkOrder, record: WorkRecord, timer: TurnTimer, *, may_resend: bool = True
     ) -> AsyncGenerator[AnyPiece, None]:
-        """The answer of the backend of this offer, emulated as the offer says; there is no fallback."""
+        """The answer of the backend of this offer, emulated as the offer says; there is no fallback.
+
+        Without `may_resend`, the backend raises its first failure: another one can be tried.
+        """
         record.backend, backend = offer.backend, self.backends[offer.backend]
+        once = None if may_resend else self._once.get(offer.backend)
+        send = backend.answer if once is None else once.answer_once
         order = _stream_if_native(order, backend)
         settings = replace(await self._settings_for(offer, order, record, timer), marker=self._markers())
         turn = self._prepare(offer, order, settings)
@@ -155,7 +166,7 @@ class Dispatcher:
                 # Without streaming the first piece comes when the answer is complete.
                 seconds = self._limits.backend_first_s if to_send.stream else self._limits.turn_s
                 size = AnswerSize(backend.name, self._size_limits)
-                async with aclosing(cast("Any", backend.answer(to_send))) as pieces:
+                async with aclosing(cast("Any", send(to_send))) as pieces:
                     while True:
                         piece = await wait.upto(seconds, anext(pieces, NOTHING_MORE))
                         if piece is NOTHING_MORE:
@@ -173,7 +184,8 @@ class Dispatcher:
         if (failure := turn.failure) is not None:
             details = {"attempts": failure.attempts}
             if failure.code is ErrorCode.BACKEND_FAILED:
-                raise BackendError(failure.message, retryable=not turn.contradicted, details=details)
+                can_retry = not turn.contradicted
+                raise BackendError(failure.message, retryable=can_retry, details=details, is_outage=False)
             raise EmulationError(failure.message, details=details)
 
     def _prepare(self, offer: Offer, order: WorkOrder, settings: EmulationSettings) -> EmulationRun:
@@ -235,7 +247,7 @@ def _check_images(turn: EmulationRun, backend: str, record: WorkRecord) -> None:
     """Raise `BackendError` if the backend would get an image neither itself nor described, and that must not be."""
     if record.must_see and any(effect.kind is EffectKind.IMAGE_NOT_SEEN for effect in turn.record.effects):
         record.emulation = turn.record
-        raise BackendError(f"{backend}: {NOT_DESCRIBED}", details={"backend": backend})
+        raise BackendError(f"{backend}: {NOT_DESCRIBED}", details={"backend": backend}, is_outage=False)
 
 
 def _stream_if_native(order: WorkOrder, backend: Backend) -> WorkOrder:

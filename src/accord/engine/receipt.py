@@ -19,7 +19,7 @@ from accord.core.work.negotiate import IdentityCache
 from accord.engine.admit import SentContent
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.engine import Engine, RunningTurn
-from accord.errors import AccordError, ErrorCode, RefusedError, TurnCancelledError
+from accord.errors import AccordError, BackendSkippedError, ErrorCode, RefusedError, TurnCancelledError
 from accord.ports import EvidenceSource
 from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
@@ -280,7 +280,13 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher) -> ReceiptContent:
 def _fallback(backend: str, error: AccordError) -> Fallback:
     # The endpoint's own message is a note on the error: see backends/failure.py.
     message = " ".join(getattr(error, "__notes__", ()))[:MAX_ENDPOINT_CHARS]
-    return Fallback(backend=backend, code=error.code, message=error.message, endpoint_message=message or None)
+    return Fallback(
+        backend=backend,
+        code=error.code,
+        message=error.message,
+        skipped=True if isinstance(error, BackendSkippedError) else None,
+        endpoint_message=message or None,
+    )
 
 
 def _decision_content(outcome: Plan | Refusal) -> ReceiptContent:

@@ -107,6 +107,9 @@ class Fallback(Message, frozen=True):
     backend: str
     code: ErrorCode
     message: str | None = None
+    skipped: bool | None = Field(
+        default=None, description="True if it was not tried, because it was down a moment before."
+    )
     endpoint_message: str | None = Field(
         default=None, description="The message of the endpoint itself, shortened and without keys."
     )

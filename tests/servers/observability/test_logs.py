@@ -82,6 +82,14 @@ def test_a_failed_backend_has_its_own_line_with_the_message_of_its_endpoint(caps
     assert message_line["fields"] == failed.dump()
 
 
+def test_a_skipped_backend_is_logged_only_for_debugging(capsys: pytest.CaptureFixture[str]):
+    skipped = Fallback(backend="far", code=ErrorCode.UNAVAILABLE, message="far: skipped: down", skipped=True)
+    set_up_logging("debug")
+    Log().turn_ended(a_body(work=[Work(fallbacks=[skipped])]).hashed())
+    first = json.loads(written(capsys)[0])
+    assert (first["level"], first["message"], first["fields"]) == ("debug", "backend skipped", skipped.dump())
+
+
 @pytest.mark.parametrize(("status", "level"), [(200, "info"), (404, "info"), (503, "warning")])
 def test_a_request_is_one_line_with_its_pattern(capsys: pytest.CaptureFixture[str], status: int, level: str):
     set_up_logging()

@@ -3,8 +3,9 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from accord.errors import ErrorCode
 from accord.servers.observability.metrics import MAX_UNKNOWN, OTHER, LabelNames, Metrics
-from accord.wire.receipt import Timings, Work
+from accord.wire.receipt import Fallback, Timings, Work
 from tests.receipts import a_body
 from tests.servers.observability.turns import CANCELLED, FAILED, REFUSED, an_eventful_turn, backend, emulating
 
@@ -40,6 +41,13 @@ def test_a_turn_is_counted_as_its_receipt_says(
 ):
     metrics.turn_ended(an_eventful_turn())
     assert value(metrics, name, **labels) == expected
+
+
+def test_a_skipped_backend_is_no_failed_request(metrics: Metrics):
+    skipped = Fallback(backend="far", code=ErrorCode.UNAVAILABLE, message="far: skipped: down", skipped=True)
+    metrics.turn_ended(a_body(work=[Work(fallbacks=[skipped])]).hashed())
+    assert value(metrics, "accord_skips_total", backend="far") == 1
+    assert value(metrics, "accord_fallbacks_total", backend="far") is None
 
 
 @pytest.mark.parametrize(

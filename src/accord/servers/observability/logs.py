@@ -229,7 +229,11 @@ class Log(NullObserver):
         request_id = receipt["request_id"]
         for work in receipt["work"]:
             for failed in work["fallbacks"]:
-                _write(self._backends, logging.WARNING, "backend failed", dict(failed), request_id)
+                # The circuit was logged when it opened: a request that went past it is no news.
+                if failed.get("skipped"):
+                    _write(self._backends, logging.DEBUG, "backend skipped", dict(failed), request_id)
+                else:
+                    _write(self._backends, logging.WARNING, "backend failed", dict(failed), request_id)
         if request_id in self._open:
             self._open[request_id] = receipt
         else:

@@ -76,6 +76,9 @@ class Metrics(NullObserver):
             registry=registry,
         )
         self._fallbacks = Counter("accord_fallbacks", "Backend requests that failed.", ["backend"], registry=registry)
+        self._skips = Counter(
+            "accord_skips", "Requests that went past a backend because it was down.", ["backend"], registry=registry
+        )
         self._first_packet = Histogram(
             "accord_time_to_first_packet_seconds",
             "From the start of a turn to its first packet.",
@@ -146,7 +149,8 @@ class Metrics(NullObserver):
 
     def _count_work(self, work: Mapping[str, Any]) -> None:
         for fallback in work["fallbacks"]:
-            self._fallbacks.labels(self._backends.label(fallback["backend"])).inc()
+            counter = self._skips if fallback.get("skipped") else self._fallbacks
+            counter.labels(self._backends.label(fallback["backend"])).inc()
         for entry in work["emulations"]["emulated"] if "emulations" in work else ():
             self._emulations.labels(self._capabilities.label(entry["capability"])).inc()
 

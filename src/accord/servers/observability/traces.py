@@ -144,7 +144,7 @@ def work_attributes(work: Mapping[str, Any]) -> Attributes:
 
 def failure_of_work(work: Mapping[str, Any]) -> str | None:
     """The code of the error with which the last backend request failed, if it did."""
-    fallbacks = work["fallbacks"]
+    fallbacks = [fallback for fallback in work["fallbacks"] if not fallback.get("skipped")]
     if fallbacks and "backend" in work and fallbacks[-1]["backend"] == work["backend"]["name"]:
         return fallbacks[-1]["code"]
     attempts = work.get("emulations", {}).get("attempts")

@@ -1,4 +1,4 @@
-"""`[groups.NAME]`: backends under one name, with weights; every mistake has its place."""
+"""`[groups.NAME]` and `[circuit]`: backends under one name, and when they are skipped; every mistake has its place."""
 
 import pytest
 
@@ -47,3 +47,23 @@ def test_each_mistake_in_a_group_is_reported(text: str, message: str):
     with pytest.raises(ConfigError) as raised:
         read_config(BACKENDS + text, "a.toml")
     assert message in str(raised.value)
+
+
+def test_circuits_have_these_settings():
+    circuit = read_config("[circuit]\nfailures = 1\npause_s = 0.5\nmax_pause_s = 2").config.circuit
+    assert (circuit.failures, circuit.pause_s, circuit.max_pause_s) == (1, 0.5, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("failures = 0", "a.toml:2:1: circuit.failures: expected a number of at least 1"),
+        ("pause_s = 0", "a.toml:2:1: circuit.pause_s: expected a number greater than 0"),
+        ("max_pause_s = 4.9", "a.toml:2:1: circuit.max_pause_s: expected a number of at least pause_s"),
+        ("pause = 3", "a.toml:2:1: circuit.pause: unknown key; did you mean pause_s?"),
+    ],
+)
+def test_each_mistake_in_the_circuit_table_is_reported(text: str, message: str):
+    with pytest.raises(ConfigError) as raised:
+        read_config(f"[circuit]\n{text}", "a.toml")
+    assert str(raised.value) == message
