@@ -32,30 +32,41 @@ LOG: Final = logging.getLogger("accord.backends")
 
 
 def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> Engine:
-    """Build the engine of this configuration; without a backend, the built-in echo answers."""
+    """Build the engine of this configuration."""
     config = loaded.config
-    backends = [configured.backend for configured in build_backends(loaded)] or [EchoBackend()]
-    times = TimeLimits(
-        first_packet_s=config.limits.first_packet_s, gap_s=config.limits.gap_s, turn_s=config.limits.turn_s
-    )
-    sizes = SizeLimits(config.limits.max_packet_bytes, config.limits.max_answer_bytes, config.limits.max_turn_bytes)
-    dispatcher = Dispatcher(
-        backends,
-        config=plan_config(config),
-        settings=emulation_settings(config),
-        limits=times,
-        size_limits=sizes,
-        circuits=build_circuits(config),
-    )
     return Engine(
         agent if isinstance(agent, Agent) else find_agent(agent or config.default_agent, config),
-        dispatcher,
-        limits=times,
-        size_limits=sizes,
+        build_dispatcher(loaded),
+        limits=time_limits(config),
+        size_limits=size_limits(config),
         content_limits=content_limits(config),
         images=CachedShrinker(PillowImages(config.limits.max_image_pixels)) if has_pillow() else None,
         concurrent_images=config.limits.concurrent_images,
     )
+
+
+def build_dispatcher(loaded: LoadedConfig) -> Dispatcher:
+    """Build the backends of this configuration and their dispatcher; without any, the built-in echo answers."""
+    config = loaded.config
+    return Dispatcher(
+        [configured.backend for configured in build_backends(loaded)] or [EchoBackend()],
+        config=plan_config(config),
+        settings=emulation_settings(config),
+        limits=time_limits(config),
+        size_limits=size_limits(config),
+        circuits=build_circuits(config),
+    )
+
+
+def time_limits(config: Config) -> TimeLimits:
+    """Return the configured time limits of turns."""
+    limits = config.limits
+    return TimeLimits(first_packet_s=limits.first_packet_s, gap_s=limits.gap_s, turn_s=limits.turn_s)
+
+
+def size_limits(config: Config) -> SizeLimits:
+    """Return the configured limits of packets, answers and turns."""
+    return SizeLimits(config.limits.max_packet_bytes, config.limits.max_answer_bytes, config.limits.max_turn_bytes)
 
 
 def build_circuits(config: Config) -> Circuits:

@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from ipaddress import ip_address
@@ -11,14 +11,14 @@ from typing import Final
 from uuid import uuid4
 
 from accord.assembly.loop import run_async
-from accord.assembly.parts import backend_groups, build_engine, build_other_engines, plan_config, session_rules
+from accord.assembly.parts import build_engine, build_other_engines, session_rules
+from accord.assembly.reload import Reloader, make_model_calls
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
-from accord.core.work.groups import BackendGroup, UnresolvedModel, resolve_model
 from accord.engine import Engine, Sessions
 from accord.engine.call_log import CallLog
-from accord.engine.model_calls import ModelCalls
+from accord.engine.model_calls import ModelCallsRef
 from accord.errors import UsageError
 from accord.ports import Store, SystemClock
 from accord.servers.http.app import Application, RequireAuthentication
@@ -46,12 +46,19 @@ PROTECTED_PATHS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 """Paths that need authentication; the health and the contract of the service are public."""
 
 
-def run_service(loaded: LoadedConfig, settings: ServerConfig, agent: str | None, *, insecure: bool) -> None:
-    """Serve until a signal stops it."""
+def run_service(
+    loaded: LoadedConfig,
+    settings: ServerConfig,
+    agent: str | None,
+    *,
+    insecure: bool,
+    reread: Callable[[], LoadedConfig] | None = None,
+) -> None:
+    """Serve until a signal stops it. On SIGHUP, what `reread` returns replaces the configuration."""
     engine = build_engine(loaded, agent=agent)
     others = build_other_engines(loaded, engine)
     with ExitDeadline() as deadline:
-        run_async(_serve(loaded, settings, engine, others, deadline, insecure=insecure))
+        run_async(_serve(loaded, settings, engine, others, deadline, insecure=insecure, reread=reread))
 
 
 async def _serve(  # noqa: PLR0913 - the parts that are handed in
@@ -62,6 +69,7 @@ async def _serve(  # noqa: PLR0913 - the parts that are handed in
     deadline: ExitDeadline,
     *,
     insecure: bool,
+    reread: Callable[[], LoadedConfig] | None,
 ) -> None:
     async with open_store_and_backends(loaded, engine) as store:
         is_open = insecure or not (settings.oidc is not None or await store.requires_tokens())
@@ -71,11 +79,16 @@ async def _serve(  # noqa: PLR0913 - the parts that are handed in
             LOG.warning(NO_TOKENS)
         authenticator = make_authenticator(settings, None if insecure else store)
         service, metrics = make_service(loaded, settings, engine, store, authenticator, others)
-        application = make_application(loaded, service, metrics, loopback_only=is_open and not insecure)
+        calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
+        application = make_application(loaded, service, metrics, calls, loopback_only=is_open and not insecure)
         started = partial(print_start, engine.agent.name, is_open=is_open)
         watchdog = Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged)
+        reloader = Reloader(loaded, reread, service, calls)
         with watchdog.watching():
-            await serve(application, started=started, deadline=deadline)
+            try:
+                await serve(application, started=started, deadline=deadline, on_hangup=reloader.reload_soon)
+            finally:
+                await reloader.close()
 
 
 def make_authenticator(settings: ServerConfig, tokens: Store | None) -> Authenticator:
@@ -112,29 +125,19 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     return service, metrics
 
 
-def make_application(loaded: LoadedConfig, service: Service, metrics: Metrics, *, loopback_only: bool) -> Application:
+def make_application(
+    loaded: LoadedConfig, service: Service, metrics: Metrics, calls: ModelCallsRef, *, loopback_only: bool
+) -> Application:
     """Make the ASGI application of the service."""
-    routes = information_routes(service, metrics, emulation=plan_config(loaded.config).emulation)
+    routes = information_routes(service, metrics)
     endpoints = {
         path: RequireAuthentication(service, app) if path in PROTECTED_PATHS else app for path, app in routes.items()
     }
-    endpoints |= model_endpoints(service, make_model_calls(loaded, service.sessions.engine))
+    endpoints |= model_endpoints(service, calls)
     days = loaded.config.retention_days
     retention = None if days is None else timedelta(days=days)
     # The command has opened the store already, with the backends.
     return Application(service, endpoints, retention=retention, loopback_only=loopback_only, opens_store=False)
-
-
-def make_model_calls(loaded: LoadedConfig, engine: Engine) -> ModelCalls:
-    """Make the part that answers requests of the model APIs with the backends of this engine."""
-    groups, dispatcher = backend_groups(loaded.config), engine.dispatcher
-
-    def resolve(name: str) -> BackendGroup | UnresolvedModel:
-        known = dispatcher.known
-        models = {each: known[each].model if each in known else None for each in dispatcher.backends}
-        return resolve_model(name, models, groups)
-
-    return ModelCalls(dispatcher, resolve, engine.clock)
 
 
 def is_loopback(host: str) -> bool:

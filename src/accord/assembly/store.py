@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from accord.assembly.extras import install_command
 from accord.config import LoadedConfig, OriginKind, StoreKind
 from accord.config.trust import PRIVATE_FILE, make_state_folder, state_folder
-from accord.engine import Engine
+from accord.engine import Dispatcher, Engine
 from accord.errors import BackendError, UsageError
 from accord.ports import DescribedBackend, ManagedBackend, Store
 from accord.stores.memory import MemoryStore
@@ -127,14 +127,20 @@ async def open_store_and_backends(loaded: LoadedConfig, engine: Engine) -> Async
         store = make_store(loaded)
         await store.open()
         stack.push_async_callback(store.close)
-        managed = [each for each in engine.dispatcher.backends.values() if isinstance(each, ManagedBackend)]
+        managed = managed_backends(engine.dispatcher)
         stack.push_async_callback(_close, managed)
         with _exit_on_signal() if managed else nullcontext():
-            await _discover_all(managed)
+            await discover_all(managed)
             yield store
 
 
-async def _discover_all(managed: Iterable[ManagedBackend]) -> None:
+def managed_backends(dispatcher: Dispatcher) -> list[ManagedBackend]:
+    """Return the backends that are started and closed."""
+    return [each for each in dispatcher.backends.values() if isinstance(each, ManagedBackend)]
+
+
+async def discover_all(managed: Iterable[ManagedBackend]) -> None:
+    """Start these backends and read their capabilities; raise `UsageError` for one that cannot be started."""
     tasks = [asyncio.create_task(_discover(backend)) for backend in managed]
     try:
         await asyncio.gather(*tasks)

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -23,6 +24,7 @@ from accord.cli.options import (
     StoreOption,
     TrustOption,
     load,
+    load_if_trusted,
 )
 from accord.config import LoadedConfig, ServerConfig
 from accord.servers.observability import set_up_logging
@@ -68,7 +70,11 @@ def serve_command(  # noqa: PLR0913 - one flag each
         raise typer.Exit(run_with_reload(loaded, settings, agent))
     set_up_logging(log_level, as_json=log_json)
     with unfiltered_streams():
-        run_service(loaded, settings, agent, insecure=insecure)
+        # Without a terminal to ask on, a changed file is used only if it is trusted.
+        reread = (
+            partial(load, config, trusted=True, store=store) if trust else partial(load_if_trusted, config, store=store)
+        )
+        run_service(loaded, settings, agent, insecure=insecure, reread=reread)
 
 
 def run_with_reload(loaded: LoadedConfig, settings: ServerConfig, agent: str | None) -> int:

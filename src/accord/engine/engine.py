@@ -84,6 +84,7 @@ class Engine:
         self.images: Final = images
         # Separate and few threads: a decoded image takes much memory, and other work must not queue behind it.
         self.image_threads: Final = ThreadPoolExecutor(concurrent_images, thread_name_prefix="accord-images")
+        self._concurrent_images: Final = concurrent_images
         self.admission: Final = Admission(agent, dispatcher, content_limits or ContentLimits())
         self.party: Final = _agent_party(agent, self.admission)
 
@@ -126,14 +127,22 @@ class Engine:
 
     def with_agent(self, agent: Agent) -> "Engine":
         """An engine for another agent, with the same backends and limits."""
+        return self._copy(agent, self.dispatcher)
+
+    def with_dispatcher(self, dispatcher: Dispatcher) -> "Engine":
+        """An engine for the same agent with other backends. Turns that this one has begun keep theirs."""
+        return self._copy(self.agent, dispatcher)
+
+    def _copy(self, agent: Agent, dispatcher: Dispatcher) -> "Engine":
         return Engine(
             agent,
-            self.dispatcher,
+            dispatcher,
             clock=self.clock,
             limits=self.limits,
             size_limits=self.size_limits,
             content_limits=self.admission.validator.limits,
             images=self.images,
+            concurrent_images=self._concurrent_images,
         )
 
     def new_view(self, declared: ClientCapabilities | None) -> View:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from accord.core.work.emulation.run import add_usage
 from accord.core.work.fields import ModelRequest, row_of
-from accord.engine.dispatch import WorkRecord
+from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.errors import AccordError, BackendError
 from accord.ports import Clock
 from accord.wire.disposition import Api, Disposition, FieldClass, FieldPolicy, FieldRecord
@@ -44,6 +44,8 @@ class ModelCall:
     packets: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
     """Fields that this backend cannot take together with others of this request."""
+    dispatcher: Dispatcher | None = None
+    """That which answers it, once it is planned: a new configuration may replace it meanwhile for later calls."""
 
     @property
     def work(self) -> Sequence[WorkRecord]:

@@ -94,6 +94,7 @@ class ModelCalls:
 
     async def answer(self, call: ModelCall) -> ModelAnswer:
         """Begin to answer; raises the error with which the last backend failed, or the refusal."""
+        call.dispatcher = self.dispatcher
         began_at = self._clock.monotonic()
         group = self._resolve(call.request.model)
         if isinstance(group, UnresolvedModel):
@@ -347,6 +348,13 @@ class ModelCalls:
         for piece in pieces:
             if isinstance(piece, EndPiece) and piece.model:
                 call.model = piece.model
+
+
+@dataclass(slots=True)
+class ModelCallsRef:
+    """What answers the next request; a new configuration replaces it. A request keeps the one that it began with."""
+
+    current: ModelCalls
 
 
 ASKED_SEVERAL_TIMES: Final = "the question is asked so many times"

@@ -25,6 +25,7 @@ from accord.core.output.packets import OutputCollector, find_event
 from accord.core.receipt import Sign, seal_members
 from accord.core.summarise import response_metrics
 from accord.engine.admit import Rejection, SentContent, unknown_agent
+from accord.engine.dispatch import Dispatcher
 from accord.engine.engine import Engine, RunningTurn
 from accord.engine.live import PAGE, LiveTurn, stored_packets
 from accord.engine.receipt import (
@@ -99,9 +100,9 @@ class Sessions:
         on_turn_ended: Callable[[Mapping[str, Any]], None] | None = None,
         sign: Sign | None = None,
     ) -> None:
-        self.engine: Final = engine
+        self.engine = engine
         self.store: Final = store
-        self.engines: Final = {**(others or {}), engine.agent.name: engine}
+        self.engines: Mapping[str, Engine] = {**(others or {}), engine.agent.name: engine}
         """Every engine by the name of its agent."""
         self._rules: Final = rules or SessionRules()
         self._on_turn_ended: Final = on_turn_ended
@@ -125,6 +126,11 @@ class Sessions:
     def running(self) -> int:
         """The number of turns that run in this process."""
         return len(self._live)
+
+    def use_backends(self, dispatcher: Dispatcher) -> None:
+        """Begin turns with other backends from now on; those that run keep the ones that they began with."""
+        made = {id(each): each.with_dispatcher(dispatcher) for each in (self.engine, *self.engines.values())}
+        self.engine, self.engines = made[id(self.engine)], {name: made[id(e)] for name, e in self.engines.items()}
 
     def is_running(self, request_id: str) -> bool:
         """Whether this process runs this turn."""

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from accord.errors import StoreError
-from accord.ports import Clock
+from accord.ports import Backend, Clock
 from accord.servers.service import Service
 from accord.wire.service import HealthCheckResponse, HealthCheckStatus
 
@@ -40,13 +40,14 @@ class Health:
         backends_cached_s: float = BACKENDS_CACHED_S,
     ) -> None:
         sessions = service.sessions
-        backends = sessions.engine.dispatcher.backends
         self._service: Final = service
         self._clock: Final = sessions.engine.clock
         self._began_at: Final = self._clock.monotonic()
         self._store: Final = _ProbeGroup({"store": sessions.store.probe}, self._clock, probe_s, store_cached_s)
-        probes = {f"backend {name}": backend.probe for name, backend in backends.items()}
-        self._backends: Final = _ProbeGroup(probes, self._clock, probe_s, backends_cached_s)
+        self._probe_s: Final = probe_s
+        self._backends_cached_s: Final = backends_cached_s
+        self._backends: Mapping[str, Backend] = {}
+        self._backend_probes = _ProbeGroup({}, self._clock, probe_s, backends_cached_s)
 
     async def is_ready(self) -> bool:
         """Whether this process can run turns, as of at most a second ago."""
@@ -56,8 +57,17 @@ class Health:
         """Probe the store and the backends; the result is at most a few seconds old."""
         if self._service.is_draining:
             return self.report(HealthCheckStatus.MAINTENANCE)
-        results = await asyncio.gather(self._store.succeed(), self._backends.succeed())
+        results = await asyncio.gather(self._store.succeed(), self._probes_of_backends().succeed())
         return self.report(self.status_of(is_well=all(results)))
+
+    def _probes_of_backends(self) -> "_ProbeGroup":
+        """The probes of the backends that the service has now; a new configuration may have replaced them."""
+        backends = self._service.sessions.engine.dispatcher.backends
+        if backends is not self._backends:
+            probes = {f"backend {name}": backend.probe for name, backend in backends.items()}
+            self._backends = backends
+            self._backend_probes = _ProbeGroup(probes, self._clock, self._probe_s, self._backends_cached_s)
+        return self._backend_probes
 
     def status_of(self, *, is_well: bool) -> HealthCheckStatus:
         """The status of a service whose probes succeed or not."""

@@ -90,7 +90,7 @@ class ReadOnlyEndpoint:
 def information_routes(
     service: Service, metrics: Metrics, *, emulation: EmulationConfig | None = None
 ) -> dict[str, ReadOnlyEndpoint]:
-    """Every path of this file with its endpoint. `emulation` is the configured emulation."""
+    """Every path of this file with its endpoint. Without `emulation`, that of the engine is reported."""
     health = Health(service)
     return {
         HEALTH_PATH: health_endpoint(health),
@@ -141,9 +141,9 @@ def _health(report: HealthCheckResponse, *, is_ready: bool) -> InformationRespon
 
 def capabilities_endpoint(service: Service, emulation: EmulationConfig | None = None) -> ReadOnlyEndpoint:
     """What the agent accepts, what each backend supports, and how answers can be displayed."""
-    config = emulation or EmulationConfig()
 
     async def read(_: Scope) -> InformationResponse:
+        config = emulation or service.sessions.engine.dispatcher.config.emulation
         return InformationResponse(service_capabilities(service, config).to_json().encode(), JSON, headers=_NO_STORE)
 
     return ReadOnlyEndpoint(read)

@@ -17,7 +17,7 @@ from accord.core.sizes import find_excess
 from accord.core.work.dispositions import format_dispositions
 from accord.engine.call_log import CallLog, EndedCall
 from accord.engine.model_call import ModelAnswer, ModelCall
-from accord.engine.model_calls import ModelCalls
+from accord.engine.model_calls import ModelCallsRef
 from accord.engine.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
 from accord.errors import AccordError, ErrorCode, RefusedError
 from accord.servers.anthropic.answer import MessagesTranslation
@@ -80,7 +80,7 @@ class ModelApiEndpoint(HttpEndpoint):
     """The ASGI application of one model API."""
 
     def __init__(
-        self, service: Service, translation: Translation, calls: ModelCalls, log: CallLog, stored: StoredResponses
+        self, service: Service, translation: Translation, calls: ModelCallsRef, log: CallLog, stored: StoredResponses
     ) -> None:
         super().__init__(service, PATHS[translation.api], {"POST": self.post})
         self._translation: Final = translation
@@ -147,7 +147,7 @@ class ModelApiEndpoint(HttpEndpoint):
         """Answer this call; whatever happens, it is recorded."""
         is_complete = False
         try:
-            answer = await self._calls.answer(call)
+            answer = await self._calls.current.answer(call)
             try:
                 status = await self._send(exchange, call, answer, keeper)
             finally:
@@ -268,8 +268,8 @@ class ModelApiEndpoint(HttpEndpoint):
         now, total_ms = clock.now(), (clock.monotonic() - call.began_at) * 1_000
         outcome = call_outcome(call.failure, is_complete=is_complete)
         facts = CallFacts(call_member(call), call.work, call.digest, outcome, total_ms, call.first_byte_ms)
-        session_id = self._log.session_of(call.owner)
-        content = call_content(facts, self._calls.dispatcher, call.request_id, now, session_id)
+        session_id, dispatcher = self._log.session_of(call.owner), call.dispatcher or self._calls.current.dispatcher
+        content = call_content(facts, dispatcher, call.request_id, now, session_id)
         state = STATE_BY_OUTCOME[outcome.status] if outcome.status is not OutcomeStatus.REFUSED else TurnState.REFUSED
         self._log.add(
             EndedCall(call.request_id, call.owner, call.digest, state, call.received_at, now, content, call.packets)
@@ -410,7 +410,7 @@ async def send_api_error(
     return status
 
 
-def model_endpoints(service: Service, calls: ModelCalls) -> dict[str, HttpEndpoint]:
+def model_endpoints(service: Service, calls: ModelCallsRef) -> dict[str, HttpEndpoint]:
     """The endpoints of every model API, by their paths."""
     if service.call_log is None:
         return {}

@@ -1,6 +1,7 @@
 """Run the application on uvicorn until a signal stops it.
 
-SIGTERM or SIGINT: accept no new requests, wait for running turns, then stop. A second one: stop now. SIGHUP is ignored.
+SIGTERM or SIGINT: accept no new requests, wait for running turns, then stop. A second one: stop now. SIGHUP: read
+the configuration again, if the caller can do that.
 A process that is stopping ends at a deadline, even if an agent blocks it.
 """
 
@@ -47,10 +48,15 @@ LOGGER: Final = logging.getLogger("accord.servers")
 
 
 async def serve(
-    application: Application, *, started: Callable[[str], None] = lambda _: None, deadline: "ExitDeadline | None" = None
+    application: Application,
+    *,
+    started: Callable[[str], None] = lambda _: None,
+    deadline: "ExitDeadline | None" = None,
+    on_hangup: Callable[[], None] | None = None,
 ) -> None:
     """Serve until a signal comes; `started` is called with the address when the service listens.
 
+    `on_hangup` is called in the event loop when SIGHUP comes; without it, the signal is ignored.
     A given `deadline` also applies to what the caller closes after the service, and to tasks that do not end.
     """
     server = make_server(application)
@@ -58,7 +64,7 @@ async def serve(
     tune_garbage_collector()
     with (
         ExitDeadline() if deadline is None else nullcontext(deadline) as used_deadline,
-        SignalHandler(application.service, server, used_deadline).installed(),
+        SignalHandler(application.service, server, used_deadline, on_hangup).installed(),
     ):
         try:
             await server.serve(sockets=[listen_at(server.config.host, server.config.port)])
@@ -179,10 +185,17 @@ class SignalHandler:
     the loop. They only make calls that are safe there; the rest is passed to the loop or to a thread.
     """
 
-    def __init__(self, service: Service, server: StoppableServer, deadline: ExitDeadline) -> None:
+    def __init__(
+        self,
+        service: Service,
+        server: StoppableServer,
+        deadline: ExitDeadline,
+        on_hangup: Callable[[], None] | None = None,
+    ) -> None:
         self._service: Final = service
         self._server: Final = server
         self._deadline: Final = deadline
+        self._on_hangup: Final = on_hangup or (lambda: LOGGER.info("Ignored SIGHUP"))
         self._loop: Final = asyncio.get_running_loop()
         self._draining: asyncio.Task[None] | None = None
         self._signals = 0
@@ -193,7 +206,7 @@ class SignalHandler:
         handlers = dict.fromkeys(STOP_SIGNALS, self._stop)
         # `nohup` has SIGHUP ignored already; Windows has no SIGHUP.
         if (hangup := getattr(signal, "SIGHUP", None)) is not None and signal.getsignal(hangup) != signal.SIG_IGN:
-            handlers[hangup] = self._ignore_hangup
+            handlers[hangup] = self._hang_up
         for each in handlers:
             # Handlers that were given to the loop would be called as well. Windows' loop has none.
             with suppress(NotImplementedError):
@@ -205,9 +218,9 @@ class SignalHandler:
             for each, handler in before.items():
                 signal.signal(each, handler)
 
-    def _ignore_hangup(self, number: int, frame: FrameType | None) -> None:
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
         del number, frame
-        self._loop.call_soon_threadsafe(LOGGER.info, "Ignored SIGHUP; restart to read the configuration again")
+        self._loop.call_soon_threadsafe(self._on_hangup)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         del frame

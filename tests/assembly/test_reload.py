@@ -1,0 +1,271 @@
+"""SIGHUP to a real `accord serve`: new backends for new requests, none is lost, and a broken file changes nothing."""
+
+import asyncio
+import json
+import signal
+from collections import Counter
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from accord.assembly.reload import RELOADED, ReloadSummary, summarise_reload
+from accord.config import Config, read_config
+from tests.servers.process import ServedProcess, accord_serve
+
+LIMIT_S = 40
+SLOW = "slowly please"
+BACKEND = """
+[[backends]]
+name = "{name}"
+kind = "openai"
+model = "m-{name}"
+base_url = "{url}/v1"
+manifest = "declared"
+options = {{ retries = 0 }}
+overrides = {{ streaming = "native" }}
+"""
+STORE = '\n[store]\npath = "accord.db"\n'
+
+
+@dataclass
+class Endpoint:
+    """A model that answers with its name; a slow answer ends only when the test says so."""
+
+    name: str
+    url: str = ""
+    runner: web.AppRunner | None = None
+    answered: int = 0
+    is_slow: asyncio.Event = field(default_factory=asyncio.Event)
+    release: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def connections(self) -> int:
+        assert self.runner is not None
+        assert self.runner.server is not None
+        return len(self.runner.server.connections)
+
+    async def models(self, _: web.Request) -> web.Response:
+        return web.json_response({"data": [{"id": f"m-{self.name}"}]})
+
+    async def chat(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+        self.answered += 1
+        if not body.get("stream"):
+            message = {"role": "assistant", "content": self.name}
+            return web.json_response({"id": "1", "model": body["model"], "choices": [{**choice, "message": message}]})
+        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await reply.prepare(request)
+        for content in (f"{self.name} begins", " and ends"):
+            chunk = {"id": "1", "choices": [{"index": 0, "delta": {"content": content}, "finish_reason": None}]}
+            await reply.write(f"data: {json.dumps(chunk)}\n\n".encode())
+            if SLOW in json.dumps(body["messages"]) and not self.is_slow.is_set():
+                self.is_slow.set()
+                await self.release.wait()
+        await reply.write(f"data: {json.dumps({'id': '1', 'choices': [{**choice, 'delta': {}}]})}\n\n".encode())
+        await reply.write(b"data: [DONE]\n\n")
+        return reply
+
+
+@asynccontextmanager
+async def endpoint(name: str) -> AsyncGenerator[Endpoint]:
+    made = Endpoint(name)
+    app = web.Application()
+    app.router.add_get("/v1/models", made.models)
+    app.router.add_post("/v1/chat/completions", made.chat)
+    made.runner = web.AppRunner(app)
+    await made.runner.setup()
+    await web.TCPSite(made.runner, "127.0.0.1", 0).start()
+    made.url = f"http://127.0.0.1:{made.runner.addresses[0][1]}"
+    try:
+        yield made
+    finally:
+        made.release.set()
+        await made.runner.cleanup()
+
+
+def assist(query: str) -> dict[str, Any]:
+    context = {"session_id": str(uuid4()), "user": {"id": "u", "name": "U"}}
+    return {"request_id": str(uuid4()), "context": context, "payload": {"query": query}}
+
+
+async def ask(client: aiohttp.ClientSession, kind: str) -> str:
+    """The text of one answer, as an agent's turn or as a chat completion; fails for any other status than 200."""
+    if kind == "turn":
+        async with client.post("/v1/assist", json=assist("hi")) as response:
+            assert response.status == 200, await response.text()
+            return json.dumps((await response.json())["output"])
+    message = {"role": "user", "content": "hi"}
+    body = {"model": "auto", "messages": [message], "stream": kind == "stream"}
+    async with client.post("/v1/chat/completions", json=body) as response:
+        assert response.status == 200, await response.text()
+        return await response.text()
+
+
+async def reload(served: ServedProcess, config: str, says: str, *, count: int = 1) -> str:
+    (served.folder / "accord.toml").write_text(config + STORE)
+    served.process.send_signal(signal.SIGHUP)
+    return await served.until_logged(says, count=count)
+
+
+def test_under_load_a_reload_loses_no_request_and_closes_the_old_backends_after_their_last_one(tmp_path: Path):
+    async def run() -> None:
+        async with (
+            asyncio.timeout(LIMIT_S),
+            endpoint("old") as old,
+            endpoint("new") as new,
+            accord_serve(tmp_path, "relay", "--log-json", config=BACKEND.format(name="old", url=old.url)) as served,
+            aiohttp.ClientSession(served.address) as client,
+        ):
+            by: Counter[str] = Counter()
+            enough = {name: asyncio.Event() for name in ("old", "new")}
+
+            async def load(kind: str) -> None:
+                while not enough["new"].is_set():
+                    text = await ask(client, kind)
+                    name = "old" if '"old' in text else "new"
+                    assert '"old' in text or '"new' in text
+                    by[name] += 1
+                    if by[name] == 30:
+                        enough[name].set()
+
+            slow_turn = assist(SLOW)
+            slow = asyncio.create_task(_read(client, slow_turn))
+            await old.is_slow.wait()
+            workers = [asyncio.create_task(load(kind)) for kind in ("turn", "turn", "whole", "stream")]
+            await enough["old"].wait()
+            logged = await reload(served, BACKEND.format(name="new", url=new.url), "Reloaded the configuration")
+            assert json.loads(logged)["fields"] == {"added": ["new"], "removed": ["old"]}
+            await enough["new"].wait()
+            await asyncio.gather(*workers)
+            answered = old.answered
+            assert "new" in await ask(client, "turn")
+
+            # What began before the reload goes on with the old backend, which is therefore still open.
+            assert not slow.done()
+            assert old.connections >= 1
+            assert not any("Closed the backends" in line for line in served.log_lines)
+            old.release.set()
+            assert "old begins and ends" in await slow
+            await served.until_logged("Closed the backends of the earlier configuration")
+            while old.connections:  # noqa: ASYNC110 - closed by another process, of which nothing tells this one
+                await asyncio.sleep(0.01)
+            assert old.answered == answered
+            async with client.get(f"/v1/requests/{slow_turn['request_id']}/receipt") as response:
+                assert (await response.json())["work"][0]["backend"]["name"] == "old"
+
+    asyncio.run(run())
+
+
+async def _read(client: aiohttp.ClientSession, request: dict[str, Any]) -> str:
+    async with client.post("/v1/assist", json=request) as response:
+        assert response.status == 200
+        return await response.text()
+
+
+def test_a_reload_changes_groups_health_and_capabilities(tmp_path: Path):
+    async def run() -> None:
+        async with (
+            asyncio.timeout(LIMIT_S),
+            endpoint("a") as first,
+            endpoint("b") as second,
+            accord_serve(tmp_path, config=BACKEND.format(name="a", url=first.url)) as served,
+            aiohttp.ClientSession(served.address) as client,
+        ):
+            body = {"model": "pair", "messages": [{"role": "user", "content": "hi"}]}
+            async with client.post("/v1/chat/completions", json=body) as response:
+                assert response.status == 404
+            both = BACKEND.format(name="a", url=first.url) + BACKEND.format(name="b", url=second.url)
+            group = '[groups.pair]\nbackends = ["b", "a"]\n[emulation]\npreset = { json_mode = true }\n'
+            await reload(served, both + group, "Reloaded the configuration")
+            async with client.post("/v1/chat/completions", json=body) as response:
+                assert (response.status, response.headers["accord-served-by"]) == (200, "b; model=m-b")
+            async with client.get("/v1/capabilities") as response:
+                told = await response.json()
+            assert [backend["name"] for backend in told["backends"]] == ["a", "b"]
+            assert "json_mode" in told["emulations"]
+            async with client.get("/health") as response:
+                assert (await response.json())["status"] == "ok"
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("config", "problems"),
+    [
+        ("policy = 7\nbackend = []", ["policy: expected one of", "backend: unknown key; did you mean backends?"]),
+        ("policy =", ["expected TOML"]),
+        ('[[backends]]\nname = "x"\nkind = "nothing"', ["backends.x: kind should be one of"]),
+        ('[[backends]]\nname = "x"\nkind = "acp"\noptions = { command = ["/no/such/program"] }', ["backends.x: "]),
+    ],
+    ids=["two mistakes", "no TOML", "no such kind", "cannot be started"],
+)
+def test_a_configuration_that_cannot_be_used_changes_nothing_and_every_problem_is_logged(
+    tmp_path: Path, config: str, problems: list[str]
+):
+    async def run() -> None:
+        async with (
+            asyncio.timeout(LIMIT_S),
+            endpoint("old") as old,
+            accord_serve(tmp_path, "relay", config=BACKEND.format(name="old", url=old.url)) as served,
+            aiohttp.ClientSession(served.address) as client,
+        ):
+            await reload(served, config, "was not reloaded", count=len(problems))
+            logged = [line for line in served.log_lines if "was not reloaded" in line]
+            for problem in problems:
+                assert any(problem in line for line in logged), logged
+            assert "old" in await ask(client, "turn")
+            assert "old" in await ask(client, "whole")
+            await reload(served, BACKEND.format(name="renamed", url=old.url), "Reloaded the configuration")
+            assert "old" in await ask(client, "turn")
+
+    asyncio.run(run())
+
+
+def test_what_needs_a_restart_is_logged_by_its_key(tmp_path: Path):
+    async def run() -> list[str]:
+        async with asyncio.timeout(LIMIT_S), accord_serve(tmp_path) as served:
+            (tmp_path / "accord.toml").write_text(
+                'retention_days = 3\n[limits]\nturn_s = 9\n[server]\nport = 1\n[store]\npath = "other.db"\n'
+            )
+            served.process.send_signal(signal.SIGHUP)
+            await served.until_logged("restart the service", count=4)
+            return [line.split(" has changed")[0].split()[-1] for line in served.log_lines if "has changed" in line]
+
+    assert asyncio.run(run()) == ["retention_days", "limits.turn_s", "store.path", "server.port"]
+
+
+A, B, OTHER_A = ('[[backends]]\nname = "a"\nkind = "echo"\n', '[[backends]]\nname = "b"\nkind = "echo"\n',
+                 '[[backends]]\nname = "a"\nkind = "scripted"\n')  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("started_with", "before", "after", "summary"),
+    [
+        ("", "", "", ReloadSummary()),
+        ("", A, A + B, ReloadSummary(added=("b",), kept=("a",))),
+        ("", A + B, B, ReloadSummary(removed=("a",), kept=("b",))),
+        ("", A, OTHER_A, ReloadSummary(changed=("a",))),
+        ("", "", 'policy = "strict"\nunknown = "try"\n[emulation]\npreset = true\n[circuit]\nfailures = 1', ReloadSummary()),
+        # A setting that was changed before and still waits for its restart is named again.
+        ("", "[limits]\nturn_s = 3", "[limits]\nturn_s = 3", ReloadSummary(needs_restart=("limits.turn_s",))),
+        ("[limits]\nturn_s = 3", "", "[limits]\nturn_s = 3", ReloadSummary()),
+        ("", "", '[agents]\nx = "y:z"', ReloadSummary(needs_restart=("agents",))),
+    ],
+)  # fmt: skip
+def test_a_summary_says_what_is_new_and_what_needs_a_restart(
+    started_with: str, before: str, after: str, summary: ReloadSummary
+):
+    assert summarise_reload(*(read_config(text).config for text in (started_with, before, after))) == summary
+
+
+def test_every_key_that_is_reloaded_is_one_of_the_configuration():
+    assert set(Config.model_fields) >= RELOADED
+    assert ReloadSummary(added=("a",)).dump() == {"added": ["a"]}
