@@ -140,8 +140,8 @@ class RelayingBackend(Backend, Protocol):
         """The API that it speaks."""
         ...
 
-    async def relay(self, body: dict[str, Any], headers: Mapping[str, str]) -> OpenReply:
-        """Send a request as it is, but for the model."""
+    async def relay(self, body: dict[str, Any], headers: Mapping[str, str], *, may_resend: bool = False) -> OpenReply:
+        """Send a request as it is, but for the model; with `may_resend` again after a failure that may pass."""
         ...
 
     def count_answers(self, data: bytes) -> int:

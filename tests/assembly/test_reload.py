@@ -4,91 +4,20 @@ import asyncio
 import json
 import signal
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import aiohttp
 import pytest
-from aiohttp import web
 
 from accord.assembly.reload import RELOADED, ReloadSummary, summarise_reload
 from accord.config import Config, read_config
+from tests.servers.model_endpoint import BACKEND, SLOW, endpoint
 from tests.servers.process import ServedProcess, accord_serve
 
 LIMIT_S = 40
-SLOW = "slowly please"
-BACKEND = """
-[[backends]]
-name = "{name}"
-kind = "openai"
-model = "m-{name}"
-base_url = "{url}/v1"
-manifest = "declared"
-options = {{ retries = 0 }}
-overrides = {{ streaming = "native" }}
-"""
 STORE = '\n[store]\npath = "accord.db"\n'
-
-
-@dataclass
-class Endpoint:
-    """A model that answers with its name; a slow answer ends only when the test says so."""
-
-    name: str
-    url: str = ""
-    runner: web.AppRunner | None = None
-    answered: int = 0
-    is_slow: asyncio.Event = field(default_factory=asyncio.Event)
-    release: asyncio.Event = field(default_factory=asyncio.Event)
-
-    @property
-    def connections(self) -> int:
-        assert self.runner is not None
-        assert self.runner.server is not None
-        return len(self.runner.server.connections)
-
-    async def models(self, _: web.Request) -> web.Response:
-        return web.json_response({"data": [{"id": f"m-{self.name}"}]})
-
-    async def chat(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json()
-        choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
-        self.answered += 1
-        if not body.get("stream"):
-            message = {"role": "assistant", "content": self.name}
-            return web.json_response({"id": "1", "model": body["model"], "choices": [{**choice, "message": message}]})
-        reply = web.StreamResponse(headers={"content-type": "text/event-stream"})
-        await reply.prepare(request)
-        for content in (f"{self.name} begins", " and ends"):
-            chunk = {"id": "1", "choices": [{"index": 0, "delta": {"content": content}, "finish_reason": None}]}
-            await reply.write(f"data: {json.dumps(chunk)}\n\n".encode())
-            if SLOW in json.dumps(body["messages"]) and not self.is_slow.is_set():
-                self.is_slow.set()
-                await self.release.wait()
-        await reply.write(f"data: {json.dumps({'id': '1', 'choices': [{**choice, 'delta': {}}]})}\n\n".encode())
-        await reply.write(b"data: [DONE]\n\n")
-        return reply
-
-
-@asynccontextmanager
-async def endpoint(name: str) -> AsyncGenerator[Endpoint]:
-    made = Endpoint(name)
-    app = web.Application()
-    app.router.add_get("/v1/models", made.models)
-    app.router.add_post("/v1/chat/completions", made.chat)
-    made.runner = web.AppRunner(app)
-    await made.runner.setup()
-    await web.TCPSite(made.runner, "127.0.0.1", 0).start()
-    made.url = f"http://127.0.0.1:{made.runner.addresses[0][1]}"
-    try:
-        yield made
-    finally:
-        made.release.set()
-        await made.runner.cleanup()
 
 
 def assist(query: str) -> dict[str, Any]:

@@ -169,6 +169,30 @@ def test_a_trial_that_is_given_up_leaves_the_next_one_to_another_request(end: Ba
     assert not state.is_open("a")
 
 
+def test_an_answer_that_has_begun_ends_the_trial_and_opens_the_circuit_again_if_it_breaks_off():
+    clock = ManualClock()
+    state = circuits(clock)
+    fail(state, "a", times=3)
+    clock.elapsed_s += 4.0
+    attempt = _attempt(state, "a")
+    attempt.__enter__()
+    attempt.began()
+    assert not state.is_open("a")
+    attempt.__exit__(BackendError, DOWN, None)
+    clock.elapsed_s += 7.9
+    assert state.is_open("a")  # for twice as long as before
+    clock.elapsed_s += 0.1
+    with _attempt(state, "a") as attempt:
+        attempt.leave_open()
+    fail(state, "a")  # as its reader notes
+    assert state.is_open("a")
+    with _attempt(state, "a") as attempt:
+        attempt.leave_open()
+    state.succeeded("a")
+    fail(state, "a", times=2)
+    assert not state.is_open("a")
+
+
 def test_an_answer_that_cannot_be_used_closes_the_circuit_all_the_same():
     clock = ManualClock()
     state = circuits(clock)

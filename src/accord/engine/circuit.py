@@ -118,6 +118,15 @@ class Circuits:
         circuit.is_on_trial = True
         return True
 
+    def began(self, backend: str) -> None:
+        """Close the circuit of a backend that begins to answer; if the answer breaks off, it opens again."""
+        circuit = self._circuits.get(backend)
+        if circuit is not None and circuit.opens_until is not None:
+            circuit.failures = self._settings.failures - 1
+            circuit.opens_until, circuit.since, circuit.is_on_trial = None, None, False
+            if self._on_change is not None:
+                self._on_change(CircuitChange(backend, None))
+
     def succeeded(self, backend: str) -> None:
         """Close the circuit: the backend answered."""
         circuit = self._circuits.pop(backend, None)
@@ -172,7 +181,7 @@ class BackendAttempt:
     `may_resend` says whether the backend may send the request again by itself: not while another one could be tried.
     """
 
-    __slots__ = ("_circuits", "_is_trial", "_skipped", "backend", "may_resend")
+    __slots__ = ("_circuits", "_goes_on", "_is_trial", "_skipped", "backend", "may_resend")
 
     def __init__(self, circuits: Circuits, backend: str, *, others: bool, skipped: bool) -> None:
         self.backend: Final = backend
@@ -180,6 +189,20 @@ class BackendAttempt:
         self._circuits: Final = circuits
         self._skipped: Final = skipped
         self._is_trial = False
+        self._goes_on = False
+
+    def began(self) -> None:
+        """Note that the answer has begun, so that a trial is over."""
+        self._is_trial = False
+        self._circuits.began(self.backend)
+
+    def leave_open(self) -> None:
+        """Note that the answer has begun and goes on after this block, which does not note its end then.
+
+        Whoever reads the answer does, with `Circuits.succeeded` or `Circuits.failed`.
+        """
+        self._goes_on = True
+        self.began()
 
     def is_final(self, error: AccordError) -> bool:
         """Whether no other backend is tried after this failure.
@@ -195,6 +218,8 @@ class BackendAttempt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if error is None and self._goes_on:
+            return
         if error is None or isinstance(error, EmulationError):  # what it answered is another matter
             self._circuits.succeeded(self.backend)
         elif isinstance(error, BackendError | TimedOutError):

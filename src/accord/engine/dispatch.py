@@ -137,7 +137,9 @@ class Dispatcher:
                 with attempt:
                     async with aclosing(answer) as pieces:
                         async for piece in pieces:
-                            has_begun = True
+                            if not has_begun:
+                                has_begun = True
+                                attempt.began()
                             yield piece
                 return
             except (BackendError, TimedOutError) as error:

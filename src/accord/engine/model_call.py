@@ -44,6 +44,8 @@ class ModelCall:
     packets: tuple[str, ...] = ()
     left_out: frozenset[str] = frozenset()
     """Fields that this backend cannot take together with others of this request."""
+    may_resend: bool = False
+    """Whether the backend that is tried may send the request again by itself, since no other one is left."""
     dispatcher: Dispatcher | None = None
     """That which answers it, once it is planned: a new configuration may replace it meanwhile for later calls."""
 

@@ -54,7 +54,7 @@ class FewerAnswersError(BackendError):
     """An endpoint ignored `n`."""
 
     def __init__(self, backend: str) -> None:
-        super().__init__(f"{backend}: the endpoint gave fewer answers than were requested")
+        super().__init__(f"{backend}: the endpoint gave fewer answers than were requested", is_outage=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,19 @@ class ModelCalls:
         log_plan(outcome, call.request_id)
         if isinstance(outcome, Refusal):
             raise self._refusal(call, outcome, group)
-        offers = self._ordered([outcome.offer, *outcome.fallbacks], group)
-        for offer in offers:
+        offers = {offer.backend: offer for offer in self._ordered([outcome.offer, *outcome.fallbacks], group)}
+        for attempt in self.dispatcher.circuits.attempts(tuple(offers), call.record.failures):
+            call.may_resend = attempt.may_resend
             try:
-                return await self._answer_or_learn(call, offer)
+                with attempt:
+                    answer = await self._answer_or_learn(call, offers[attempt.backend])
+                    if answer.blocks is not None or answer.pieces is not None:
+                        attempt.leave_open()
+                return answer
             except FAILURES as error:
-                call.record.failures.append((offer.backend, error))
-                self.dispatcher.remember_refusal(offer.backend, error)
-                if offer is offers[-1]:
+                call.record.failures.append((attempt.backend, error))
+                self.dispatcher.remember_refusal(attempt.backend, error)
+                if attempt.is_final(error):
                     raise
         raise AssertionError("a plan has at least one offer")
 
@@ -147,8 +152,11 @@ class ModelCalls:
             return offers
         by_name = {offer.backend: offer for offer in offers}
         equal = count_equal(offers)
-        first = draw_first([offer.backend for offer in offers[:equal]], group.weights, self._draw)
-        return [*(by_name[name] for name in first), *offers[equal:]]
+        names = [offer.backend for offer in offers[:equal]]
+        is_down = {name: self.dispatcher.circuits.is_open(name) for name in names}
+        # The share of a backend that is down goes to the others by their weights.
+        first = draw_first([name for name in names if not is_down[name]], group.weights, self._draw)
+        return [by_name[name] for name in (*first, *(name for name in names if is_down[name]))] + offers[equal:]
 
     def _plan_config(self) -> PlanConfig:
         """The dispatcher's configuration. A placeholder for an image is no emulation here: it must be described."""
@@ -235,10 +243,11 @@ class ModelCalls:
         return await self._translate(call, offer, kind, _translated_order(call, order, kind, labels))
 
     async def _relay(self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any]) -> ModelAnswer:
-        reply = await backend.relay(body, call.headers)
+        reply = await backend.relay(body, call.headers, may_resend=call.may_resend)
         if reply.is_stream is not call.request.order.stream:
             await reply.close()
-            raise BackendError(f"{backend.name}: the endpoint answered in another form than was requested")
+            message = f"{backend.name}: the endpoint answered in another form than was requested"
+            raise BackendError(message, is_outage=False)
         if not reply.is_stream:
             try:
                 data = await reply.whole()
@@ -255,13 +264,20 @@ class ModelCalls:
         return ModelAnswer(blocks=_prepended(first, blocks))
 
     async def _relayed_blocks(self, call: ModelCall, backend: str, reply: OpenReply) -> AsyncGenerator[bytes, None]:
+        has_begun = False
         try:
             async with aclosing(reply.blocks()) as blocks:
                 async for block in blocks:
                     yield block
+                    has_begun = True
+            self.dispatcher.circuits.succeeded(backend)
             if reply.summary.answers < call.request.answers:
                 self._gives_one.add(backend)
                 raise FewerAnswersError(backend)
+        except FAILURES as error:
+            if has_begun:  # a failure before that is one of the attempt
+                self.dispatcher.circuits.failed(backend, error)
+            raise
         finally:
             self._note(call, reply)
             await reply.close()
@@ -281,7 +297,8 @@ class ModelCalls:
         try:
             while to_send := run.next_order():
                 added = to_send.conversation.messages[length:]
-                reply = await backend.relay(backend.with_messages(body, added) if added else body, call.headers)
+                sent = backend.with_messages(body, added) if added else body
+                reply = await backend.relay(sent, call.headers, may_resend=call.may_resend)
                 try:
                     held = await _read_all(reply)
                 finally:
@@ -298,7 +315,8 @@ class ModelCalls:
             call.record.usage = add_usage(call.record.usage, run.usage)
             self.dispatcher.count_contradictions(backend.name, run)
         if (failure := run.failure) is not None:
-            raise BackendError(failure.message, retryable=not run.contradicted, details={"attempts": failure.attempts})
+            details = {"attempts": failure.attempts}
+            raise BackendError(failure.message, retryable=not run.contradicted, details=details, is_outage=False)
         return ModelAnswer(blocks=_only(held)) if streamed else ModelAnswer(body=held)
 
     async def _translate(self, call: ModelCall, offer: Offer, kind: BackendApi, order: WorkOrder) -> ModelAnswer:
@@ -309,7 +327,7 @@ class ModelCalls:
         for record in call.work:
             record.must_see = True
             record.outcome, record.backend = call.record.outcome, offer.backend
-            streams.append(self.dispatcher.answer_from(offer, order, record, timer))
+            streams.append(self.dispatcher.answer_from(offer, order, record, timer, may_resend=call.may_resend))
         try:
             if not request.order.stream:
                 answers = await asyncio.gather(*(_collect(stream, kind) for stream in streams))
@@ -322,11 +340,12 @@ class ModelCalls:
                 await stream.aclose()
             timer.close()
             raise
-        return ModelAnswer(pieces=_marked(self._merged(call, timer, firsts, streams), kind))
+        return ModelAnswer(pieces=_marked(self._merged(call, offer.backend, timer, firsts, streams), kind))
 
     async def _merged(
         self,
         call: ModelCall,
+        backend: str,
         timer: TurnTimer,
         firsts: Sequence[AnyPiece],
         streams: Sequence[AsyncGenerator[AnyPiece, None]],
@@ -339,6 +358,10 @@ class ModelCalls:
                 async for piece in stream:
                     self._name_model(call, [piece])
                     yield number, piece
+            self.dispatcher.circuits.succeeded(backend)
+        except FAILURES as error:
+            self.dispatcher.circuits.failed(backend, error)
+            raise
         finally:
             for stream in streams:
                 await stream.aclose()

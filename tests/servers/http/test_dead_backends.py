@@ -1,0 +1,84 @@
+"""Dead backends in front of a good one, through a real `accord serve`: they fail a few requests over, then are skipped."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.servers.model_endpoint import BACKEND, endpoint
+from tests.servers.process import accord_serve
+from tests.servers.transports import body
+
+LIMIT_S = 40
+CIRCUIT = "\n[circuit]\nfailures = 2\npause_s = 60\n"
+
+
+def dead_url() -> str:
+    """An address at which nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+async def fallbacks(client: aiohttp.ClientSession, kind: str, number: int) -> list[Any]:
+    """Send a request, and return what its receipt says of the backends before the one that answered."""
+    if kind == "turn":
+        request = body(number)
+        async with client.post("/v1/assist", json=request) as response:
+            assert response.status == 200, await response.text()
+            receipt = f"/v1/requests/{request['request_id']}/receipt"
+    else:
+        chat = {"model": "auto", "messages": [{"role": "user", "content": "hi"}], "stream": kind == "stream"}
+        async with client.post("/v1/chat/completions", json=chat) as response:
+            text = await response.text()
+            assert (response.status, response.headers["accord-served-by"]) == (200, "good; model=m-good"), text
+            receipt = response.headers["accord-receipt"]
+    async with client.get(receipt) as response:
+        work = (await response.json())["work"][0]
+    assert work["backend"]["name"] == "good"
+    return work["fallbacks"]
+
+
+@pytest.mark.parametrize("kind", ["turn", "whole", "stream"])
+def test_dead_backends_fail_a_few_requests_over_and_then_cost_nothing(tmp_path: Path, kind: str):
+    async def run() -> None:
+        async with asyncio.timeout(LIMIT_S), endpoint("good") as good:
+            dead = [BACKEND.format(name=name, url=dead_url()).replace("retries = 0", "retries = 2") for name in "ab"]
+            config = "".join([*dead, BACKEND.format(name="good", url=good.url), CIRCUIT])
+            async with (
+                accord_serve(tmp_path, "relay", config=config) as served,
+                aiohttp.ClientSession(served.address) as client,
+            ):
+                records = [await fallbacks(client, kind, number) for number in range(1, 5)]
+                await served.until_logged("backends.b: is down; skipped for")
+        assert [[each.get("skipped", False) for each in record] for record in records] == [
+            [False, False],
+            [False, False],
+            [True, True],
+            [True, True],
+        ]
+        assert records[3][0]["message"].startswith("a: skipped: down since 20")
+
+    asyncio.run(run())
+
+
+def test_a_backend_whose_streams_always_break_off_is_skipped(tmp_path: Path):
+    async def run() -> None:
+        async with asyncio.timeout(LIMIT_S), endpoint("bad") as bad, endpoint("good") as good:
+            bad.breaks_off = True
+            config = BACKEND.format(name="bad", url=bad.url) + BACKEND.format(name="good", url=good.url) + CIRCUIT
+            async with (
+                accord_serve(tmp_path, "relay", config=config) as served,
+                aiohttp.ClientSession(served.address) as client,
+            ):
+                chat = {"model": "auto", "messages": [{"role": "user", "content": "hi"}], "stream": True}
+                for expected in ("bad", "bad", "good"):
+                    async with client.post("/v1/chat/completions", json=chat) as response:
+                        text = await response.text()
+                    assert response.headers["accord-served-by"].startswith(expected)
+                    assert ("broke off" in text) is (expected == "bad")
+        assert bad.answered == 2
+
+    asyncio.run(run())
