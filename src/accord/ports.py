@@ -5,13 +5,14 @@ Only protocols and the values that they exchange; the implementations are in `ba
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Final, Protocol, runtime_checkable
 
 import msgspec
 
 from accord.wire.agent_work import Permission, PermissionRequest
 from accord.wire.conversation import ChatMessage, ConversationMessage
+from accord.wire.keys import KeyRules, UsageGroup, UsageRecord, UsageTotal
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.session import (
     DeletionCounts,
@@ -377,7 +378,7 @@ class SessionStore(Protocol):
         ...
 
     async def delete_user(self, owner: str, *, progress: DeletionProgress | None = None) -> DeletionCounts:
-        """Delete everything of one owner, tokens included.
+        """Delete everything of one owner, tokens included. Usage stays, without key and user, so that costs add up.
 
         As with `expire`, each session disappears at once; its data is then deleted step by step, so that other writes
         can proceed. `progress` is called after each step. The next deletion, of whatever, completes an interrupted one.
@@ -411,6 +412,10 @@ class TokenStore(Protocol):
         """Delete a token; False if there is none of that id."""
         ...
 
+    async def set_token_rules(self, token_id: str, rules: KeyRules | None) -> bool:
+        """Replace the rules of a token; False if there is none of that id."""
+        ...
+
     async def requires_tokens(self) -> bool:
         """Whether any token was stored since the last `allow_open`; deleting tokens changes nothing."""
         ...
@@ -420,5 +425,23 @@ class TokenStore(Protocol):
         ...
 
 
-class Store(SessionStore, TokenStore, Protocol):
-    """A store of sessions and tokens."""
+class UsageStore(Protocol):
+    """Stores what was used: one row for each key, user, backend, model and day (UTC)."""
+
+    async def add_usage(self, rows: Sequence[UsageRecord]) -> None:
+        """Add these counts to those stored, all or none."""
+        ...
+
+    async def usage(
+        self, *, by: UsageGroup, key: str | None = None, since: date | None = None, until: date | None = None
+    ) -> list[UsageTotal]:
+        """Add up usage by this group, sorted by name; of one key if given, from `since` to `until`, both included."""
+        ...
+
+    async def spent(self, key: str, since: date | None) -> int:
+        """Return what this key has cost from this day on, in micro-dollars; None counts every day."""
+        ...
+
+
+class Store(SessionStore, TokenStore, UsageStore, Protocol):
+    """A store of sessions, tokens and usage."""

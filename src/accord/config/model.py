@@ -23,6 +23,7 @@ from accord.core.work.emulation.choose import PRESET
 from accord.ports import HISTORY_BYTES
 from accord.wire.capability import ALIASES, CapabilityName
 from accord.wire.emulation import EmulationStrategy
+from accord.wire.keys import RATE
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.message import MAX_DEPTH, FreeObject
 from accord.wire.plan import UnknownPolicy, WorkPolicy
@@ -37,7 +38,6 @@ DESCRIBER: Final = "emulation.describe_images_with"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_RATE: Final = re.compile(r"[1-9]\d{0,8}/(?:[1-9]\d{0,5})?(?:second|minute|hour|day)s?")
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 _TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
@@ -111,7 +111,7 @@ Name = Annotated[str, _matches(_NAME, "a name of letters, digits, dots, dashes a
 GroupName = Annotated[str, _matches(_GROUP, "a name of letters, digits and . - _ / : @")]
 Variable = Annotated[str, _matches(_VARIABLE, "the name of an environment variable, such as OPENAI_API_KEY")]
 Target = Annotated[str, _matches(_TARGET, "module:name, such as my_agents:helper")]
-Rate = Annotated[str, _matches(_RATE, "a rate such as 60/minute")]
+Rate = Annotated[str, _matches(RATE, "a rate such as 60/minute")]
 WebOrigin = Annotated[str, _matches(_ORIGIN, "an origin such as https://app.example.com, without a path")]
 Network = Annotated[str, AfterValidator(_parse_network)]
 Count = Annotated[int, Strict(), Field(ge=1)]

@@ -5,7 +5,7 @@ It has the same contract as the other stores, except that its data is lost when 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from itertools import count, islice
 from math import inf
 from time import monotonic
@@ -31,6 +31,7 @@ from accord.stores.rules import (
     stored_size,
 )
 from accord.wire.conversation import ChatMessage
+from accord.wire.keys import USAGE_COUNTS, KeyRules, UsageGroup, UsageRecord, UsageTotal, usage_total
 from accord.wire.session import (
     DeletionCounts,
     PacketRecord,
@@ -155,6 +156,7 @@ class MemoryStore:
         self._tokens: Final[dict[str, TokenRecord]] = {}
         self._requires_tokens = False
         self._usage: Final[dict[str, int]] = {}
+        self._model_usage: Final[dict[tuple[object, ...], UsageRecord]] = {}
 
     async def open(self) -> None:
         """Make the store ready."""
@@ -358,6 +360,10 @@ class MemoryStore:
         owned = [digest for digest, token in self._tokens.items() if token.user == owner]
         for digest in owned:
             del self._tokens[digest]
+        used = [row for row in self._model_usage.values() if owner and row.user == owner]
+        for row in used:
+            del self._model_usage[_usage_key(row)]
+        await self.add_usage([replace(row, key_id="", user="") for row in used])
         return deleted + DeletionCounts(tokens=len(owned))
 
     async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:  # noqa: ARG002 - one step
@@ -390,6 +396,15 @@ class MemoryStore:
             del self._tokens[digest]
         return bool(found)
 
+    async def set_token_rules(self, token_id: str, rules: KeyRules | None) -> bool:
+        """Replace the rules of a token; False if there is none of that id."""
+        self._check_open()
+        found = next((token for token in self._tokens.values() if token.token_id == token_id), None)
+        if found is None:
+            return False
+        self._tokens[found.digest] = found.model_copy(update={"rules": rules})
+        return True
+
     async def requires_tokens(self) -> bool:
         """Whether any token was stored since the last `allow_open`."""
         self._check_open()
@@ -401,6 +416,31 @@ class MemoryStore:
         if self._tokens:
             raise StoreConflictError(HAS_TOKENS)
         self._requires_tokens = False
+
+    async def add_usage(self, rows: Sequence[UsageRecord]) -> None:
+        """Add these counts to those stored."""
+        self._check_open()
+        for row in rows:
+            stored = self._model_usage.get(_usage_key(row))
+            self._model_usage[_usage_key(row)] = row if stored is None else _add_usage(stored, row)
+
+    async def usage(
+        self, *, by: UsageGroup, key: str | None = None, since: date | None = None, until: date | None = None
+    ) -> list[UsageTotal]:
+        """Usage added up by this group."""
+        self._check_open()
+        groups: dict[str, UsageRecord] = {}
+        for row in self._model_usage.values():
+            if key in (None, row.key_id) and (since or date.min) <= row.day <= (until or date.max):
+                name = str(getattr(row, "key_id" if by is UsageGroup.KEY else by.value))
+                groups[name] = _add_usage(groups[name], row) if name in groups else row
+        return [usage_total(name, (getattr(groups[name], count) for count in USAGE_COUNTS)) for name in sorted(groups)]
+
+    async def spent(self, key: str, since: date | None) -> int:
+        """What this key has cost from this day on, in micro-dollars."""
+        self._check_open()
+        rows = (row for row in self._model_usage.values() if row.key_id == key and row.day >= (since or date.min))
+        return sum(row.cost_micro for row in rows)
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -447,3 +487,11 @@ def _oldest_first(turns: Iterable[_MemoryTurn]) -> list[TurnRecord]:
 
 def _page_key(session: SessionRecord) -> tuple[datetime, str]:
     return session.created_at, session.session_id
+
+
+def _usage_key(row: UsageRecord) -> tuple[object, ...]:
+    return row.key_id, row.user, row.backend, row.model, row.day
+
+
+def _add_usage(row: UsageRecord, more: UsageRecord) -> UsageRecord:
+    return replace(row, **{name: getattr(row, name) + getattr(more, name) for name in USAGE_COUNTS})

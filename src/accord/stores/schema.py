@@ -7,7 +7,7 @@ compare keys SQLite would otherwise read whole rows, megabytes for each step of 
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -44,6 +44,21 @@ class Instant(TypeDecorator[datetime]):
     def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """The moment for a number."""
         return None if value is None else _EPOCH + value * _MICROSECOND
+
+
+class Day(TypeDecorator[date]):
+    """A day, stored as ISO text, which sorts the same on every engine."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: date | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """The text of a day."""
+        return None if value is None else value.isoformat()
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> date | None:  # noqa: ARG002
+        """The day of a text."""
+        return None if value is None else date.fromisoformat(value)
 
 
 # Ids are compared as bytes on both engines, so that pages have one order whatever the database's language.
@@ -169,6 +184,7 @@ tokens: Final = Table(
     Column("digest", ID, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("expires_at", Instant),
+    Column("rules", Text),
     UniqueConstraint("digest", name="uq_tokens_digest"),
 )
 
@@ -178,6 +194,26 @@ token_use: Final = Table(
     METADATA,
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("since", Instant, nullable=False),
+)
+
+# What was used and what it cost. Rows are added up in place: one for each key, user, backend, model and day.
+model_usage: Final = Table(
+    "model_usage",
+    METADATA,
+    Column("key_id", ID, primary_key=True),
+    Column("user", ID, primary_key=True),
+    Column("backend", ID, primary_key=True),
+    Column("model", ID, primary_key=True),
+    Column("day", Day, primary_key=True),
+    Column("requests", BigInteger, nullable=False),
+    Column("failed", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cached_input_tokens", BigInteger, nullable=False),
+    Column("cost_micro", BigInteger, nullable=False),
+    Column("priced", BigInteger, nullable=False),
+    Index("ix_model_usage_user", "user"),
+    sqlite_with_rowid=False,
 )
 
 # Written by health checks, to test whether the storage can be written.

@@ -6,15 +6,16 @@ Each engine decides how a statement gets its connection and transaction, and on 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
 from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart, WholeTurn
-from accord.stores import erase, liveness, statements, tokens, transcripts
+from accord.stores import erase, liveness, statements, tokens, transcripts, usage
 from accord.stores.liveness import probe
 from accord.wire.conversation import ChatMessage
+from accord.wire.keys import KeyRules, UsageGroup, UsageRecord, UsageTotal
 from accord.wire.session import DeletionCounts, PacketRecord, ReceiptRecord, SessionRecord, TokenRecord, TurnRecord
 
 # Between two steps of a deletion. Other processes that wait for SQLite's file poll every 25 ms, later less often.
@@ -127,6 +128,7 @@ class SqlStore(ABC):
     async def delete_user(self, owner: str, *, progress: DeletionProgress | None = None) -> DeletionCounts:
         """Delete everything of one owner."""
         revoked = await self.write(erase.delete_tokens, owner)
+        await self.write(usage.make_usage_anonymous, owner)
         return await self._erase(erase.hide_user, owner, progress) + DeletionCounts(tokens=revoked)
 
     async def expire(self, before: datetime, *, progress: DeletionProgress | None = None) -> DeletionCounts:
@@ -149,6 +151,10 @@ class SqlStore(ABC):
         """Delete a token; False if there is none of that id."""
         return await self.write(tokens.revoke_token, token_id)
 
+    async def set_token_rules(self, token_id: str, rules: KeyRules | None) -> bool:
+        """Replace the rules of a token; False if there is none of that id."""
+        return await self.write(tokens.set_token_rules, token_id, rules)
+
     async def requires_tokens(self) -> bool:
         """Whether any token was stored since the last `allow_open`."""
         return await self.read(tokens.requires_tokens)
@@ -156,6 +162,20 @@ class SqlStore(ABC):
     async def allow_open(self) -> None:
         """Allow access without tokens again."""
         await self.write(tokens.allow_open)
+
+    async def add_usage(self, rows: Sequence[UsageRecord]) -> None:
+        """Add these counts to those stored."""
+        await self.write(usage.add_usage, rows)
+
+    async def usage(
+        self, *, by: UsageGroup, key: str | None = None, since: date | None = None, until: date | None = None
+    ) -> list[UsageTotal]:
+        """Usage added up by this group."""
+        return await self.read(usage.usage_by, by, key, since, until)
+
+    async def spent(self, key: str, since: date | None) -> int:
+        """What this key has cost from this day on, in micro-dollars."""
+        return await self.read(usage.spent_of, key, since)
 
     async def _erase(
         self, hide: Callable[[Connection, T], int], which: T, progress: DeletionProgress | None

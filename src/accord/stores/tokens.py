@@ -5,12 +5,13 @@ As in `statements.py`, none of them begins or ends a transaction. Only hashes of
 
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, delete, literal, select
+from sqlalchemy import Connection, bindparam, delete, literal, select, update
 
 from accord.errors import StoreConflictError
 from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
 from accord.stores.rules import HAS_TOKENS, NOT_NEW
 from accord.stores.schema import token_use, tokens
+from accord.wire.keys import KeyRules
 from accord.wire.session import TokenRecord
 
 _TOKEN: Final = [tokens.c[name] for name in TokenRecord.model_fields]
@@ -21,7 +22,7 @@ _REQUIRE: Final = by_engine(lambda new: new(token_use).values(values_of(token_us
 
 def put_token(connection: Connection, token: TokenRecord) -> None:
     """Store a new token; from now on callers need one."""
-    if not _PUT.rowcount(connection, vars(token)):
+    if not _PUT.rowcount(connection, {**vars(token), "rules": _rules_text(token.rules)}):
         raise StoreConflictError(NOT_NEW)
     _REQUIRE.rowcount(connection, {"id": 1, "since": token.created_at})
 
@@ -51,6 +52,16 @@ def revoke_token(connection: Connection, token_id: str) -> bool:
     return _REVOKE.rowcount(connection, {"of": token_id}) > 0
 
 
+_SET_RULES: Final = PreparedStatement(
+    update(tokens).where(tokens.c.token_id == bindparam("of")).values(rules=bindparam("new", type_=tokens.c.rules.type))
+)
+
+
+def set_token_rules(connection: Connection, token_id: str, rules: KeyRules | None) -> bool:
+    """Replace the rules of a token; whether there was one."""
+    return _SET_RULES.rowcount(connection, {"of": token_id, "new": _rules_text(rules)}) > 0
+
+
 _WAS_USED: Final = PreparedStatement(select(literal(1)).select_from(token_use).limit(1))
 _ANY: Final = PreparedStatement(select(literal(1)).select_from(tokens).limit(1))
 
@@ -72,4 +83,9 @@ def allow_open(connection: Connection) -> None:
 
 def _token(row: Row) -> TokenRecord:
     fields: dict[str, Any] = dict(zip(TokenRecord.model_fields, row, strict=True))
-    return TokenRecord(**fields)
+    rules: str | None = fields.pop("rules")
+    return TokenRecord(**fields, rules=None if rules is None else KeyRules.parse(rules))
+
+
+def _rules_text(rules: KeyRules | None) -> str | None:
+    return None if rules is None else rules.to_json()

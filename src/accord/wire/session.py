@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import msgspec
 from pydantic import AwareDatetime, Field
 
+from accord.wire.keys import NO_RULES, KeyRules
 from accord.wire.message import Message
 from accord.wire.request import ClientCapabilities
 
@@ -118,7 +119,7 @@ _SHAPE: Final = re.compile(PREFIX + r"[A-Za-z0-9_-]{43}")
 
 
 class TokenRecord(Message, frozen=True):
-    """An API token of Accord. Requests with it are made by `user`."""
+    """An API token of Accord. Requests with it are made by `user`; its rules make it a virtual key."""
 
     token_id: Id = Field(description="Names the token when it is listed or revoked.")
     user: Id
@@ -126,6 +127,12 @@ class TokenRecord(Message, frozen=True):
     digest: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] = Field(description="SHA-256 of the token.")
     created_at: AwareDatetime
     expires_at: AwareDatetime | None = Field(default=None, description="Absent: valid until it is revoked.")
+    rules: KeyRules | None = Field(default=None, description="Absent: everything that the service offers.")
+
+    @property
+    def limits(self) -> KeyRules:
+        """The rules, which allow everything if there are none."""
+        return self.rules or NO_RULES
 
     def is_expired(self, now: datetime) -> bool:
         """Whether the token has expired."""
