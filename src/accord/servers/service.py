@@ -13,6 +13,7 @@ from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.engine.call_log import CallLog
 from accord.errors import ErrorCode, RefusedError
 from accord.wire.request import ServiceRequest
+from accord.wire.session import TokenRecord
 
 RETRY_AFTER_S: Final = 5
 TURNS_RETRY_AFTER_S: Final = 1
@@ -25,9 +26,10 @@ Headers = Mapping[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The client of a request. `id` is None if the service does not authenticate."""
+    """The client of a request. `id` is None if the service does not authenticate; `key` is the token that it sent."""
 
     id: str | None = None
+    key: TokenRecord | None = None
 
 
 ANONYMOUS: Final = Caller()
@@ -198,6 +200,16 @@ def reserve_turn(service: Service, key: str, request_id: str) -> Generator[None]
         running.discard(request_id)
         if not running:
             service.running_turns.pop(key, None)
+
+
+def check_model_allowed(caller: Caller, model: str) -> None:
+    """Raise `RefusedError` if the caller's key may not request a model by this name."""
+    rules = None if caller.key is None else caller.key.rules
+    if rules is None or rules.models is None or rules.allows_model(model):
+        return
+    allowed = rules.models
+    message = f"This key may not use this model; it allows {', '.join(allowed) or 'none'}"
+    raise RefusedError(message, ErrorCode.FORBIDDEN, {"field": "model", "allowed": allowed})
 
 
 def caller_key(user: str | None, address: str) -> str:

@@ -8,14 +8,16 @@ from accord.servers.http import authentication as identity
 from accord.servers.http.authentication import (
     EXPIRED,
     MALFORMED,
+    MALFORMED_KEY,
     MISSING,
     TOO_LONG,
     UNKNOWN,
     TokenAuthenticator,
-    bearer_token,
+    request_token,
 )
-from accord.servers.service import Authenticator, Caller
+from accord.servers.service import Authenticator, Caller, check_model_allowed
 from accord.stores.memory import MemoryStore
+from accord.wire.keys import KeyRules
 from accord.wire.session import TokenRecord, token_digest
 from tests.servers.clock import START, ManualClock, run
 
@@ -118,7 +120,100 @@ def test_anything_else_is_refused_with_a_sentence_that_helps_and_repeats_nothing
 
 def test_without_the_header_the_error_asks_for_a_token():
     with pytest.raises(RefusedError, match="Authorization: Bearer <token>"):
-        bearer_token({b"x-authorization": b"Bearer x"})
+        request_token({b"x-authorization": b"Bearer x"})
+
+
+@pytest.mark.parametrize(
+    ("bearer", "api_key", "user"),
+    [
+        (None, TOKEN, "ada"),
+        (None, f" {TOKEN}\t", "ada"),
+        (f"Bearer {TOKEN}", TOKEN, "ada"),
+        ("", TOKEN, "ada"),
+        (None, "", MISSING),
+        (None, f"Bearer {TOKEN}", MALFORMED_KEY),
+        (None, f"{TOKEN},{TOKEN}", MALFORMED_KEY),
+        (None, f"{TOKEN}\n", MALFORMED_KEY),
+        (None, "a" * 9000, TOO_LONG),
+        (None, OTHER, UNKNOWN),
+        (f"Bearer {OTHER}", TOKEN, UNKNOWN),
+        (f"Bearer {TOKEN}", OTHER, "ada"),
+        (f"Bearer {TOKEN}", "sk-of-another-service", "ada"),
+        ("Bearer sk-of-another-service", TOKEN, "ada"),
+        ("Bearer sk-of-another-service", "sk-too", UNKNOWN),
+        (f"Basic {TOKEN}", TOKEN, MALFORMED),
+    ],
+)
+def test_a_token_is_also_accepted_as_an_api_key(bearer: str | None, api_key: str, user: str):
+    async def ask() -> None:
+        headers = {b"x-api-key": api_key.encode()}
+        if bearer is not None:
+            headers[b"authorization"] = bearer.encode()
+        authenticator = TokenAuthenticator(await a_store(TOKEN), None, [], ManualClock())
+        if user == "ada":
+            assert (await authenticator.authenticate(headers)).id == user
+        else:
+            with pytest.raises(RefusedError) as caught:
+                await authenticator.authenticate(headers)
+            assert (caught.value.message, caught.value.code) == (user, ErrorCode.UNAUTHENTICATED)
+
+    run(ask())
+
+
+def test_a_caller_has_the_record_of_the_key_with_its_rules():
+    async def ask() -> None:
+        clock, store, rules = ManualClock(), await a_store(TOKEN), KeyRules(models=["gpt-*"])
+        authenticator = TokenAuthenticator(store, Voucher(), [], clock)
+        headers = {b"authorization": f"Bearer {TOKEN}".encode()}
+        assert (await authenticator.authenticate(headers)).key == (await store.tokens())[0]
+        await store.set_token_rules(TOKEN[-9:], rules)
+        clock.elapsed_s = 5
+        caller = await authenticator.authenticate(headers)
+        assert caller.key is not None
+        assert caller.key.rules == rules
+        assert await authenticator.authenticate({b"authorization": f"Bearer {JWT}".encode()}) == Caller("grace")
+
+    run(ask())
+
+
+def a_key(rules: KeyRules | None, name: str = "k") -> TokenRecord:
+    return TokenRecord(token_id=name, user="ada", digest=token_digest(name), created_at=START, rules=rules)
+
+
+def test_a_key_may_request_the_models_that_its_rules_allow():
+    for key in (None, a_key(None), a_key(KeyRules()), a_key(KeyRules(models=["gpt-*"]))):
+        check_model_allowed(Caller("ada", key), "gpt-4o")
+    with pytest.raises(RefusedError, match=r"This key may not use this model; it allows gpt-\*, auto") as caught:
+        check_model_allowed(Caller("ada", a_key(KeyRules(models=["gpt-*", "auto"]))), "claude-x")
+    assert caught.value.code is ErrorCode.FORBIDDEN
+    assert caught.value.details == {"field": "model", "allowed": ["gpt-*", "auto"]}
+
+
+def test_a_key_has_its_own_rates_besides_those_of_the_service():
+    async def ask() -> None:
+        clock = ManualClock()
+        authenticator: Authenticator = TokenAuthenticator(None, None, ["4/minute"], clock)
+        slow = Caller("ada", a_key(KeyRules(rates=["1/minute", "1/minute", "9/hour"])))
+        other = Caller("ada", a_key(KeyRules(rates=["2/minute"]), "k2"))
+
+        async def refused_limit(caller: Caller) -> str:
+            with pytest.raises(RefusedError) as caught:
+                await authenticator.count_request(caller, "192.0.2.1")
+            assert caught.value.code is ErrorCode.RATE_LIMIT_EXCEEDED
+            return caught.value.details["limit"]
+
+        await authenticator.count_request(slow, "192.0.2.1")
+        for _ in range(5):  # refused requests count for neither rate
+            assert await refused_limit(slow) == "1/minute"
+        for _ in range(2):
+            await authenticator.count_request(other, "192.0.2.1")
+        assert await refused_limit(other) == "2/minute"
+        await authenticator.count_request(Caller("ada"), "192.0.2.1")
+        assert await refused_limit(Caller("ada")) == "4/minute"
+        clock.elapsed_s = 60
+        await authenticator.count_request(slow, "192.0.2.1")
+
+    run(ask())
 
 
 @pytest.mark.parametrize(("at_s", "good"), [(0, True), (59.9, True), (60, False), (3600, False)])

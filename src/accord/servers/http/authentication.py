@@ -1,7 +1,7 @@
-"""Authentication: reads the Authorization header, verifies Accord's own tokens, and passes JWTs to their verifier.
+"""Authentication: finds the token in the headers, verifies Accord's own tokens, and passes JWTs to their verifier.
 
 It decides who a caller is, not what the caller may do: `service.begin_turn` compares the identity with the request. It
-knows nothing of HTTP but this one header. No message repeats any part of a token.
+knows nothing of HTTP but two headers. No message repeats any part of a token.
 """
 
 import re
@@ -19,14 +19,18 @@ RECHECK_S: Final = 5.0
 """How long a valid token is not looked up again, which is also how long it may work after it was revoked."""
 MAX_CACHED: Final = 1024
 
-MISSING: Final = "This service requires a token; send the header `Authorization: Bearer <token>`"
+MISSING: Final = (
+    "This service requires a token; send the header `Authorization: Bearer <token>`, or `x-api-key: <token>`"
+)
 MALFORMED: Final = "The Authorization header is malformed; send the word Bearer, a space and one token"
+MALFORMED_KEY: Final = "The x-api-key header is malformed; send one token and nothing else"
 TOO_LONG: Final = f"The token is longer than {MAX_TOKEN_CHARS} characters; send one that this service issued"
 UNKNOWN: Final = "The token is not known to this service, or it was revoked; ask the operator for a new one"
 EXPIRED: Final = "The token has expired; get a new one"
 
 # RFC 6750: the scheme in any letter case, then a token68. A repeated header has a comma, so it does not match.
 _BEARER: Final = re.compile(rb"bearer +([A-Za-z0-9._~+/-]+=*)[ \t]*", re.IGNORECASE)
+_API_KEY: Final = re.compile(rb"[ \t]*([A-Za-z0-9._~+/-]+=*)[ \t]*")
 _JWT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 
 
@@ -46,16 +50,28 @@ def unauthenticated(message: str) -> RefusedError:
     return RefusedError(message, ErrorCode.UNAUTHENTICATED, {"scheme": "Bearer"})
 
 
-def bearer_token(headers: Headers) -> str:
-    """The token of a request; raises `RefusedError` if there is none."""
-    value = headers.get(b"authorization", b"")
-    if not value:
-        raise unauthenticated(MISSING)
+def request_token(headers: Headers) -> str:
+    """The token of a request, from `Authorization` or from `x-api-key`, which clients of Anthropic's API send.
+
+    Raises `RefusedError` if there is none. A client may send a key of another service in one of the two, because it is
+    set in the user's environment; then the one that has the form of our tokens counts.
+    """
+    bearer, api_key = headers.get(b"authorization", b""), headers.get(b"x-api-key", b"")
+    if not api_key:
+        if not bearer:
+            raise unauthenticated(MISSING)
+        return _read_token(bearer, _BEARER, MALFORMED)
+    other = _read_token(api_key, _API_KEY, MALFORMED_KEY)
+    token = _read_token(bearer, _BEARER, MALFORMED) if bearer else other
+    return other if looks_like_token(other) and not looks_like_token(token) else token
+
+
+def _read_token(value: bytes, shape: re.Pattern[bytes], malformed: str) -> str:
     if len(value) > MAX_TOKEN_CHARS + len(b"Bearer "):
         raise unauthenticated(TOO_LONG)
-    found = _BEARER.fullmatch(value)
+    found = shape.fullmatch(value)
     if found is None:
-        raise unauthenticated(MALFORMED)
+        raise unauthenticated(malformed)
     return found[1].decode("ascii")
 
 
@@ -79,14 +95,14 @@ class TokenVerifier:
             self._checked_at = now
         return self._is_required
 
-    async def user_of(self, token: str) -> str:
-        """The user of this token."""
+    async def record_of(self, token: str) -> TokenRecord:
+        """The record of this token; raises `RefusedError` if it is unknown or has expired."""
         record = await self._find(token_digest(token)) if looks_like_token(token) else None
         if record is None:
             raise unauthenticated(UNKNOWN)
         if record.is_expired(self._clock.now()):
             raise unauthenticated(EXPIRED)
-        return record.user
+        return record
 
     async def _find(self, digest: str) -> TokenRecord | None:
         # Taken before the lookup: a token that is revoked during it must not be cached for longer than any other.
@@ -104,7 +120,7 @@ class TokenVerifier:
 
 
 class TokenAuthenticator:
-    """Authenticate the bearer token and apply the rate limit.
+    """Authenticate the token of a request; apply the rate limits of the service and of the key.
 
     Without an identity provider, a service is open as long as its store has never had a token: every caller is
     anonymous. Adding the first token closes it within `recheck_s`, without a restart; revoking the last one does not
@@ -128,12 +144,14 @@ class TokenAuthenticator:
         """Identify the caller; raises `RefusedError` with `UNAUTHENTICATED` if that fails."""
         if self._oidc is None and (self._tokens is None or not await self._tokens.is_required()):
             return ANONYMOUS
-        token = bearer_token(headers)
-        verifier = self._oidc if self._oidc is not None and _JWT.fullmatch(token) else self._tokens
-        if verifier is None:
+        token = request_token(headers)
+        if self._oidc is not None and _JWT.fullmatch(token):
+            return Caller(await self._oidc.user_of(token))
+        if self._tokens is None:
             raise unauthenticated(UNKNOWN)
-        return Caller(await verifier.user_of(token))
+        record = await self._tokens.record_of(token)
+        return Caller(record.user, record)
 
     async def count_request(self, caller: Caller, address: str) -> None:
         """Count a request of this caller; raises `RefusedError` with `RATE_LIMIT_EXCEEDED` above the rate limit."""
-        await self._rates.count_request(caller.id, address)
+        await self._rates.count_request(caller.id, address, caller.key)

@@ -1,7 +1,7 @@
 """Rate limits: how many requests a caller may send, by several rates at once, each a moving window, in this process.
 
 The arithmetic is that of the `limits` library; the counts are kept here, because the library's memory storage has no
-bound and walks over all callers in a thread while requests come in. It knows neither tokens nor HTTP.
+bound and walks over all callers in a thread while requests come in. It authenticates nothing and knows no HTTP.
 """
 
 import math
@@ -19,6 +19,7 @@ from limits.aio.strategies import MovingWindowRateLimiter
 from accord.errors import ErrorCode, RefusedError, UsageError
 from accord.ports import Clock
 from accord.servers.service import caller_key
+from accord.wire.session import TokenRecord
 
 DEFAULT_RATES: Final = ("50/second", "1500/minute")
 """Far above what the page, the voice client and the editor of one person send together."""
@@ -117,33 +118,43 @@ class RateLimits:
     def __init__(self, rates: Sequence[str] | None, clock: Clock, *, max_keys: int = MAX_KEYS) -> None:
         self._clock: Final = clock
         self._exempts_loopback: Final = rates is None
-        # A rate that is listed twice has one window, in which a request must not be counted twice.
-        self._rates: Final[dict[RateLimitItem, str]] = {}
-        for rate in DEFAULT_RATES if rates is None else rates:
-            try:
-                self._rates[parse(rate)] = rate
-            except ValueError:
-                raise UsageError(f"{rate}: expected a rate such as 60/minute") from None
+        self._rates: Final = _parse_rates(DEFAULT_RATES if rates is None else tuple(rates))
         self.storage: Final = BoundedStorage(clock, max_keys=max_keys)
         self._limiter: Final = MovingWindowRateLimiter(self.storage)
 
-    async def count_request(self, user: str | None, address: str) -> None:
-        """Count a request of this user, or of this address if the caller is anonymous."""
-        if user is None and self._exempts_loopback and _is_loopback(address):
-            return
-        key = caller_key(user, address)
-        waits = [(await self._wait_s(item, key), rate) for item, rate in self._rates.items()]
+    async def count_request(self, user: str | None, address: str, key: TokenRecord | None = None) -> None:
+        """Count a request of this user, or of this address if the caller is anonymous, and of the key by its own rates."""
+        windows: list[tuple[RateLimitItem, str, str]] = []
+        if user is not None or not self._exempts_loopback or not _is_loopback(address):
+            name = caller_key(user, address)
+            windows = [(item, rate, name) for item, rate in self._rates.items()]
+        if key is not None and key.rules is not None and key.rules.rates:
+            name = f"key:{key.token_id}"
+            windows += [(item, rate, name) for item, rate in _parse_rates(tuple(key.rules.rates)).items()]
+        waits = [(await self._wait_s(item, name), rate) for item, rate, name in windows]
         if waits and (longest := max(waits, key=lambda wait: wait[0]))[0] > 0:
             wait_s, rate = math.ceil(longest[0]), longest[1]
             message = f"Too many requests: the limit is {rate}; try again in {wait_s} s"
             raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": wait_s, "limit": rate})
-        for item in self._rates:
-            await self._limiter.hit(item, key)
+        for item, _, name in windows:
+            await self._limiter.hit(item, name)
 
     async def _wait_s(self, item: RateLimitItem, key: str) -> float:
         """How long until this rate has room again."""
         stats = await self._limiter.get_window_stats(item, key)
         return 0.0 if stats.remaining > 0 else stats.reset_time - self._clock.monotonic()
+
+
+@lru_cache(maxsize=1024)
+def _parse_rates(rates: tuple[str, ...]) -> dict[RateLimitItem, str]:
+    """The rates with their texts. One that is listed twice has one window, which must not count a request twice."""
+    parsed: dict[RateLimitItem, str] = {}
+    for rate in rates:
+        try:
+            parsed[parse(rate)] = rate
+        except ValueError:
+            raise UsageError(f"{rate}: expected a rate such as 60/minute") from None
+    return parsed
 
 
 @lru_cache(maxsize=1024)
