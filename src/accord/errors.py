@@ -45,6 +45,7 @@ class ErrorCode(StrEnum):
     UNAUTHENTICATED = "unauthenticated"
     FORBIDDEN = "forbidden"
     QUOTA_EXCEEDED = "quota_exceeded"
+    BUDGET_EXCEEDED = "budget_exceeded"
     NOT_FOUND = "not_found"
     METHOD_NOT_FOUND = "method_not_found"
     NOT_ACCEPTABLE = "not_acceptable"
@@ -108,6 +109,8 @@ ERROR_FACTS: Final[Mapping[ErrorCode, ErrorFacts]] = MappingProxyType(
         ErrorCode.QUOTA_EXCEEDED: ErrorFacts(
             403, RpcCode.FORBIDDEN, _FATAL, "The storage quota of this user is used up"
         ),
+        # Not 429, which SDKs of model APIs send again at once, nor 402, for which they have no exception of its own.
+        ErrorCode.BUDGET_EXCEEDED: ErrorFacts(403, RpcCode.FORBIDDEN, _FATAL, "The budget of this key is used up"),
         ErrorCode.NOT_FOUND: ErrorFacts(404, RpcCode.NOT_FOUND, _FATAL, "Not found"),
         ErrorCode.METHOD_NOT_FOUND: ErrorFacts(405, RpcCode.METHOD_NOT_FOUND, _FATAL, "The method is not supported"),
         ErrorCode.NOT_ACCEPTABLE: ErrorFacts(

@@ -123,7 +123,7 @@ class RateLimits:
         self._limiter: Final = MovingWindowRateLimiter(self.storage)
 
     async def count_request(self, user: str | None, address: str, key: TokenRecord | None = None) -> None:
-        """Count a request of this user, or of this address if the caller is anonymous, and of the key by its own rates."""
+        """Count a request of this user, or of this address if anonymous, and one of the key by the key's own rates."""
         windows: list[tuple[RateLimitItem, str, str]] = []
         if user is not None or not self._exempts_loopback or not _is_loopback(address):
             name = caller_key(user, address)
