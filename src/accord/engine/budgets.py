@@ -76,6 +76,10 @@ class _Account:
     """Counted here, and not written to the store yet."""
     reserved: int = 0
 
+    def is_over(self, clock: Clock) -> bool:
+        """Whether the period is over, so that the spending of the next one has to be read."""
+        return self.renews_at is not None and clock.now() >= self.renews_at
+
     def reserve(self, rules: KeyRules, estimate: int) -> None:
         """Reserve this amount; raises `RefusedError` if the budget does not have it."""
         budget = rules.budget_micro or 0
@@ -92,8 +96,8 @@ class Budgets:
         self._store: Final = store
         self._clock: Final = clock
         self._flush_s: Final = flush_s
-        self._accounts: Final[dict[tuple[str, BudgetPeriod], _Account]] = {}
-        self._loads: Final[dict[tuple[str, BudgetPeriod], asyncio.Task[_Account]]] = {}
+        self._accounts: Final[dict[str, _Account]] = {}
+        self._loads: Final[dict[str, asyncio.Task[_Account]]] = {}
         self._buffer: dict[str, dict[_Row, list[int]]] = {}
         """By key and row, the sums in the order of `USAGE_COUNTS`."""
         # While rows are being written they are neither in the buffer nor surely in the store: nothing is read then.
@@ -113,8 +117,8 @@ class Budgets:
             return Reservation(self, key.token_id, key.user, estimate or 0, None)
         if estimate is None:
             raise RefusedError(NO_PRICE, ErrorCode.FORBIDDEN, {"field": "model"})
-        account = self._accounts.get((key.token_id, rules.budget_period))
-        if account is None or (account.renews_at is not None and self._clock.now() >= account.renews_at):
+        account = self._accounts.get(key.token_id)
+        while account is None or account.period is not rules.budget_period or account.is_over(self._clock):
             account = await self._load(key.token_id, rules.budget_period)
         account.used_at = self._clock.monotonic()
         account.reserve(rules, estimate)
@@ -123,15 +127,11 @@ class Budgets:
     def count(self, key_id: str, user: str, use: BackendUse) -> None:
         """Add one request to a backend to the usage that is written next."""
         cost = use.cost or 0
-        # Names may come from an endpoint; one that a store cannot hold must not stop the others from being written.
-        backend, model = (name.replace("\0", "")[:MAX_ID_CHARS] for name in (use.backend, use.model))
         tokens = map(use.tokens, ("input_tokens", "output_tokens", "cached_input_tokens"))
         sums = [1, int(use.failed), *tokens, cost, int(use.cost is not None)]
-        self._add(key_id, (user, backend, model, self._clock.now().date()), sums)
-        if key_id and cost:
-            for period in BudgetPeriod:
-                if (account := self._accounts.get((key_id, period))) is not None:
-                    account.unwritten += cost
+        self._add(key_id, (user, use.backend, use.model, self._clock.now().date()), sums)
+        if (account := self._accounts.get(key_id)) is not None:
+            account.unwritten += cost
 
     async def run(self) -> None:
         """Write usage and refresh the spending of keys until this is cancelled; then call `flush`."""
@@ -174,30 +174,29 @@ class Budgets:
             if account.used_at < idle_since and not account.reserved:
                 del self._accounts[name]
             else:
-                await self._read(account)
+                await self._read(account, account.period)
 
     async def _load(self, key_id: str, period: BudgetPeriod) -> _Account:
         """Read the spending of a key, once for all requests that wait for it."""
-        name = key_id, period
-        task = self._loads.get(name)
+        task = self._loads.get(key_id)
         if task is None:
-            account = self._accounts.get(name) or _Account(key_id, period, self._clock.monotonic())
-            task = self._loads[name] = asyncio.create_task(self._read(account))
-            task.add_done_callback(lambda done: self._loaded(name, done))
+            account = self._accounts.get(key_id) or _Account(key_id, period, self._clock.monotonic())
+            task = self._loads[key_id] = asyncio.create_task(self._read(account, period))
+            task.add_done_callback(lambda done: self._loaded(key_id, done))
         # One request that is cancelled must not fail the others.
-        self._accounts[name] = account = await asyncio.shield(task)
+        self._accounts[key_id] = account = await asyncio.shield(task)
         return account
 
-    def _loaded(self, name: tuple[str, BudgetPeriod], task: "asyncio.Task[_Account]") -> None:
-        self._loads.pop(name, None)
+    def _loaded(self, key_id: str, task: "asyncio.Task[_Account]") -> None:
+        self._loads.pop(key_id, None)
         _ = task.cancelled() or task.exception()  # read, so that asyncio does not report it if no request waits now
 
-    async def _read(self, account: _Account) -> _Account:
+    async def _read(self, account: _Account, period: BudgetPeriod) -> _Account:
         async with self._lock:
             now = self._clock.now()
-            since = account.period.start(now)
+            since = period.start(now)
             account.stored = await self._store.spent(account.key_id, since)
-            account.since, account.renews_at = since, account.period.renews_at(now)
+            account.period, account.since, account.renews_at = period, since, period.renews_at(now)
             account.unwritten = self._unwritten(account)
         return account
 
@@ -219,6 +218,8 @@ class Budgets:
 def _usage_record(key_id: str, row: _Row, sums: list[int]) -> UsageRecord:
     user, backend, model, day = row
     counts = dict(zip(USAGE_COUNTS, sums, strict=True))
+    # Names may come from an endpoint; one that a store cannot hold must not stop the others from being written.
+    backend, model = (name.replace("\0", "")[:MAX_ID_CHARS] for name in (backend, model))
     return UsageRecord(key_id=key_id, user=user, backend=backend, model=model, day=day, **counts)
 
 
