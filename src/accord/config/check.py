@@ -18,6 +18,7 @@ from accord.config.model import (
     GroupConfig,
     LimitsConfig,
     OidcConfig,
+    PriceConfig,
     ServerConfig,
     StoreConfig,
 )
@@ -33,6 +34,7 @@ TABLES: Final[Mapping[KeyPath, type[BaseModel]]] = {
     ("backends", ANY): BackendConfig,
     ("groups", ANY): GroupConfig,
     ("circuit",): CircuitConfig,
+    ("backends", ANY, "price"): PriceConfig,
     ("emulation",): EmulationChoices,
     ("limits",): LimitsConfig,
     ("server",): ServerConfig,

@@ -115,6 +115,7 @@ Rate = Annotated[str, _matches(RATE, "a rate such as 60/minute")]
 WebOrigin = Annotated[str, _matches(_ORIGIN, "an origin such as https://app.example.com, without a path")]
 Network = Annotated[str, AfterValidator(_parse_network)]
 Count = Annotated[int, Strict(), Field(ge=1)]
+Dollars = Annotated[float, Strict(), Field(ge=0, le=1e6, allow_inf_nan=False)]
 Seconds = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 Weight = Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)]
 
@@ -123,6 +124,15 @@ class ConfigTable(BaseModel, frozen=True):
     """A table of the file; an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+class PriceConfig(ConfigTable, frozen=True):
+    """What the operator pays for a backend, in US dollars for a million tokens."""
+
+    input: Dollars
+    output: Dollars
+    cached_input: Dollars | None = None
+    cache_write: Dollars | None = None
 
 
 class BackendConfig(ConfigTable, frozen=True):
@@ -139,6 +149,7 @@ class BackendConfig(ConfigTable, frozen=True):
     manifest: Annotated[str, Field(min_length=1)] = FACTS
     probed: Annotated[str, Field(min_length=1)] | None = None
     overrides: CapabilityManifest = Field(default_factory=lambda: CapabilityManifest({}))
+    price: PriceConfig | None = None
     options: Annotated[FreeObject, AfterValidator(_reject_dates)] = Field(default_factory=dict[str, Any])
 
     @property
