@@ -67,6 +67,12 @@ TABLE: dict[str, Row] = {
     "config check": Row((0, "the defaults are in effect"), ("FILE",), (2, "accord config init"), empty=IGNORED, garbage=(1, NOT_UTF8)),
     "config init": Row((0, "accord config check"), ("FILE",), IGNORED, (2, "exists already"), *[(2, "--force overwrites it")] * 2),
     "config trust": Row((2, "accord config init"), ("FILE",), (2, "accord config init"), empty=(0, "Trusted")),
+    "keys add": config("me", bare=(2, "Missing argument 'user'"), empty=(0, "accord keys revoke")),
+    "keys list": config(bare=(0, "No keys yet"), empty=(0, "accord keys add USER")),
+    "keys show": config("k", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord keys list` lists them")),
+    "keys set": config("k", "--budget", "5/day", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord keys list` lists them")),
+    "keys revoke": config("k", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord keys list` lists them")),
+    "keys usage": config(bare=(0, "No usage yet"), empty=(0, "No usage yet")),
     "receipts verify": Row((2, "Missing argument 'file'"), ("FILE",), empty=(3, "accord sessions receipts SESSION")),
     "receipts keygen": Row((0, "set signing_key"), ("FILE",), IGNORED, *[(2, "exists already")] * 3),
     "receipts show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no receipts; ")),
@@ -200,7 +206,7 @@ def screen(arguments: str, **environ: str) -> str:
     return run_on_terminal(*arguments.split(), cwd=Path(), environ=environ).received
 
 
-@pytest.mark.parametrize("arguments", ["config check", "models gpt-4o", "tokens list", JUDGED])
+@pytest.mark.parametrize("arguments", ["config check", "models gpt-4o", "tokens list", "keys list", JUDGED])
 def test_nothing_is_cut_off_at_40_columns(arguments: str):
     accord("tokens", "add", "a-user-with-a-long-name", "--label", "the laptop in the meeting room")
     wide, narrow = (screen(arguments, COLUMNS=width, NO_COLOR="1") for width in ("400", "40"))

@@ -81,6 +81,7 @@ COMMANDS: Final = {
         CommandRow("ACP tools", "trace", "trace_app", "Show a recorded ACP conversation."),
         CommandRow("Operate a service", "config", "config_app", "Check, show, create and trust configurations."),
         CommandRow("Operate a service", "backends", "backends_app", "Show backends and probe what they can do."),
+        CommandRow("Operate a service", "keys", "keys_app", "Manage keys with models, rates and budgets; show usage."),
         CommandRow("Operate a service", "tokens", "tokens_app", "Manage API tokens."),
         CommandRow("Operate a service", "sessions", "sessions_app", "List, export and delete stored sessions."),
         CommandRow("Operate a service", "receipts", "receipts_app", "Verify and show receipts; make signing keys."),

@@ -1,20 +1,21 @@
 """`accord tokens`: manage API tokens. A token is printed once, when it is made; the store has only its hash."""
 
 import json
-import secrets
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from accord.assembly.store import is_store_missing, run_with_store
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, load
-from accord.config import StoreKind
+from accord.config import LoadedConfig, StoreKind
+from accord.engine.keys import new_token
 from accord.errors import StoreConflictError, UsageError
 from accord.files import parse_message
 from accord.terminal import Cell, Console, format_count, styled, styled_line
-from accord.wire.session import PREFIX, SECRET_BYTES, TokenRecord, token_digest
+from accord.wire.session import TokenRecord
 
 NONE_LEFT = "No token is left, so every request is refused. To allow access without tokens: accord tokens open"
 
@@ -50,24 +51,8 @@ def add_command(  # noqa: PLR0913 - one flag each
       accord tokens add ada --label laptop --days 90
     """
     loaded = load(config, trusted=trust, store=store)
-    if loaded.config.store.kind is StoreKind.MEMORY:
-        raise UsageError("The store is memory, which would lose the token at once; use sqlite or postgres")
-    now = datetime.now(UTC)
-    token = PREFIX + secrets.token_urlsafe(SECRET_BYTES)
-    fields = {
-        "token_id": secrets.token_hex(6),
-        "user": user,
-        "label": label,
-        "digest": token_digest(token),
-        "created_at": now,
-        "expires_at": None if days is None else now + timedelta(days=days),
-    }
-    record = parse_message(fields, TokenRecord, "tokens add")
-    run_with_store(loaded, lambda store: store.put_token(record), create=True)
-    print(token)
-    validity = f"valid until {_format_time(record.expires_at)}" if record.expires_at else "valid until it is revoked"
+    record = add_token(loaded, "token", {"user": user, "label": label}, days)
     print(
-        f"This is token {record.token_id} of {user}, {validity}. Save it now: it is not shown again.\n"
         f"Send it as `Authorization: Bearer <token>`; `accord tokens revoke {record.token_id}` revokes it.",
         file=sys.stderr,
     )
@@ -100,8 +85,8 @@ def list_command(
                 token.token_id,
                 styled_line(token.user),
                 styled_line(token.label),
-                _format_time(token.created_at),
-                _format_expiry(token, now),
+                format_time(token.created_at),
+                format_expiry(token.expires_at, now),
             )
             for token in found
         ]
@@ -124,13 +109,7 @@ def revoke_command(
     Example:
       accord tokens revoke 3f9a1c
     """
-    loaded = load(config, trusted=trust, store=store)
-    if is_store_missing(loaded) or not run_with_store(loaded, lambda store: store.revoke_token(token_id)):
-        print(f"accord: there is no token {token_id}; `accord tokens list` lists them", file=sys.stderr)
-        raise typer.Exit(1)
-    print(f"Revoked {token_id}")
-    if not run_with_store(loaded, lambda store: store.tokens()):
-        print(NONE_LEFT, file=sys.stderr)
+    revoke_token(load(config, trusted=trust, store=store), "token", token_id)
 
 
 @tokens_app.command("open")
@@ -152,12 +131,41 @@ def open_command(*, config: ConfigOption = None, trust: TrustOption = False, sto
     print("No token is required from the next `accord serve` on")
 
 
-def _format_expiry(token: TokenRecord, now: datetime) -> Cell:
-    if token.expires_at is None:
+def add_token(loaded: LoadedConfig, word: str, fields: Mapping[str, Any], days: int | None) -> TokenRecord:
+    """Make and store a token, which messages call by this word; print it, and what it is."""
+    if loaded.config.store.kind is StoreKind.MEMORY:
+        raise UsageError(f"The store is memory, which would lose the {word} at once; use sqlite or postgres")
+    now = datetime.now(UTC)
+    token, made = new_token()
+    expires_at = None if days is None else now + timedelta(days=days)
+    values = {**fields, **made, "created_at": now, "expires_at": expires_at}
+    record = parse_message(values, TokenRecord, f"{word}s add")
+    run_with_store(loaded, lambda store: store.put_token(record), create=True)
+    print(token)
+    validity = f"valid until {format_time(expires_at)}" if expires_at else "valid until it is revoked"
+    what = f"This is {word} {record.token_id} of {record.user}, {validity}"
+    print(f"{what}. Save it now: it is not shown again.", file=sys.stderr)
+    return record
+
+
+def revoke_token(loaded: LoadedConfig, word: str, token_id: str) -> None:
+    """Revoke a token, which messages call by this word."""
+    if is_store_missing(loaded) or not run_with_store(loaded, lambda store: store.revoke_token(token_id)):
+        print(f"accord: there is no {word} {token_id}; `accord {word}s list` lists them", file=sys.stderr)
+        raise typer.Exit(1)
+    print(f"Revoked {token_id}")
+    if not run_with_store(loaded, lambda store: store.tokens()):
+        print(NONE_LEFT, file=sys.stderr)
+
+
+def format_expiry(expires_at: datetime | None, now: datetime) -> Cell:
+    """Format when a token expires."""
+    if expires_at is None:
         return styled("never")
-    day = _format_time(token.expires_at)
-    return styled(f"expired {day}", "red") if token.is_expired(now) else styled(day)
+    day = format_time(expires_at)
+    return styled(f"expired {day}", "red") if now >= expires_at else styled(day)
 
 
-def _format_time(moment: datetime) -> str:
+def format_time(moment: datetime) -> str:
+    """Format a moment to the minute."""
     return f"{moment:%Y-%m-%d %H:%M}"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, bindparam, delete, literal, select, update
 
-from accord.errors import StoreConflictError
+from accord.errors import InvalidMessageError, StoreConflictError, StoreError
 from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
 from accord.stores.rules import HAS_TOKENS, NOT_NEW
 from accord.stores.schema import token_use, tokens
@@ -84,7 +84,11 @@ def allow_open(connection: Connection) -> None:
 def _token(row: Row) -> TokenRecord:
     fields: dict[str, Any] = dict(zip(TokenRecord.model_fields, row, strict=True))
     rules: str | None = fields.pop("rules")
-    return TokenRecord(**fields, rules=None if rules is None else KeyRules.parse(rules))
+    try:
+        return TokenRecord(**fields, rules=None if rules is None else KeyRules.parse(rules))
+    except InvalidMessageError as error:
+        # A newer version may have rules that this one cannot apply; without them the key would be allowed too much.
+        raise StoreError(f"The rules of token {fields['token_id']} cannot be read: {error.message}") from error
 
 
 def _rules_text(rules: KeyRules | None) -> str | None:

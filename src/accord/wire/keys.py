@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Final, Literal
 
 import msgspec
-from pydantic import Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
-from accord.wire.message import Message
+from accord.wire.message import FreeObject, Message
 
 MICRO: Final = 1_000_000
 """Micro-dollars in a dollar."""
@@ -52,7 +52,12 @@ ModelPattern = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\
 
 
 class KeyRules(Message, frozen=True):
-    """What a key may do. Without rules, everything that the service offers."""
+    """What a key may do. Without rules, everything that the service offers.
+
+    An unknown member is an error: a rule that is ignored would allow what it should limit.
+    """
+
+    model_config = ConfigDict(extra="forbid")
 
     models: list[ModelPattern] | None = Field(
         default=None,
@@ -145,3 +150,64 @@ def usage_total(name: str, sums: Iterable[int]) -> UsageTotal:
     return UsageTotal(
         name=name, cost_usd=counts.pop("cost_micro") / MICRO, priced_requests=counts.pop("priced"), **counts
     )
+
+
+class KeyInfo(Message, frozen=True):
+    """A key, without its secret."""
+
+    key_id: str
+    user: str
+    label: str = ""
+    created_at: AwareDatetime
+    expires_at: AwareDatetime | None = Field(default=None, description="Absent: valid until it is revoked.")
+    expired: bool
+    rules: KeyRules | None = Field(default=None, description="Absent: everything that the service offers.")
+    spent_usd: float = Field(description="What was spent in the current period of the budget; in all without a budget.")
+    renews_at: AwareDatetime | None = Field(default=None, description="When the budget starts again.")
+
+
+class NewKey(KeyInfo, frozen=True):
+    """A key that was just made, with its secret, which is not shown again."""
+
+    key: str = Field(description="Send it as `Authorization: Bearer <key>` or as `x-api-key: <key>`.")
+
+
+class KeyRequest(Message, frozen=True):
+    """A request to make a key."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    user: Annotated[str, Field(min_length=1, max_length=512, pattern=r"^[^\x00]+$")] = Field(
+        description="The user that requests with this key are made by."
+    )
+    label: Annotated[str, Field(max_length=200, pattern=r"^[^\x00]*$")] = Field(
+        default="", description="A note, such as what the key is for."
+    )
+    days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
+        default=None, description="Days until it expires; absent: it does not."
+    )
+    rules: KeyRules | None = None
+
+
+class KeyChange(Message, frozen=True):
+    """A change of a key's rules (RFC 7396): members that are given replace, null removes; `rules: null` removes all."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rules: FreeObject | None
+
+
+class KeyList(Message, frozen=True):
+    """All keys, the oldest first."""
+
+    keys: list[KeyInfo]
+
+
+class UsageReport(Message, frozen=True):
+    """Usage, added up by key, user, model, backend or day."""
+
+    by: UsageGroup
+    key: str | None = Field(default=None, description="The key that it is limited to.")
+    since: date | None = Field(default=None, description="The first day (UTC).")
+    until: date | None = Field(default=None, description="The last day (UTC).")
+    usage: list[UsageTotal]

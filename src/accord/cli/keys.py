@@ -1,0 +1,335 @@
+"""`accord keys`: virtual keys, which are tokens with rules, and what was used with them."""
+
+import csv
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from typing import Annotated, Any
+
+import typer
+
+from accord.assembly.store import is_store_missing, run_with_store
+from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, load
+from accord.cli.tokens import add_token, format_expiry, format_time, revoke_token
+from accord.config import LoadedConfig
+from accord.engine.keys import change_rules, describe_key
+from accord.errors import UsageError
+from accord.files import parse_message
+from accord.ports import Store
+from accord.terminal import Cell, Console, format_count, styled, styled_line
+from accord.wire.keys import BudgetPeriod, KeyInfo, KeyRules, UsageGroup, UsageTotal
+
+NO_RULE = "none"
+COLUMNS = ("requests", "failed", "input_tokens", "cached_input_tokens", "output_tokens", "cost_usd", "priced_requests")
+
+keys_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+KeyArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the key, as `accord keys list` shows it.")]
+ModelsOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAMES", help="Allowed models, such as `gpt-*,auto`: backends, groups or patterns."),
+]
+RateOption = Annotated[
+    str | None, typer.Option(metavar="RATES", help="Rates such as `10/second,200/minute`, besides the service's.")
+]
+BudgetOption = Annotated[
+    str | None, typer.Option(metavar="USD[/PERIOD]", help="Budget in USD: `5/day`, `20/month` (UTC), or `100` in all.")
+]
+PolicyOption = Annotated[
+    str | None, typer.Option(metavar="POLICY", help="`strict`: refuse what a model lacks; `labelled`: drop and label.")
+]
+
+
+@keys_app.callback()
+def _keys() -> None:
+    """Manage keys with models, rates and budgets; show usage.
+
+    A key is a token with rules: `accord tokens` lists the same records, and a token without rules may do everything.
+
+    Example:
+      accord keys add ada --models gpt-* --budget 5/day
+    """
+
+
+@keys_app.command("add")
+def add_command(  # noqa: PLR0913 - one flag each
+    user: Annotated[str, typer.Argument(help="User that the key authenticates.")],
+    *,
+    models: ModelsOption = None,
+    rate: RateOption = None,
+    budget: BudgetOption = None,
+    policy: PolicyOption = None,
+    admin: Annotated[bool, typer.Option("--admin", help="Allow the admin API.")] = False,
+    label: Annotated[str, typer.Option(help="Note for `keys list`, such as what the key is for.")] = "",
+    days: Annotated[
+        int | None, typer.Option(min=1, max=36_500, help="Days until it expires; by default it does not.")
+    ] = None,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Make a key and print it; it is not shown again.
+
+    Example:
+      accord keys add ada --models gpt-*,auto --rate 10/second --budget 20/month
+    """
+    change = _read_rules(models, rate, budget, policy, "keys add")
+    rules = change_rules(None, {**change, "is_admin": admin or None})
+    loaded = load(config, trusted=trust, store=store)
+    record = add_token(loaded, "key", {"user": user, "label": label, "rules": rules}, days)
+    print(
+        "Send it as `Authorization: Bearer <key>` or `x-api-key: <key>`; "
+        f"`accord keys revoke {record.token_id}` revokes it.",
+        file=sys.stderr,
+    )
+
+
+@keys_app.command("list")
+def list_command(
+    *, config: ConfigOption = None, trust: TrustOption = False, store: StoreOption = None, as_json: JsonOption = False
+) -> None:
+    """List the keys, oldest first, with their rules and what they spent.
+
+    Example:
+      accord keys list
+    """
+    found, now = _read_keys(load(config, trusted=trust, store=store)), datetime.now(UTC)
+    if as_json:
+        print(json.dumps([key.dump() for key in found], indent=2, ensure_ascii=False))
+        return
+    if found:
+        rows = [
+            (
+                key.key_id,
+                styled_line(key.user),
+                styled_line(key.label),
+                styled_line(", ".join(describe_rules(key.rules)) or "everything"),
+                _format_spent(key),
+                format_expiry(key.expires_at, now),
+            )
+            for key in found
+        ]
+        Console().print_table(("id", "user", "label", "may use", "spent", "expires"), rows)
+    print(format_count(len(found), "key") if found else "No keys yet; `accord keys add USER` makes one")
+
+
+@keys_app.command("show")
+def show_command(
+    key_id: KeyArgument,
+    *,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one key, its rules, and its usage by model.
+
+    Example:
+      accord keys show 3f9a1c0b77de
+    """
+    loaded = load(config, trusted=trust, store=store)
+    key = next((each for each in _read_keys(loaded) if each.key_id == key_id), None)
+    if key is None:
+        raise _unknown(key_id)
+    usage = run_with_store(loaded, lambda store: store.usage(by=UsageGroup.MODEL, key=key_id))
+    if as_json:
+        found = {**key.dump(), "usage": [total.dump() for total in usage]}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    rows: list[tuple[str, Cell]] = [
+        ("id", key.key_id),
+        ("user", styled_line(key.user)),
+        ("label", styled_line(key.label)),
+        ("may use", styled_line(", ".join(describe_rules(key.rules)) or "everything")),
+        ("spent", _format_spent(key)),
+        ("budget starts again", "" if key.renews_at is None else f"{format_time(key.renews_at)} UTC"),
+        ("created", format_time(key.created_at)),
+        ("expires", format_expiry(key.expires_at, datetime.now(UTC))),
+    ]
+    Console().print_table(("", "key"), [row for row in rows if row[1]])
+    _print_usage(usage, UsageGroup.MODEL)
+
+
+@keys_app.command("set")
+def set_command(  # noqa: PLR0913 - one flag each
+    key_id: KeyArgument,
+    *,
+    models: ModelsOption = None,
+    rate: RateOption = None,
+    budget: BudgetOption = None,
+    policy: PolicyOption = None,
+    admin: Annotated[bool | None, typer.Option("--admin/--no-admin", help="Allow the admin API, or not.")] = None,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
+) -> None:
+    """Change the rules of a key.
+
+    Rules that are not named stay as they are; `none` removes a rule. A running service notices within seconds.
+
+    Example:
+      accord keys set 3f9a1c0b77de --budget 50/month --models none
+    """
+    change = _read_rules(models, rate, budget, policy, "keys set")
+    if admin is not None:
+        change["is_admin"] = admin
+    if not change:
+        raise UsageError("keys set: nothing to change; give --models, --rate, --budget, --policy or --admin")
+    loaded = load(config, trusted=trust, store=store)
+
+    async def replace(opened: Store) -> KeyRules | None:
+        key = next((each for each in await opened.tokens() if each.token_id == key_id), None)
+        rules = None if key is None else change_rules(key.rules, change)
+        if key is None or not await opened.set_token_rules(key_id, rules):
+            raise _unknown(key_id)
+        return rules
+
+    if is_store_missing(loaded):
+        raise _unknown(key_id)
+    rules = run_with_store(loaded, replace)
+    Console().print(styled_line(f"{key_id} may use {', '.join(describe_rules(rules)) or 'everything'}"))
+
+
+@keys_app.command("revoke")
+def revoke_command(
+    key_id: KeyArgument, *, config: ConfigOption = None, trust: TrustOption = False, store: StoreOption = None
+) -> None:
+    """Revoke a key; its usage stays.
+
+    A running service notices within seconds.
+    Without any key left, the service refuses every request until one is added, or until `accord tokens open`.
+
+    Example:
+      accord keys revoke 3f9a1c0b77de
+    """
+    revoke_token(load(config, trusted=trust, store=store), "key", key_id)
+
+
+@keys_app.command("usage")
+def usage_command(  # noqa: PLR0913 - one flag each
+    *,
+    key: Annotated[str | None, typer.Option(metavar="ID", help="Only this key.")] = None,
+    by: Annotated[UsageGroup, typer.Option(help="What to add up by.")] = UsageGroup.KEY,
+    since: Annotated[str | None, typer.Option(metavar="DAY", help="First day (UTC), such as 2026-11-01.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="DAY", help="Last day (UTC).")] = None,
+    config: ConfigOption = None,
+    trust: TrustOption = False,
+    store: StoreOption = None,
+    as_json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+) -> None:
+    """Show requests, tokens and costs.
+
+    Costs are those of requests whose price is known; `priced` says how many these are. A running service writes its
+    usage every second.
+
+    Example:
+      accord keys usage --by model --since 2026-11-01
+    """
+    first, last = _read_day(since, "--since"), _read_day(until, "--until")
+    loaded = load(config, trusted=trust, store=store)
+    found: list[UsageTotal] = []
+    if not is_store_missing(loaded):
+        found = run_with_store(loaded, lambda store: store.usage(by=by, key=key, since=first, until=last))
+    if as_json:
+        print(json.dumps([total.dump() for total in found], indent=2, ensure_ascii=False))
+    elif as_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow((by.value, *COLUMNS))
+        writer.writerows((total.name, *(getattr(total, name) for name in COLUMNS)) for total in found)
+    else:
+        _print_usage(found, by)
+
+
+def describe_rules(rules: KeyRules | None) -> list[str]:
+    """Describe each rule in a few words; none if there are no rules."""
+    if rules is None:
+        return []
+    words = [f"models {' '.join(rules.models) or '(none)'}"] if rules.models is not None else []
+    words += rules.rates or []
+    if rules.budget_usd is not None:
+        words.append(f"{rules.budget_usd:g} USD{_per(rules.budget_period)}")
+    words += [rules.policy] if rules.policy else []
+    return [*words, "admin API"] if rules.is_admin else words
+
+
+def _per(period: BudgetPeriod) -> str:
+    return " in all" if period is BudgetPeriod.TOTAL else f" per {period}"
+
+
+def _format_spent(key: KeyInfo) -> Cell:
+    spent = f"{key.spent_usd:.4f} USD"
+    if key.rules is None or key.rules.budget_usd is None:
+        return styled(spent)
+    is_used_up = key.spent_usd >= key.rules.budget_usd
+    return styled(f"{spent} of {key.rules.budget_usd:g}", "red" if is_used_up else "")
+
+
+def _print_usage(usage: Sequence[UsageTotal], by: UsageGroup) -> None:
+    if not usage:
+        print("No usage yet")
+        return
+    rows = [
+        (
+            styled_line(total.name or "(none)"),
+            f"{total.requests:,}",
+            f"{total.failed:,}",
+            f"{total.input_tokens:,}",
+            f"{total.cached_input_tokens:,}",
+            f"{total.output_tokens:,}",
+            f"{total.cost_usd:.4f}",
+            f"{total.priced_requests:,}",
+        )
+        for total in usage
+    ]
+    columns = (by.value, "requests", "failed", "input", "cached", "output", "USD", "priced")
+    Console().print_table(columns, rows)
+
+
+def _read_rules(
+    models: str | None, rate: str | None, budget: str | None, policy: str | None, place: str
+) -> dict[str, Any]:
+    """The members of the rules that options name; None for a rule that is to be removed."""
+    change: dict[str, Any] = {}
+    for name, text in (("models", models), ("rates", rate)):
+        if text is not None:
+            listed = [part.strip() for part in text.split(",") if part.strip()]
+            change[name] = None if text == NO_RULE else listed
+    if budget is not None:
+        change |= _read_budget(budget)
+    if policy is not None:
+        change["policy"] = None if policy == NO_RULE else policy
+    parse_message({name: value for name, value in change.items() if value is not None}, KeyRules, place)
+    return change
+
+
+def _read_budget(text: str) -> dict[str, Any]:
+    if text == NO_RULE:
+        return {"budget_usd": None, "budget_period": None}
+    amount, _, period = text.partition("/")
+    try:
+        found = float(amount)
+        return {"budget_usd": found, "budget_period": BudgetPeriod(period or BudgetPeriod.TOTAL)}
+    except ValueError:
+        raise UsageError(f"--budget {text}: expected an amount in USD and a period: 5/day, 20/month or 100") from None
+
+
+def _read_day(text: str | None, option: str) -> date | None:
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"{option} {text}: expected a day such as 2026-11-01") from None
+
+
+def _read_keys(loaded: LoadedConfig) -> list[KeyInfo]:
+    async def read(store: Store) -> list[KeyInfo]:
+        now = datetime.now(UTC)
+        return [await describe_key(key, store, now) for key in await store.tokens()]
+
+    return [] if is_store_missing(loaded) else run_with_store(loaded, read)
+
+
+def _unknown(key_id: str) -> typer.Exit:
+    print(f"accord: there is no key {key_id}; `accord keys list` lists them", file=sys.stderr)
+    return typer.Exit(1)
