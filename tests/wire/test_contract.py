@@ -69,6 +69,12 @@ ROUTES = {
     ("/v1/requests/{request_id}/adaptation", "get"): set("200 400 401 403 404 405 429 500 503".split()),
     ("/v1/requests/{request_id}/items/{item_id}", "get"): set("200 400 401 403 404 405 429 500 503".split()),
     ("/v1/capabilities", "get"): set("200 401 405 429 500 503".split()),
+    ("/v1/admin/keys", "get"): set("200 401 403 405 429 500 503".split()),
+    ("/v1/admin/keys", "post"): set("201 400 401 403 405 408 413 415 429 500 503".split()),
+    ("/v1/admin/keys/{key_id}", "get"): set("200 401 403 404 405 429 500 503".split()),
+    ("/v1/admin/keys/{key_id}", "patch"): set("200 400 401 403 404 405 408 413 415 429 500 503".split()),
+    ("/v1/admin/keys/{key_id}", "delete"): set("200 401 403 404 405 429 500 503".split()),
+    ("/v1/admin/usage", "get"): set("200 400 401 403 405 429 500 503".split()),
     ("/health", "get"): set("200 405 500 503".split()),
     ("/health/ready", "get"): set("200 405 500 503".split()),
     ("/health/live", "get"): set("200 405 500".split()),
@@ -105,7 +111,7 @@ def test_operation_ids_are_unique():
 
 def test_a_token_is_optional_and_public_routes_need_none():
     document = ServiceContract.document()
-    assert document["security"] == [{}, {"bearer": []}]
+    assert document["security"] == [{}, {"bearer": []}, {"api_key": []}]
     assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
     is_open = {path for (path, _), operation in operations(document).items() if operation.get("security") == []}
     assert is_open == {"/health", "/health/live", "/health/ready", "/openapi.json", "/docs"}

@@ -17,6 +17,7 @@ from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
 from accord.engine import Engine, Sessions
+from accord.engine.budgets import Budgets
 from accord.engine.call_log import CallLog
 from accord.engine.model_calls import ModelCallsRef
 from accord.errors import UsageError
@@ -121,7 +122,16 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     )
     metrics.count_running(lambda: sessions.running)
     call_log = CallLog(store, uuid4().hex, sign=make_signer(loaded))
-    service = Service(sessions, settings, authenticator, observers, package_version(), call_log=call_log)
+    service = Service(
+        sessions,
+        settings,
+        authenticator,
+        observers,
+        package_version(),
+        keys=store,
+        budgets=Budgets(store, SystemClock()),
+        call_log=call_log,
+    )
     return service, metrics
 
 

@@ -10,8 +10,10 @@ from uuid import UUID, uuid4
 
 from accord.config import ServerConfig
 from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
+from accord.engine.budgets import Budgets
 from accord.engine.call_log import CallLog
 from accord.errors import ErrorCode, RefusedError
+from accord.ports import Store
 from accord.wire.request import ServiceRequest
 from accord.wire.session import TokenRecord
 
@@ -120,6 +122,10 @@ class Service:
     authenticator: Authenticator
     observer: Observer
     version: str
+    keys: Store | None = None
+    """The store of keys and usage, for the admin API; None if there is none."""
+    budgets: Budgets | None = None
+    """Counts usage and budgets while the application runs; None if nothing is counted."""
     is_draining: bool = False
     running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The request ids of the turns that run in this process, by the key of their caller."""

@@ -14,6 +14,7 @@ from accord.wire.conversation import ChatMessage, Conversation
 from accord.wire.emulation import EmulationConfig, EmulationReport
 from accord.wire.event import PresentationEvent
 from accord.wire.inspection import InspectionReport
+from accord.wire.keys import KeyChange, KeyInfo, KeyList, KeyRequest, NewKey, UsageGroup, UsageReport
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, CompatibilityReport, NegotiationResult
 from accord.wire.packet import StreamPacket
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, ProblemBody
@@ -28,12 +29,15 @@ from accord.wire.routes import (
     DOCS_PATH,
     HEALTH_PATH,
     ITEM_PATH,
+    KEY_PATH,
+    KEYS_PATH,
     LIVE_PATH,
     METRICS_PATH,
     OPENAPI_PATH,
     READY_PATH,
     RECEIPT_PATH,
     REQUEST_PATH,
+    USAGE_PATH,
 )
 from accord.wire.service import HealthCheckResponse, ServiceCapabilities
 
@@ -42,14 +46,22 @@ SchemaOf = Callable[[type[BaseModel]], Json]
 """Returns the schema of a model, inline or as a reference."""
 
 BEARER: Final = "bearer"
+API_KEY: Final = "api_key"
 SECURITY_SCHEMES: Final[Mapping[str, Json]] = {
     BEARER: {
         "type": "http",
         "scheme": "bearer",
         "description": "An API token of the operator, or a token of the configured identity provider.",
-    }
+    },
+    API_KEY: {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-api-key",
+        "description": "The same, in the header that clients of Anthropic's API send.",
+    },
 }
-OPTIONAL_BEARER: Final[list[Json]] = [{}, {BEARER: []}]
+REQUIRED_TOKEN: Final[list[Json]] = [{BEARER: []}, {API_KEY: []}]
+OPTIONAL_TOKEN: Final[list[Json]] = [{}, *REQUIRED_TOKEN]
 """A service on loopback may run without authentication."""
 
 RETRY_STATUSES: Final = frozenset({"429", "503"})
@@ -64,6 +76,13 @@ _COMMON_ERRORS: Final = (
 )
 """The errors of every route that authenticates."""
 _TURN_ERRORS: Final = (*_COMMON_ERRORS, ErrorCode.INVALID_MESSAGE, ErrorCode.FORBIDDEN, ErrorCode.NOT_FOUND)
+_ADMIN_ERRORS: Final = (*_COMMON_ERRORS, ErrorCode.FORBIDDEN)
+_BODY_ERRORS: Final = (
+    ErrorCode.INVALID_MESSAGE,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.TOO_LARGE,
+    ErrorCode.UNSUPPORTED_MEDIA_TYPE,
+)
 _PUBLIC_ERRORS: Final = (ErrorCode.METHOD_NOT_FOUND, ErrorCode.INTERNAL)
 
 _REQUEST_ID: Final[Json] = {
@@ -123,6 +142,7 @@ def paths(schema_of: SchemaOf) -> Json:
             "The current capabilities",
             json_content(schema_of(ServiceCapabilities)),
         ),
+        **_admin(schema_of),
         HEALTH_PATH: _health(
             "health",
             "Check the service, its store and its backends",
@@ -221,6 +241,50 @@ def _read(name: str, summary: str, schema_of: SchemaOf, description: str, conten
     return {"get": {"operationId": name, "summary": summary, "responses": _with_headers(responses)}}
 
 
+def _admin(schema_of: SchemaOf) -> Json:
+    """Return the paths of the admin API, which needs a key with the rule `is_admin`."""
+
+    def operation(name: str, summary: str, answer: type[BaseModel], *errors: ErrorCode, **more: Any) -> Json:
+        status = "201" if answer is NewKey else "200"
+        responses = {status: {"description": summary, "content": json_content(schema_of(answer))}}
+        responses |= problems((*_ADMIN_ERRORS, *errors), schema_of(ProblemBody))
+        described = {"operationId": name, "summary": summary, "security": REQUIRED_TOKEN}
+        return {**described, **more, "responses": _with_headers(responses)}
+
+    def body(model: type[BaseModel]) -> Json:
+        return {"required": True, "content": json_content(schema_of(model))}
+
+    def parameter(name: str, description: str, place: str = "query", **schema: Any) -> Json:
+        is_path = place == "path"
+        schema = {"type": "string", **schema}
+        return {"name": name, "in": place, "required": is_path, "description": description, "schema": schema}
+
+    found = ErrorCode.NOT_FOUND
+    query = [
+        parameter("by", "What to add up by.", enum=list(map(str, UsageGroup)), default=UsageGroup.KEY.value),
+        parameter("key", "Only this key."),
+        parameter("since", "The first day (UTC).", format="date"),
+        parameter("until", "The last day (UTC).", format="date"),
+    ]
+    return {
+        KEYS_PATH: {
+            "get": operation("listKeys", "List the keys", KeyList),
+            "post": operation("addKey", "Make a key", NewKey, *_BODY_ERRORS, requestBody=body(KeyRequest)),
+        },
+        KEY_PATH: {
+            "parameters": [parameter("key_id", "The id of the key.", "path", minLength=1)],
+            "get": operation("showKey", "Read a key", KeyInfo, found),
+            "patch": operation(
+                "changeKey", "Change the rules of a key", KeyInfo, found, *_BODY_ERRORS, requestBody=body(KeyChange)
+            ),
+            "delete": operation("revokeKey", "Revoke a key", KeyInfo, found),
+        },
+        USAGE_PATH: {
+            "get": operation("usage", "Read usage and costs", UsageReport, ErrorCode.INVALID_MESSAGE, parameters=query)
+        },
+    }
+
+
 def _health(name: str, summary: str, schema_of: SchemaOf, description: str) -> Json:
     answer = json_content(schema_of(HealthCheckResponse))
     unready = "`maintenance`: the service is stopping; `degraded`: its store cannot be written"
@@ -282,6 +346,12 @@ SERVED: Final[tuple[type[BaseModel], ...]] = (
     ServiceCapabilities,
     Receipt,
     AdaptationReport,
+    KeyRequest,
+    KeyChange,
+    KeyInfo,
+    NewKey,
+    KeyList,
+    UsageReport,
 )
 """The messages of the HTTP contract."""
 
@@ -324,7 +394,7 @@ class ServiceContract:
                 "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             },
             "servers": [{"url": "/"}],
-            "security": deepcopy(OPTIONAL_BEARER),
+            "security": deepcopy(OPTIONAL_TOKEN),
             "paths": deepcopy(paths(lambda model: {"$ref": _COMPONENT_REF.format(model=model.__name__)})),
             "components": {"schemas": _components(), "securitySchemes": deepcopy(dict(SECURITY_SCHEMES))},
         }

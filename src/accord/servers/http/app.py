@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from accord.errors import AccordError, ErrorCode, RefusedError, StoreError
+from accord.servers.http.admin import AdminEndpoints
 from accord.servers.http.assist import assist_endpoint
 from accord.servers.http.exchange import (
     LOGGER,
@@ -45,6 +46,7 @@ EXPOSED_HEADERS: Final = ("Retry-After", "ETag", DISPOSITIONS_HEADER, RECEIPT_HE
 DIRECT_PATHS: Final = frozenset({CHAT_PATH, RESPONSES_PATH, MESSAGES_PATH})
 ALLOWED_HEADERS: Final = (
     "Authorization",
+    "x-api-key",
     "Content-Type",
     "Last-Event-ID",
     "Accept",
@@ -98,7 +100,8 @@ class Application:
         self._opens_store: Final = opens_store
         assist = assist_endpoint(service)
         routes: list[BaseRoute] = [Route(path, app) for path, app in (more or {}).items()]
-        routes += [Route(each.route, each) for each in (*RequestEndpoints(service).endpoints(), assist)]
+        endpoints = (*RequestEndpoints(service).endpoints(), *AdminEndpoints(service).endpoints(), assist)
+        routes += [Route(each.route, each) for each in endpoints]
         routes.append(WebSocketRoute(WEBSOCKET_PATH, WebSocketEndpoint(service)))
         starlette = Starlette(routes=routes, lifespan=self._lifespan)
         starlette.router.default = not_found
@@ -137,7 +140,7 @@ class Application:
         return CORSMiddleware(
             app,
             allow_origins=origins,
-            allow_methods=["GET", "POST", "DELETE"],
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
             allow_headers=ALLOWED_HEADERS,
             expose_headers=EXPOSED_HEADERS,
         )
@@ -148,17 +151,28 @@ class Application:
         async with AsyncExitStack() as stack:
             if self._opens_store:
                 await stack.enter_async_context(opened_store(self.service.sessions.store))
-            maintenance = asyncio.create_task(self._maintain_store())
+            tasks = [asyncio.create_task(self._maintain_store())]
+            if self.service.budgets is not None:
+                tasks.append(asyncio.create_task(self.service.budgets.run()))
             try:
                 yield
             finally:
                 self.service.is_draining = True
-                maintenance.cancel()
-                with suppress(asyncio.CancelledError):
-                    await maintenance
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
                 await self.service.sessions.drain(self.service.settings.drain_s)
                 if self.service.call_log is not None:
                     await self.service.call_log.close()
+                await self._write_usage()
+
+    async def _write_usage(self) -> None:
+        """Write the usage that was counted since the last write; what cannot be written is logged."""
+        if self.service.budgets is not None:
+            try:
+                await self.service.budgets.flush()
+            except StoreError as error:
+                LOGGER.error("The last usage could not be written", extra={"fields": {"why": error.message}})
 
     async def _maintain_store(self) -> None:
         """Every few seconds, end the turns of dead processes and delete what is older than the retention period."""
