@@ -425,6 +425,18 @@ class TokenStore(Protocol):
         ...
 
 
+class BackendPrice(Protocol):
+    """What a backend costs, in micro-dollars."""
+
+    def cost(self, usage: Mapping[str, Any] | None) -> int | None:
+        """The cost of an answer by the usage of its end; None if that is not known."""
+        ...
+
+    def estimate(self, input_tokens: int, max_output_tokens: int | None = None) -> int:
+        """About what a request will cost, before it is sent."""
+        ...
+
+
 class UsageStore(Protocol):
     """Stores what was used: one row for each key, user, backend, model and day (UTC)."""
 

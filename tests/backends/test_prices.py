@@ -52,10 +52,11 @@ def test_each_usage_has_its_cost_in_micro_dollars(price: ModelPrice, usage: dict
 
 
 @pytest.mark.parametrize(
-    ("chars", "limit", "cost"), [(0, 0, 0), (1, 0, 2), (4000, 100, 3500), (4000, None, 12_740), (0, None, 10_240)]
+    ("tokens", "limit", "cost"),
+    [(0, 0, 0), (1, 0, 2), (1000, 100, 3500), (1000, None, 12_740), (0, None, 10_240), (0, 32_000, 40_960)],
 )
-def test_a_request_is_estimated_by_its_length_and_its_limit(chars: int, limit: int | None, cost: int):
-    assert PLAIN.estimate(chars, limit) == cost
+def test_a_request_is_estimated_by_its_length_and_its_limit(tokens: int, limit: int | None, cost: int):
+    assert PLAIN.estimate(tokens, limit) == cost
 
 
 COUNTS = st.fixed_dictionaries(

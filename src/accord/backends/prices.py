@@ -21,10 +21,10 @@ from accord.config import BackendConfig
 
 FORMAT: Final = 1
 SHIPPED: Final = "facts/prices.json"
-CHARS_PER_TOKEN: Final = 4
-"""For estimates; English text has a little more, other languages and code have less."""
 EXPECTED_OUTPUT_TOKENS: Final = 1024
 """How long an answer is expected to be if the request does not limit it."""
+MOST_OUTPUT_TOKENS: Final = 4096
+"""How long an answer is expected to be at most: coding agents allow tens of thousands of tokens and use hundreds."""
 ADDRESSES: Final[Mapping[str, str]] = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
@@ -76,11 +76,10 @@ class ModelPrice:
             cost += written * (self.cache_write or self.input).at(total)
         return round(cost)
 
-    def estimate(self, input_chars: int, max_output_tokens: int | None = None) -> int:
+    def estimate(self, input_tokens: int, max_output_tokens: int | None = None) -> int:
         """About what a request will cost, in micro-dollars, before it is sent."""
-        expected = EXPECTED_OUTPUT_TOKENS if max_output_tokens is None else max_output_tokens
-        tokens = -(-input_chars // CHARS_PER_TOKEN)
-        return round(tokens * self.input.at(tokens) + expected * self.output.at(tokens))
+        expected = EXPECTED_OUTPUT_TOKENS if max_output_tokens is None else min(max_output_tokens, MOST_OUTPUT_TOKENS)
+        return round(input_tokens * self.input.at(input_tokens) + expected * self.output.at(input_tokens))
 
 
 def _count(usage: Mapping[str, Any], name: str) -> int:

@@ -120,6 +120,11 @@ class ModelCalls:
                     raise
         raise AssertionError("a plan has at least one offer")
 
+    def backends_of(self, model: str) -> Sequence[str]:
+        """The backends that may answer a request for this model; none if there is no such model."""
+        group = self._resolve(model)
+        return () if isinstance(group, UnresolvedModel) else group.backends
+
     def plan(self, call: ModelCall, group: BackendGroup) -> Plan | Refusal:
         """The plan for this request with these backends, or why none of them can answer it."""
         request = call.request

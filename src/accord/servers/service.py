@@ -13,13 +13,17 @@ from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.engine.budgets import Budgets
 from accord.engine.call_log import CallLog
 from accord.errors import ErrorCode, RefusedError
-from accord.ports import Store
+from accord.ports import BackendPrice, Store
 from accord.wire.request import ServiceRequest
 from accord.wire.session import TokenRecord
 
 RETRY_AFTER_S: Final = 5
 TURNS_RETRY_AFTER_S: Final = 1
 """Retry-After for a caller with too many turns. When one of them ends cannot be known."""
+MODELS_ONLY: Final = (
+    "This key is limited to some models or has a budget, which turns of agents do not count against; use it with the "
+    "model APIs, or use a key without these rules here"
+)
 SHUTTING_DOWN: Final = "The service is stopping and accepts no new requests; try again later"
 
 Headers = Mapping[bytes, bytes]
@@ -51,6 +55,10 @@ class Authenticator(Protocol):
         """
         ...
 
+    async def count_key_request(self, caller: Caller) -> None:
+        """Count a request by the rates of the caller's key alone; raises as `count_request` does."""
+        ...
+
 
 class AllowAll:
     """Accept every request without authentication or rate limit."""
@@ -60,6 +68,9 @@ class AllowAll:
         return ANONYMOUS
 
     async def count_request(self, caller: Caller, address: str) -> None:
+        """Count nothing."""
+
+    async def count_key_request(self, caller: Caller) -> None:
         """Count nothing."""
 
 
@@ -126,6 +137,8 @@ class Service:
     """The store of keys and usage, for the admin API; None if there is none."""
     budgets: Budgets | None = None
     """Counts usage and budgets while the application runs; None if nothing is counted."""
+    prices: Mapping[str, BackendPrice] = field(default_factory=dict[str, BackendPrice])
+    """The prices of the backends whose price is known, by name."""
     is_draining: bool = False
     running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The request ids of the turns that run in this process, by the key of their caller."""
@@ -155,9 +168,7 @@ async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is 
     Checks what concerns the caller. Whether the request itself is acceptable is decided by the engine. For the last
     three parameters see `Sessions.begin`.
     """
-    if caller.id is not None and caller.id != request.context.user.id:
-        message = "context.user.id is not the user of the token; send the user that the token was issued for"
-        raise RefusedError(message, ErrorCode.FORBIDDEN, {"field": "context.user.id"})
+    _check_caller(caller, request)
     request_id = str(request.request_id)
     if service.sessions.is_running(request_id):
         return await service.sessions.begin(request, sent=sent)
@@ -187,6 +198,16 @@ async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is 
     else:
         release()
     return turn
+
+
+def _check_caller(caller: Caller, request: ServiceRequest) -> None:
+    """Raise `RefusedError` if the request is of another user, or if the key is not for turns of agents."""
+    if caller.id is not None and caller.id != request.context.user.id:
+        message = "context.user.id is not the user of the token; send the user that the token was issued for"
+        raise RefusedError(message, ErrorCode.FORBIDDEN, {"field": "context.user.id"})
+    rules = None if caller.key is None else caller.key.rules
+    if rules is not None and (rules.models is not None or rules.budget_usd is not None):
+        raise RefusedError(MODELS_ONLY, ErrorCode.FORBIDDEN, {})
 
 
 @contextmanager

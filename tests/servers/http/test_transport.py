@@ -185,6 +185,9 @@ class OneToken:
     async def count_request(self, caller: Caller, address: str) -> None:
         """Count nothing."""
 
+    async def count_key_request(self, caller: Caller) -> None:
+        pass
+
 
 @pytest.mark.parametrize(
     ("lines", "status"),
@@ -286,6 +289,9 @@ class Counting:
         assert address == "127.0.0.1"
         self.taken += 1
 
+    async def count_key_request(self, caller: Caller) -> None:
+        pass
+
 
 def test_every_turn_of_a_websocket_counts():
     async def run() -> int:
@@ -333,6 +339,9 @@ class Addresses:
     async def count_request(self, caller: Caller, address: str) -> None:
         del caller
         self.seen.append(address)
+
+    async def count_key_request(self, caller: Caller) -> None:
+        pass
 
 
 @pytest.mark.parametrize(

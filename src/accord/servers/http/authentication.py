@@ -155,3 +155,8 @@ class TokenAuthenticator:
     async def count_request(self, caller: Caller, address: str) -> None:
         """Count a request of this caller; raises `RefusedError` with `RATE_LIMIT_EXCEEDED` above the rate limit."""
         await self._rates.count_request(caller.id, address, caller.key)
+
+    async def count_key_request(self, caller: Caller) -> None:
+        """Count a request by the rates of the caller's key alone."""
+        if caller.key is not None:
+            await self._rates.count_key_request(caller.key)

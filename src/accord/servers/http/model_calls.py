@@ -15,6 +15,7 @@ import msgspec
 
 from accord.core.sizes import find_excess
 from accord.core.work.dispositions import format_dispositions
+from accord.engine.call_costs import CallCosts
 from accord.engine.call_log import CallLog, EndedCall
 from accord.engine.model_call import ModelAnswer, ModelCall
 from accord.engine.model_calls import ModelCallsRef
@@ -37,7 +38,7 @@ from accord.servers.http.stored_responses import ResponseKeeper, StoredResponses
 from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.servers.openai.chat_answer import ChatTranslation
 from accord.servers.openai.responses_answer import ResponsesTranslation
-from accord.servers.service import ANONYMOUS, Caller, Service, caller_key, reserve_turn
+from accord.servers.service import ANONYMOUS, Caller, Service, caller_key, check_model_allowed, reserve_turn
 from accord.servers.translation import AnswerLabels, StreamWriter, Translation, api_status
 from accord.wire.disposition import Api, FieldPolicy
 from accord.wire.receipt import OutcomeStatus
@@ -87,19 +88,23 @@ class ModelApiEndpoint(HttpEndpoint):
         self._calls: Final = calls
         self._log: Final = log
         self._stored: Final = stored
+        self._costs: Final = None if service.budgets is None else CallCosts(service.budgets, service.prices, calls)
 
     async def authenticate(self, exchange: Exchange) -> Caller:
-        """Authenticate the caller; of rate limits only those apply that the operator has set.
+        """Authenticate the caller; of rate limits only those apply that the operator has set, also for the key.
 
         The default one is meant for people: coding agents send bursts of many requests.
         """
         if self._service.settings.rates is not None:
             return await super().authenticate(exchange)
+        authenticator = self._service.authenticator
         try:
-            return await self._service.authenticator.authenticate(exchange.headers)
+            caller = await authenticator.authenticate(exchange.headers)
         except RefusedError:
-            await self._service.authenticator.count_request(ANONYMOUS, client_address(exchange.scope))
+            await authenticator.count_request(ANONYMOUS, client_address(exchange.scope))
             raise
+        await authenticator.count_key_request(caller)
+        return caller
 
     async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
         """Answer with this error in the shape of the API."""
@@ -131,6 +136,7 @@ class ModelApiEndpoint(HttpEndpoint):
         if self._translation.api is Api.RESPONSES and body.get("previous_response_id") is not None:
             body = await self._stored.continued(body, exchange.caller.id)
         request = self._translation.parse(body)
+        check_model_allowed(exchange.caller, request.model)
         clock, headers = self._service.sessions.engine.clock, exchange.headers
         return ModelCall(
             request,
@@ -140,13 +146,16 @@ class ModelApiEndpoint(HttpEndpoint):
             clock.now(),
             clock.monotonic(),
             policy=read_policy(exchange, request.accord),
+            key_id=exchange.caller.key.token_id if exchange.caller.key else None,
             headers={name: value.decode("latin-1") for name in PASSED_ON if (value := headers.get(name.encode()))},
         )
 
     async def _run(self, exchange: Exchange, call: ModelCall, keeper: ResponseKeeper | None) -> int:
         """Answer this call; whatever happens, it is recorded."""
-        is_complete = False
+        is_complete, reservation = False, None
         try:
+            if self._costs is not None:
+                reservation = await self._costs.reserve(call, exchange.caller.key, exchange.caller.id)
             answer = await self._calls.current.answer(call)
             try:
                 status = await self._send(exchange, call, answer, keeper)
@@ -160,6 +169,8 @@ class ModelApiEndpoint(HttpEndpoint):
             call.failure = to_accord_error(error)
             raise call.failure from error
         finally:
+            if self._costs is not None and reservation is not None:
+                self._costs.settle(reservation, call, is_complete=is_complete)
             if not call.packets:  # a stored response is recorded already
                 self._record(call, is_complete=is_complete)
 
@@ -319,9 +330,10 @@ def parse_object(raw: bytes, *, max_values: int, max_depth: int) -> dict[str, An
 
 
 def read_policy(exchange: Exchange, accord: Mapping[str, Any]) -> FieldPolicy:
-    """The policy of the request, of its header, or the default; the strictest that is named counts."""
+    """The policy of the request, of its header, of the key, or the default; the strictest that is named counts."""
     header = exchange.headers.get(POLICY_HEADER.lower().encode(), b"").decode("latin-1").strip().lower()
-    named = {str(accord.get("policy") or "").lower(), header} - {""}
+    of_key = exchange.caller.key.limits.policy if exchange.caller.key else None
+    named = {str(accord.get("policy") or "").lower(), header, of_key or ""} - {""}
     for name in named:
         if name not in tuple(FieldPolicy):
             message = f"accord.policy: expected {' or '.join(FieldPolicy)}"

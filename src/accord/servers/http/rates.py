@@ -128,9 +128,14 @@ class RateLimits:
         if user is not None or not self._exempts_loopback or not _is_loopback(address):
             name = caller_key(user, address)
             windows = [(item, rate, name) for item, rate in self._rates.items()]
-        if key is not None and key.rules is not None and key.rules.rates:
-            name = f"key:{key.token_id}"
-            windows += [(item, rate, name) for item, rate in _parse_rates(tuple(key.rules.rates)).items()]
+        await self._count(windows + _key_windows(key))
+
+    async def count_key_request(self, key: TokenRecord) -> None:
+        """Count a request of this key by its own rates alone."""
+        await self._count(_key_windows(key))
+
+    async def _count(self, windows: Sequence[tuple[RateLimitItem, str, str]]) -> None:
+        """Count a request in each of these windows, or in none if one has no room for it."""
         waits = [(await self._wait_s(item, name), rate) for item, rate, name in windows]
         if waits and (longest := max(waits, key=lambda wait: wait[0]))[0] > 0:
             wait_s, rate = math.ceil(longest[0]), longest[1]
@@ -143,6 +148,14 @@ class RateLimits:
         """How long until this rate has room again."""
         stats = await self._limiter.get_window_stats(item, key)
         return 0.0 if stats.remaining > 0 else stats.reset_time - self._clock.monotonic()
+
+
+def _key_windows(key: TokenRecord | None) -> list[tuple[RateLimitItem, str, str]]:
+    """The windows of a key's own rates."""
+    rates = None if key is None or key.rules is None else key.rules.rates
+    if key is None or not rates:
+        return []
+    return [(item, rate, f"key:{key.token_id}") for item, rate in _parse_rates(tuple(rates)).items()]
 
 
 @lru_cache(maxsize=1024)

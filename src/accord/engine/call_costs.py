@@ -1,0 +1,65 @@
+"""What requests of the model APIs cost: reserved before anything is sent, counted when they end."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from accord.core.work.estimate_tokens import estimate_tokens
+from accord.engine.budgets import BackendUse, Budgets, Reservation
+from accord.engine.dispatch import WorkRecord
+from accord.engine.model_call import ModelCall
+from accord.engine.model_calls import ModelCalls
+from accord.ports import BackendPrice
+from accord.wire.session import TokenRecord
+
+
+class CallCosts:
+    """Reserves and counts what requests cost, by the prices of their backends."""
+
+    def __init__(self, budgets: Budgets, prices: Mapping[str, BackendPrice], calls: ModelCalls) -> None:
+        self._budgets: Final = budgets
+        self._prices: Final = prices
+        self._calls: Final = calls
+
+    async def reserve(self, call: ModelCall, key: TokenRecord | None, user: str | None) -> Reservation:
+        """Reserve what the dearest of the backends that may answer would cost, if the key has a budget.
+
+        Raises `RefusedError` if the budget does not have that, or if the price of one of them is not known.
+        """
+        if key is None or key.rules is None or key.rules.budget_usd is None:
+            return await self._budgets.reserve(key, 0, user=user)
+        estimates = [self._estimate(call, name) for name in self._calls.backends_of(call.request.model)]
+        known = [each for each in estimates if each is not None]
+        return await self._budgets.reserve(key, max(known, default=0) if len(known) == len(estimates) else None)
+
+    def settle(self, reservation: Reservation, call: ModelCall, *, is_complete: bool) -> None:
+        """Count what each backend used. An answer that was cut off costs at least what was estimated for it."""
+        uses = [BackendUse(name, self._model(call, name), failed=True) for name, _ in call.record.failures]
+        # Without a first byte, a failure is that of the last backend, which is among the failures already.
+        if call.failure is None or call.first_byte_ms is not None:
+            uses += [self._use(call, record, is_complete=is_complete) for record in call.work if record.backend]
+        if uses:
+            reservation.settle(*uses)
+        reservation.release()
+
+    def _use(self, call: ModelCall, record: WorkRecord, *, is_complete: bool) -> BackendUse:
+        name, is_whole = record.backend or "", is_complete and call.failure is None
+        price = self._prices.get(name)
+        cost = None if price is None else price.cost(record.usage)
+        if price is not None and not is_whole:
+            cost = max(cost or 0, (self._estimate(call, name) or 0) // len(call.work))
+        return BackendUse(name, self._model(call, name), record.usage, cost, failed=not is_whole)
+
+    def _model(self, call: ModelCall, backend: str) -> str:
+        """The model that answered, or that the backend is configured with."""
+        if call.model and backend == call.served_by:
+            return call.model
+        known = self._calls.dispatcher.known.get(backend)
+        return (known.model if known is not None else None) or ""
+
+    def _estimate(self, call: ModelCall, backend: str) -> int | None:
+        price = self._prices.get(backend)
+        if price is None:
+            return None
+        limit = call.request.order.parameters.get("max_tokens")
+        one = price.estimate(estimate_tokens(call.request.order), limit if isinstance(limit, int) else None)
+        return one * call.request.answers
