@@ -7,7 +7,7 @@ from accord.core.work.estimate_tokens import estimate_tokens
 from accord.engine.budgets import BackendUse, Budgets, Reservation
 from accord.engine.dispatch import WorkRecord
 from accord.engine.model_call import ModelCall
-from accord.engine.model_calls import ModelCalls
+from accord.engine.model_calls import ModelCallsRef
 from accord.ports import BackendPrice
 from accord.wire.session import TokenRecord
 
@@ -15,7 +15,7 @@ from accord.wire.session import TokenRecord
 class CallCosts:
     """Reserves and counts what requests cost, by the prices of their backends."""
 
-    def __init__(self, budgets: Budgets, prices: Mapping[str, BackendPrice], calls: ModelCalls) -> None:
+    def __init__(self, budgets: Budgets, prices: Mapping[str, BackendPrice], calls: ModelCallsRef) -> None:
         self._budgets: Final = budgets
         self._prices: Final = prices
         self._calls: Final = calls
@@ -27,7 +27,7 @@ class CallCosts:
         """
         if key is None or key.rules is None or key.rules.budget_usd is None:
             return await self._budgets.reserve(key, 0, user=user)
-        estimates = [self._estimate(call, name) for name in self._calls.backends_of(call.request.model)]
+        estimates = [self._estimate(call, name) for name in self._calls.current.backends_of(call.request.model)]
         known = [each for each in estimates if each is not None]
         return await self._budgets.reserve(key, max(known, default=0) if len(known) == len(estimates) else None)
 
@@ -53,7 +53,7 @@ class CallCosts:
         """The model that answered, or that the backend is configured with."""
         if call.model and backend == call.served_by:
             return call.model
-        known = self._calls.dispatcher.known.get(backend)
+        known = self._calls.current.dispatcher.known.get(backend)
         return (known.model if known is not None else None) or ""
 
     def _estimate(self, call: ModelCall, backend: str) -> int | None:

@@ -92,12 +92,14 @@ class LearnedFields:
         self._until: Final[dict[tuple[str, Api], dict[str, float]]] = {}
 
     def of(self, backend: str, request: ModelRequest) -> frozenset[str]:
-        """The fields of this request that this backend's endpoint refused recently."""
+        """The fields of this request that this backend's endpoint refused recently, neutral ones included."""
         known = self._until.get((backend, request.api))
         if not known:
             return frozenset()
         now = self._clock.monotonic()
-        return frozenset(name for name in request.fields if known.get(name, 0.0) > now)
+        return frozenset(
+            name for name, until in known.items() if until > now and (name in request.body or name in request.fields)
+        )
 
     def add(self, backend: str, api: Api, names: Sequence[str]) -> None:
         """Remember that the endpoint refused these."""
@@ -123,7 +125,8 @@ def refused_fields(call: ModelCall, error: AccordError) -> list[str]:
     fields, refused = getattr(report, "fields", ()), getattr(report, "capability", None) or error.refused
     known = {each.field for each in call.labels if each.disposition is Disposition.DROPPED}
     found: list[str] = []
-    for name in request.fields:
+    # An endpoint may also refuse a value that asks for nothing, such as `store: false`.
+    for name in dict.fromkeys((*request.fields, *(name for name in fields if name in request.body))):
         row = row_of(request.api, name)
         is_named = not {name, name.partition(".")[0], name.rpartition(".")[2]}.isdisjoint(fields)
         is_refused = refused is not None and row.capability == refused

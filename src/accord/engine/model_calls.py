@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from accord.core.work.derive import PARAMETERS
 from accord.core.work.dispositions import (
+    LEARNED,
     FieldUse,
     dispose,
     field_limits,
@@ -46,6 +47,8 @@ from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
 NO_DESCRIBER: Final = "no backend may describe images; name one in emulation.describe_images_with"
 FOREIGN_SIGNATURE: Final = "a model of another API signed it; it is sent without the signature, or not at all"
+MAX_LEARNED: Final = 8
+"""How many times one request is sent again to a backend because its endpoint refused a field."""
 NAME_DESCRIBER: Final = "name a backend that can see in describe_images_with under [emulation]"
 FAILURES: Final = (BackendError, TimedOutError)
 
@@ -193,18 +196,19 @@ class ModelCalls:
 
     async def _answer_or_learn(self, call: ModelCall, offer: Offer) -> ModelAnswer:
         """Answer from this backend; without a tuning field if that is what its endpoint refuses."""
-        try:
-            return await self._answer_from(call, offer)
-        except FAILURES as error:
-            names = refused_fields(call, error)
-            if not names and not isinstance(error, FewerAnswersError):
-                raise
-            if getattr(error, "is_about_request", False):  # two of its fields exclude each other
-                call.left_out |= frozenset(names)
-            else:
-                self.learned.add(offer.backend, call.request.api, names)
-            call.record.failures.append((offer.backend, error))
-            return await self._answer_from(call, offer)
+        for _ in range(MAX_LEARNED):  # most endpoints name one field at a time
+            try:
+                return await self._answer_from(call, offer)
+            except FAILURES as error:
+                names = refused_fields(call, error)
+                if not names and not isinstance(error, FewerAnswersError):
+                    raise
+                if getattr(error, "is_about_request", False):  # two of its fields exclude each other
+                    call.left_out |= frozenset(names)
+                else:
+                    self.learned.add(offer.backend, call.request.api, names)
+                call.record.failures.append((offer.backend, error))
+        return await self._answer_from(call, offer)
 
     async def _answer_from(self, call: ModelCall, offer: Offer) -> ModelAnswer:
         request, facts = call.request, self._facts(offer.backend)
@@ -223,6 +227,10 @@ class ModelCalls:
         )
         learned = self.learned.of(offer.backend, request) | call.left_out
         labels = dispose(FieldUse(request.api, request.fields, kind, unchanged, learned), offer)
+        labels += tuple(
+            FieldRecord(field=name, disposition=Disposition.DROPPED, reason=LEARNED, learned=True)
+            for name in sorted(learned.difference(request.fields))
+        )
         order, is_signature_lost = request.order, False
         if signed and not unchanged:
             order, is_signature_lost = own_signatures(order, request.api.value, kind)
