@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models draw measure inspect-agents bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models draw measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -19,8 +19,8 @@ test: export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
 test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready ## Run the whole test suite (ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(ARGS)
 
-test-peers: $(VENV)/heavy/.ready ## Run ours against real agents and clients that take a while to install
-	ACCORD_PEERS=$(VENV)/heavy $(BIN)/python -m pytest -n 0 --timeout 600 tests/peers/heavy
+test-peers: $(VENV)/heavy/.ready $(VENV)/clients/.ready ## Run ours against real agents and clients that take a while to install
+	ACCORD_PEERS=$(VENV)/heavy ACCORD_CLIENTS=$(VENV)/clients $(BIN)/python -m pytest -n 0 --timeout 600 tests/peers/heavy
 
 test-roles: $(READY) ## Install the wheel into a fresh environment and walk the paths of its five kinds of users
 	ACCORD_ROLES=1 $(BIN)/python -m pytest --timeout 180 tests/roles $(ARGS)
@@ -58,6 +58,9 @@ models: $(READY) ## Renew the shipped model facts and prices from the open data 
 
 inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
 	$(BIN)/python scripts/inspect_agents.py
+
+record-clients: $(VENV)/clients/.ready $(VENV)/peers/.ready ## Run model clients against a recording server, write down what they send
+	$(BIN)/python -m scripts.record_clients $(VENV)/clients tests/servers/model_apis/clients.json
 
 bench-acp: $(READY) ## Measure our ACP agent against the Python SDK's echo agent, and what the proxy adds
 	$(BIN)/python bench/acp_echo.py
@@ -106,7 +109,7 @@ clean: ## Remove the environment and everything generated
 $(VENV)/commonmark.json: $(READY) scripts/fetch_commonmark.py
 	@$(BIN)/python scripts/fetch_commonmark.py $@
 
-$(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py tests/peers/package-lock.json tests/peers/client.mjs
+$(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py tests/peers/package-lock.json $(wildcard tests/peers/*.mjs)
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/peers
 	@touch $@
 
@@ -118,6 +121,10 @@ $(VENV)/heavy/.ready: $(READY) scripts/fetch_peers.py tests/peers/heavy/package-
 $(VENV)/gateways/.ready: $(READY) scripts/fetch_gateways.py bench/gateways/smg/requirements.lock bench/gateways/caddy/requirements.lock \
 		bench/gateways/portkey/package-lock.json tests/peers/heavy/litellm/requirements.lock
 	@$(BIN)/python scripts/fetch_gateways.py $(VENV)/gateways
+	@touch $@
+
+$(VENV)/clients/.ready: $(READY) scripts/fetch_peers.py tests/peers/clients/package-lock.json tests/peers/clients/requirements.lock
+	@$(BIN)/python scripts/fetch_peers.py $(VENV)/clients --clients
 	@touch $@
 
 $(READY): requirements.lock pyproject.toml

@@ -1,4 +1,6 @@
-"""Installs real peers that tests talk to, by exact versions and hashes: small ones, and with --heavy large ones.
+"""Installs real peers that tests talk to, by exact versions and hashes: small ones, with --heavy large ones.
+
+With --clients, the model clients that `make record-clients` and `make test-peers` run.
 
 Node.js comes from the same Python package that the type checker uses; nothing has to be on the machine.
 """
@@ -21,16 +23,15 @@ NPM = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 VERB: Final = ("ci",)
 HEAVY_VERB: Final = ("install", "--no-save")
-"""Keeps to the lock as well, but forgives it that acpx names optional packages for machines that have none."""
+"""Keeps to the lock as well, but forgives it that acpx and opencode name optional packages for other machines."""
 FAST_AGENT_PYTHON: Final = ">=3.12"
 
 
 def install_npm(source: Path, target: Path, verb: Sequence[str]) -> None:
     """What the lock in this folder names."""
     target.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "package-lock.json", "client.mjs"):
-        if (source / name).exists():
-            shutil.copy(source / name, target / name)
+    for path in (source / "package.json", source / "package-lock.json", *source.glob("*.mjs")):
+        shutil.copy(path, target / path.name)
     command = [NODE / "bin" / "node", NPM, *verb, "--legacy-peer-deps", "--no-audit", "--no-fund", "--loglevel=error"]
     subprocess.run(command, cwd=target, check=True)
 
@@ -60,15 +61,27 @@ def install_fast_agent(source: Path, target: Path) -> None:
     subprocess.run(command, check=True)
 
 
-def main(target: Path, *, heavy: bool) -> None:
-    """Install into this folder."""
-    source = SOURCE / "heavy" if heavy else SOURCE
-    install_npm(source, target, HEAVY_VERB if heavy else VERB)
-    if heavy:
-        install_python(source, target / "python")
-        install_python(source / "litellm", target / "litellm")
-        install_fast_agent(source, target)
+def install_small(target: Path) -> None:
+    """What `make test` needs."""
+    install_npm(SOURCE, target, VERB)
 
+
+def install_heavy(target: Path) -> None:
+    """The agents and clients of `make test-peers`."""
+    source = SOURCE / "heavy"
+    install_npm(source, target, HEAVY_VERB)
+    install_python(source, target / "python")
+    install_python(source / "litellm", target / "litellm")
+    install_fast_agent(source, target)
+
+
+def install_clients(target: Path) -> None:
+    """The model clients of `make test-peers` and `make record-clients`."""
+    install_npm(SOURCE / "clients", target, HEAVY_VERB)
+    install_python(SOURCE / "clients", target / "python")
+
+
+INSTALLERS: Final = {"": install_small, "--heavy": install_heavy, "--clients": install_clients}
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), heavy="--heavy" in sys.argv)
+    INSTALLERS["".join(sys.argv[2:])](Path(sys.argv[1]))
