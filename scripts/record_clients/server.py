@@ -1,7 +1,4 @@
-"""A scripted model server on loopback that speaks three model APIs and keeps every request it got.
-
-It is also the proxy of the clients: what they want to send elsewhere arrives here, is kept and refused.
-"""
+"""A scripted model server on loopback that speaks three model APIs and keeps every request it got."""
 
 import gzip
 import json
@@ -133,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_state: ModelServer
 
     def handle(self) -> None:
-        # A client may go away at any time, most of all one whose way out was refused.
+        # A client may go away at any time.
         with suppress(ConnectionError):
             super().handle()
 
@@ -157,11 +154,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(HTTPStatus.OK)
         self.send_header("content-length", "0")
         self.end_headers()
-
-    def do_CONNECT(self) -> None:
-        self._keep()
-        self.close_connection = True
-        self._send(Answer(HTTPStatus.FORBIDDEN, {"error": {"message": "loopback only"}}))
 
     def _keep(self) -> Any:
         """Read the body and keep the request."""

@@ -1,9 +1,11 @@
 // The openai package for JavaScript with its defaults: each call once, against the server whose address is given.
+// With a model as the second argument, it uses that one, and prints the error for a model that does not exist.
 import { readFileSync } from "node:fs";
 import OpenAI from "openai";
 
-const model = "gpt-4o";
-const client = new OpenAI({ baseURL: `${process.argv[2]}/v1`, apiKey: "a-key" });
+const [address, given] = process.argv.slice(2);
+const model = given ?? "gpt-4o";
+const client = new OpenAI({ baseURL: `${address}/v1`, apiKey: "a-key", maxRetries: 0 });
 const prompt = "Read the file note.txt in the current folder and tell me what it says.";
 const hello = [{ role: "user", content: "Hello" }];
 const pixel =
@@ -41,6 +43,10 @@ async function responses() {
 
 const names = [];
 for await (const each of client.models.list()) names.push(each.id);
-console.log(names);
-console.log(await chat());
-console.log(await responses());
+const answers = { names, chat: await chat(), responses: await responses() };
+if (given) {
+  answers.error = await client.chat.completions
+    .create({ model: "no-such-model", messages: hello })
+    .catch((error) => ({ kind: error.constructor.name, status: error.status, message: error.message }));
+}
+console.log(JSON.stringify(answers));

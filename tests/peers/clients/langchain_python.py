@@ -1,6 +1,6 @@
 """LangChain's chat models for both vendors with their defaults: plain, streamed, structured, and the task with a tool.
 
-Arguments: the address of the server, and which API: chat, responses or messages.
+Arguments: the address of the server, which API (chat, responses or messages), and the model.
 """
 # pyright: basic, reportMissingImports=false
 
@@ -38,11 +38,6 @@ def run(model: ChatOpenAI | ChatAnthropic) -> str:
     print(model.with_structured_output(City).invoke("A city?"))
     image = {"type": "image", "base64": PIXEL, "mime_type": "image/png"}
     model.invoke([HumanMessage([{"type": "text", "text": "What is this?"}, image])])
-    return work(model)
-
-
-def work(model: ChatOpenAI | ChatAnthropic) -> str:
-    """Do the task; return the answer."""
     bound = model.bind_tools([read_file])
     messages = [HumanMessage(PROMPT)]
     answer = bound.invoke(messages)
@@ -53,15 +48,9 @@ def work(model: ChatOpenAI | ChatAnthropic) -> str:
 
 
 if __name__ == "__main__":
-    address, api, *rest = sys.argv[1:]
-    chosen = (
-        ChatAnthropic(model=rest[0] if rest else "claude-opus-5-5", base_url=address, api_key="a-key")
-        if api == "messages"
-        else ChatOpenAI(
-            model=rest[0] if rest else "gpt-4o",
-            base_url=address + "/v1",
-            api_key="a-key",
-            use_responses_api=True if api == "responses" else None,
-        )
-    )
-    print(work(chosen) if rest else run(chosen))
+    address, api, name = sys.argv[1:]
+    if api == "messages":
+        print(run(ChatAnthropic(model=name, base_url=address, api_key="a-key")))
+    else:
+        kind = {"use_responses_api": True} if api == "responses" else {}
+        print(run(ChatOpenAI(model=name, base_url=address + "/v1", api_key="a-key", **kind)))

@@ -1,6 +1,6 @@
 """A pydantic-ai agent with its defaults: plain, streamed, structured, and the task with a tool.
 
-Arguments: the address of the server, and which API: chat, responses or messages; then the model, to do only the task.
+Arguments: the address of the server, which API (chat, responses or messages), and the model.
 """
 # pyright: basic, reportMissingImports=false
 
@@ -41,22 +41,16 @@ async def run(model: Model) -> str:
         await streamed.get_output()
     print((await Agent(model, output_type=City).run("A city?")).output)
     await agent.run(["What is this?", BinaryContent(base64.b64decode(PIXEL), media_type="image/png")])
-    return await work(model)
-
-
-async def work(model: Model) -> str:
-    """Do the task; return the answer."""
     return (await Agent(model, tools=[read_file]).run(PROMPT)).output
 
 
-def model_of(address: str, api: str, name: str | None) -> Model:
+def model_of(address: str, api: str, name: str) -> Model:
     """Return the model class for this API."""
     if api == "messages":
-        return AnthropicModel(name or "claude-opus-5-5", provider=AnthropicProvider(base_url=address, api_key="a-key"))
+        return AnthropicModel(name, provider=AnthropicProvider(base_url=address, api_key="a-key"))
     kind = OpenAIResponsesModel if api == "responses" else OpenAIChatModel
-    return kind(name or "gpt-4o", provider=OpenAIProvider(base_url=address + "/v1", api_key="a-key"))
+    return kind(name, provider=OpenAIProvider(base_url=address + "/v1", api_key="a-key"))
 
 
 if __name__ == "__main__":
-    address, api, *rest = sys.argv[1:]
-    print(asyncio.run((work if rest else run)(model_of(address, api, rest[0] if rest else None))))
+    print(asyncio.run(run(model_of(*sys.argv[1:]))))

@@ -1,0 +1,88 @@
+"""`accord serve` as a real process, with a scripted model server behind three backends: one for each API."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from scripts.record_clients.server import ModelServer, model_server
+from scripts.record_clients.task import CONTENT, NOTE
+
+BACKENDS: Final = ("chat", "responses", "messages")
+"""The names of the backends, which are the APIs that they use."""
+CONFIG: Final = """
+[[backends]]
+name = "chat"
+kind = "openai"
+model = "gpt-4o"
+base_url = "{address}/v1"
+[backends.options]
+retries = 0
+
+[[backends]]
+name = "responses"
+kind = "openai"
+model = "gpt-4o"
+base_url = "{address}/v1"
+[backends.options]
+api = "responses"
+retries = 0
+
+[[backends]]
+name = "messages"
+kind = "anthropic"
+model = "claude-opus-5-5"
+base_url = "{address}"
+[backends.options]
+retries = 0
+
+[store]
+path = "accord.db"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModels:
+    """A running service. `upstream` has the requests that it sent; `folder` is where a scripted model reads files."""
+
+    address: str
+    upstream: ModelServer
+    folder: Path
+
+
+@contextmanager
+def serve_models(folder: Path) -> Generator[ServedModels]:
+    """Serve the three backends until the block ends."""
+    work = folder / "work"
+    work.mkdir()
+    (work / NOTE).write_text(CONTENT + "\n")
+    with model_server(work) as upstream, _serve(folder, CONFIG.format(address=upstream.address)) as address:
+        yield ServedModels(address, upstream, work)
+
+
+@contextmanager
+def _serve(folder: Path, config: str) -> Generator[str]:
+    """Run `accord serve` with this configuration and give its address."""
+    (folder / "accord.toml").write_text(config)
+    log = folder / "log"
+    command = [sys.executable, "-m", "accord", "serve", "--port", "0", "--config", "accord.toml"]
+    environ = {**os.environ, "PYTHONUNBUFFERED": "1", "ACCORD_STATE_DIR": str(folder / "state")}
+    environ |= {f"ACCORD_KEY_{name.upper()}": "a-key" for name in BACKENDS}
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(command, cwd=folder, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
+    ):
+        assert process.stdout
+        try:
+            # A process that cannot start ends, and then there is no line; pytest's limit bounds the rest.
+            found = re.search(r"http://\S+?(?=/v1)", process.stdout.readline())
+            assert found, log.read_text()
+            yield found.group()
+        finally:
+            process.kill()
+            process.wait(10)
