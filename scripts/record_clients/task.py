@@ -96,9 +96,13 @@ def reply_to(request: ModelRequest, folder: PurePath) -> Reply:
         return ToolCall(form, _instance(request.tools[form]))
     if request.schema is not None:
         return json.dumps(_instance(request.schema))
-    reader = next((name for name in READERS if name in request.tools), None)
+    # A gateway may put the name of a namespace before the name of a tool.
+    plain = {name.rpartition("__")[2]: name for name in request.tools}
+    reader = next((name for name in READERS if name in plain), None)
     if reader and NOTE in request.text:
-        return ToolCall(reader, READERS[reader](str(folder / NOTE)))
+        name, arguments = plain[reader], READERS[reader](str(folder / NOTE))
+        # A freeform tool has no schema; where it was made a function, its text is a member.
+        return ToolCall(name, {"input": arguments} if isinstance(arguments, str) and request.tools[name] else arguments)
     return GREETING
 
 

@@ -27,6 +27,7 @@ RECORDED: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))["c
 FOLDER = PurePath("/folder")
 ASK = f"Read {NOTE}."
 CITY: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+SCRIPT = f'text(await tools.exec_command({{cmd: "cat /folder/{NOTE}"}}))'
 UUID = "0198c0de-1111-2222-3333-444455556666"
 ANONYMOUS = "00000000-0000-0000-0000-000000000000"
 
@@ -85,6 +86,8 @@ def test_requests_that_differ_in_their_texts_alone_have_one_shape():
         (ModelRequest("m", ASK), GREETING),
         (ModelRequest("m", "Hello", {"Read": {}, "Bash": {}}), GREETING),
         (ModelRequest("m", ASK, {"Bash": {}, "Read": {}}), ToolCall("Read", {"file_path": f"/folder/{NOTE}"})),
+        (ModelRequest("m", ASK, {"a": {}, "exec": {}}), ToolCall("exec", SCRIPT)),
+        (ModelRequest("m", ASK, {"a": {}, "functions__exec": CITY}), ToolCall("functions__exec", {"input": SCRIPT})),
         (ModelRequest("m", ASK, {"Read": {}}, result=CONTENT), PREFIX + CONTENT),
         (ModelRequest("m", "A city?", schema=CITY), '{"name": "Paris"}'),
         (ModelRequest("m", "A city?", {"city": CITY}), ToolCall("city", {"name": "Paris"})),

@@ -4,50 +4,64 @@ The models behind it are scripted. `make record-clients` records what the same c
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from subprocess import TimeoutExpired
 
 import pytest
+from scripts.record_clients.__main__ import COUNTING
 from scripts.record_clients.clients import GATEWAY, RUNS, ClientRun, start
 from scripts.record_clients.task import CONTENT
 
-from tests.servers.model_apis.served import BACKENDS, ServedModels, serve_models
+from tests.servers.model_apis.served import BACKENDS, PATHS, serve_models
 
 CLIENTS = Path(os.environ.get("ACCORD_CLIENTS", "")).resolve()
-COMMAND_LINE = [run for run in RUNS if run.configuration == GATEWAY]
-LIBRARIES = [run for run in RUNS if run.client in ("LangChain", "pydantic-ai")]
+OWN_MODELS = (
+    "gpt-6.1-sol",
+    "gpt-5.2",
+    "gpt-5.4-nano",
+    "claude-opus-5-5",
+    "claude-haiku-4-5",
+    "claude-haiku-4-5-20251001",
+)
+"""What the clients request if they choose the model themselves; opencode chooses a small one for titles."""
+CHOOSERS = [run for run in RUNS if run.client in ("Codex", "Claude Code", "opencode") and run.configuration != GATEWAY]
+FOLLOWERS = [run for run in RUNS if run.configuration == GATEWAY or run.client in ("LangChain", "pydantic-ai")]
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[ServedModels]:
-    with serve_models(tmp_path) as running:
-        yield running
+def name_of(run: ClientRun) -> str:
+    return f"{run.client}, {run.configuration}"
 
 
-def work(run: ClientRun, served: ServedModels, folder: Path, model: str) -> str:
-    """What the client printed in the end; a client that this machine cannot start is skipped with the reason."""
-    try:
-        done = start(run, CLIENTS, folder, served.address, model)
-    except FileNotFoundError as error:
-        pytest.skip(f"{run.client} {run.version} is not installed: {error}")
-    except (PermissionError, OSError) as error:
-        pytest.skip(f"{run.client} {run.version} cannot be started: {error}")
-    except TimeoutExpired as error:
-        pytest.fail(f"{run.client} did not end: {error.stdout!r} {error.stderr!r}")
-    assert done.returncode == 0, (done.stdout, done.stderr)
+def do_task(run: ClientRun, folder: Path, backend: str, model: str = "") -> str:
+    """What the client printed in the end; a client that cannot be started here is skipped with the reason."""
+    groups = "".join(f'\n[groups."{name}"]\nbackends = ["{backend}"]\n' for name in OWN_MODELS)
+    with serve_models(folder, groups) as served:
+        try:
+            done = start(run, CLIENTS, folder, served.address, model)
+        except OSError as error:
+            pytest.skip(f"{run.client} {run.version} cannot be started: {error}")
+        except TimeoutExpired as error:
+            pytest.fail(f"{run.client} did not end: {error.stdout!r} {error.stderr!r}")
+        assert done.returncode == 0, (done.stdout, done.stderr)
+        used = {request.path for request in served.upstream.requests if request.method == "POST"}
+    if run.configuration != COUNTING:
+        assert used == {PATHS[backend]}
     return done.stdout
 
 
-@pytest.mark.parametrize("model", BACKENDS)
-@pytest.mark.parametrize("run", COMMAND_LINE, ids=lambda run: run.client)
-def test_each_command_line_client_reads_a_file_and_answers(
-    served: ServedModels, tmp_path: Path, run: ClientRun, model: str
-):
-    assert CONTENT in work(run, served, tmp_path, model)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("run", FOLLOWERS, ids=name_of)
+def test_a_client_with_a_model_of_ours_reads_a_file_and_answers(tmp_path: Path, run: ClientRun, backend: str):
+    assert CONTENT in do_task(run, tmp_path, backend, model=backend)
 
 
-@pytest.mark.parametrize("model", BACKENDS)
-@pytest.mark.parametrize("run", LIBRARIES, ids=lambda run: f"{run.client}, {run.configuration}")
-def test_each_library_reads_a_file_and_answers(served: ServedModels, tmp_path: Path, run: ClientRun, model: str):
-    assert CONTENT in work(run, served, tmp_path, model)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("run", [run for run in CHOOSERS if run.configuration != COUNTING], ids=name_of)
+def test_a_client_with_its_own_model_reads_a_file_and_answers(tmp_path: Path, run: ClientRun, backend: str):
+    assert CONTENT in do_task(run, tmp_path, backend)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("run", [run for run in RUNS if run.configuration == COUNTING], ids=name_of)
+def test_a_client_that_counts_tokens_gets_its_counts(tmp_path: Path, run: ClientRun, backend: str):
+    assert "Context Usage" in do_task(run, tmp_path, backend)

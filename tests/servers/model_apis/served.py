@@ -15,6 +15,8 @@ from scripts.record_clients.task import CONTENT, NOTE
 
 BACKENDS: Final = ("chat", "responses", "messages")
 """The names of the backends, which are the APIs that they use."""
+PATHS: Final = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
+"""Where each backend sends its requests."""
 CONFIG: Final = """
 [[backends]]
 name = "chat"
@@ -56,12 +58,12 @@ class ServedModels:
 
 
 @contextmanager
-def serve_models(folder: Path) -> Generator[ServedModels]:
-    """Serve the three backends until the block ends."""
+def serve_models(folder: Path, config: str = "") -> Generator[ServedModels]:
+    """Serve the three backends until the block ends; `config` is added to the configuration."""
     work = folder / "work"
     work.mkdir()
     (work / NOTE).write_text(CONTENT + "\n")
-    with model_server(work) as upstream, _serve(folder, CONFIG.format(address=upstream.address)) as address:
+    with model_server(work) as upstream, _serve(folder, CONFIG.format(address=upstream.address) + config) as address:
         yield ServedModels(address, upstream, work)
 
 
