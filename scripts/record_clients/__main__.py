@@ -11,12 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from scripts.record_clients.clients import RUNS, ClientRun, start
+from scripts.record_clients.clients import COUNTING, RUNS, ClientRun, start
 from scripts.record_clients.redact import redact, shape_of
 from scripts.record_clients.server import ModelServer, model_server
 from scripts.record_clients.task import CONTENT, PROMPT
-
-COUNTING = "counting tokens"
 
 
 def record(run: ClientRun, peers: Path) -> dict[str, Any]:

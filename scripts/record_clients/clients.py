@@ -85,6 +85,9 @@ def _opencode(configuration: str, provider: str, model: str, npm: str | None = N
 GATEWAY: Final = "a gateway with a model that the client does not know"
 """The configuration of users who point the client at a gateway."""
 
+COUNTING: Final = "counting tokens"
+"""The configuration of a run that only counts: it has no answer of a model."""
+
 RUNS: Final = (
     _python("openai for Python", "openai", "openai_python.py"),
     _python("anthropic for Python", "anthropic", "anthropic_python.py"),
@@ -106,7 +109,7 @@ RUNS: Final = (
     _claude("its own model", PROMPT),
     _claude("a small model", "--model", "{model}", PROMPT, model="claude-haiku-4-5"),
     _claude(GATEWAY, "--model", "{model}", PROMPT, model="some-model"),
-    _claude("counting tokens", "/context"),
+    _claude(COUNTING, "/context"),
     _opencode(GATEWAY, "gateway", "some-model", "@ai-sdk/openai-compatible"),
     _opencode("the provider openai", "openai", "gpt-5.2"),
     _opencode("the provider anthropic", "anthropic", "claude-opus-5-5"),
