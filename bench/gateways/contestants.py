@@ -131,6 +131,11 @@ streaming = "native"
 [store]
 kind = "sqlite"
 path = "{store}"
+
+# The rate of each caller is limited, at a rate that the load does not reach.
+[server]
+rates = ["1000000/second"]
+turns_per_caller = 1000
 """
 
 

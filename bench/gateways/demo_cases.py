@@ -23,16 +23,11 @@ REFUSED_TUNING: Final = "**refused**, reason named"
 """Refused although the answer would have been right without it."""
 WRONG: Final = "**wrong answer, not labelled**"
 WRONG_LABELLED: Final = "not as requested, labelled"
+FAILED_NAMED: Final = "failed, reason named"
 FAILED: Final = "**failed**"
-STANDARD_HEADERS: Final = {
-    "date",
-    "server",
-    "content-type",
-    "content-length",
-    "connection",
-    "transfer-encoding",
-    "vary",
-}
+STANDARD_HEADERS: Final = frozenset(
+    "cache-control connection content-length content-type date server transfer-encoding vary".split()
+)
 SNIPPET: Final = 90
 
 
@@ -245,12 +240,12 @@ def labels_of(case: Case, answer: Answer) -> list[str]:
     for name, value in answer.headers.items():
         line = f"{name.lower()}: {value}"
         if name.lower() not in STANDARD_HEADERS and has_word(case, line) and not is_zero(value):
-            found.append(f"header `{name}: {shorten(value)}`")
+            found.append(f"header `{name}: {shorten(value, case.words)}`")
     if answer.status == 200:
         for name, value in answer.body.items():
             text = json.dumps(value)
             if name not in ("choices", "usage", "model", "id", "object") and has_word(case, f'"{name}": {text}'):
-                found.append(f"body `{name}: {shorten(text)}`")
+                found.append(f"body `{name}: {shorten(text, case.words)}`")
     return found
 
 
@@ -264,21 +259,32 @@ def is_zero(value: str) -> bool:
     return value.strip() == "0"
 
 
-def shorten(text: str) -> str:
-    """The beginning of a text, safe inside a table."""
-    flat = " ".join(text.split()).replace("|", "\\|").replace("`", "'")
-    return flat if len(flat) <= SNIPPET else flat[:SNIPPET] + "…"
+def shorten(text: str, words: Sequence[str] = ()) -> str:
+    """The beginning of a text, or the part with the first of the words, safe inside a table."""
+    flat = " ".join(text.split()).replace("`", "'")
+    places = [found.start() for word in words if (found := re.search(word, flat.lower()))]
+    start = max(min(places, default=0) - SNIPPET // 2, 0)
+    part = flat[start : start + SNIPPET]
+    shown = ("…" if start else "") + part + ("…" if start + SNIPPET < len(flat) else "")
+    return shown.replace("|", "\\|")
 
 
 def verdict(case: Case, answer: Answer, received: Sequence[Received]) -> str:
     """What happened, in a few words."""
     is_labelled = bool(labels_of(case, answer))
     if answer.status != 200:
-        if 400 <= answer.status < 500 and has_word(case, answer.raw):
-            return REFUSED_TUNING if case.must_pass else REFUSED
-        return FAILED
+        return error_verdict(case, answer)
     if not case.is_right(answer):
         return WRONG_LABELLED if is_labelled else WRONG
     if not case.is_changed(received):
         return WORKS
     return LABELLED if is_labelled else UNLABELLED
+
+
+def error_verdict(case: Case, answer: Answer) -> str:
+    """What an error is worth: it must name its reason, and must not come from what does not matter."""
+    if not has_word(case, answer.raw):
+        return FAILED
+    if answer.status < 500:
+        return REFUSED_TUNING if case.must_pass else REFUSED
+    return FAILED if case.must_pass else FAILED_NAMED

@@ -106,6 +106,7 @@ def accord_config(place: Place) -> str:
     parts = [accord_backend(name, "openai", f"{place.upstream}/{name}/v1", ACCORD_FACTS[name]) for name in MODELS]
     parts.append(accord_backend("claude", "anthropic", f"{place.upstream}/claude", {"tool_use": "native"}))
     parts.append(accord_backend("dead", "openai", f"http://127.0.0.1:{DEAD_PORT}/v1", {}))
+    parts.append('[groups."dead-first"]\nbackends = ["dead", "alive"]\n')
     store = f'[store]\nkind = "sqlite"\npath = "{place.folder / "accord.db"}"\n'
     return "\n".join([*parts, store])
 
