@@ -17,6 +17,9 @@ AT_ONCE: Final = (1, 16, 64)
 STREAMS: Final = 16
 PACE_MS: Final = 10
 SPREAD_S: Final = 0.4
+FAIR_SHARE: Final = 0.85
+"""A gateway under full load that had less of its processor was not measured, but the other programs of the machine."""
+REPEATS: Final = 3
 WARM_UP: Final = 200
 START_LIMIT_S: Final = 120.0
 POLL_S: Final = 0.005
@@ -103,6 +106,13 @@ class Round:
         load = Load(self.port, self.whole_exchange(), at_once, self.seconds)
         run_load(replace(load, seconds=min(self.seconds, 1.0), answers=WARM_UP))
         found, used = self._run(load)
+        for _ in range(REPEATS if at_once > 1 else 0):
+            if self.program is None or used >= FAIR_SHARE * found.seconds:
+                break
+            # Another program used the processor. Repeated for that reason alone, whatever the rate was.
+            again, used_again = self._run(load)
+            if used_again / again.seconds > used / found.seconds:
+                found, used = again, used_again
         figures = {
             f"rate_{at_once}": found.rate,
             f"p50_{at_once}": quantile_ms(found.waits, 0.5),
