@@ -261,6 +261,15 @@ class BackendSkippedError(BackendError):
         super().__init__(message, details=details, code=ErrorCode.UNAVAILABLE)
 
 
+class BackendRetriedError(BackendError):
+    """A backend refused a field, and was asked again without it. Only recorded, never raised."""
+
+    def __init__(self, error: AccordError) -> None:
+        super().__init__(error.message, details=error.details, code=error.code)
+        for note in getattr(error, "__notes__", ()):
+            self.add_note(note)
+
+
 class EmulationError(AccordError):
     """An emulated capability did not succeed."""
 

@@ -158,6 +158,20 @@ class RelayingBackend(Backend, Protocol):
         ...
 
 
+@runtime_checkable
+class CountingBackend(Backend, Protocol):
+    """A backend whose endpoint may be able to count the tokens of a request of the messages API."""
+
+    @property
+    def can_count(self) -> bool:
+        """Whether it can."""
+        ...
+
+    async def count_tokens(self, body: dict[str, Any], headers: Mapping[str, str]) -> int:
+        """Return the number of input tokens; raises `BackendError` if the endpoint does not say."""
+        ...
+
+
 class Clock(Protocol):
     """The time of day and a monotonic clock."""
 

@@ -28,7 +28,15 @@ from accord.backends.model_api import (
     UnsupportedByApiError,
     layers,
 )
-from accord.backends.relay import API_OF, PATHS, RelayedReply, count_answers, relay_body, with_messages
+from accord.backends.relay import (
+    API_OF,
+    COUNT_TOKENS_PATH,
+    PATHS,
+    RelayedReply,
+    count_answers,
+    relay_body,
+    with_messages,
+)
 from accord.backends.upstream import Upstream, UpstreamError, UpstreamReply, UpstreamRequest
 from accord.core.backoff import Jitter, delay_s, parse_retry_after
 from accord.core.sse import EventDecoder, ServerEvent
@@ -48,6 +56,10 @@ MAX_ERROR_BYTES: Final = 1 << 20
 DRAIN_S: Final = 0.25
 """How long the end of a stream may take after the end of the answer, for its connection to be used again."""
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class _TokenCount(msgspec.Struct):
+    input_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +237,22 @@ class ModelBackend:
             finally:
                 await reply.close()
         return reply
+
+    @property
+    def can_count(self) -> bool:
+        """Whether the endpoint counts the tokens of requests of the messages API."""
+        return self.api_name == BackendApi.MESSAGES
+
+    async def count_tokens(self, body: dict[str, Any], headers: Mapping[str, str]) -> int:
+        """Return the endpoint's count of the input tokens of this request."""
+        sent = {**body, "model": self.model}
+        request = self._upstream_request(ApiRequest(COUNT_TOKENS_PATH, sent, headers))
+        async with self._open_reply(request, "application/json") as reply:
+            try:
+                counted = msgspec.json.decode(await _read_body(reply, MAX_ERROR_BYTES), type=_TokenCount)
+            except (UpstreamError, MalformedAnswerError, msgspec.DecodeError):
+                raise self._error(FailureReport(Failure.NOT_UNDERSTOOD, reason="it is not a count of tokens")) from None
+        return counted.input_tokens
 
     def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
         """The pieces of a whole answer of this API, streamed or not; raises `BackendError` if it is malformed."""

@@ -22,6 +22,7 @@ PATHS: Final[Mapping[BackendApi, str]] = {
     BackendApi.RESPONSES: "/responses",
     BackendApi.MESSAGES: "/v1/messages",
 }
+COUNT_TOKENS_PATH: Final = "/v1/messages/count_tokens"
 API_OF: Final[Mapping[str, BackendApi]] = {
     "openai chat API": BackendApi.CHAT,
     "openai responses API": BackendApi.RESPONSES,

@@ -56,7 +56,9 @@ def summarise_work(work: Mapping[str, Any]) -> dict[str, Any]:
     summary: dict[str, Any] = {}
     party: Mapping[str, Any] | None = work.get("backend")
     # One that was skipped may have been tried after all, once the others had failed.
-    if party is not None and party["name"] not in [each["backend"] for each in fallbacks if not each.get("skipped")]:
+    if party is not None and party["name"] not in [
+        each["backend"] for each in fallbacks if not (each.get("skipped") or each.get("retried"))
+    ]:
         summary |= {"backend": party["name"], "model": party.get("model")}
         for candidate in work.get("candidates") or ():
             if candidate["backend"] == party["name"]:

@@ -36,7 +36,7 @@ from accord.engine.decision_log import log_plan
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.limits import TurnTimer
 from accord.engine.model_call import LearnedFields, ModelAnswer, ModelCall, refused_fields
-from accord.errors import BackendError, ErrorCode, RefusedError, TimedOutError
+from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, DescribedBackend, OpenReply, RelayingBackend
 from accord.wire.capability import Capability
 from accord.wire.disposition import BackendApi, Disposition, FieldPolicy, FieldRecord
@@ -87,7 +87,7 @@ class ModelCalls:
     ) -> None:
         self.dispatcher: Final = dispatcher
         self.learned: Final = learned or LearnedFields(clock)
-        self._resolve: Final = resolve
+        self.resolve: Final = resolve
         self._clock: Final = clock
         self._draw: Final = draw
         self._known: Final[dict[str, _BackendFacts]] = {}
@@ -99,7 +99,7 @@ class ModelCalls:
         """Begin to answer; raises the error with which the last backend failed, or the refusal."""
         call.dispatcher = self.dispatcher
         began_at = self._clock.monotonic()
-        group = self._resolve(call.request.model)
+        group = self.resolve(call.request.model)
         if isinstance(group, UnresolvedModel):
             raise RefusedError(group.message, ErrorCode.NOT_FOUND, {"field": "model"})
         outcome = call.record.outcome = self.plan(call, group)
@@ -125,7 +125,7 @@ class ModelCalls:
 
     def backends_of(self, model: str) -> Sequence[str]:
         """The backends that may answer a request for this model; none if there is no such model."""
-        group = self._resolve(model)
+        group = self.resolve(model)
         return () if isinstance(group, UnresolvedModel) else group.backends
 
     def plan(self, call: ModelCall, group: BackendGroup) -> Plan | Refusal:
@@ -207,7 +207,7 @@ class ModelCalls:
                     call.left_out |= frozenset(names)
                 else:
                     self.learned.add(offer.backend, call.request.api, names)
-                call.record.failures.append((offer.backend, error))
+                call.record.failures.append((offer.backend, BackendRetriedError(error)))
         return await self._answer_from(call, offer)
 
     async def _answer_from(self, call: ModelCall, offer: Offer) -> ModelAnswer:

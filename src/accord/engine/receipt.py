@@ -19,7 +19,14 @@ from accord.core.work.negotiate import IdentityCache
 from accord.engine.admit import SentContent
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.engine import Engine, RunningTurn
-from accord.errors import AccordError, BackendSkippedError, ErrorCode, RefusedError, TurnCancelledError
+from accord.errors import (
+    AccordError,
+    BackendRetriedError,
+    BackendSkippedError,
+    ErrorCode,
+    RefusedError,
+    TurnCancelledError,
+)
 from accord.ports import EvidenceSource
 from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
@@ -285,6 +292,7 @@ def _fallback(backend: str, error: AccordError) -> Fallback:
         code=error.code,
         message=error.message,
         skipped=True if isinstance(error, BackendSkippedError) else None,
+        retried=True if isinstance(error, BackendRetriedError) else None,
         endpoint_message=message or None,
     )
 

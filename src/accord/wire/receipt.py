@@ -107,6 +107,7 @@ class Fallback(Message, frozen=True):
     backend: str
     code: ErrorCode
     message: str | None = None
+    retried: bool | None = Field(default=None, description="It refused a field, and was asked again without it.")
     skipped: bool | None = Field(
         default=None, description="True if it was not tried, because it was down a moment before."
     )

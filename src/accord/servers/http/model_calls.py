@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import msgspec
 
-from accord.core.sizes import find_excess
 from accord.core.work.dispositions import format_dispositions
 from accord.engine.call_costs import CallCosts
 from accord.engine.call_log import CallLog, EndedCall
@@ -34,12 +33,14 @@ from accord.servers.http.exchange import (
     to_accord_error,
     within,
 )
-from accord.servers.http.stored_responses import ResponseKeeper, StoredResponses
+from accord.servers.http.model_endpoint import ID_HEADERS, JSON_TYPE, ModelEndpoint, parse_object
+from accord.servers.http.stored_responses import ResponseKeeper, StoredResponseEndpoint, StoredResponses
+from accord.servers.http.token_counts import CountTokensEndpoint
 from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.servers.openai.chat_answer import ChatTranslation
 from accord.servers.openai.responses_answer import ResponsesTranslation
-from accord.servers.service import ANONYMOUS, Caller, Service, caller_key, check_model_allowed, reserve_turn
-from accord.servers.translation import AnswerLabels, StreamWriter, Translation, api_status
+from accord.servers.service import Service, caller_key, check_model_allowed, reserve_turn
+from accord.servers.translation import AnswerLabels, StreamWriter, Translation
 from accord.wire.disposition import Api, FieldPolicy
 from accord.wire.receipt import OutcomeStatus
 from accord.wire.routes import (
@@ -59,57 +60,27 @@ PATHS: Final[Mapping[Api, str]] = {
     Api.RESPONSES: RESPONSES_PATH,
     Api.MESSAGES: MESSAGES_PATH,
 }
-ID_HEADERS: Final[Mapping[Api, bytes]] = {
-    Api.CHAT: b"x-request-id",
-    Api.RESPONSES: b"x-request-id",
-    Api.MESSAGES: b"request-id",
-}
-"""Where the SDK of each API looks for the id of a request."""
 PASSED_ON: Final = ("anthropic-beta", "openai-beta")
 """Headers of a client that belong to its request, and are passed on with it."""
 ANONYMOUS_OWNER: Final = "anonymous"
 STREAM_TYPE: Final = (b"content-type", b"text/event-stream; charset=utf-8")
-JSON_TYPE: Final = (b"content-type", b"application/json")
 FIXED_HEADERS: Final = [(b"cache-control", b"no-store"), (b"x-accel-buffering", b"no")]
-NOT_AN_OBJECT: Final = "The body is not a JSON object; send the request as one"
 
 _decode: Final = msgspec.json.Decoder().decode
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class ModelApiEndpoint(HttpEndpoint):
+class ModelApiEndpoint(ModelEndpoint):
     """The ASGI application of one model API."""
 
     def __init__(
         self, service: Service, translation: Translation, calls: ModelCallsRef, log: CallLog, stored: StoredResponses
     ) -> None:
-        super().__init__(service, PATHS[translation.api], {"POST": self.post})
-        self._translation: Final = translation
+        super().__init__(service, PATHS[translation.api], {"POST": self.post}, translation)
         self._calls: Final = calls
         self._log: Final = log
         self._stored: Final = stored
         self._costs: Final = None if service.budgets is None else CallCosts(service.budgets, service.prices, calls)
-
-    async def authenticate(self, exchange: Exchange) -> Caller:
-        """Authenticate the caller; of rate limits only those apply that the operator has set, also for the key.
-
-        The default one is meant for people: coding agents send bursts of many requests.
-        """
-        if self._service.settings.rates is not None:
-            return await super().authenticate(exchange)
-        authenticator = self._service.authenticator
-        try:
-            caller = await authenticator.authenticate(exchange.headers)
-        except RefusedError:
-            await authenticator.count_request(ANONYMOUS, client_address(exchange.scope))
-            raise
-        await authenticator.count_key_request(caller)
-        return caller
-
-    async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
-        """Answer with this error in the shape of the API."""
-        request_id = exchange.request_id or str(uuid4())
-        return await send_api_error(exchange.send, self._translation, error, request_id, allow)
 
     async def post(self, exchange: Exchange) -> int:
         """Answer one request."""
@@ -124,7 +95,7 @@ class ModelApiEndpoint(HttpEndpoint):
             body = parse_object(raw, max_values=settings.max_values, max_depth=settings.max_depth)
             call = await self._read_call(exchange, body, raw, request_id)
             keeper = None
-            if self._translation.api is Api.RESPONSES and body.get("store") is not False:
+            if self.translation.api is Api.RESPONSES and body.get("store") is not False:
                 keeper = ResponseKeeper(body, request_id)
             exchange.started_turn = request_id
             service.observer.turn_started(request_id)
@@ -133,9 +104,9 @@ class ModelApiEndpoint(HttpEndpoint):
                 return await run_while_connected(exchange.receive, work, WATCH_AFTER_S)
 
     async def _read_call(self, exchange: Exchange, body: dict[str, Any], raw: bytes, request_id: str) -> ModelCall:
-        if self._translation.api is Api.RESPONSES and body.get("previous_response_id") is not None:
+        if self.translation.api is Api.RESPONSES and body.get("previous_response_id") is not None:
             body = await self._stored.continued(body, exchange.caller.id)
-        request = self._translation.parse(body)
+        request = self.translation.parse(body)
         check_model_allowed(exchange.caller, request.model)
         clock, headers = self._service.sessions.engine.clock, exchange.headers
         return ModelCall(
@@ -183,11 +154,11 @@ class ModelApiEndpoint(HttpEndpoint):
             call.model or call.served_by or "",
             accord_member(call),
         )
-        headers = label_headers(call, self._translation.api)
+        headers = label_headers(call, self.translation.api)
         if answer.body is None and answer.answers is None:
             return await self._stream(exchange, call, self._events(call, answer, labels, keeper), headers)
         if answer.answers is not None:
-            whole = self._translation.whole(call.request, labels, answer.answers)
+            whole = self.translation.whole(call.request, labels, answer.answers)
             body = _encode(whole)
             if keeper is not None:
                 keeper.see(whole)
@@ -222,7 +193,7 @@ class ModelApiEndpoint(HttpEndpoint):
                     raise
                 except Exception as error:  # noqa: BLE001 - the status is sent: the failure is an event of the stream
                     call.failure = to_accord_error(error)
-                    await writer.write(self._translation.error_event(call.failure, call.request_id))
+                    await writer.write(self.translation.error_event(call.failure, call.request_id))
             await exchange.send({"type": "http.response.body", "body": b""})
         except OSError:
             raise ClientGoneError from None
@@ -237,7 +208,7 @@ class ModelApiEndpoint(HttpEndpoint):
         if answer.blocks is not None:
             events = _labelled(answer.blocks, labels.accord)
         else:
-            events = self._written(call, self._translation.stream(call.request, labels), answer)
+            events = self._written(call, self.translation.stream(call.request, labels), answer)
         return events if keeper is None else self._kept(call, keeper, events, renames=answer.blocks is not None)
 
     async def _written(self, call: ModelCall, writer: StreamWriter, answer: ModelAnswer) -> AsyncGenerator[bytes, None]:
@@ -312,21 +283,6 @@ class _StreamSender:
             await within(self._timeout_s, self._send({"type": "http.response.body", "body": block, "more_body": True}))
         except (TimeoutError, OSError):
             raise ClientGoneError from None
-
-
-def parse_object(raw: bytes, *, max_values: int, max_depth: int) -> dict[str, Any]:
-    """The body as an object; raises `RefusedError` if it is not one or exceeds a limit."""
-    excess = find_excess(raw, max_values=max_values, max_depth=max_depth)
-    if excess is not None:
-        message = f"The body has more than {excess.limit} {'levels' if excess.of == 'depth' else 'JSON values'}"
-        raise RefusedError(message, ErrorCode.TOO_LARGE, {"limit": excess.limit})
-    try:
-        body = _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RefusedError("The body is not JSON", ErrorCode.PARSE_ERROR, {}) from None
-    if not isinstance(body, dict):
-        raise RefusedError(NOT_AN_OBJECT, ErrorCode.INVALID_MESSAGE, {})
-    return cast("dict[str, Any]", body)
 
 
 def read_policy(exchange: Exchange, accord: Mapping[str, Any]) -> FieldPolicy:
@@ -406,28 +362,16 @@ def with_event_label(block: bytes, accord: Mapping[str, Any]) -> bytes | None:
     return None
 
 
-async def send_api_error(
-    send: Send, translation: Translation, error: AccordError, request_id: str, allow: str = ""
-) -> int:
-    """Answer with an error in the shape of the API; returns the status."""
-    status = api_status(error)
-    headers = [JSON_TYPE, (b"cache-control", b"no-store"), (ID_HEADERS[translation.api], request_id.encode())]
-    if error.code is ErrorCode.UNAUTHENTICATED:
-        headers.append((b"www-authenticate", b'Bearer realm="accord"'))
-    if (seconds := error.details.get("retry_after")) is not None:
-        headers.append((b"retry-after", str(seconds).encode()))
-    if allow:
-        headers.append((b"allow", allow.encode()))
-    await send_response(send, status, headers, _encode(translation.error_body(error, request_id)))
-    return status
-
-
 def model_endpoints(service: Service, calls: ModelCallsRef) -> dict[str, HttpEndpoint]:
     """The endpoints of every model API, by their paths."""
     if service.call_log is None:
         return {}
     stored = StoredResponses(service.sessions.store, service.call_log)
-    made = [ModelApiEndpoint(service, each, calls, service.call_log, stored) for each in TRANSLATIONS]
+    made: list[HttpEndpoint] = [
+        *(ModelApiEndpoint(service, each, calls, service.call_log, stored) for each in TRANSLATIONS),
+        StoredResponseEndpoint(service, stored),
+        CountTokensEndpoint(service, calls),
+    ]
     return {each.route: each for each in made}
 
 

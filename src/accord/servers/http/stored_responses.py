@@ -15,7 +15,12 @@ import msgspec
 from accord.engine.call_log import CallLog
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import SessionStore
+from accord.servers.http.exchange import Exchange
+from accord.servers.http.model_endpoint import ModelEndpoint
+from accord.servers.openai.responses_answer import ResponsesTranslation
 from accord.servers.openai.responses_request import continue_from, input_items
+from accord.servers.service import Service
+from accord.wire.routes import RESPONSE_PATH
 
 MAX_CHAIN: Final = 1_000
 PREFIX: Final = "resp_"
@@ -74,6 +79,19 @@ class StoredResponses:
 
 def _not_found() -> RefusedError:
     return RefusedError(UNKNOWN, ErrorCode.NOT_FOUND, {})
+
+
+class StoredResponseEndpoint(ModelEndpoint):
+    """`GET /v1/responses/{id}`: a stored response."""
+
+    def __init__(self, service: Service, stored: StoredResponses) -> None:
+        super().__init__(service, RESPONSE_PATH, {"GET": self.get}, ResponsesTranslation())
+        self._stored: Final = stored
+
+    async def get(self, exchange: Exchange) -> int:
+        """Answer with the response as it was sent."""
+        stored = await self._stored.find(exchange.path_parameter("response_id"), exchange.caller.id)
+        return await exchange.answer(_encode(stored["response"]).decode())
 
 
 class ResponseKeeper:

@@ -31,6 +31,7 @@ from accord.servers.http.exchange import (
     parse_reader,
     read_headers,
     send_problem,
+    send_response,
     to_accord_error,
 )
 from accord.servers.http.requests import cancel_turn, find_turn, parse_request_id
@@ -38,8 +39,10 @@ from accord.servers.service import Caller, Headers, Service, begin_turn
 from accord.wire.message import FreeObject, Message
 from accord.wire.packet import ClosePacket, ErrorPacket
 from accord.wire.problem import stream_error
+from accord.wire.routes import RESPONSES_PATH
 
 PROTOCOL: Final = "accord"
+UPGRADE_REQUIRED: Final = 426
 BEARER: Final = "accord.bearer."
 """A browser cannot set headers on a WebSocket; it may offer its token as a subprotocol with this prefix."""
 MAX_CONTROL_BYTES: Final = 16 * 1024
@@ -274,4 +277,9 @@ async def reject_websocket(scope: Scope, send: Send, error: AccordError) -> None
     async def send_renamed(message: Any) -> None:
         await send({**message, "type": f"websocket.{message['type']}"})
 
-    await send_problem(send_renamed, error)
+    if scope["path"] == RESPONSES_PATH:
+        # Codex tries a WebSocket first; this status makes it send a POST at once, any other one only after retries.
+        headers = [(b"content-type", b"text/plain"), (b"upgrade", b"HTTP/1.1"), (b"connection", b"upgrade")]
+        await send_response(send_renamed, UPGRADE_REQUIRED, headers, b"Send a POST; there is no WebSocket here\n")
+    else:
+        await send_problem(send_renamed, error)

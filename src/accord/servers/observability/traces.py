@@ -144,7 +144,7 @@ def work_attributes(work: Mapping[str, Any]) -> Attributes:
 
 def failure_of_work(work: Mapping[str, Any]) -> str | None:
     """The code of the error with which the last backend request failed, if it did."""
-    fallbacks = [fallback for fallback in work["fallbacks"] if not fallback.get("skipped")]
+    fallbacks = [each for each in work["fallbacks"] if not (each.get("skipped") or each.get("retried"))]
     if fallbacks and "backend" in work and fallbacks[-1]["backend"] == work["backend"]["name"]:
         return fallbacks[-1]["code"]
     attempts = work.get("emulations", {}).get("attempts")

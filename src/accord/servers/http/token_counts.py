@@ -1,0 +1,72 @@
+"""`POST /v1/messages/count_tokens`: counted by the endpoint that would answer, or estimated and labelled so."""
+
+from typing import Final
+from uuid import uuid4
+
+import msgspec
+
+from accord.core.work.estimate_tokens import estimate_tokens
+from accord.core.work.fields import ModelRequest
+from accord.core.work.groups import UnresolvedModel
+from accord.engine.model_calls import ModelCallsRef
+from accord.errors import BackendError, ErrorCode, RefusedError
+from accord.ports import CountingBackend
+from accord.servers.anthropic.answer import MessagesTranslation
+from accord.servers.http.body import read_body
+from accord.servers.http.exchange import Exchange, send_response
+from accord.servers.http.model_endpoint import ID_HEADERS, JSON_TYPE, ModelEndpoint, parse_object
+from accord.servers.service import Service, check_model_allowed
+from accord.wire.disposition import Api
+from accord.wire.routes import COUNT_TOKENS_PATH, DISPOSITIONS_HEADER, SERVED_BY_HEADER
+
+ESTIMATED: Final = "input_tokens=emulated"
+ESTIMATE_NOTE: Final = "estimated by Accord: no backend of this model can count tokens"
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class CountTokensEndpoint(ModelEndpoint):
+    """Counts the tokens of a request without answering it. Nothing is recorded: it costs nothing."""
+
+    def __init__(self, service: Service, calls: ModelCallsRef) -> None:
+        self._messages: Final = MessagesTranslation()
+        super().__init__(service, COUNT_TOKENS_PATH, {"POST": self.post}, self._messages)
+        self._calls: Final = calls
+
+    async def post(self, exchange: Exchange) -> int:
+        """Answer with the number of input tokens."""
+        settings = self._service.settings
+        request_id = exchange.request_id = str(uuid4())
+        raw = await read_body(exchange.receive, exchange.headers, settings)
+        body = parse_object(raw, max_values=settings.max_values, max_depth=settings.max_depth)
+        request = self._messages.parse_count(body)
+        check_model_allowed(exchange.caller, request.model)
+        counted, backend = await self._count(request, exchange)
+        headers = [JSON_TYPE, (ID_HEADERS[Api.MESSAGES], request_id.encode())]
+        answer: dict[str, object] = {"input_tokens": counted}
+        if backend is None:
+            answer["accord"] = {
+                "dispositions": [{"field": "input_tokens", "disposition": "emulated", "reason": ESTIMATE_NOTE}]
+            }
+            headers.append((DISPOSITIONS_HEADER.lower().encode(), ESTIMATED.encode()))
+        else:
+            headers.append((SERVED_BY_HEADER.lower().encode(), backend.encode("ascii", "replace")))
+        await send_response(exchange.send, 200, headers, _encode(answer))
+        return 200
+
+    async def _count(self, request: ModelRequest, exchange: Exchange) -> tuple[int, str | None]:
+        """The count of the first backend of this model that can count, and its name; else an estimate."""
+        calls = self._calls.current
+        group = calls.resolve(request.model)
+        if isinstance(group, UnresolvedModel):
+            raise RefusedError(group.message, ErrorCode.NOT_FOUND, {"field": "model"})
+        beta = exchange.headers.get(b"anthropic-beta")
+        headers = {"anthropic-beta": beta.decode("latin-1")} if beta else {}
+        for name in group.backends:
+            backend = calls.dispatcher.backends[name]
+            if isinstance(backend, CountingBackend) and backend.can_count:
+                try:
+                    return await backend.count_tokens(request.body, headers), name
+                except BackendError:
+                    continue  # the next one, or the estimate
+        return estimate_tokens(request.order), None
