@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from accord.assembly.parts import backend_groups, build_dispatcher
 from accord.assembly.store import discover_all, managed_backends
+from accord.backends.prices import backend_prices
 from accord.config import Config, LoadedConfig
 from accord.core.work.groups import BackendGroup, UnresolvedModel, resolve_model
 from accord.engine import Dispatcher
@@ -154,7 +155,7 @@ def make_model_calls(loaded: LoadedConfig, dispatcher: Dispatcher, clock: Clock)
         models = {each: known[each].model if each in known else None for each in dispatcher.backends}
         return resolve_model(name, models, groups)
 
-    return ModelCalls(dispatcher, resolve, clock)
+    return ModelCalls(dispatcher, resolve, clock, prices=backend_prices(loaded.config.backends))
 
 
 def summarise_reload(started_with: Config, before: Config, after: Config) -> ReloadSummary:

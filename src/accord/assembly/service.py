@@ -15,7 +15,6 @@ from accord.assembly.parts import build_engine, build_other_engines, session_rul
 from accord.assembly.reload import Reloader, make_model_calls
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
-from accord.backends.prices import backend_prices
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
 from accord.engine import Engine, Sessions
 from accord.engine.budgets import Budgets
@@ -131,7 +130,6 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         package_version(),
         keys=store,
         budgets=Budgets(store, SystemClock()),
-        prices=backend_prices(loaded.config.backends),
         call_log=call_log,
     )
     return service, metrics

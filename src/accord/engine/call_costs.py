@@ -1,6 +1,5 @@
 """What requests of the model APIs cost: reserved before anything is sent, counted when they end."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from accord.core.work.estimate_tokens import estimate_tokens
@@ -8,16 +7,14 @@ from accord.engine.budgets import BackendUse, Budgets, Reservation
 from accord.engine.dispatch import WorkRecord
 from accord.engine.model_call import ModelCall
 from accord.engine.model_calls import ModelCallsRef
-from accord.ports import BackendPrice
 from accord.wire.session import TokenRecord
 
 
 class CallCosts:
     """Reserves and counts what requests cost, by the prices of their backends."""
 
-    def __init__(self, budgets: Budgets, prices: Mapping[str, BackendPrice], calls: ModelCallsRef) -> None:
+    def __init__(self, budgets: Budgets, calls: ModelCallsRef) -> None:
         self._budgets: Final = budgets
-        self._prices: Final = prices
         self._calls: Final = calls
 
     async def reserve(self, call: ModelCall, key: TokenRecord | None, user: str | None) -> Reservation:
@@ -43,7 +40,7 @@ class CallCosts:
 
     def _use(self, call: ModelCall, record: WorkRecord, *, is_complete: bool) -> BackendUse:
         name, is_whole = record.backend or "", is_complete and call.failure is None
-        price = self._prices.get(name)
+        price = self._calls.current.prices.get(name)
         cost = None if price is None else price.cost(record.usage)
         if price is not None and not is_whole:
             cost = max(cost or 0, (self._estimate(call, name) or 0) // len(call.work))
@@ -57,7 +54,7 @@ class CallCosts:
         return (known.model if known is not None else None) or ""
 
     def _estimate(self, call: ModelCall, backend: str) -> int | None:
-        price = self._prices.get(backend)
+        price = self._calls.current.prices.get(backend)
         if price is None:
             return None
         limit = call.request.order.parameters.get("max_tokens")

@@ -10,7 +10,7 @@ knows neither HTTP nor how an answer is written; `servers/http/model_calls.py` d
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from random import random
@@ -37,7 +37,7 @@ from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.engine.limits import TurnTimer
 from accord.engine.model_call import LearnedFields, ModelAnswer, ModelCall, refused_fields
 from accord.errors import BackendError, BackendRetriedError, ErrorCode, RefusedError, TimedOutError
-from accord.ports import Backend, Clock, DescribedBackend, OpenReply, RelayingBackend
+from accord.ports import Backend, BackendPrice, Clock, DescribedBackend, OpenReply, RelayingBackend
 from accord.wire.capability import Capability
 from accord.wire.disposition import BackendApi, Disposition, FieldPolicy, FieldRecord
 from accord.wire.emulation import Disabled, EmulationConfig
@@ -76,7 +76,7 @@ class ModelCalls:
     `resolve` returns the backends that a model name means; `draw` is a random number for groups with weights.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
         dispatcher: Dispatcher,
         resolve: Callable[[str], BackendGroup | UnresolvedModel],
@@ -84,8 +84,11 @@ class ModelCalls:
         *,
         learned: LearnedFields | None = None,
         draw: Callable[[], float] = random,
+        prices: Mapping[str, BackendPrice] | None = None,
     ) -> None:
         self.dispatcher: Final = dispatcher
+        self.prices: Final = prices or {}
+        """The prices of the backends whose price is known, by name."""
         self.learned: Final = learned or LearnedFields(clock)
         self.resolve: Final = resolve
         self._clock: Final = clock

@@ -13,7 +13,7 @@ from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.engine.budgets import Budgets
 from accord.engine.call_log import CallLog
 from accord.errors import ErrorCode, RefusedError
-from accord.ports import BackendPrice, Store
+from accord.ports import Store
 from accord.wire.request import ServiceRequest
 from accord.wire.session import TokenRecord
 
@@ -137,8 +137,6 @@ class Service:
     """The store of keys and usage, for the admin API; None if there is none."""
     budgets: Budgets | None = None
     """Counts usage and budgets while the application runs; None if nothing is counted."""
-    prices: Mapping[str, BackendPrice] = field(default_factory=dict[str, BackendPrice])
-    """The prices of the backends whose price is known, by name."""
     is_draining: bool = False
     running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The request ids of the turns that run in this process, by the key of their caller."""

@@ -12,11 +12,13 @@ import pytest
 
 from accord.agents import demo
 from accord.assembly.parts import build_backends
+from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.config import load_config
 from accord.engine import Dispatcher, Engine
 from accord.engine.budgets import NO_PRICE, Budgets
-from accord.ports import ManagedBackend
+from accord.engine.model_calls import ModelCallsRef
+from accord.ports import ManagedBackend, SystemClock
 from accord.servers.service import MODELS_ONLY
 from accord.stores.sqlite import SqliteStore
 from accord.wire.keys import KeyRules, UsageGroup, UsageTotal
@@ -104,10 +106,11 @@ async def gateway(folder: Path, endpoint: ModelServer, **rules: Any) -> AsyncGen
     backends = [each.backend for each in build_backends(loaded)]
     engine = Engine(demo, Dispatcher(backends))
     service, metrics = make_service(loaded, settings, engine, store, make_authenticator(settings, store))
+    calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
     assert service.budgets is not None
     try:
         async with (
-            served(make_application(loaded, service, metrics, loopback_only=False)) as address,
+            served(make_application(loaded, service, metrics, calls, loopback_only=False)) as address,
             aiohttp.ClientSession() as session,
         ):
             yield Gateway(address, session, store, service.budgets)
@@ -234,3 +237,17 @@ def test_turns_of_agents_need_a_key_without_models_and_budget(
                 assert status == 200 or answer["detail"] == MODELS_ONLY
 
     run(check())
+
+
+def test_a_new_configuration_brings_its_prices(tmp_path: Path, endpoint: ModelServer):
+    (tmp_path / "accord.toml").write_text(CONFIG.format(url=endpoint.url))
+    found: list[int | None] = []
+    for input_price in ("100.0", "200.0"):
+        loaded = load_config(str(tmp_path / "accord.toml"), environ={})
+        dispatcher = Dispatcher([each.backend for each in build_backends(loaded)])
+        calls = make_model_calls(loaded, dispatcher, SystemClock())
+        assert sorted(calls.prices) == ["dead", "priced"]
+        found.append(calls.prices["priced"].cost({"input_tokens": 1, "output_tokens": 0}))
+        text = (tmp_path / "accord.toml").read_text().replace(f"input = {input_price}", "input = 200.0")
+        (tmp_path / "accord.toml").write_text(text)
+    assert found == [100, 200]

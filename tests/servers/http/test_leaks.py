@@ -102,6 +102,9 @@ class BrokenAuthenticator:
     async def count_request(self, caller: Caller, address: str) -> None:
         """Count nothing."""
 
+    async def count_key_request(self, caller: Caller) -> None:
+        """Count nothing."""
+
 
 async def slowly(turn: Turn) -> AsyncIterator[Yielded]:
     yield turn.text

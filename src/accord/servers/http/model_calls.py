@@ -80,7 +80,7 @@ class ModelApiEndpoint(ModelEndpoint):
         self._calls: Final = calls
         self._log: Final = log
         self._stored: Final = stored
-        self._costs: Final = None if service.budgets is None else CallCosts(service.budgets, service.prices, calls)
+        self._costs: Final = None if service.budgets is None else CallCosts(service.budgets, calls)
 
     async def post(self, exchange: Exchange) -> int:
         """Answer one request."""
