@@ -22,6 +22,8 @@ from accord.wire.session import ReceiptRecord, SessionRecord, TurnRecord, TurnSt
 FLUSH_AFTER_S: Final = 0.05
 """Receipts are gathered for so long: storing each alone costs more processor time than answering does."""
 RETRY_AFTER_S: Final = 1.0
+BATCH: Final = 200
+"""How many receipts are sealed and stored at a time; the event loop waits while they are sealed."""
 MAX_PENDING: Final = 5_000
 MAX_SESSIONS: Final = 10_000
 NOT_STORED: Final = "Receipts cannot be stored at the moment; try again later"
@@ -95,9 +97,11 @@ class CallLog:
             for call in calls:
                 by_owner.setdefault(call.owner, []).append(call)
             for owner, ended in by_owner.items():
-                await self._store(owner, ended)
-                for call in ended:
-                    self._pending.pop(call.request_id, None)
+                for place in range(0, len(ended), BATCH):
+                    batch = ended[place : place + BATCH]
+                    await self._store(owner, batch)
+                    for call in batch:
+                        self._pending.pop(call.request_id, None)
 
     async def close(self) -> None:
         """Store what is left; what cannot be stored is logged as lost."""

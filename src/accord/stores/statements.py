@@ -7,6 +7,7 @@ others can see locks the session's first, here and in `erase.py`, so that there 
 """
 
 import json
+import sqlite3
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -27,11 +28,12 @@ from sqlalchemy import (
     tuple_,
     update,
 )
+from sqlalchemy.exc import IntegrityError
 
 from accord.errors import StoreConflictError
 from accord.ports import PacketBatch, TurnEnd, TurnStart, WholeTurn
 from accord.stores.erase import check_not_deleting
-from accord.stores.prepared import PreparedStatement, Row, by_engine, database_now, values_of
+from accord.stores.prepared import BulkInsert, PreparedStatement, Row, by_engine, database_now, values_of
 from accord.stores.rules import (
     KNOWN_REQUEST,
     NO_SESSION,
@@ -320,15 +322,16 @@ def _append_transcript(connection: Connection, locked: _LockedTurn, ending: Turn
     return stored
 
 
-_ADD_WHOLE_TURN: Final = PreparedStatement(
-    insert(turns).values({**_TURN_VALUES, "stored_bytes": bindparam("stored_bytes", type_=BigInteger)})
+_ADD_WHOLE_TURNS: Final = BulkInsert(
+    turns, {**_TURN_VALUES, "stored_bytes": bindparam("stored_bytes", type_=BigInteger)}
 )
+_ADD_WHOLE_PACKETS: Final = BulkInsert(packets, values_of(packets))
+_ADD_RECEIPTS: Final = BulkInsert(receipts, values_of(receipts))
 _LOCK_SESSION: Final = PreparedStatement(
     select(sessions.c.receipt_count, sessions.c.receipt_hash)
     .where(sessions.c.session_id == bindparam("of"))
     .with_for_update()
 )
-_KNOWN_TURN: Final = PreparedStatement(select(turns.c.request_id).where(turns.c.request_id == bindparam("of")))
 
 
 def add_turns(connection: Connection, session: SessionRecord, added: Sequence[WholeTurn]) -> None:
@@ -340,22 +343,25 @@ def add_turns(connection: Connection, session: SessionRecord, added: Sequence[Wh
     row = _LOCK_SESSION.first(connection, {"of": session.session_id})
     receipt_count, last_hash = row or (0, None)
     check_chain(session, added, last_hash)
-    if any(_KNOWN_TURN.first(connection, {"of": each.turn.request_id}) for each in added):
-        raise StoreConflictError(KNOWN_REQUEST)
     sizes = [stored_size(*each.packets, each.receipt.body) for each in added]
-    _ADD_WHOLE_TURN.execute_many(
+    rows = [
+        {**asdict(each.turn), "state": each.turn.state.value, "capabilities": None, "stored_bytes": size}
+        for each, size in zip(added, sizes, strict=True)
+    ]
+    try:
+        _ADD_WHOLE_TURNS.execute(connection, rows)
+    except (IntegrityError, sqlite3.IntegrityError):
+        raise StoreConflictError(KNOWN_REQUEST) from None
+    _ADD_WHOLE_PACKETS.execute(
         connection,
         [
-            {**asdict(each.turn), "state": each.turn.state.value, "capabilities": None, "stored_bytes": size}
-            for each, size in zip(added, sizes, strict=True)
+            {"request_id": each.turn.request_id, "seq": seq, "body": body}
+            for each in added
+            for seq, body in enumerate(each.packets, start=1)
         ],
     )
-    for each in added:
-        _insert_packets(connection, PacketBatch(each.turn.request_id, 1, each.packets))
-    _ADD_RECEIPT.execute_many(
-        connection,
-        [{**asdict(each.receipt), "position": place} for place, each in enumerate(added, start=receipt_count + 1)],
-    )
+    numbered = enumerate(added, start=receipt_count + 1)
+    _ADD_RECEIPTS.execute(connection, [{**asdict(each.receipt), "position": place} for place, each in numbered])
     stored, last = sum(sizes), added[-1].receipt.hash
     counts = {"messages": 0, "receipts": len(added), "last_hash": last, "stored": stored}
     _UPDATE_SESSION.rowcount(connection, {"of": session.session_id, "at": session.updated_at, **counts})
