@@ -8,7 +8,16 @@ from typing import Annotated, Literal, overload
 
 from pydantic import Field, TypeAdapter
 
-from accord.wire.message import FreeObject, FreeValue, Message, Tagged, UtcTime, WrittenAsText, close_union
+from accord.wire.message import (
+    FreeObject,
+    FreeValue,
+    Message,
+    Tagged,
+    UtcTime,
+    WrittenAsText,
+    close_union,
+    make_trusted,
+)
 
 
 class Role(StrEnum):
@@ -185,3 +194,16 @@ class Conversation(Message, frozen=True):
     """Messages in order. The list itself may be changed: emulation injects into the conversation it is given."""
 
     messages: list[ConversationMessage] = Field(default_factory=list[ConversationMessage])
+
+
+def text_part(text: str) -> TextPart:
+    """A part of text, made without validation: nearly every part of a model API's request is one.
+
+    It costs a third of `TextPart.trusted`.
+    """
+    return make_trusted(TextPart, {"type": "text", "cache_control": None, "text": text}, {"text"})
+
+
+def trusted_message(role: Role, content: list[MessagePart]) -> ConversationMessage:
+    """A message, made without validation; it costs a third of `ConversationMessage.trusted`."""
+    return make_trusted(ConversationMessage, {"role": role, "content": content, "metadata": None}, {"role", "content"})

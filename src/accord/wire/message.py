@@ -173,7 +173,7 @@ class Message(DeferredBuild, BaseModel, frozen=True):
         for name, factory in factories:
             if name not in fields:
                 held[name] = factory()
-        return _filled(cls, held, set(fields))
+        return make_trusted(cls, held, set(fields))
 
     def copy_with_own(self, *containers: str) -> Self:
         """Return a copy with its own lists and dicts of these names: for results that are cached.
@@ -183,7 +183,7 @@ class Message(DeferredBuild, BaseModel, frozen=True):
         held = self.__dict__.copy()
         for name in containers:
             held[name] = held[name].copy()
-        return _filled(type(self), held, self.__pydantic_fields_set__)
+        return make_trusted(type(self), held, self.__pydantic_fields_set__)
 
     def to_json(self) -> str:
         """Serialise the message as JSON text, without absent optional fields."""
@@ -206,8 +206,8 @@ _set: Final = object.__setattr__
 MessageT = TypeVar("MessageT", bound=Message)
 
 
-def _filled(kind: type[MessageT], held: dict[str, Any], fields_set: set[str]) -> MessageT:
-    """Make a message of these values without validation."""
+def make_trusted(kind: type[MessageT], held: dict[str, Any], fields_set: set[str]) -> MessageT:
+    """Make a message of these values, one for each of its fields, without validation."""
     made = object.__new__(kind)
     _set_dict(made, held)
     _set_fields_set(made, fields_set)

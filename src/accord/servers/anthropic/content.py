@@ -17,6 +17,8 @@ from accord.wire.conversation import (
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
+    text_part,
+    trusted_message,
 )
 
 Json = dict[str, Any]
@@ -96,14 +98,14 @@ class MessagesContentReader:
                 runs[-1][1].append(part)
         else:
             runs = [(role, parts)]
-        self.messages.extend(ConversationMessage.trusted(role=side, content=run) for side, run in runs)
+        self.messages.extend(trusted_message(side, run) for side, run in runs)
 
     def _read_content(
         self, path: str, content: Any, kinds: Mapping[str, "BlockReader"], parts: list[MessagePart]
     ) -> None:
         """Add the parts of a text, or of a list of blocks of these kinds."""
         if isinstance(content, str):
-            parts.append(TextPart.trusted(text=content))
+            parts.append(text_part(content))
             return
         if not isinstance(content, list):
             raise MessagesFieldError(path, "a string or a list of content blocks")
@@ -136,7 +138,7 @@ class MessagesContentReader:
         if not isinstance(text, str):
             raise MessagesFieldError("text", "a string")
         if len(block) == 2:  # most text blocks by far have only a type and a text
-            parts.append(TextPart.trusted(text=text))
+            parts.append(text_part(text))
             return
         self._check_members(block, TEXT_MEMBERS)
         parts.append(TextPart.trusted(text=text, cache_control=self.cache_control(block)))
@@ -189,7 +191,7 @@ class MessagesContentReader:
                 raise MessagesFieldError("source.type", "one of base64, text, content, url and file")
         if context := text_member(block, "context", ""):
             self._fields["messages[].content[].document.context"] = None
-            found.insert(0, TextPart.trusted(text=context))
+            found.insert(0, text_part(context))
         if found and (mark := self.cache_control(block)) is not None:
             found[-1] = type(found[-1]).trusted(**{**vars(found[-1]), "cache_control": mark})
         parts += found

@@ -20,7 +20,7 @@ from accord.servers.anthropic.content import (
     has_further,
     text_member,
 )
-from accord.wire.conversation import Conversation, ConversationMessage, Role
+from accord.wire.conversation import Conversation, Role, trusted_message
 from accord.wire.work import ToolChoice, ToolSpec, WorkOrder
 
 TOOL_MEMBERS: Final = frozenset({"type", "name", "description", "input_schema", "strict", "cache_control"})
@@ -114,7 +114,7 @@ class _MessagesRequestReader:
         """The work order of everything that was read."""
         messages = self._content.messages
         if self._content.system:
-            messages.insert(0, ConversationMessage.trusted(role=Role.SYSTEM, content=self._content.system))
+            messages.insert(0, trusted_message(Role.SYSTEM, self._content.system))
         if self._is_thinking:
             self._parameters["reasoning"] = self._reasoning
         elif self._reasoning:

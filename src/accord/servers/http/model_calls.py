@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from hashlib import sha256
 from typing import Any, Final, cast
-from uuid import uuid4
 
 import msgspec
 
@@ -29,6 +28,7 @@ from accord.servers.http.exchange import (
     HttpEndpoint,
     Send,
     client_address,
+    new_request_id,
     send_response,
     to_accord_error,
     within,
@@ -87,7 +87,7 @@ class ModelApiEndpoint(ModelEndpoint):
         service = self._service
         service.check_is_open()
         self._log.check_is_open()
-        request_id = exchange.request_id = str(uuid4())
+        request_id = exchange.request_id = new_request_id()
         REQUEST_ID.set(request_id)
         raw = await read_body(exchange.receive, exchange.headers, service.settings)
         with reserve_turn(service, caller_key(exchange.caller.id, client_address(exchange.scope)), request_id):

@@ -2,13 +2,20 @@
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
-from uuid import uuid4
 
 import msgspec
 
 from accord.core.sizes import find_excess
 from accord.errors import AccordError, ErrorCode, RefusedError
-from accord.servers.http.exchange import Exchange, Handler, HttpEndpoint, Send, client_address, send_response
+from accord.servers.http.exchange import (
+    Exchange,
+    Handler,
+    HttpEndpoint,
+    Send,
+    client_address,
+    new_request_id,
+    send_response,
+)
 from accord.servers.service import ANONYMOUS, Caller, Service
 from accord.servers.translation import Translation, api_status
 from accord.wire.disposition import Api
@@ -51,7 +58,7 @@ class ModelEndpoint(HttpEndpoint):
 
     async def send_error(self, exchange: Exchange, error: AccordError, allow: str) -> int:
         """Answer with this error in the shape of the API."""
-        request_id = exchange.request_id or str(uuid4())
+        request_id = exchange.request_id or new_request_id()
         return await send_api_error(exchange.send, self.translation, error, request_id, allow)
 
 

@@ -1,7 +1,6 @@
 """`POST /v1/messages/count_tokens`: counted by the endpoint that would answer, or estimated and labelled so."""
 
 from typing import Final
-from uuid import uuid4
 
 import msgspec
 
@@ -13,7 +12,7 @@ from accord.errors import BackendError, ErrorCode, RefusedError
 from accord.ports import CountingBackend
 from accord.servers.anthropic.answer import MessagesTranslation
 from accord.servers.http.body import read_body
-from accord.servers.http.exchange import Exchange, send_response
+from accord.servers.http.exchange import Exchange, new_request_id, send_response
 from accord.servers.http.model_endpoint import ID_HEADERS, JSON_TYPE, ModelEndpoint, parse_object
 from accord.servers.service import Service, check_model_allowed
 from accord.wire.disposition import Api
@@ -36,7 +35,7 @@ class CountTokensEndpoint(ModelEndpoint):
     async def post(self, exchange: Exchange) -> int:
         """Answer with the number of input tokens."""
         settings = self._service.settings
-        request_id = exchange.request_id = str(uuid4())
+        request_id = exchange.request_id = new_request_id()
         raw = await read_body(exchange.receive, exchange.headers, settings)
         body = parse_object(raw, max_values=settings.max_values, max_depth=settings.max_depth)
         request = self._messages.parse_count(body)

@@ -20,10 +20,11 @@ from accord.wire.conversation import (
     MessagePart,
     ResourcePart,
     Role,
-    TextPart,
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
+    text_part,
+    trusted_message,
 )
 
 Body = dict[str, Any]
@@ -96,7 +97,7 @@ class ChatMessageParser:
                 parts = self._assistant_parts(message)
             case _:
                 parts = self._content(message.get("content"), only_text=role != "user")
-        return ConversationMessage.trusted(role=ROLES[role], content=parts)
+        return trusted_message(ROLES[role], parts)
 
     def _at(self, member: str) -> str:
         return f"messages[{self._index}].{member}"
@@ -108,7 +109,7 @@ class ChatMessageParser:
 
     def _content(self, value: Any, *, only_text: bool = False) -> list[MessagePart]:
         if isinstance(value, str):
-            return [TextPart.trusted(text=value)] if value else []
+            return [text_part(value)] if value else []
         if value is None:
             return []
         if not isinstance(value, list):
@@ -143,12 +144,12 @@ class ChatMessageParser:
     def read_text(self, value: Any, at: str) -> MessagePart | None:
         """A text; an empty one is no part, because some APIs refuse it."""
         text = as_text(value, at)
-        return TextPart.trusted(text=text) if text else None
+        return text_part(text) if text else None
 
     def read_refusal(self, value: Any, at: str) -> MessagePart | None:
         """A refusal, as text."""
         self._fields["messages[].refusal"] = None
-        return TextPart.trusted(text=as_text(value, at))
+        return text_part(as_text(value, at))
 
     def read_image(self, value: Any, at: str) -> MessagePart | None:
         """An image with its data, or by its address."""

@@ -21,10 +21,11 @@ from accord.wire.conversation import (
     MessagePart,
     ResourcePart,
     Role,
-    TextPart,
     ThinkingPart,
     ToolResultPart,
     ToolUsePart,
+    text_part,
+    trusted_message,
 )
 from accord.wire.work import ToolSpec
 
@@ -99,7 +100,7 @@ class ItemReader:
             self._has_text = True
         else:
             self._role = None
-            self.messages.append(ConversationMessage.trusted(role=role, content=parts))
+            self.messages.append(trusted_message(role, parts))
 
     def _reasoning(self, item: dict[str, Any], field: str) -> None:
         self.used["input[].reasoning"] = None
@@ -168,7 +169,7 @@ class ItemReader:
         if self._role is not role:
             self._role, self._parts = role, []
             self._has_text = self._has_calls = False
-            self.messages.append(ConversationMessage.trusted(role=role, content=self._parts))
+            self.messages.append(trusted_message(role, self._parts))
         return self._parts
 
     def _note(self, held: dict[str, Any], known: frozenset[str]) -> None:
@@ -177,7 +178,7 @@ class ItemReader:
 
     def _content(self, content: Any, field: str) -> list[MessagePart]:
         if isinstance(content, str):
-            return [TextPart.trusted(text=content)]
+            return [text_part(content)]
         parts: list[MessagePart] = []
         for place, part in enumerate(_listed(content, field)):
             read = self._part(part, f"{field}[{place}]")
@@ -189,11 +190,11 @@ class ItemReader:
         match part.get("type"):
             case "input_text" | "output_text" | "text":
                 self._note(part, TEXT_MEMBERS)
-                return TextPart.trusted(text=_text(part, "text", field))
+                return text_part(_text(part, "text", field))
             case "refusal":
                 self.used["input[].refusal"] = None
                 self._note(part, REFUSAL_MEMBERS)
-                return TextPart.trusted(text=_text(part, "refusal", field))
+                return text_part(_text(part, "refusal", field))
             case "input_image":
                 return self._image(part, field)
             case "input_file":

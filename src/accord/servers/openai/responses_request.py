@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from accord.core.work.fields import ANY_OTHER, TABLE, Api, ModelRequest
 from accord.servers.openai.responses_items import ItemReader
 from accord.servers.openai.responses_tools import invalid, read_choice, read_tools
-from accord.wire.conversation import Conversation, ConversationMessage, Role, TextPart
+from accord.wire.conversation import Conversation, ConversationMessage, Role, text_part, trusted_message
 from accord.wire.work import ToolSpec, WorkOrder
 
 EFFORT_AND_SUMMARY: Final = ("effort", "summary")
@@ -100,7 +100,7 @@ class _RequestReading:
 
 
 def _message(role: Role, text: str) -> ConversationMessage:
-    return ConversationMessage.trusted(role=role, content=[TextPart.trusted(text=text)])
+    return trusted_message(role, [text_part(text)])
 
 
 def _read_input(reading: _RequestReading, name: str, value: Any) -> None:
