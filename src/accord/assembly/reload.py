@@ -18,7 +18,7 @@ from accord.assembly.parts import backend_groups, build_dispatcher
 from accord.assembly.store import discover_all, managed_backends
 from accord.backends.prices import backend_prices
 from accord.config import Config, LoadedConfig
-from accord.core.work.groups import BackendGroup, UnresolvedModel, resolve_model
+from accord.core.work.groups import BackendGroup, UnresolvedModel, model_names, resolve_model
 from accord.engine import Dispatcher
 from accord.engine.model_calls import ModelCalls, ModelCallsRef
 from accord.errors import ConfigError, UsageError
@@ -150,12 +150,15 @@ def make_model_calls(loaded: LoadedConfig, dispatcher: Dispatcher, clock: Clock)
     """Make the part that answers requests of the model APIs with these backends."""
     groups = backend_groups(loaded.config)
 
-    def resolve(name: str) -> BackendGroup | UnresolvedModel:
+    def models() -> dict[str, str | None]:
         known = dispatcher.known
-        models = {each: known[each].model if each in known else None for each in dispatcher.backends}
-        return resolve_model(name, models, groups)
+        return {each: known[each].model if each in known else None for each in dispatcher.backends}
 
-    return ModelCalls(dispatcher, resolve, clock, prices=backend_prices(loaded.config.backends))
+    def resolve(name: str) -> BackendGroup | UnresolvedModel:
+        return resolve_model(name, models(), groups)
+
+    names, prices = lambda: model_names(models(), groups), backend_prices(loaded.config.backends)
+    return ModelCalls(dispatcher, resolve, clock, names=names, prices=prices)
 
 
 def summarise_reload(started_with: Config, before: Config, after: Config) -> ReloadSummary:

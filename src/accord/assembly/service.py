@@ -139,7 +139,7 @@ def make_application(
     loaded: LoadedConfig, service: Service, metrics: Metrics, calls: ModelCallsRef, *, loopback_only: bool
 ) -> Application:
     """Make the ASGI application of the service."""
-    routes = information_routes(service, metrics)
+    routes = information_routes(service, metrics, calls)
     endpoints = {
         path: RequireAuthentication(service, app) if path in PROTECTED_PATHS else app for path, app in routes.items()
     }

@@ -73,7 +73,8 @@ class _BackendFacts:
 class ModelCalls:
     """Answers requests of the model APIs with the backends of a dispatcher.
 
-    `resolve` returns the backends that a model name means; `draw` is a random number for groups with weights.
+    `resolve` returns the backends that a model name means, and `names` every name that it knows; `draw` is a random
+    number for groups with weights.
     """
 
     def __init__(  # noqa: PLR0913 - the parts that are handed in
@@ -82,6 +83,7 @@ class ModelCalls:
         resolve: Callable[[str], BackendGroup | UnresolvedModel],
         clock: Clock,
         *,
+        names: Callable[[], Sequence[str]] = tuple,
         learned: LearnedFields | None = None,
         draw: Callable[[], float] = random,
         prices: Mapping[str, BackendPrice] | None = None,
@@ -91,6 +93,7 @@ class ModelCalls:
         """The prices of the backends whose price is known, by name."""
         self.learned: Final = learned or LearnedFields(clock)
         self.resolve: Final = resolve
+        self.names: Final = names
         self._clock: Final = clock
         self._draw: Final = draw
         self._known: Final[dict[str, _BackendFacts]] = {}
@@ -136,7 +139,7 @@ class ModelCalls:
         request = call.request
         order = _with_requirements(request, call.policy)
         candidates = [self._candidate(name, request, call.policy) for name in group.backends]
-        return shared_plan(order, candidates, self._plan_config())
+        return shared_plan(order, candidates, self.plan_config())
 
     def _refusal(self, call: ModelCall, refusal: Refusal, group: BackendGroup) -> RefusedError:
         """The refusal with the fields it is about, the other backends that could do it, and what would allow it."""
@@ -169,7 +172,7 @@ class ModelCalls:
         first = draw_first([name for name in names if not is_down[name]], group.weights, self._draw)
         return [by_name[name] for name in (*first, *(name for name in names if is_down[name]))] + offers[equal:]
 
-    def _plan_config(self) -> PlanConfig:
+    def plan_config(self) -> PlanConfig:
         """The dispatcher's configuration. A placeholder for an image is no emulation here: it must be described."""
         dispatcher = self.dispatcher
         config = dispatcher.config

@@ -4,6 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
+from accord.wire.capability import CapabilityName
 from accord.wire.message import Message
 
 
@@ -57,4 +58,41 @@ class FieldRecord(Message, frozen=True):
     reason: str
     learned: bool | None = Field(
         default=None, description="The endpoint refused the field, now or recently; its manifest does not say so."
+    )
+
+
+class FieldFacts(Message, frozen=True):
+    """A field of a model API: a row of the table of dispositions."""
+
+    kind: FieldClass = Field(description="`contract`: without the field, the answer is not what was asked for.")
+    capability: CapabilityName | None = Field(
+        default=None, description="What the model must have, too; its manifest decides."
+    )
+    note: str | None = None
+    backends: dict[BackendApi, Disposition] = Field(description="What each kind of backend can make of the field.")
+
+
+class FieldOutcome(Message, frozen=True):
+    """What becomes of a field at one backend now."""
+
+    disposition: Disposition
+    reason: str | None = Field(default=None, description="Why it is not native.")
+    learned: bool | None = Field(default=None, description="The endpoint refused the field recently.")
+
+
+class BackendFields(Message, frozen=True):
+    """What becomes of each field of each API at one backend."""
+
+    api: BackendApi = Field(description="The API that the backend speaks: its column of the table.")
+    fields: dict[Api, dict[str, FieldOutcome]]
+
+
+class ModelApis(Message, frozen=True):
+    """The table of dispositions, and what follows from it for every backend of this service."""
+
+    fields: dict[Api, dict[str, FieldFacts]] = Field(
+        description="Every field by API and name. `*` is any field that is not listed."
+    )
+    backends: dict[str, BackendFields] = Field(
+        description="By backend: what follows from the table, its manifest, the configured emulations and what was learned."
     )

@@ -117,7 +117,7 @@ def derive_needs(order: WorkOrder) -> list[Need]:
         if name not in required_names and name not in ADDED_MEANINGS
     ]
     parameters = [
-        Need(capability=capability, min_support=MinSupport.EMULATED, required=False, because=f"{parameter} is set")
+        _parameter_need(parameter)
         for parameter, capability in PARAMETERS.items()
         if parameter in order.parameters and capability not in stated_names
     ]
@@ -133,6 +133,23 @@ def _derived_need(name: str) -> Need:
     # A model that does not get its earlier reasoning back can still answer, so that is a preference.
     is_required = name != REASONING_HISTORY
     return Need(capability=name, min_support=MinSupport.EMULATED, required=is_required, because=REASONS[name])
+
+
+def _parameter_need(parameter: str) -> Need:
+    return Need(
+        capability=PARAMETERS[parameter],
+        min_support=MinSupport.EMULATED,
+        required=False,
+        because=f"{parameter} is set",
+    )
+
+
+def need_for(capability: str) -> Need:
+    """The need that work with this capability would have; raises `KeyError` if it is never derived."""
+    for parameter, named in PARAMETERS.items():
+        if named == capability:
+            return _parameter_need(parameter)
+    return _derived_need(capability)
 
 
 def parameter_capabilities(order: WorkOrder) -> tuple[Capability, ...]:

@@ -1,16 +1,20 @@
 """Decide what becomes of the fields of a model API's request at each backend. Pure; the table is in `field_table.py`.
 
 Before planning: which backends cannot carry a contract field at all (`field_limits`), and which capabilities the fields
-require (`required_capabilities`). After it: what became of each field at the chosen backend (`dispose`).
+require (`required_capabilities`). After it: what became of each field at the chosen backend (`dispose`). Without any
+request: what a backend would make of one field (`effective`), which `GET /v1/capabilities` and `GET /v1/models` report.
 """
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
+from accord.core.work.derive import need_for
 from accord.core.work.fields import FieldRow, row_of
 from accord.core.work.negotiate import IdentityCache
+from accord.core.work.plan import Candidate, PlanConfig, offer_for
 from accord.wire.capability import canonical_name
 from accord.wire.disposition import Api, BackendApi, Disposition, FieldClass, FieldPolicy, FieldRecord
 from accord.wire.manifest import CapabilityRequirement, MinSupport
@@ -137,6 +141,35 @@ def _is_lost(row: FieldRow, use: FieldUse) -> bool:
 
 
 _DISPOSED: Final = IdentityCache[tuple[FieldRecord, ...]]()
+
+
+def effective(
+    row: FieldRow,
+    kind: BackendApi,
+    candidate: Candidate,
+    config: PlanConfig,
+    learned: frozenset[str] = frozenset(),
+) -> FieldRecord:
+    """What becomes of this field in a request that asks for nothing else, at a backend of this kind.
+
+    The cell of the table, the manifest, the configured emulations and what was learned decide, through the same code
+    that plans and labels a request.
+    """
+    fields = (row.name,)
+    lacking, may_emulate = field_limits(row.api, fields, kind, FieldPolicy.LABELLED, learned)
+    candidate = replace(candidate, lacking=lacking, may_emulate=may_emulate)
+    needs = [need_for(row.capability)] if row.capability else []
+    if row.capability in STATED:
+        needs = [need.model_copy(update={"required": True, "because": "required"}) for need in needs]
+    offer = offer_for(candidate, needs, config)
+    if offer.missing:
+        short = offer.missing[0]
+        # The reason of a limit begins with the name of the field.
+        reason = short.reason.partition(": ")[2] if lacking else f"{short.capability} is {short.reason}"
+        return FieldRecord(field=row.name, disposition=Disposition.REFUSED, reason=reason)
+    unchanged = kind.value == row.api.value and not offer.rescues and not offer.losses
+    records = _dispose(FieldUse(row.api, fields, kind, unchanged, learned), offer)  # not cached: few are ever repeated
+    return records[0] if records else FieldRecord(field=row.name, disposition=Disposition.NATIVE, reason="")
 
 
 def without_fields(body: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:

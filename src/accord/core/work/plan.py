@@ -40,7 +40,15 @@ from accord.core.work.emulation.choose import (
 from accord.core.work.emulation.engine import CONFIG_EXAMPLE, EmulationEngine
 from accord.core.work.negotiate import MANIFEST_EXAMPLE, NOT_DECLARED, IdentityCache, compare, declared_level
 from accord.errors import ErrorCode, UsageError
-from accord.wire.capability import ALIASES, FILE_INPUT, TOOL_RESULT_MEDIA, Capability, canonical_name, capability_names
+from accord.wire.capability import (
+    ADDED_MEANINGS,
+    ALIASES,
+    FILE_INPUT,
+    TOOL_RESULT_MEDIA,
+    Capability,
+    canonical_name,
+    capability_names,
+)
 from accord.wire.conversation import ImagePart, MessagePart, ResourcePart, TextPart, ToolResultPart
 from accord.wire.emulation import EmulationConfig
 from accord.wire.manifest import (
@@ -261,6 +269,13 @@ def _decide(
         if offer != best
     ]
     return Plan(backend=best.backend, policy=config.policy, needs=needs, offer=best, fallbacks=others, lost=lost)
+
+
+def offer_for(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> Offer:
+    """What this candidate makes of work with just these needs, which has all that emulations work on."""
+    # As for a whole order, Accord's own capabilities count only where the manifest mentions them.
+    counted = [need for need in needs if need.capability not in ADDED_MEANINGS or need.capability in candidate.manifest]
+    return _offer(candidate, _raise_to_policy(counted, config.policy), config, None)
 
 
 def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig, contents: frozenset[str] | None) -> Offer:

@@ -14,7 +14,10 @@ from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
 from accord.core.output.profile import STANDARD_EVENTS
+from accord.core.work.dispositions import effective
 from accord.core.work.emulation.choose import choose_emulations
+from accord.core.work.fields import TABLE
+from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_api
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.documentation import documentation_page
 from accord.servers.http.health import Health
@@ -23,6 +26,7 @@ from accord.servers.observability.metrics import Metrics
 from accord.servers.service import RETRY_AFTER_S, Service
 from accord.wire.capability import Capability
 from accord.wire.contract import ServiceContract
+from accord.wire.disposition import Api, BackendFields, FieldFacts, FieldOutcome, ModelApis
 from accord.wire.emulation import EmulationConfig
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
 from accord.wire.receipt import BackendParty
@@ -88,15 +92,18 @@ class ReadOnlyEndpoint:
 
 
 def information_routes(
-    service: Service, metrics: Metrics, *, emulation: EmulationConfig | None = None
+    service: Service, metrics: Metrics, calls: ModelCallsRef | None = None, *, emulation: EmulationConfig | None = None
 ) -> dict[str, ReadOnlyEndpoint]:
-    """Every path of this file with its endpoint. Without `emulation`, that of the engine is reported."""
+    """Every path of this file with its endpoint; `calls` answers the model APIs, if the service has them.
+
+    Without `emulation`, that of the engine is reported.
+    """
     health = Health(service)
     return {
         HEALTH_PATH: health_endpoint(health),
         LIVE_PATH: live_endpoint(health),
         READY_PATH: ready_endpoint(health),
-        CAPABILITIES_PATH: capabilities_endpoint(service, emulation),
+        CAPABILITIES_PATH: capabilities_endpoint(service, emulation, calls),
         OPENAPI_PATH: openapi_endpoint(service),
         DOCS_PATH: docs_endpoint(service),
         METRICS_PATH: metrics_endpoint(metrics),
@@ -139,12 +146,15 @@ def _health(report: HealthCheckResponse, *, is_ready: bool) -> InformationRespon
     return InformationResponse(body, JSON, 503, {**_NO_STORE, "retry-after": str(RETRY_AFTER_S)})
 
 
-def capabilities_endpoint(service: Service, emulation: EmulationConfig | None = None) -> ReadOnlyEndpoint:
+def capabilities_endpoint(
+    service: Service, emulation: EmulationConfig | None = None, calls: ModelCallsRef | None = None
+) -> ReadOnlyEndpoint:
     """What the agent accepts, what each backend supports, and how answers can be displayed."""
 
     async def read(_: Scope) -> InformationResponse:
         config = emulation or service.sessions.engine.dispatcher.config.emulation
-        return InformationResponse(service_capabilities(service, config).to_json().encode(), JSON, headers=_NO_STORE)
+        body = service_capabilities(service, config, calls).to_json().encode()
+        return InformationResponse(body, JSON, headers=_NO_STORE)
 
     return ReadOnlyEndpoint(read)
 
@@ -178,7 +188,9 @@ def metrics_endpoint(metrics: Metrics) -> ReadOnlyEndpoint:
     return ReadOnlyEndpoint(read)
 
 
-def service_capabilities(service: Service, emulation: EmulationConfig) -> ServiceCapabilities:
+def service_capabilities(
+    service: Service, emulation: EmulationConfig, calls: ModelCallsRef | None = None
+) -> ServiceCapabilities:
     """The current capabilities of this service."""
     engine = service.sessions.engine
     # Only emulations that are performed: a strategy that is only a label is not one.
@@ -201,8 +213,43 @@ def service_capabilities(service: Service, emulation: EmulationConfig) -> Servic
             "emulations": {entry.capability: entry.strategy.type for entry in performed},
             "text_profiles": list(TextProfile),
             "events": sorted(STANDARD_EVENTS),
+            "model_apis": None if calls is None else model_apis(calls.current),
         }
     )
+
+
+def model_apis(calls: ModelCalls) -> ModelApis:
+    """The table of fields of the model APIs, and what becomes of each field at each backend now."""
+    return ModelApis.trusted(
+        fields=_field_table(), backends={name: _backend_fields(calls, name) for name in calls.dispatcher.backends}
+    )
+
+
+@cache
+def _field_table() -> dict[Api, dict[str, FieldFacts]]:
+    return {
+        api: {
+            name: FieldFacts(kind=row.kind, capability=row.capability, note=row.note or None, backends=dict(row.cells))
+            for name, row in rows.items()
+        }
+        for api, rows in TABLE.items()
+    }
+
+
+def _backend_fields(calls: ModelCalls, name: str) -> BackendFields:
+    candidate, config = calls.dispatcher.candidate(name), calls.plan_config()
+    kind, learned = backend_api(calls.dispatcher.backends[name]), calls.learned.listed(name)
+    fields: dict[Api, dict[str, FieldOutcome]] = {}
+    for api, rows in TABLE.items():
+        known = frozenset(learned.get(api.value, ()))
+        records = (effective(row, kind, candidate, config, known) for row in rows.values())
+        fields[api] = {
+            record.field: FieldOutcome.trusted(
+                disposition=record.disposition, reason=record.reason or None, learned=record.learned
+            )
+            for record in records
+        }
+    return BackendFields.trusted(api=kind, fields=fields)
 
 
 def _with_etag(

@@ -34,6 +34,7 @@ from accord.servers.http.exchange import (
     within,
 )
 from accord.servers.http.model_endpoint import ID_HEADERS, JSON_TYPE, ModelEndpoint, parse_object
+from accord.servers.http.model_list import model_list_endpoints
 from accord.servers.http.stored_responses import ResponseKeeper, StoredResponseEndpoint, StoredResponses
 from accord.servers.http.token_counts import CountTokensEndpoint
 from accord.servers.observability import REQUEST_ID, continuing_trace
@@ -371,6 +372,7 @@ def model_endpoints(service: Service, calls: ModelCallsRef) -> dict[str, HttpEnd
         *(ModelApiEndpoint(service, each, calls, service.call_log, stored) for each in TRANSLATIONS),
         StoredResponseEndpoint(service, stored),
         CountTokensEndpoint(service, calls),
+        *model_list_endpoints(service, calls),
     ]
     return {each.route: each for each in made}
 
