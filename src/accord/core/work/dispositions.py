@@ -173,18 +173,53 @@ def effective(
 
 
 def without_fields(body: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """A copy of a request's body without these fields; names with `[]` are left alone."""
-    body = dict(body)
+    """A copy of a request's body without these fields; what has no place of its own, such as `tools[].other`, stays."""
     for name in names:
-        first, _, rest = name.partition(".")
-        if not rest:
-            body.pop(first, None)
-        elif isinstance(held := body.get(first), dict) and "[" not in name:
-            inner = without_fields(cast("dict[str, Any]", held), [rest])
-            body.pop(first)
-            if inner:
-                body[first] = inner
+        places = MARKED if name.startswith("*.") else ("",)
+        for place in places:
+            for member in ALSO_NAMED.get(name.rpartition(".")[2], (name.rpartition(".")[2],)):
+                path = f"{place}{name[1:] if place else name}".rpartition(".")[0]
+                body = _remove(body, [*(path.split(".") if path else ()), member])
     return body
+
+
+MARKED: Final = ("system[]", "tools[]", "messages[].content[]", "messages[].content[].content[]")
+"""Where `*` may be in a request of the Messages API."""
+ALSO_NAMED: Final[Mapping[str, tuple[str, ...]]] = {
+    "reasoning_content": ("reasoning_content", "reasoning"),
+    "thinking": ("thinking", "redacted_thinking"),
+}
+"""Fields that a request may have under several names."""
+
+
+def _remove(held: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
+    """A copy without the member at this path; an object that is left empty goes, too."""
+    first, rest = path[0], path[1:]
+    name = first.removesuffix("[]")
+    inner: Any = held.get(name)
+    kept = {key: value for key, value in held.items() if key != name}
+    if not rest:
+        return kept
+    if first.endswith("[]") and isinstance(inner, list):
+        items = [_remove_from_item(item, rest) for item in cast("list[Any]", inner)]
+        return {**held, name: [item for item in items if item is not None]}
+    if isinstance(inner, dict):
+        left = _remove(cast("dict[str, Any]", inner), rest)
+        return {**held, name: left} if left else kept
+    return held
+
+
+def _remove_from_item(item: Any, path: Sequence[str]) -> Any:
+    """The item without this member; None if the path names the kind of item itself."""
+    if not isinstance(item, dict):
+        return item
+    held = cast("dict[str, Any]", item)
+    if held.get("type") == path[0]:
+        if len(path) == 1:
+            return None
+        if not isinstance(held.get(path[0]), dict):  # its members are those of the item
+            return _remove(held, path[1:])
+    return _remove(held, path)
 
 
 def format_dispositions(records: Sequence[FieldRecord]) -> str:
