@@ -109,30 +109,42 @@ def dispose(use: FieldUse, offer: Offer) -> tuple[FieldRecord, ...]:
 
 
 def _dispose(use: FieldUse, offer: Offer) -> tuple[FieldRecord, ...]:
-    rescued = {canonical_name(each.capability): each for each in offer.rescues}
-    short = {canonical_name(each.capability): each.reason for each in (*offer.unmet, *offer.losses)}
-    by_backend = set(map(canonical_name, offer.negotiation.emulatable))
     records: list[FieldRecord] = []
     for name in use.fields:
         row = row_of(use.api, name)
-        capability = canonical_name(row.capability) if row.capability else ""
-        cell = row.cells[use.kind]
         if name in use.learned:
             records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=LEARNED, learned=True))
-        elif capability in rescued:
-            reason = f"emulated by Accord: {rescued[capability].strategy.type}"
-            records.append(FieldRecord(field=name, disposition=Disposition.EMULATED, reason=reason))
-        elif capability in short:
-            reason = f"{capability} is {short[capability]}" if short[capability] else capability
-            records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=reason))
-        elif capability in by_backend:
-            reason = f"emulated by the backend: {offer.negotiation.strategies.get(capability, 'its own way')}"
-            records.append(FieldRecord(field=name, disposition=Disposition.EMULATED, reason=reason))
-        elif cell is Disposition.EMULATED and (not row.capability or capability not in offer.negotiation.native):
-            records.append(FieldRecord(field=name, disposition=cell, reason=row.note or "emulated by Accord"))
-        elif cell is Disposition.DROPPED or _is_lost(row, use):
-            records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=lacking_reason(use.kind)))
+        elif (outcome := _by_capability(row, offer) or _by_cell(row, use, offer)) is not None:
+            records.append(FieldRecord(field=name, disposition=outcome[0], reason=outcome[1]))
     return tuple(records)
+
+
+def _by_capability(row: FieldRow, offer: Offer) -> tuple[Disposition, str] | None:
+    """What becomes of a field whose capability this backend does not have natively, and why."""
+    capability = canonical_name(row.capability) if row.capability else ""
+    for rescue in offer.rescues:
+        if canonical_name(rescue.capability) == capability:
+            if row.kind is FieldClass.TUNING:
+                return Disposition.DROPPED, f"{capability} is emulated by Accord, without such a setting"
+            return Disposition.EMULATED, f"emulated by Accord: {rescue.strategy.type}"
+    for short in (*offer.unmet, *offer.losses):
+        if canonical_name(short.capability) == capability:
+            return Disposition.DROPPED, f"{capability} is {short.reason}" if short.reason else capability
+    if capability in map(canonical_name, offer.negotiation.emulatable):
+        own = offer.negotiation.strategies.get(capability, "its own way")
+        return Disposition.EMULATED, f"emulated by the backend: {own}"
+    return None
+
+
+def _by_cell(row: FieldRow, use: FieldUse, offer: Offer) -> tuple[Disposition, str] | None:
+    """What becomes of a field that the kind of backend does not carry natively, and why."""
+    cell = row.cells[use.kind]
+    is_native = row.capability is not None and canonical_name(row.capability) in offer.negotiation.native
+    if cell is Disposition.EMULATED and not is_native:
+        return cell, row.note or "emulated by Accord"
+    if cell is Disposition.DROPPED or _is_lost(row, use):
+        return Disposition.DROPPED, lacking_reason(use.kind)
+    return None
 
 
 def _is_lost(row: FieldRow, use: FieldUse) -> bool:
