@@ -124,7 +124,7 @@ MESSAGES: dict[str, tuple[list[Any], list[Any], tuple[str, ...]]] = {
             {"type": "thinking", "thinking": "r", "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]}],
         [("assistant", {"type": "thinking", "text": "r", "signature": "s"},
           {"type": "thinking", "text": "", "signature": "x", "redacted": True}, {"type": "text", "text": "a"})],
-        ("messages[].reasoning_content",),
+        ("messages[].thinking_blocks",),
     ),
     "calls and results": (
         [

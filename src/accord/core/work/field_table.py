@@ -7,7 +7,8 @@
 `t` is tuning: without it the answer is still what was asked for. `c` is contract: without it the answer would not be.
 The six letters are dispositions at a backend of that kind, `other` being scripts and backends written in Python: `N`
 native, `E` emulated, `D` dropped, `R` refused. They say what the backend's API can carry; with a capability, the model
-must have it, too (its manifest decides), else a tuning field is dropped and a contract is emulated or refused. A small
+must have it, too (its manifest decides), else a tuning field is dropped and a contract is emulated or refused; a field
+about tools that Accord emulates is dropped. A small
 letter is the same, but only a request that is passed on unchanged can carry the field. Neutral values, as JSON, ask for
 nothing; null always is neutral. `[]` in a name is any item; `*` is every field that is not listed.
 """
@@ -18,7 +19,8 @@ CHAT: Final = """
 model                                  c  N N N N N N
 messages                               c  N N N N N N
 messages[].name                        t  n D D D D D  # a participant's name
-messages[].reasoning_content           t  n D N N D D  reasoning_history  # earlier reasoning, a field of some servers
+messages[].reasoning_content           t  n D N N D N  reasoning_history  # earlier reasoning, a field of some servers
+messages[].thinking_blocks             t  n N N N D N  reasoning_history  # earlier reasoning with its signatures
 messages[].refusal                     c  N N N N N N  # is sent as text
 messages[].audio                       c  n R R R R R  # an earlier spoken answer, by its id
 messages[].tool_calls                  c  N N N N E E  tool_use
@@ -27,23 +29,23 @@ messages[].tool_calls[].function.arguments t n E E E E E  # text that is not JSO
 messages[].function_call               c  N N N N E E  tool_use  # the older form of tool_calls
 messages[].content[].image_url         c  N N N N N N  image_input
 messages[].content[].image_url.address c  N N N R R R  image_url  # an image by its address, not as a data URL
-messages[].content[].image_url.detail  t  N N D D D D  = "auto"
+messages[].content[].image_url.detail  t  N N D D D N  = "auto"
 messages[].content[].input_audio       c  N R R N N N  audio
 messages[].content[].file              c  N N N N N N  pdf_input
 messages[].content[].file.file_id      c  n R R R R R  # a file that was uploaded to the endpoint
-messages[].content[].cache_control     t  n D N D D D  cache_control
+messages[].content[].cache_control     t  n D N D D N
 messages[].content[].other             c  n R R R R R  # a kind of content that is not listed
 stream                                 c  N N N N N N  = false
 stream_options.include_usage           c  N N N N N N  = false
 stream_options.other                   t  n D D D D D
 tools                                  c  N N N N E E  tool_use  = []
-tools[].function.strict                t  N N N D D D  = false
-tools[].cache_control                  t  n D N D D D  cache_control
+tools[].function.strict                t  N N N D D N  tool_use  = false
+tools[].cache_control                  t  n D N D D N  tool_use
 tools[].custom                         c  n R R R R R  # a tool whose input is text in a grammar
 tools[].other                          c  n R R R R R
 tool_choice                            c  N N N N E E  tool_use  = "auto"
 tool_choice.allowed_tools              c  N E E E E E  # the other tools are not sent
-parallel_tool_calls                    t  N N N D D D  = true
+parallel_tool_calls                    t  N N N D D N  tool_use  = true
 functions                              c  N N N N E E  tool_use  = []  # the older form of tools
 function_call                          c  N N N N E E  tool_use  = "auto"  # the older form of tool_choice
 response_format.json_schema            c  N N N N E E  structured_output_json_schema
@@ -86,7 +88,7 @@ input                                  c  N N N N N N
 instructions                           c  N N N N N N
 input[].input_image                    c  N N N N N N  image_input
 input[].input_image.address            c  N N N R R R  image_url  # an image by its address, not as a data URL
-input[].input_image.detail             t  N N D D D D  = "auto"
+input[].input_image.detail             t  N N D D D N  = "auto"
 input[].input_image.file_id            c  R n R R R R
 input[].input_file                     c  N N N N N N  pdf_input
 input[].input_file.text                c  N N N N N N  # a text document
@@ -94,7 +96,7 @@ input[].input_file.other               c  R n R N N N  file_input  # a file that
 input[].input_file.address             c  R n R R R R
 input[].input_file.file_id             c  R n R R R R
 input[].function_call                  c  N N N N E E  tool_use
-input[].reasoning                      t  D N N N D D  reasoning_history
+input[].reasoning                      t  N N N N D N  reasoning_history  # chat: its text only
 input[].item_reference                 c  R n R R R R
 input[].custom_tool_call               c  E N E E E E  # is sent as a call of a function with one text
 input[].refusal                        c  N N N N N N  # is sent as text
@@ -113,7 +115,7 @@ include.reasoning                      t  D N N N D D  # reasoning.encrypted_con
 include.logprobs                       c  N N R R R R  logprobs
 include.other                          t  D n D D D D
 tools                                  c  N N N N E E  tool_use  = []
-tools[].strict                         t  N N N D D D  = false
+tools[].strict                         t  N N N D D N  tool_use  = false
 tools[].custom                         c  E N E E E E  # is sent as a function with one text
 tools[].namespace                      c  E N E E E E  # its tools are sent under joined names
 tools[].other                          t  D n D D D D  # further members of a tool
@@ -121,7 +123,7 @@ tools[].hosted                         t  D n D D D D  # tools that the endpoint
 tool_choice                            c  N N N N E E  tool_use  = "auto"
 tool_choice.allowed_tools              c  E N E E E E  # the other tools are not sent
 tool_choice.hosted                     c  R n R R R R
-parallel_tool_calls                    t  N N N D D D  = true
+parallel_tool_calls                    t  N N N D D N  tool_use  = true
 max_tool_calls                         t  D n D D D D
 text.format.json_schema                c  N N N N E E  structured_output_json_schema
 text.format.json_object                c  N N E N E E  json_mode
@@ -164,23 +166,23 @@ messages[].content[].document.file_id  c  R R n R R R
 messages[].content[].document.citations c R R n R R R
 messages[].content[].document.context  c  N N N N N N  # is sent as text before the document
 messages[].content[].tool_use          c  N N N N E E  tool_use
-messages[].content[].tool_use.signature t D D D N D D  # Accord's: the signature of a call, to be sent back
+messages[].content[].tool_use.signature t N D D N D N  tool_use  # Accord's: the signature of a call, to be sent back
 messages[].content[].tool_result       c  N N N N E E  tool_use
 messages[].content[].tool_reference    c  E E n E E E  # a deferred tool: every tool is sent from the start
-messages[].content[].thinking          t  D N N N D D  reasoning_history
+messages[].content[].thinking          t  N N N N D N  reasoning_history  # chat: its text only
 messages[].content[].other             c  R R n R R R  # a kind of block that is not listed
 messages[].other                       t  D D n D D D  # further members of a message or a block
 cache_control                          t  D D n D D D
-*.cache_control                        t  D D N D D D  cache_control  # of a block, a tool or the system prompt
+*.cache_control                        t  D D N D D N  # of a block, a tool or the system prompt
 stream                                 c  N N N N N N  = false
 stop_sequences                         c  N E N N E E  stop_sequences  = []
 tools                                  c  N N N N E E  tool_use  = []
-tools[].strict                         t  N N N D D D  = false
+tools[].strict                         t  N N N D D N  tool_use  = false
 tools[].hosted                         t  D D n D D D  # tools that the endpoint itself runs or knows
 tools[].other                          t  D D n D D D  # further members of a tool
 tool_choice                            c  N N N N E E  tool_use  = {"type": "auto"}
 tool_choice.hosted                     c  R R n R R R
-tool_choice.disable_parallel_tool_use  t  N N N D D D  = false
+tool_choice.disable_parallel_tool_use  t  N N N D D N  tool_use  = false
 output_config.format                   c  N N N N E E  structured_output_json_schema
 output_format                          c  N N N N E E  structured_output_json_schema  # the older form
 output_config.effort                   t  N N N N D N  extended_thinking

@@ -17,7 +17,7 @@ import msgspec
 
 from accord.core.vocabulary import unknown_name
 from accord.core.work.dispositions import effective
-from accord.core.work.fields import TABLE, FieldRow
+from accord.core.work.fields import TABLE
 from accord.core.work.groups import BackendGroup, UnresolvedModel
 from accord.core.work.negotiate import declared_level
 from accord.core.work.plan import Candidate
@@ -28,7 +28,7 @@ from accord.servers.http.exchange import Exchange, send_response
 from accord.servers.http.model_endpoint import JSON_TYPE, ModelEndpoint, send_api_error
 from accord.servers.openai.chat_answer import ChatTranslation
 from accord.servers.service import Caller, Service
-from accord.wire.capability import canonical_name
+from accord.wire.capability import Capability, canonical_name
 from accord.wire.disposition import Api, Disposition
 from accord.wire.manifest import SupportLevel
 from accord.wire.routes import MODEL_INFO_PATH, MODEL_PATH, MODELS_PATH
@@ -56,11 +56,11 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType(
         "supports_tool_choice": "tool_choice",
         "supports_parallel_function_calling": "parallel_tool_calls",
         "supports_response_schema": "response_format.json_schema",
-        "supports_prompt_caching": f"{_CONTENT}.cache_control",
+        "supports_prompt_caching": Capability.CACHE_CONTROL,
         "supports_reasoning": "reasoning_effort",
     }
 )
-"""LiteLLM's flags, and the field of chat completions that each is about."""
+"""LiteLLM's flags, and the field of chat completions that each is about, or the capability."""
 
 NESTED_PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -80,8 +80,8 @@ _encode: Final = msgspec.json.Encoder().encode
 class ModelCard:
     """What is known of one name.
 
-    `has` says, for fields of chat completions, whether a request may use them; unknown ones are left out. `models` are
-    the models behind its backends.
+    `has` says, for fields of chat completions and for the capability to cache, whether a request may use them; unknown
+    ones are left out. `models` are the models behind its backends.
     """
 
     name: str
@@ -137,18 +137,21 @@ class ModelCatalog:
             for row in TABLE[Api.CHAT].values():
                 if effective(row, kind, candidate, config, learned).disposition in HAS:
                     found[row.name] = True
-                elif row.cells[kind] not in HAS or row.name in learned or is_known_to_lack(candidate, row):
+                elif row.cells[kind] not in HAS or row.name in learned or is_known(candidate, row.capability):
                     found[row.name] = False
+            # Marks are passed on whether or not the endpoint heeds them, so that no row says it.
+            if is_known(candidate, Capability.CACHE_CONTROL):
+                level = declared_level(candidate.manifest, Capability.CACHE_CONTROL)
+                found[Capability.CACHE_CONTROL] = level is not None and level.root != SupportLevel.UNSUPPORTED.root
         return found
 
 
-def is_known_to_lack(candidate: Candidate, row: FieldRow) -> bool:
-    """Whether the manifest or experience says that this backend lacks the capability of this field."""
-    if row.capability is None:
+def is_known(candidate: Candidate, capability: str | None) -> bool:
+    """Whether the manifest or experience says anything of this capability."""
+    if capability is None:
         return False
-    level = declared_level(candidate.manifest, row.capability)
     learned = map(canonical_name, candidate.refused | candidate.contradicted)
-    return (level is not None and level.root == SupportLevel.UNSUPPORTED.root) or row.capability in learned
+    return declared_level(candidate.manifest, capability) is not None or capability in learned
 
 
 def merge_levels(levels: list[dict[str, bool]]) -> dict[str, bool]:

@@ -212,9 +212,8 @@ class ChatMessageParser:
 
     def _reasoning(self, message: Body) -> Iterator[MessagePart]:
         """Earlier reasoning: in blocks with signatures, or its text alone."""
-        row = "messages[].reasoning_content"
         if blocks := message.get("thinking_blocks"):
-            self._fields[row] = None
+            self._fields["messages[].thinking_blocks"] = None
             for place, each in enumerate(as_list(blocks, self._at("thinking_blocks"))):
                 at = self._at(f"thinking_blocks[{place}]")
                 block = as_object(each, at)
@@ -226,7 +225,7 @@ class ChatMessageParser:
                     text = as_text(block.get("thinking"), f"{at}.thinking")
                     yield ThinkingPart.trusted(text=text, signature=signature or None)
         elif reasoning := message.get("reasoning_content") or message.get("reasoning"):
-            self._fields[row] = None
+            self._fields["messages[].reasoning_content"] = None
             yield ThinkingPart.trusted(text=as_text(reasoning, self._at("reasoning_content")))
 
     def _tool_calls(self, value: Any, place: str) -> Iterator[MessagePart]:
