@@ -94,5 +94,5 @@ class ModelApis(Message, frozen=True):
         description="Every field by API and name. `*` is any field that is not listed."
     )
     backends: dict[str, BackendFields] = Field(
-        description="By backend: what follows from the table, its manifest, the configured emulations and what was learned."
+        description="By backend: the table, with its manifest, the configured emulations and what was learned."
     )
