@@ -5,15 +5,17 @@ upstream gets. `means` names an entry of `MEANINGS`, the one place that says how
 A request of the API that the upstream speaks is passed on as it is, which needs no entry.
 """
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from accord.wire.disposition import Api
+from accord.wire.disposition import Api, BackendApi
 
 Json = dict[str, Any]
 
 PIXEL: Final = "iVBORw0KGgo="
 PDF: Final = "JVBERi0xLjQK"
+SIGNATURE: Final = "enEtc2lnbmVk"
 NOTES: Final = "Zm9yZ2V0LW1lLW5vdA=="
 """`forget-me-not` in base64: the text of a document."""
 AUDIO: Final = "UklGRgAA"
@@ -108,7 +110,7 @@ CHAT: Final[dict[str, Example]] = {
         chat_continues(
             {
                 "content": "Hi",
-                "thinking_blocks": [{"type": "thinking", "thinking": "zq-thought", "signature": "zq-signed"}],
+                "thinking_blocks": [{"type": "thinking", "thinking": "zq-thought", "signature": SIGNATURE}],
             },
             {"role": "user", "content": "Go on"},
         ),
@@ -264,7 +266,7 @@ RESPONSES: Final[dict[str, Example]] = {
             {
                 "type": "reasoning",
                 "summary": [{"type": "summary_text", "text": "zq-thought"}],
-                "encrypted_content": "zq-signed",
+                "encrypted_content": SIGNATURE,
             },
             {"role": "assistant", "content": "Hi"},
         ),
@@ -399,9 +401,9 @@ MESSAGES: Final[dict[str, Example]] = {
         messages_continue(MESSAGES_CALL, then=[MESSAGES_RESULT]) | {"tools": [MESSAGES_TOOL]}, means="called"
     ),
     "messages[].content[].tool_use.signature": Example(
-        messages_continue({**MESSAGES_CALL, "signature": "enEtc2lnbmVk"}, then=[MESSAGES_RESULT])
+        messages_continue({**MESSAGES_CALL, "signature": SIGNATURE}, then=[MESSAGES_RESULT])
         | {"tools": [MESSAGES_TOOL]},
-        "enEtc2lnbmVk",
+        SIGNATURE,
         "signed call",
     ),
     "messages[].content[].tool_result": Example(
@@ -416,7 +418,7 @@ MESSAGES: Final[dict[str, Example]] = {
     ),
     "messages[].content[].thinking": Example(
         messages_continue(
-            {"type": "thinking", "thinking": "zq-thought", "signature": "zq-signed"}, {"type": "text", "text": "Hi"}
+            {"type": "thinking", "thinking": "zq-thought", "signature": SIGNATURE}, {"type": "text", "text": "Hi"}
         ),
         "zq-thought",
         "thought",
@@ -482,9 +484,15 @@ BASES: Final[dict[Api, Json]] = {
 }
 
 
-def request_for(api: Api, row: str, model: str) -> Json:
-    """The request that uses the field of this row."""
-    return {"model": model, **BASES[api], **EXAMPLES[api][row].adds}
+def request_for(api: Api, row: str, model: str, kind: BackendApi) -> Json:
+    """The request that uses the field of this row, for a backend of this kind.
+
+    Signatures are of that kind of backend: any other would be removed, whatever the table says. One of the client's own
+    API has no mark.
+    """
+    body = {"model": model, **BASES[api], **EXAMPLES[api][row].adds}
+    mark = "" if api.value == kind.value else f"accord-{kind.value}."
+    return json.loads(json.dumps(body).replace(SIGNATURE, f"{mark}{SIGNATURE}"))
 
 
 def field_of(row: str) -> str:

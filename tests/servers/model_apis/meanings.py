@@ -7,7 +7,7 @@ import re
 from typing import Any, Final, cast
 
 from accord.wire.disposition import BackendApi
-from tests.servers.model_apis.examples import ADDRESS, AUDIO, INPUT, PDF, PIXEL, SCHEMA
+from tests.servers.model_apis.examples import ADDRESS, AUDIO, INPUT, PDF, PIXEL, SCHEMA, SIGNATURE
 
 C, R, M, G, O = (  # noqa: E741 - the columns of the table below
     BackendApi.CHAT,
@@ -137,14 +137,14 @@ MEANINGS: Final[dict[str, dict[BackendApi, Any]]] = {
                 {
                     "type": "reasoning",
                     "summary": [{"type": "summary_text", "text": "zq-thought"}],
-                    "encrypted_content": "zq-signed",
+                    "encrypted_content": SIGNATURE,
                 }
             ]
         },
-        M: messages({"type": "thinking", "thinking": "zq-thought", "signature": "zq-signed"}, role="assistant"),
-        G: gemini({"text": "zq-thought", "thought": True, "thoughtSignature": "zq-signed"}, role="model"),
+        M: messages({"type": "thinking", "thinking": "zq-thought", "signature": SIGNATURE}, role="assistant"),
+        G: gemini({"text": "zq-thought", "thought": True, "thoughtSignature": SIGNATURE}, role="model"),
         C: {"messages": [{"role": "assistant", "reasoning_content": "zq-thought"}]},
-        O: order({"type": "thinking", "text": "zq-thought", "signature": "zq-signed"}, role="assistant"),
+        O: order({"type": "thinking", "text": "zq-thought", "signature": SIGNATURE}, role="assistant"),
     },
     "unsigned thought": {
         M: messages({"type": "text", "text": "[thought: zq-thought]"}, role="assistant"),
@@ -214,9 +214,9 @@ MEANINGS: Final[dict[str, dict[BackendApi, Any]]] = {
         O: order({"type": "tool_use", "name": "look_up", "input": {"q": "bees"}}, role="assistant"),
     },
     "signed call": {
-        C: {"messages": [{"tool_calls": [{"extra_content": {"google": {"thought_signature": "enEtc2lnbmVk"}}}]}]},
-        O: order({"type": "tool_use", "signature": "enEtc2lnbmVk"}, role="assistant"),
-        G: {"contents": [{"parts": [{"functionCall": {"name": "look_up"}, "thoughtSignature": "enEtc2lnbmVk"}]}]},
+        C: {"messages": [{"tool_calls": [{"extra_content": {"google": {"thought_signature": SIGNATURE}}}]}]},
+        O: order({"type": "tool_use", "signature": SIGNATURE}, role="assistant"),
+        G: {"contents": [{"parts": [{"functionCall": {"name": "look_up"}, "thoughtSignature": SIGNATURE}]}]},
     },
     "schema": {
         C: {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}}},

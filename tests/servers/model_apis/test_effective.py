@@ -49,9 +49,9 @@ def calls_for(row: FieldRow, kind: BackendApi, level: Any, config: PlanConfig) -
     return ModelCalls(Dispatcher([backend], config=config), lambda _: BackendGroup(("b",)), SystemClock())
 
 
-async def disposition_of(calls: ModelCalls, row: FieldRow) -> Disposition:
+async def disposition_of(calls: ModelCalls, row: FieldRow, kind: BackendApi) -> Disposition:
     """What becomes of the field in a real call."""
-    request = PARSERS[row.api](request_for(row.api, row.name, "b"))
+    request = PARSERS[row.api](request_for(row.api, row.name, "b", kind))
     call = ModelCall(request, "r", "u", "", datetime.now(UTC), 0.0)
     refused: list[str] = []
     try:
@@ -71,7 +71,7 @@ def test_what_is_reported_of_a_field_is_what_becomes_of_it(row: FieldRow):
                 for level in LEVELS if row.capability else [None]:
                     calls = calls_for(row, kind, level, PlanConfig(emulation=emulation))
                     reported = effective(row, kind, calls.dispatcher.candidate("b"), calls.plan_config())
-                    real = await disposition_of(calls, row)
+                    real = await disposition_of(calls, row, kind)
                     assert reported.disposition is real, (kind.value, name, level, reported)
 
     asyncio.run(asyncio.wait_for(compare(), 30))

@@ -14,7 +14,6 @@ from typing import Any, Final
 import aiohttp
 import pytest
 
-from accord.agents.demo import demo
 from accord.backends.anthropic import AnthropicMessages
 from accord.backends.evidence import Evidence
 from accord.backends.gemini import Gemini
@@ -23,24 +22,16 @@ from accord.backends.model_api import ModelApi
 from accord.backends.openai import OpenAiChat, OpenAiResponses
 from accord.backends.scripted import ScriptedBackend
 from accord.backends.upstream_aiohttp import AiohttpUpstream
-from accord.config import ServerConfig
 from accord.core.work.emulation.choose import PRESET, preset_config
 from accord.core.work.fields import TABLE, FieldRow
-from accord.core.work.groups import BackendGroup, UnresolvedModel, resolve_model
-from accord.core.work.plan import PlanConfig
-from accord.engine import Dispatcher, Engine, Sessions
-from accord.engine.call_log import CallLog
-from accord.engine.model_calls import ModelCalls
 from accord.ports import SystemClock
-from accord.servers.http.app import Application
-from accord.servers.http.model_calls import PATHS, model_endpoints
-from accord.servers.service import AllowAll, NullObserver, Service
-from accord.stores.memory import MemoryStore
+from accord.servers.http.model_calls import PATHS
 from accord.wire.capability import KNOWN_CAPABILITIES
 from accord.wire.disposition import Api, BackendApi, Disposition, FieldClass
 from accord.wire.manifest import SupportLevel
 from accord.wire.routes import DISPOSITIONS_HEADER
 from tests.servers.model_apis.examples import EXAMPLES, field_of, request_for
+from tests.servers.model_apis.in_process import model_application
 from tests.servers.model_apis.meanings import MEANINGS, is_part
 from tests.servers.model_apis.recorder import MODEL, TEXT, Recorder, recording
 from tests.servers.transports import served
@@ -100,29 +91,14 @@ def backends(address: str) -> list[Any]:
 
 
 @asynccontextmanager
-async def serving(recorder: Recorder) -> AsyncGenerator[tuple[str, Dispatcher]]:
-    """A real service with these backends; gives its address."""
-    dispatcher = Dispatcher(backends(recorder.address), config=PlanConfig(emulation=preset_config(PRESET)))
-    engine = Engine(demo, dispatcher)
-    store = MemoryStore()
-    service = Service(
-        Sessions(engine, store),
-        ServerConfig(port=0),
-        AllowAll(),
-        NullObserver(),
-        "1.0",
-        call_log=CallLog(store, "runner"),
-    )
-
-    def resolve(name: str) -> BackendGroup | UnresolvedModel:
-        return resolve_model(name, dict.fromkeys(dispatcher.backends), {})
-
-    endpoints = model_endpoints(service, ModelCalls(dispatcher, resolve, engine.clock))
-    async with served(Application(service, endpoints)) as address:
+async def serving(recorder: Recorder) -> AsyncGenerator[tuple[str, dict[str, Any]]]:
+    """A real service with these backends; gives its address, and the backends by name."""
+    made = backends(recorder.address)
+    async with served(model_application(made, emulation=preset_config(PRESET))) as address:
         try:
-            yield address, dispatcher
+            yield address, {each.name: each for each in made}
         finally:
-            for backend in dispatcher.backends.values():
+            for backend in made:
                 if isinstance(backend, ModelBackend):
                     await backend.aclose()
 
@@ -140,17 +116,17 @@ async def collect() -> dict[tuple[Api, str, str], Outcome]:
     outcomes: dict[tuple[Api, str, str], Outcome] = {}
     async with (
         recording() as recorder,
-        serving(recorder) as (address, dispatcher),
+        serving(recorder) as (address, by_name),
         aiohttp.ClientSession(address) as client,
     ):
         for backend in KINDS:
             for row in ROWS:
-                body = request_for(row.api, row.name, backend)
+                body = request_for(row.api, row.name, backend, KINDS[backend])
                 if row.name == CONTINUED:
                     first = await post(client, row.api, {"model": backend, "input": "zq-earlier"})
                     body[CONTINUED] = first.body["id"]
                 recorder.sent.clear()
-                scripted = dispatcher.backends[backend]
+                scripted = by_name[backend]
                 if isinstance(scripted, ScriptedBackend):
                     scripted.orders.clear()
                 outcome = outcomes[row.api, row.name, backend] = await post(client, row.api, body)

@@ -20,7 +20,7 @@ model                                  c  N N N N N N
 messages                               c  N N N N N N
 messages[].name                        t  n D D D D D  # a participant's name
 messages[].reasoning_content           t  n D N N D N  reasoning_history  # earlier reasoning, a field of some servers
-messages[].thinking_blocks             t  n N N N D N  reasoning_history  # earlier reasoning with its signatures
+messages[].thinking_blocks             t  n N N N D N  reasoning_history  # a signature goes only to its own API
 messages[].refusal                     c  N N N N N N  # is sent as text
 messages[].audio                       c  n R R R R R  # an earlier spoken answer, by its id
 messages[].tool_calls                  c  N N N N E E  tool_use
@@ -96,7 +96,7 @@ input[].input_file.other               c  R n R N N N  file_input  # a file that
 input[].input_file.address             c  R n R R R R
 input[].input_file.file_id             c  R n R R R R
 input[].function_call                  c  N N N N E E  tool_use
-input[].reasoning                      t  N N N N D N  reasoning_history  # chat: its text only
+input[].reasoning                      t  N N N N D N  reasoning_history  # a signature goes only to its own API
 input[].item_reference                 c  R n R R R R
 input[].custom_tool_call               c  E N E E E E  # is sent as a call of a function with one text
 input[].refusal                        c  N N N N N N  # is sent as text
@@ -169,7 +169,7 @@ messages[].content[].tool_use          c  N N N N E E  tool_use
 messages[].content[].tool_use.signature t N D D N D N  tool_use  # Accord's: the signature of a call, to be sent back
 messages[].content[].tool_result       c  N N N N E E  tool_use
 messages[].content[].tool_reference    c  E E n E E E  # a deferred tool: every tool is sent from the start
-messages[].content[].thinking          t  N N N N D N  reasoning_history  # chat: its text only
+messages[].content[].thinking          t  N N N N D N  reasoning_history  # a signature goes only to its own API
 messages[].content[].other             c  R R n R R R  # a kind of block that is not listed
 messages[].other                       t  D D n D D D  # further members of a message or a block
 cache_control                          t  D D n D D D

@@ -23,6 +23,7 @@ from accord.core.work.negotiate import declared_level
 from accord.core.work.plan import Candidate
 from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_api
 from accord.errors import AccordError, ErrorCode, RefusedError
+from accord.ports import BackendPrice
 from accord.servers.anthropic.answer import MessagesTranslation
 from accord.servers.http.exchange import Exchange, send_response
 from accord.servers.http.model_endpoint import JSON_TYPE, ModelEndpoint, send_api_error
@@ -30,6 +31,7 @@ from accord.servers.openai.chat_answer import ChatTranslation
 from accord.servers.service import Caller, Service
 from accord.wire.capability import Capability, canonical_name
 from accord.wire.disposition import Api, Disposition
+from accord.wire.keys import MICRO
 from accord.wire.manifest import SupportLevel
 from accord.wire.routes import MODEL_INFO_PATH, MODEL_PATH, MODELS_PATH
 
@@ -71,6 +73,11 @@ NESTED_PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """Rows of the table that `supported_parameters` has under other names; top-level fields have their own."""
 NOT_PARAMETERS: Final = frozenset({"model", "messages", "stream", "functions", "function_call"})
 """Top-level fields that `supported_parameters` does not list."""
+COSTS: Final = ("input_cost_per_token", "output_cost_per_token")
+"""LiteLLM's members for prices."""
+PRICED_TOKENS: Final = 10_000
+"""Prices come from the cost of so many tokens: enough that rounding to micro-dollars does not show, and fewer than
+those from which on some models cost more."""
 HAS: Final = frozenset({Disposition.NATIVE, Disposition.EMULATED})
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -81,13 +88,15 @@ class ModelCard:
     """What is known of one name.
 
     `has` says, for fields of chat completions and for the capability to cache, whether a request may use them; unknown
-    ones are left out. `models` are the models behind its backends.
+    ones are left out. `models` are the models behind its backends. `prices` are US dollars for a token of input and of
+    output, if they are known and the same for all of its backends.
     """
 
     name: str
     backends: tuple[str, ...]
     models: tuple[str, ...]
     has: Mapping[str, bool]
+    prices: tuple[float, float] | None = None
 
     @property
     def inputs(self) -> list[str]:
@@ -107,8 +116,9 @@ class ModelCard:
 class ModelCatalog:
     """What is known of every name, as of now; each backend is looked at once."""
 
-    def __init__(self, calls: ModelCalls) -> None:
+    def __init__(self, calls: ModelCalls, prices: Mapping[str, BackendPrice]) -> None:
         self._calls: Final = calls
+        self._prices: Final = prices
         self._by_backend: Final[dict[str, dict[str, bool]]] = {}
 
     def card(self, name: str) -> ModelCard | UnresolvedModel:
@@ -124,7 +134,9 @@ class ModelCatalog:
         known = self._calls.dispatcher.known
         models = (known[each].model for each in group.backends if each in known)
         has = merge_levels([self._levels(each) for each in group.backends])
-        return ModelCard(name, group.backends, tuple(dict.fromkeys(model for model in models if model)), has)
+        prices = {token_prices(self._prices[each]) if each in self._prices else None for each in group.backends}
+        price = prices.pop() if len(prices) == 1 else None
+        return ModelCard(name, group.backends, tuple(dict.fromkeys(model for model in models if model)), has, price)
 
     def _levels(self, name: str) -> dict[str, bool]:
         """Which fields of chat completions this backend has or lacks."""
@@ -166,8 +178,17 @@ def merge_levels(levels: list[dict[str, bool]]) -> dict[str, bool]:
     return merged
 
 
+def token_prices(price: BackendPrice) -> tuple[float, float] | None:
+    """US dollars for a token of input and of output in a request of ordinary length; None if they are not known."""
+    costs = [price.cost({name: PRICED_TOKENS}) for name in ("input_tokens", "output_tokens")]
+    found = [cost / PRICED_TOKENS / MICRO for cost in costs if cost is not None]
+    return (found[0], found[1]) if len(found) == len(costs) else None
+
+
 def openai_model(card: ModelCard) -> dict[str, Any]:
     """A model in OpenAI's shape, with OpenRouter's members and the backends that the name means."""
+    # OpenRouter has prices as text, so that no digit is lost.
+    prompt, completion = map(_decimal, card.prices) if card.prices else (None, None)
     return {
         "id": card.name,
         "object": "model",
@@ -180,6 +201,7 @@ def openai_model(card: ModelCard) -> dict[str, Any]:
             "output_modalities": ["text"],
         },
         "supported_parameters": card.parameters,
+        **({"pricing": {"prompt": prompt, "completion": completion}} if card.prices else {}),
         "accord": {"backends": list(card.backends), "models": list(card.models)},
     }
 
@@ -205,6 +227,7 @@ def litellm_model(card: ModelCard) -> dict[str, Any]:
             "mode": "chat",
             "supported_openai_params": card.parameters,
             **{flag: card.has[field] for flag, field in FLAGS.items() if field in card.has},
+            **(dict(zip(COSTS, card.prices, strict=True)) if card.prices else {}),
         },
     }
 
@@ -236,7 +259,7 @@ class ModelListEndpoint(ModelEndpoint):
         """Answer with one model; 404 if there is none of this name, or the caller may not use it."""
         name = exchange.path_parameter("model")
         names = self._names(exchange.caller)
-        card = ModelCatalog(self._calls.current).card(name) if name in names else None
+        card = ModelCatalog(self._calls.current, self._service.prices).card(name) if name in names else None
         if not isinstance(card, ModelCard):
             # Of the names that might be meant, only those that the caller may use are listed.
             raise RefusedError(unknown_name("model", name, names), ErrorCode.NOT_FOUND, {"field": "model"})
@@ -248,12 +271,16 @@ class ModelListEndpoint(ModelEndpoint):
         return await _answer(exchange, {"data": [litellm_model(card) for card in self._cards(exchange.caller)]})
 
     def _cards(self, caller: Caller) -> list[ModelCard]:
-        return ModelCatalog(self._calls.current).cards(self._names(caller))
+        return ModelCatalog(self._calls.current, self._service.prices).cards(self._names(caller))
 
     def _names(self, caller: Caller) -> list[str]:
         """The names that this caller may use."""
         rules = None if caller.key is None else caller.key.rules
         return [name for name in self._calls.current.names() if rules is None or rules.allows_model(name)]
+
+
+def _decimal(price: float) -> str:
+    return f"{price:.12f}".rstrip("0").rstrip(".")
 
 
 async def _answer(exchange: Exchange, body: Mapping[str, Any]) -> int:
