@@ -37,14 +37,15 @@ def model_application(
         NullObserver(),
         "1.0",
         call_log=CallLog(store, "runner"),
-        prices=prices or {},
     )
     models = {each.name: each.model if isinstance(each, DescribedBackend) else None for each in backends}
 
     def resolve(name: str) -> BackendGroup | UnresolvedModel:
         return resolve_model(name, models, groups or {})
 
-    calls = ModelCalls(dispatcher, resolve, engine.clock, names=lambda: model_names(models, groups or {}))
+    calls = ModelCalls(
+        dispatcher, resolve, engine.clock, names=lambda: model_names(models, groups or {}), prices=prices
+    )
     held = ModelCallsRef(calls)
     return Application(
         service, {**information_routes(service, Metrics(version="1.0"), held), **model_endpoints(service, held)}

@@ -259,7 +259,7 @@ class ModelListEndpoint(ModelEndpoint):
         """Answer with one model; 404 if there is none of this name, or the caller may not use it."""
         name = exchange.path_parameter("model")
         names = self._names(exchange.caller)
-        card = ModelCatalog(self._calls.current, self._service.prices).card(name) if name in names else None
+        card = ModelCatalog(self._calls.current, self._calls.current.prices).card(name) if name in names else None
         if not isinstance(card, ModelCard):
             # Of the names that might be meant, only those that the caller may use are listed.
             raise RefusedError(unknown_name("model", name, names), ErrorCode.NOT_FOUND, {"field": "model"})
@@ -271,7 +271,7 @@ class ModelListEndpoint(ModelEndpoint):
         return await _answer(exchange, {"data": [litellm_model(card) for card in self._cards(exchange.caller)]})
 
     def _cards(self, caller: Caller) -> list[ModelCard]:
-        return ModelCatalog(self._calls.current, self._service.prices).cards(self._names(caller))
+        return ModelCatalog(self._calls.current, self._calls.current.prices).cards(self._names(caller))
 
     def _names(self, caller: Caller) -> list[str]:
         """The names that this caller may use."""
