@@ -67,11 +67,12 @@ class ModelCall:
 class ModelAnswer:
     """An answer that has begun: bytes of the same API, or pieces to be written in the client's API.
 
-    Exactly one of the four is set. A whole body is complete; `blocks` and `pieces` have to be read to their end or
-    closed.
+    Exactly one of `body`, `blocks`, `answers` and `pieces` is set. A whole body is complete; `blocks` and `pieces` have
+    to be read to their end or closed. `first` comes before `blocks`.
     """
 
     body: bytes | None = None
+    first: bytes = b""
     blocks: AsyncGenerator[bytes, None] | None = None
     answers: list[list[AnyPiece]] | None = None
     pieces: AsyncGenerator[tuple[int, AnyPiece], None] | None = None

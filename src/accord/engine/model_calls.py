@@ -279,8 +279,10 @@ class ModelCalls:
             return ModelAnswer(body=data)
         blocks = self._relayed_blocks(call, backend.name, reply)
         first = await anext(blocks, b"")
+        while b"{" not in first and (more := await anext(blocks, b"")):  # comments may come before the first event
+            first += more
         call.model = reply.summary.model or call.model
-        return ModelAnswer(blocks=_prepended(first, blocks))
+        return ModelAnswer(first=first, blocks=blocks)
 
     async def _relayed_blocks(self, call: ModelCall, backend: str, reply: OpenReply) -> AsyncGenerator[bytes, None]:
         has_begun = False
@@ -336,7 +338,7 @@ class ModelCalls:
         if (failure := run.failure) is not None:
             details = {"attempts": failure.attempts}
             raise BackendError(failure.message, retryable=not run.contradicted, details=details, is_outage=False)
-        return ModelAnswer(blocks=_only(held)) if streamed else ModelAnswer(body=held)
+        return ModelAnswer(first=held, blocks=_nothing()) if streamed else ModelAnswer(body=held)
 
     async def _translate(self, call: ModelCall, offer: Offer, kind: BackendApi, order: WorkOrder) -> ModelAnswer:
         request = call.request
@@ -465,12 +467,6 @@ async def _read_all(reply: OpenReply) -> bytes:
     return b"".join([block async for block in reply.blocks()]) if reply.is_stream else await reply.whole()
 
 
-async def _prepended(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(rest):
-        yield first
-        async for block in rest:
-            yield block
-
-
-async def _only(block: bytes) -> AsyncGenerator[bytes, None]:
-    yield block
+async def _nothing() -> AsyncGenerator[bytes, None]:
+    return
+    yield b""

@@ -157,7 +157,7 @@ class ModelApiEndpoint(ModelEndpoint):
         )
         headers = label_headers(call, self.translation.api)
         if answer.body is None and answer.answers is None:
-            return await self._stream(exchange, call, self._events(call, answer, labels, keeper), headers)
+            return await self._stream(exchange, call, *self._events(call, answer, labels, keeper), headers)
         if answer.answers is not None:
             whole = self.translation.whole(call.request, labels, answer.answers)
             body = _encode(whole)
@@ -177,9 +177,11 @@ class ModelApiEndpoint(ModelEndpoint):
         self,
         exchange: Exchange,
         call: ModelCall,
+        first: bytes,
         events: AsyncGenerator[bytes, None],
         headers: list[tuple[bytes, bytes]],
     ) -> int:
+        """Send the first events and those that follow; a failure after that is an event of the stream."""
         service, clock = self._service, self._service.sessions.engine.clock
         service.observer.stream_opened("sse")
         call.first_byte_ms = (clock.monotonic() - call.began_at) * 1_000
@@ -188,6 +190,7 @@ class ModelApiEndpoint(ModelEndpoint):
             await exchange.send({"type": "http.response.start", "status": 200, "headers": [STREAM_TYPE, *headers]})
             async with aclosing(events):
                 try:
+                    await writer.write(first)
                     async for block in events:
                         await writer.write(block)
                 except ClientGoneError:
@@ -204,17 +207,19 @@ class ModelApiEndpoint(ModelEndpoint):
 
     def _events(
         self, call: ModelCall, answer: ModelAnswer, labels: AnswerLabels, keeper: ResponseKeeper | None
-    ) -> AsyncGenerator[bytes, None]:
-        """The events of a streamed answer in the client's API, the first one with the label."""
-        if answer.blocks is not None:
-            events = _labelled(answer.blocks, labels.accord)
-        else:
-            events = self._written(call, self.translation.stream(call.request, labels), answer)
-        return events if keeper is None else self._kept(call, keeper, events, renames=answer.blocks is not None)
+    ) -> tuple[bytes, AsyncGenerator[bytes, None]]:
+        """The first events of a streamed answer in the client's API, with the label, and those that follow."""
+        if answer.blocks is None:
+            writer = self.translation.stream(call.request, labels)
+            events = self._written(call, writer, answer)
+            return writer.start(), events if keeper is None else self._kept(call, keeper, events)
+        first = with_event_label(answer.first, labels.accord) or answer.first
+        if keeper is None:
+            return first, answer.blocks
+        return b"", self._kept(call, keeper, _after(first, answer.blocks), renames=True)
 
     async def _written(self, call: ModelCall, writer: StreamWriter, answer: ModelAnswer) -> AsyncGenerator[bytes, None]:
         """The pieces as events of the client's API; a failure is an event, too."""
-        yield writer.start()
         try:
             async with aclosing(cast("AsyncGenerator[tuple[int, Any], None]", answer.pieces)) as pieces:
                 async for number, piece in pieces:
@@ -227,7 +232,7 @@ class ModelApiEndpoint(ModelEndpoint):
             yield writer.finish()
 
     async def _kept(
-        self, call: ModelCall, keeper: ResponseKeeper, events: AsyncGenerator[bytes, None], *, renames: bool
+        self, call: ModelCall, keeper: ResponseKeeper, events: AsyncGenerator[bytes, None], *, renames: bool = False
     ) -> AsyncGenerator[bytes, None]:
         """The events of a response that is stored before its last event is sent."""
         async with aclosing(events):
@@ -260,16 +265,11 @@ class ModelApiEndpoint(ModelEndpoint):
         self._service.observer.turn_ended(content.members)
 
 
-async def _labelled(blocks: AsyncGenerator[bytes, None], accord: Mapping[str, Any]) -> AsyncGenerator[bytes, None]:
-    """The events as they came; the first one has the label."""
-    is_labelled = False
+async def _after(first: bytes, blocks: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(blocks):
+        yield first
         async for block in blocks:
-            if not is_labelled and (labelled := with_event_label(block, accord)) is not None:
-                is_labelled = True
-                yield labelled
-            else:
-                yield block
+            yield block
 
 
 class _StreamSender:
@@ -280,6 +280,8 @@ class _StreamSender:
         self._timeout_s: Final = timeout_s
 
     async def write(self, block: bytes) -> None:
+        if not block:
+            return
         try:
             await within(self._timeout_s, self._send({"type": "http.response.body", "body": block, "more_body": True}))
         except (TimeoutError, OSError):
