@@ -114,7 +114,11 @@ def _dispose(use: FieldUse, offer: Offer) -> tuple[FieldRecord, ...]:
         row = row_of(use.api, name)
         if name in use.learned:
             records.append(FieldRecord(field=name, disposition=Disposition.DROPPED, reason=LEARNED, learned=True))
-        elif (outcome := _by_capability(row, offer) or _by_cell(row, use, offer)) is not None:
+            continue
+        # What the API cannot carry would not get there with the capability, either.
+        is_carried = row.cells[use.kind] is not Disposition.DROPPED
+        outcome = (_by_capability(row, offer) if is_carried else None) or _by_cell(row, use, offer)
+        if outcome is not None:
             records.append(FieldRecord(field=name, disposition=outcome[0], reason=outcome[1]))
     return tuple(records)
 
