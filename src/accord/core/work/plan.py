@@ -284,6 +284,9 @@ def _offer(candidate: Candidate, needs: Sequence[Need], config: PlanConfig, cont
     preferred = _settle(candidate, [need for need in needs if not need.required], config)
     unused = [] if contents is None else _remove_idle(required, preferred, contents)
     if candidate.lacking or not candidate.may_emulate:
+        # What the backend lacks for this work says more than that its manifest does not have it.
+        lacking = {each.capability for each in candidate.lacking}
+        required.short[:] = [each for each in required.short if each.capability not in lacking]
         required.short.extend(candidate.lacking)
         for settlement in () if candidate.may_emulate else (required, preferred):
             settlement.short.extend(
