@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models draw measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models docs-tables draw measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -93,6 +93,9 @@ bench-views: $(READY) ## Measure what more readers of one run cost, with the sam
 
 measure: $(READY) ## Print how the source is cut and worded, and what one turn passes through (ARGS="core/work --list")
 	$(BIN)/python -m scripts.measure $(ARGS)
+
+docs-tables: $(READY) ## Write docs/dispositions.md from the table of fields
+	$(BIN)/python -m scripts.write_dispositions
 
 draw: $(READY) ## Draw docs/one-run.svg from what three clients really get
 	$(BIN)/python scripts/draw_run.py

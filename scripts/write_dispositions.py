@@ -1,0 +1,187 @@
+"""Write docs/dispositions.md from the table of fields; its example is answered by the real code, not by hand."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from accord.backends.scripted import ScriptedBackend
+from accord.core.work.emulation.choose import preset_config
+from accord.core.work.fields import TABLE, FieldRow
+from accord.core.work.groups import BackendGroup
+from accord.core.work.plan import PlanConfig
+from accord.engine import Dispatcher
+from accord.engine.model_call import ModelCall
+from accord.engine.model_calls import ModelCalls
+from accord.errors import RefusedError
+from accord.ports import EvidenceSource, SystemClock
+from accord.servers.http.model_calls import accord_member, label_headers
+from accord.servers.openai.chat_answer import ChatTranslation
+from accord.wire.disposition import Api, BackendApi, FieldPolicy
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "dispositions.md"
+REQUEST_ID: Final = "0b54d3a2-6b3e-4f0c-9a55-3f1f0c7f7f10"
+SHOWN: Final = ("accord-served-by", "accord-dispositions", "accord-receipt")
+REQUEST: Final[dict[str, Any]] = {
+    "model": "claude",
+    "messages": [{"role": "user", "content": "Name a city, as JSON."}],
+    "temperature": 0.2,
+    "seed": 7,
+    "response_format": {"type": "json_object"},
+}
+MANIFEST: Final = {"streaming": "native", "temperature": "native", "json_mode": "unsupported"}
+TITLES: Final[Mapping[Api, str]] = {
+    Api.CHAT: "Chat completions",
+    Api.RESPONSES: "Responses",
+    Api.MESSAGES: "Messages",
+}
+PATHS: Final[Mapping[Api, str]] = {
+    Api.CHAT: "POST /v1/chat/completions",
+    Api.RESPONSES: "POST /v1/responses",
+    Api.MESSAGES: "POST /v1/messages",
+}
+
+INTRODUCTION: Final = """\
+<!-- Written by `make docs-tables` from src/accord/core/work/field_table.py. Do not edit. -->
+
+# What becomes of each field
+
+Clients send fields that not every backend has. For every field of every model API and every kind of backend, Accord
+does one of four things, and always the same:
+
+| disposition | meaning |
+|---|---|
+| native | the backend gets the field, or what it means in its own API |
+| emulated | Accord does it: the answer is what was asked for, in another way |
+| dropped | the backend does not get it, and the answer is still what was asked for; always labelled |
+| refused | without it the answer would not be what was asked for: status 400, before any backend gets the request |
+
+Whether a field may be dropped depends on its kind. **Tuning** (`seed`, `user`, `verbosity`) is dropped with a label.
+A **contract** (content, tools, a schema, `n`) is native, emulated or refused, never dropped. A value that asks for
+nothing, such as `null` or `"store": false`, is no use of the field.
+
+## An example
+
+A chat completions request to `claude`, a backend that speaks the Messages API and has no JSON mode:
+
+```json
+{request}
+```
+
+The answer has these headers:
+
+```
+{headers}
+```
+
+and this member in its body, which the first event of a stream has, too:
+
+```json
+{member}
+```
+
+`temperature` is not listed: it was native. With the policy `strict` nothing is dropped. It is set for one request
+with the header `Accord-Policy: strict` or with `"accord": {{"policy": "strict"}}` in the body, or for all requests of
+a key; the same request is then refused:
+
+> {refusal}
+
+## How it is decided
+
+1. The table below says what the API of the backend can carry.
+2. If the field needs a capability, the backend's manifest decides whether the model has it: if not, tuning is
+   dropped, and a contract is emulated if an emulation is configured under `[emulation]` and refused otherwise.
+3. An endpoint that answers 400 and names a tuning field gets the request again without it. That is remembered for ten
+   minutes, and labelled `learned`.
+4. Of several backends, requests go to one that has the fewest losses; after a failure, everything is decided again
+   for the next one.
+
+`GET /v1/capabilities` has the table and, for each backend of the running service, what becomes of each field now,
+under `model_apis`. `GET /v1/models` and `GET /v1/model/info` list what each model can do.
+
+## The tables
+
+The columns are the API that the backend speaks; `acp` are ACP agents, `other` are scripts and backends written in
+Python. `native*` is native only where the client and the backend speak the same API; inside of messages and tools,
+only in a request that is passed on as it came, for which nothing is emulated. `[]` in a name is any item of a list;
+`*` is every field that is not listed. *Capability* is what the model must have, too.
+"""
+
+
+@dataclass(slots=True)
+class ExampleBackend(ScriptedBackend):
+    """The backend of the example: a script in the place of a model behind the Messages API."""
+
+    model: str | None = "claude-sonnet-4-5"
+    api_name: str = BackendApi.MESSAGES
+
+    @property
+    def evidence(self) -> Mapping[str, EvidenceSource]:
+        """None is needed."""
+        return {}
+
+
+async def answer_example(policy: FieldPolicy) -> ModelCall:
+    """Answer the request of the example; raises `RefusedError` if it is refused."""
+    backend = ExampleBackend("claude", [['{"city": "Berlin"}']], MANIFEST)
+    config = PlanConfig(emulation=preset_config(["json_mode"]))
+    calls = ModelCalls(Dispatcher([backend], config=config), lambda _: BackendGroup(("claude",)), SystemClock())
+    call = ModelCall(
+        ChatTranslation().parse(REQUEST), REQUEST_ID, "", "", datetime(2026, 1, 1, tzinfo=UTC), 0.0, policy=policy
+    )
+    await (await calls.answer(call)).close()
+    return call
+
+
+def refused_example() -> str:
+    """The message with which the request of the example is refused under the strict policy."""
+    try:
+        asyncio.run(answer_example(FieldPolicy.STRICT))
+    except RefusedError as error:
+        return error.message
+    raise AssertionError("the example is to be refused")
+
+
+def introduction() -> str:
+    """The text before the tables."""
+    call = asyncio.run(answer_example(FieldPolicy.LABELLED))
+    headers = [(name.decode(), value.decode()) for name, value in label_headers(call, Api.CHAT)]
+    return INTRODUCTION.format(
+        request=json.dumps(REQUEST, indent=2),
+        headers="\n".join(f"{name}: {value}" for name, value in headers if name in SHOWN),
+        member=json.dumps({"accord": accord_member(call)}, indent=2),
+        refusal=refused_example(),
+    )
+
+
+def table_lines(api: Api) -> Iterator[str]:
+    """The table of one API as lines of markdown."""
+    yield f"### {TITLES[api]}"
+    yield ""
+    yield f"`{PATHS[api]}`"
+    yield ""
+    yield f"| field | kind | {' | '.join(BackendApi)} | capability | note |"
+    yield "|---" * (len(BackendApi) + 4) + "|"
+    for row in TABLE[api].values():
+        cells = (f"{row.cells[kind].value}{'*' * (kind in row.only_unchanged)}" for kind in BackendApi)
+        capability = f"`{row.capability}`" if row.capability else ""
+        name = row.name.replace("|", "\\|")
+        yield f"| `{name}` | {row.kind.value} | {' | '.join(cells)} | {capability} | {note_of(row)} |"
+
+
+def note_of(row: FieldRow) -> str:
+    """What else is to be said of a field: the values that ask for nothing, and the note of the table."""
+    neutral = ", ".join(f"`{json.dumps(value)}`" for value in row.neutral)
+    return "; ".join(text for text in (f"{neutral} asks for nothing" if neutral else "", row.note) if text)
+
+
+def page() -> str:
+    """The whole page."""
+    return "\n".join([introduction(), *("\n".join(table_lines(api)) + "\n" for api in Api)])
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
