@@ -25,10 +25,12 @@ from starlette.routing import Route
 
 from accord.agent import Agent, Turn, Yielded
 from accord.agents.relay import relay
+from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.backends.scripted import ScriptedBackend
 from accord.config import Config, LoadedConfig, ServerConfig
 from accord.engine import Dispatcher, Engine
+from accord.engine.model_calls import ModelCallsRef
 from accord.ports import Store
 from accord.servers.http.assist import encode_events
 from accord.servers.http.serve import address_of, serve
@@ -117,7 +119,8 @@ async def serve_accord(agent: Agent, store: Store, started: Callable[[str], None
     async with opened_store(store):
         authenticator = make_authenticator(settings, store)
         service, metrics = make_service(loaded, settings, engine, store, authenticator)
-        application = make_application(loaded, service, metrics, loopback_only=True)
+        calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
+        application = make_application(loaded, service, metrics, calls, loopback_only=True)
         with Watchdog(agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged).watching():
             await serve(application, started=started)
 

@@ -102,6 +102,11 @@ class Kept:
     async def read(self) -> bytes:
         return self.chunks.pop(0) if self.chunks else b""
 
+    async def read_all(self, max_bytes: int) -> bytes:
+        body = await self.read()
+        assert len(body) <= max_bytes
+        return body
+
     async def close(self) -> None:
         self.chunks.clear()
 

@@ -85,6 +85,11 @@ class RecordedReply:
     async def read(self) -> bytes:
         return self._left.pop() if self._left else b""
 
+    async def read_all(self, max_bytes: int) -> bytes:
+        body = await self.read()
+        assert len(body) <= max_bytes
+        return body
+
     async def close(self) -> None:
         pass
 
