@@ -2,7 +2,8 @@
 
 Before planning: which backends cannot carry a contract field at all (`field_limits`), and which capabilities the fields
 require (`required_capabilities`). After it: what became of each field at the chosen backend (`dispose`). Without any
-request: what a backend would make of one field (`effective`), which `GET /v1/capabilities` and `GET /v1/models` report.
+request: what a backend would make of one field (`effective`) or of each (`effective_fields`), for
+`GET /v1/capabilities` and `GET /v1/models`.
 """
 
 import re
@@ -12,12 +13,12 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple, cast
 
 from accord.core.work.derive import need_for
-from accord.core.work.fields import FieldRow, row_of
+from accord.core.work.fields import TABLE, FieldRow, row_of
 from accord.core.work.negotiate import IdentityCache
 from accord.core.work.plan import Candidate, PlanConfig, offer_for
 from accord.wire.capability import canonical_name
 from accord.wire.disposition import Api, BackendApi, Disposition, FieldClass, FieldPolicy, FieldRecord
-from accord.wire.manifest import CapabilityRequirement, MinSupport
+from accord.wire.manifest import CapabilityRequirement, MinSupport, NegotiationResult
 from accord.wire.plan import Offer, Shortfall
 
 NOT_A_NAME: Final = re.compile(r"[^a-z0-9]+")
@@ -173,19 +174,39 @@ def effective(
     """
     fields = (row.name,)
     lacking, may_emulate = field_limits(row.api, fields, kind, FieldPolicy.LABELLED, learned)
-    candidate = replace(candidate, lacking=lacking, may_emulate=may_emulate)
-    needs = [need_for(row.capability)] if row.capability else []
-    if row.capability in STATED:
-        needs = [need.model_copy(update={"required": True, "because": "required"}) for need in needs]
-    offer = offer_for(candidate, needs, config)
+    if lacking:  # its reason begins with the name of the field
+        reason = lacking[0].reason.partition(": ")[2]
+        return FieldRecord(field=row.name, disposition=Disposition.REFUSED, reason=reason)
+    offer = NEEDS_NOTHING
+    if row.capability is not None:
+        need = need_for(row.capability)
+        if row.capability in STATED:
+            need = need.model_copy(update={"required": True, "because": "required"})
+        offer = offer_for(replace(candidate, may_emulate=may_emulate), [need], config)
     if offer.missing:
-        short = offer.missing[0]
-        # The reason of a limit begins with the name of the field.
-        reason = short.reason.partition(": ")[2] if lacking else f"{short.capability} is {short.reason}"
+        reason = f"{offer.missing[0].capability} is {offer.missing[0].reason}"
         return FieldRecord(field=row.name, disposition=Disposition.REFUSED, reason=reason)
     unchanged = kind.value == row.api.value and not offer.rescues and not offer.losses
-    records = _dispose(FieldUse(row.api, fields, kind, unchanged, learned), offer)  # not cached: few are ever repeated
+    # Not in the cache of requests, which these would fill.
+    records = _dispose(FieldUse(row.api, fields, kind, unchanged, learned), offer)
     return records[0] if records else FieldRecord(field=row.name, disposition=Disposition.NATIVE, reason="")
+
+
+def effective_fields(
+    api: Api, kind: BackendApi, candidate: Candidate, config: PlanConfig, learned: frozenset[str] = frozenset()
+) -> Mapping[str, FieldRecord]:
+    """What becomes of each field of an API at a backend of this kind, by name. Shared between calls."""
+    return _EFFECTIVE.get_or_compute(
+        (candidate.manifest, config),
+        (candidate.manifest.root,),
+        lambda: {name: effective(row, kind, candidate, config, learned) for name, row in TABLE[api].items()},
+        key=(api, kind, candidate.refused, candidate.contradicted, learned),
+    )
+
+
+_EFFECTIVE: Final = IdentityCache[Mapping[str, FieldRecord]]()
+NEEDS_NOTHING: Final = Offer(backend="", negotiation=NegotiationResult())
+"""What every backend makes of work without needs."""
 
 
 def without_fields(body: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
 
 from accord.core.output.profile import STANDARD_EVENTS
-from accord.core.work.dispositions import effective
+from accord.core.work.dispositions import effective_fields
 from accord.core.work.emulation.choose import choose_emulations
 from accord.core.work.fields import TABLE
 from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_api
@@ -240,14 +240,13 @@ def _backend_fields(calls: ModelCalls, name: str) -> BackendFields:
     candidate, config = calls.dispatcher.candidate(name), calls.plan_config()
     kind, learned = backend_api(calls.dispatcher.backends[name]), calls.learned.listed(name)
     fields: dict[Api, dict[str, FieldOutcome]] = {}
-    for api, rows in TABLE.items():
-        known = frozenset(learned.get(api.value, ()))
-        records = (effective(row, kind, candidate, config, known) for row in rows.values())
+    for api in TABLE:
+        records = effective_fields(api, kind, candidate, config, frozenset(learned.get(api.value, ())))
         fields[api] = {
-            record.field: FieldOutcome.trusted(
+            name: FieldOutcome.trusted(
                 disposition=record.disposition, reason=record.reason or None, learned=record.learned
             )
-            for record in records
+            for name, record in records.items()
         }
     return BackendFields.trusted(api=kind, fields=fields)
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 import msgspec
 
 from accord.core.vocabulary import unknown_name
-from accord.core.work.dispositions import effective
+from accord.core.work.dispositions import effective_fields
 from accord.core.work.fields import TABLE
 from accord.core.work.groups import BackendGroup, UnresolvedModel
 from accord.core.work.negotiate import declared_level
@@ -146,8 +146,9 @@ class ModelCatalog:
             kind = backend_api(calls.dispatcher.backends[name])
             learned = frozenset(calls.learned.listed(name).get(Api.CHAT.value, ()))
             found = self._by_backend[name] = {}
+            records = effective_fields(Api.CHAT, kind, candidate, config, learned)
             for row in TABLE[Api.CHAT].values():
-                if effective(row, kind, candidate, config, learned).disposition in HAS:
+                if records[row.name].disposition in HAS:
                     found[row.name] = True
                 elif row.cells[kind] not in HAS or row.name in learned or is_known(candidate, row.capability):
                     found[row.name] = False
