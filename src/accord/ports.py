@@ -116,7 +116,7 @@ class OpenReply(Protocol):
 
     @property
     def summary(self) -> Any:
-        """The `model` and the `usage` that were read so far."""
+        """The `model` and the `usage` that were read so far, and the `counts` that the usage is made of."""
         ...
 
     async def whole(self) -> bytes:

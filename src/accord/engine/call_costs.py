@@ -3,7 +3,7 @@
 from typing import Final
 
 from accord.core.work.estimate_tokens import estimate_tokens
-from accord.engine.budgets import BackendUse, Budgets, Reservation
+from accord.engine.budgets import BackendUse, Budgets
 from accord.engine.dispatch import WorkRecord
 from accord.engine.model_call import ModelCall
 from accord.engine.model_calls import ModelCallsRef
@@ -17,24 +17,36 @@ class CallCosts:
         self._budgets: Final = budgets
         self._calls: Final = calls
 
-    async def reserve(self, call: ModelCall, key: TokenRecord | None, user: str | None) -> Reservation:
+    async def reserve(self, call: ModelCall, key: TokenRecord | None, user: str | None) -> None:
         """Reserve what the dearest of the backends that may answer would cost, if the key has a budget.
 
         Raises `RefusedError` if the budget does not have that, or if the price of one of them is not known.
         """
         if key is None or key.rules is None or key.rules.budget_usd is None:
-            return await self._budgets.reserve(key, 0, user=user)
+            call.reservation = await self._budgets.reserve(key, 0, user=user)
+            return
         estimates = [self._estimate(call, name) for name in self._calls.current.backends_of(call.request.model)]
         known = [each for each in estimates if each is not None]
-        return await self._budgets.reserve(key, max(known, default=0) if len(known) == len(estimates) else None)
+        estimate = max(known, default=0) if len(known) == len(estimates) else None
+        call.reservation = await self._budgets.reserve(key, estimate)
 
-    def settle(self, reservation: Reservation, call: ModelCall, *, is_complete: bool) -> None:
-        """Count what each backend used. An answer that was cut off costs at least what was estimated for it."""
-        uses = [BackendUse(name, self._model(call, name), failed=True) for name, _ in call.record.failures]
+    def settle(self, call: ModelCall, *, is_complete: bool) -> None:
+        """Count what each backend used, and note the cost. A second time it does nothing.
+
+        An answer that was cut off costs at least what was estimated for it.
+        """
+        reservation, call.reservation = call.reservation, None
+        if reservation is None:
+            return
+        failed = [BackendUse(name, self._model(call, name), failed=True) for name, _ in call.record.failures]
+        answered: list[BackendUse] = []
         # Without a first byte, a failure is that of the last backend, which is among the failures already.
         if call.failure is None or call.first_byte_ms is not None:
-            uses += [self._use(call, record, is_complete=is_complete) for record in call.work if record.backend]
-        if uses:
+            answered = [self._use(call, record, is_complete=is_complete) for record in call.work if record.backend]
+            costs = [use.cost for use in answered if use.cost is not None]
+            if costs and len(costs) == len(answered):
+                call.cost_micro = sum(costs)
+        if uses := [*failed, *answered]:
             reservation.settle(*uses)
         reservation.release()
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from accord.core.work.emulation.run import add_usage
 from accord.core.work.fields import ModelRequest, row_of
+from accord.engine.budgets import Reservation
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.errors import AccordError, BackendError
 from accord.ports import Clock
@@ -46,6 +47,10 @@ class ModelCall:
     """Fields that this backend cannot take together with others of this request."""
     may_resend: bool = False
     """Whether the backend that is tried may send the request again by itself, since no other one is left."""
+    reservation: Reservation | None = None
+    """What is reserved of the key's budget, until the call is settled."""
+    cost_micro: int | None = None
+    """What it cost in micro-dollars, once it is settled; None if that is not known."""
     dispatcher: Dispatcher | None = None
     """That which answers it, once it is planned: a new configuration may replace it meanwhile for later calls."""
 

@@ -272,7 +272,7 @@ class ModelCalls:
                 data = await reply.whole()
             finally:
                 await reply.close()
-            self._note(call, reply)
+            self._note(call, reply, call.record.usage)
             if call.request.answers > 1 and backend.count_answers(data) < call.request.answers:
                 self._gives_one.add(backend.name)
                 raise FewerAnswersError(backend.name)
@@ -285,10 +285,14 @@ class ModelCalls:
         return ModelAnswer(first=first, blocks=blocks)
 
     async def _relayed_blocks(self, call: ModelCall, backend: str, reply: OpenReply) -> AsyncGenerator[bytes, None]:
-        has_begun = False
+        has_begun, before, counts = False, call.record.usage, {}
         try:
             async with aclosing(reply.blocks()) as blocks:
                 async for block in blocks:
+                    # Before the last event is sent: a response that is stored is recorded then.
+                    if reply.summary.counts != counts:
+                        counts = dict(reply.summary.counts)
+                        self._note(call, reply, before)
                     yield block
                     has_begun = True
             self.dispatcher.circuits.succeeded(backend)
@@ -300,14 +304,14 @@ class ModelCalls:
                 self.dispatcher.circuits.failed(backend, error)
             raise
         finally:
-            self._note(call, reply)
+            self._note(call, reply, before)
             await reply.close()
 
-    def _note(self, call: ModelCall, reply: OpenReply) -> None:
-        """Note what the reply says of itself."""
+    def _note(self, call: ModelCall, reply: OpenReply, before: dict[str, Any] | None) -> None:
+        """Note what the reply says of itself; `before` is the usage of earlier replies."""
         summary = reply.summary
         call.model = summary.model or call.model
-        call.record.usage = add_usage(call.record.usage, summary.usage)
+        call.record.usage = add_usage(before, summary.usage)
 
     async def _relay_checked(
         self, call: ModelCall, backend: RelayingBackend, body: dict[str, Any], run: EmulationRun

@@ -43,7 +43,8 @@ from accord.servers.openai.responses_answer import ResponsesTranslation
 from accord.servers.service import Service, caller_key, check_model_allowed, reserve_turn
 from accord.servers.translation import AnswerLabels, StreamWriter, Translation
 from accord.wire.disposition import Api, FieldPolicy
-from accord.wire.receipt import OutcomeStatus
+from accord.wire.keys import MICRO
+from accord.wire.receipt import OutcomeStatus, to_int_if_whole
 from accord.wire.routes import (
     CHAT_PATH,
     DISPOSITIONS_HEADER,
@@ -124,10 +125,10 @@ class ModelApiEndpoint(ModelEndpoint):
 
     async def _run(self, exchange: Exchange, call: ModelCall, keeper: ResponseKeeper | None) -> int:
         """Answer this call; whatever happens, it is recorded."""
-        is_complete, reservation = False, None
+        is_complete = False
         try:
             if self._costs is not None:
-                reservation = await self._costs.reserve(call, exchange.caller.key, exchange.caller.id)
+                await self._costs.reserve(call, exchange.caller.key, exchange.caller.id)
             answer = await self._calls.current.answer(call)
             try:
                 status = await self._send(exchange, call, answer, keeper)
@@ -141,8 +142,6 @@ class ModelApiEndpoint(ModelEndpoint):
             call.failure = to_accord_error(error)
             raise call.failure from error
         finally:
-            if self._costs is not None and reservation is not None:
-                self._costs.settle(reservation, call, is_complete=is_complete)
             if not call.packets:  # a stored response is recorded already
                 self._record(call, is_complete=is_complete)
 
@@ -251,7 +250,9 @@ class ModelApiEndpoint(ModelEndpoint):
             await self._log.stored(call.request_id)
 
     def _record(self, call: ModelCall, *, is_complete: bool) -> None:
-        """Record the call: its receipt is stored soon, and observers get its data now."""
+        """Settle the call and record it: its receipt is stored soon, and observers get its data now."""
+        if self._costs is not None:
+            self._costs.settle(call, is_complete=is_complete)
         clock = self._service.sessions.engine.clock
         now, total_ms = clock.now(), (clock.monotonic() - call.began_at) * 1_000
         outcome = call_outcome(call.failure, is_complete=is_complete)
@@ -327,7 +328,10 @@ def call_member(call: ModelCall) -> dict[str, Any]:
         "streamed": call.request.order.stream,
     }
     given = {"served_by": call.served_by, "model": call.model, "key": call.key_id}
-    return member | {name: value for name, value in given.items() if value is not None}
+    member |= {name: value for name, value in given.items() if value is not None}
+    if call.cost_micro is not None:
+        member["cost_usd"] = to_int_if_whole(call.cost_micro / MICRO)
+    return member
 
 
 def label_headers(call: ModelCall, api: Api) -> list[tuple[bytes, bytes]]:
