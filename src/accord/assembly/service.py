@@ -121,6 +121,7 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         engine, store, rules, others=others, on_turn_ended=observers.turn_ended, sign=make_signer(loaded)
     )
     metrics.count_running(lambda: sessions.running)
+    metrics.report_backends(lambda: backends_down(sessions))
     call_log = CallLog(store, uuid4().hex, sign=make_signer(loaded))
     service = Service(
         sessions,
@@ -133,6 +134,12 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         call_log=call_log,
     )
     return service, metrics
+
+
+def backends_down(sessions: Sessions) -> dict[str, bool]:
+    """The backends of the current configuration, and whether the circuit of each is open."""
+    dispatcher = sessions.engine.dispatcher
+    return {name: dispatcher.circuits.down_since(name) is not None for name in dispatcher.backends}
 
 
 def make_application(

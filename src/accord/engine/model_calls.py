@@ -147,6 +147,9 @@ class ModelCalls:
         could = self.plan(call, others) if others.backends else refusal
         able = [could.offer.backend, *(each.backend for each in could.fallbacks)] if isinstance(could, Plan) else []
         fields = refused_by_table(call, refusal)
+        call.record.dispositions = [
+            FieldRecord(field=name, disposition=Disposition.REFUSED, reason=NO_BACKEND_TAKES_IT) for name in fields
+        ]
         message = f"{', '.join(fields)}: {refusal.message}" if fields else refusal.message
         if able:
             message = f"{message}; {' or '.join(able)} could: name it as the model"
@@ -405,6 +408,7 @@ class ModelCallsRef:
     current: ModelCalls
 
 
+NO_BACKEND_TAKES_IT: Final = "no backend of the requested model can do it"
 ASKED_SEVERAL_TIMES: Final = "the question is asked so many times"
 
 

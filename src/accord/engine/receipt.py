@@ -270,7 +270,7 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher) -> ReceiptContent:
     # The same needs give the very same plan object, so its part of the receipt is encoded once.
     decision = _DECISIONS.get_or_compute((outcome,), (), lambda: _decision_content(outcome))
     if not isinstance(outcome, Plan):
-        members = Work.trusted(fallbacks=fallbacks).dump()
+        members = Work.trusted(fallbacks=fallbacks, dispositions=record.dispositions or None).dump()
         return ReceiptContent(members | decision.members, members | decision.encoded)
     # By hand: dumping a `Work` costs several times as much. What is missing here is in the decision.
     members: dict[str, Any] = {"fallbacks": [each.dump() for each in fallbacks]}

@@ -1,4 +1,4 @@
-"""Log lines as JSON for programs or as text for terminals: one for each turn, one for each HTTP request without a turn.
+"""Log lines as JSON for programs or as text for terminals: one for each turn, one for each other HTTP request.
 
 They contain names, counts and times, but no text of users or models, no tokens and no header values. Therefore an
 exception is logged as its type and stack, without its message, which may quote anything. There are two exceptions to
@@ -22,6 +22,14 @@ from typing import Any, Final, TextIO, cast
 from pydantic_core import to_json
 
 from accord.errors import UsageError
+from accord.servers.observability.calls import (
+    TOKEN_COUNTS,
+    count_tokens,
+    cut_name,
+    list_dispositions,
+    list_emulated,
+    list_failed,
+)
 from accord.servers.service import NullObserver
 from accord.terminal import escape_controls, escape_line
 from accord.wire.adaptation import Rung
@@ -203,10 +211,11 @@ MAX_ANSWERED: Final = 10_000
 """Answered requests whose turn has not ended. A turn that another process ends is never reported here, so its request
 is logged alone when the limit is reached."""
 TURN_MESSAGES: Final[Mapping[str, str]] = {status: f"turn {status}" for status in OutcomeStatus}
+CALL_MESSAGES: Final[Mapping[str, str]] = {status: f"model call {status}" for status in OutcomeStatus}
 
 
 class Log(NullObserver):
-    """Logs every turn and every HTTP request. A request and the turn that it started share one line.
+    """Logs every turn, every model API call and every other HTTP request. A request and its turn share one line.
 
     The line is written when both have ended, whichever is first: a client may disconnect before its turn ends.
     """
@@ -214,6 +223,7 @@ class Log(NullObserver):
     def __init__(self) -> None:
         self._backends: Final = logging.getLogger(f"{LOGGER}.backends")
         self._turns: Final = logging.getLogger(f"{LOGGER}.turn")
+        self._calls: Final = logging.getLogger(f"{LOGGER}.call")
         self._requests: Final = logging.getLogger(f"{LOGGER}.http")
         self._open: Final[dict[str, Mapping[str, Any] | None]] = {}
         """By request id, for open requests that started a turn: the turn's receipt, once it has ended."""
@@ -264,9 +274,11 @@ class Log(NullObserver):
         status = receipt["outcome"]["status"]
         if status == OutcomeStatus.FAILED:
             level = logging.WARNING
-        if self._turns.isEnabledFor(level):
-            fields = turn_fields(receipt) | request
-            _write(self._turns, level, TURN_MESSAGES[status], fields, receipt["request_id"])
+        is_call = "call" in receipt
+        logger, messages = (self._calls, CALL_MESSAGES) if is_call else (self._turns, TURN_MESSAGES)
+        if logger.isEnabledFor(level):
+            fields = call_fields(receipt) if is_call else turn_fields(receipt)
+            _write(logger, level, messages[status], fields | request, receipt["request_id"])
 
 
 def _write(
@@ -289,10 +301,31 @@ def turn_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
     fields["ms"] = timings["total_ms"]
     if "first_packet_ms" in timings:
         fields["first_packet_ms"] = timings["first_packet_ms"]
-    emulations = [each["emulations"] for each in work if "emulations" in each]
-    if emulated := {entry["capability"] for each in emulations for entry in each["emulated"]}:
-        fields["emulated"] = sorted(emulated)
+    if emulated := list_emulated(work):
+        fields["emulated"] = emulated
     totals: Mapping[str, int] = receipt["adaptation"]["totals"] if "adaptation" in receipt else {}
     if adapted := {rung: count for rung, count in totals.items() if count and rung != Rung.NATIVE}:
         fields["adapted"] = adapted
     return fields
+
+
+def call_fields(receipt: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a model API call's line; what did not happen or is not known is left out."""
+    call, work, outcome, timings = receipt["call"], receipt["work"], receipt["outcome"], receipt["timings"]
+    fields: dict[str, Any] = {
+        "outcome": outcome["status"],
+        "code": outcome.get("code"),
+        "api": call["api"],
+        "requested": cut_name(call["requested"]),
+        "served_by": call.get("served_by"),
+        "model": cut_name(call["model"]) if "model" in call else None,
+        **{TOKEN_COUNTS[kind]: count for kind, count in count_tokens(work).items()},
+        "cost_usd": call.get("cost_usd"),
+        "key": call.get("key"),
+        "dispositions": ", ".join(list_dispositions(receipt)) or None,
+        "emulated": list_emulated(work) or None,
+        "fallbacks": ",".join(list_failed(work)) or None,
+        "ms": timings["total_ms"],
+        "first_byte_ms": timings.get("first_packet_ms"),
+    }
+    return {name: value for name, value in fields.items() if value is not None}

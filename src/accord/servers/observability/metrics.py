@@ -1,30 +1,43 @@
 """Metrics for Prometheus, in a registry of their own: nothing is global, so that two services do not mix.
 
-All numbers of a turn come from its receipt. The values of every label are bounded, since a series stays for ever once
-it exists, and clients choose many of the names. The endpoint is in `servers/http/information.py`.
+All numbers of a turn or a model API call come from its receipt. The values of every label are bounded, since a series
+stays for ever once it exists, and clients choose many of the names. The endpoint is in `servers/http/information.py`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from accord.errors import ErrorCode
+from accord.servers.observability.calls import OTHER, count_tokens, cut_name, field_label
 from accord.servers.service import NullObserver
 from accord.wire.adaptation import Rung
 from accord.wire.capability import Capability
 from accord.wire.receipt import OutcomeStatus
 
-OTHER: Final = "other"
+NO_NAME: Final = "none"
+"""The backend of a call that no backend got, and the model of one whose model is not known."""
 MAX_UNKNOWN: Final = 50
 """How many names that are not known beforehand get a series of their own."""
+MAX_MODELS: Final = 200
+MAX_KEYS: Final = 1_000
+"""Models and keys are named by the operator and the endpoints, not by clients."""
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TRANSPORTS: Final = ("sse", "websocket")
 
 _QUICK_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _SLOW_S: Final = (30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+_Value = TypeVar("_Value")
 
 
 class LabelNames:
@@ -45,6 +58,159 @@ class LabelNames:
         return name
 
 
+@dataclass(slots=True)
+class _CallTotals:
+    """Sums over the calls of one series. Tokens are by kind; the cost is None while no price was known."""
+
+    requests: int = 0
+    tokens: dict[str, int] = field(default_factory=dict[str, int])
+    cost_usd: float | None = None
+
+    def add(self, tokens: Mapping[str, int], cost_usd: float | None) -> None:
+        """Add one call."""
+        self.requests += 1
+        own = self.tokens
+        for kind, count in tokens.items():
+            own[kind] = own.get(kind, 0) + count
+        if cost_usd is not None:
+            self.cost_usd = cost_usd + (self.cost_usd or 0.0)
+
+
+class _Times:
+    """A histogram of seconds."""
+
+    __slots__ = ("bounds", "counts", "total_s")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds: Final = bounds
+        self.counts: Final = [0] * (len(bounds) + 1)
+        self.total_s = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one duration."""
+        self.counts[bisect_left(self.bounds, seconds)] += 1
+        self.total_s += seconds
+
+    def cumulated(self) -> list[tuple[str, float]]:
+        """The upper bound of each bucket, and how many durations were not above it."""
+        return [*zip([*map(str, self.bounds), "+Inf"], accumulate(self.counts), strict=True)]
+
+
+class CallMetrics:
+    """The metrics of model API calls: by backend and model, by key, and what became of the fields.
+
+    Plain sums, made into metrics when they are read: of a call they take 4 µs, the library's counters 14. They are
+    written and read by the event loop only.
+    """
+
+    def __init__(self, backends: LabelNames) -> None:
+        self._backends: Final = backends
+        self._models: Final = LabelNames(unknown=MAX_MODELS)
+        self._keys: Final = LabelNames(unknown=MAX_KEYS)
+        self._by_model: Final[dict[tuple[str, str, str, str], _CallTotals]] = {}
+        """By API, backend, model and outcome."""
+        self._by_key: Final[dict[str, _CallTotals]] = {}
+        self._dispositions: Final[dict[tuple[str, str, str], int]] = {}
+        self._seconds: Final[dict[str, _Times]] = {}
+        self._first_byte: Final[dict[str, _Times]] = {}
+
+    def count(self, receipt: Mapping[str, Any]) -> None:
+        """Count a call by its receipt."""
+        call, timings, tokens = receipt["call"], receipt["timings"], count_tokens(receipt["work"])
+        api, cost_usd = call["api"], call.get("cost_usd")
+        backend = self._backends.label(call.get("served_by", NO_NAME))
+        model = self._models.label(cut_name(call.get("model", NO_NAME)))
+        _entry(self._by_model, (api, backend, model, receipt["outcome"]["status"]), _CallTotals).add(tokens, cost_usd)
+        _entry(self._seconds, backend, _slow_times).add(timings["total_ms"] / 1_000)
+        if "first_packet_ms" in timings:
+            _entry(self._first_byte, backend, _quick_times).add(timings["first_packet_ms"] / 1_000)
+        if "key" in call:
+            _entry(self._by_key, self._keys.label(call["key"]), _CallTotals).add(tokens, cost_usd)
+        for work in receipt["work"]:
+            for each in work.get("dispositions", ()):
+                labels = api, field_label(api, each["field"]), each["disposition"]
+                self._dispositions[labels] = self._dispositions.get(labels, 0) + 1
+
+    def collect(self) -> Iterable[Metric]:
+        """Every metric, with its series."""
+        by_pair: dict[tuple[str, ...], _CallTotals] = {}
+        requests = _counter(
+            "accord_model_requests", "Model API calls that ended.", "api", "backend", "model", "outcome"
+        )
+        for labels, totals in self._by_model.items():
+            requests.add_metric(labels, totals.requests)
+            pair = _entry(by_pair, labels[1:3], _CallTotals)
+            pair.add(totals.tokens, totals.cost_usd)
+        yield requests
+        yield from _sums("accord_model", "", by_pair, "backend", "model")
+        by_key = {(key,): totals for key, totals in self._by_key.items()}
+        key_requests = _counter("accord_key_requests", "Model API calls with a key.", "key")
+        for labels, totals in by_key.items():
+            key_requests.add_metric(labels, totals.requests)
+        yield key_requests
+        yield from _sums("accord_key", " of calls with a key", by_key, "key")
+        dispositions = _counter(
+            "accord_dispositions", "Fields of requests that were not native.", "api", "field", "disposition"
+        )
+        for labels, count in self._dispositions.items():
+            dispositions.add_metric(labels, count)
+        yield dispositions
+        for name, text, times in (
+            ("accord_model_seconds", "How long model API calls took, streams to their end.", self._seconds),
+            ("accord_model_first_byte_seconds", "From a call to the first byte of its stream.", self._first_byte),
+        ):
+            histogram = HistogramMetricFamily(name, text, labels=["backend"])
+            for backend, each in times.items():
+                histogram.add_metric([backend], each.cumulated(), each.total_s)
+            yield histogram
+
+
+def _slow_times() -> _Times:
+    return _Times((*_QUICK_S, *_SLOW_S))
+
+
+def _quick_times() -> _Times:
+    return _Times((*_QUICK_S, 30.0, 60.0))
+
+
+def _entry(entries: dict[_Key, _Value], key: _Key, make: Callable[[], _Value]) -> _Value:
+    """The entry of this key, which is made first if there is none."""
+    found = entries.get(key)
+    if found is None:
+        found = entries[key] = make()
+    return found
+
+
+def _counter(name: str, text: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(name, text, labels=labels)
+
+
+def _sums(prefix: str, which: str, series: Mapping[tuple[str, ...], _CallTotals], *labels: str) -> Iterable[Metric]:
+    """The tokens and costs of these series; what was never known has none."""
+    tokens = _counter(f"{prefix}_tokens", f"Tokens{which}; cached ones are also input.", *labels, "kind")
+    costs = _counter(f"{prefix}_cost_usd", f"Cost{which}, where the price is known.", *labels)
+    for values, totals in series.items():
+        for kind, count in totals.tokens.items():
+            tokens.add_metric((*values, kind), count)
+        if totals.cost_usd is not None:
+            costs.add_metric(values, totals.cost_usd)
+    return tokens, costs
+
+
+class _BackendStates:
+    """Collects which backends are down when metrics are read, so that those of a new configuration are included."""
+
+    def __init__(self, states: Callable[[], Mapping[str, bool]]) -> None:
+        self._states: Final = states
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """The states as one metric."""
+        down = GaugeMetricFamily("accord_backend_down", "1 while the circuit of a backend is open.", labels=["backend"])
+        for name, is_down in self._states().items():
+            down.add_metric([name], float(is_down))
+        return [down]
+
+
 class Metrics(NullObserver):
     """The metrics of one service."""
 
@@ -57,6 +223,8 @@ class Metrics(NullObserver):
         self._transports: Final = LabelNames(TRANSPORTS, unknown=0)
         self._register_turns()
         self._register_requests()
+        self._calls: Final = CallMetrics(self._backends)
+        self.registry.register(self._calls)
         Info("accord_build", "The version that is running.", registry=self.registry).info({"version": version})
         ProcessCollector(registry=self.registry)
 
@@ -64,7 +232,10 @@ class Metrics(NullObserver):
         registry = self.registry
         turns = Counter("accord_turns", "Turns that ended, by outcome.", ["outcome"], registry=registry)
         self._refusals = Counter(
-            "accord_refusals", "Turns that were refused, by error code.", ["code"], registry=registry
+            "accord_refusals",
+            "Turns and model API calls that were refused, by error code.",
+            ["code"],
+            registry=registry,
         )
         self._emulations = Counter(
             "accord_emulations", "Capabilities that Accord emulated.", ["capability"], registry=registry
@@ -123,6 +294,10 @@ class Metrics(NullObserver):
         for transport in TRANSPORTS:
             self._streams.labels(transport)
 
+    def report_backends(self, states: Callable[[], Mapping[str, bool]]) -> None:
+        """Report which backends are down by the result of this function: their names, and whether they are."""
+        self.registry.register(_BackendStates(states))
+
     def count_running(self, count: Callable[[], int]) -> None:
         """Report the result of this function as the number of running turns."""
         self._running.set_function(count)
@@ -132,11 +307,20 @@ class Metrics(NullObserver):
         self._lag.observe(seconds)
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
-        """Count a turn by its receipt."""
-        outcome, timings = receipt["outcome"], receipt["timings"]
-        self._by_outcome[outcome["status"]].inc()
+        """Count a turn or a model API call by its receipt."""
+        outcome = receipt["outcome"]
         if outcome["status"] == OutcomeStatus.REFUSED:
             self._refusals.labels(outcome["code"]).inc()
+        if "call" in receipt:
+            self._calls.count(receipt)
+        else:
+            self._count_turn(receipt)
+        for work in receipt["work"]:
+            self._count_work(work)
+
+    def _count_turn(self, receipt: Mapping[str, Any]) -> None:
+        timings = receipt["timings"]
+        self._by_outcome[receipt["outcome"]["status"]].inc()
         if "first_packet_ms" in timings:
             self._first_packet.observe(timings["first_packet_ms"] / 1_000)
         self._duration.observe(timings["total_ms"] / 1_000)
@@ -144,8 +328,6 @@ class Metrics(NullObserver):
             for rung, count in receipt["adaptation"]["totals"].items():
                 if count:
                     self._by_rung[rung].inc(count)
-        for work in receipt["work"]:
-            self._count_work(work)
 
     def _count_work(self, work: Mapping[str, Any]) -> None:
         for fallback in work["fallbacks"]:

@@ -1,4 +1,4 @@
-"""OpenTelemetry spans, made from a receipt when its turn has ended: one for the turn, one for each backend request.
+"""OpenTelemetry spans, made from receipts: one for a turn and one for each of its backend requests, one for a call.
 
 An extra: without `opentelemetry` nothing happens, and without an SDK the API does nothing. The names are those of the
 generative-AI conventions (`gen_ai.*`); Accord's own begin with `accord.`. No span contains text of users or models.
@@ -12,15 +12,17 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from accord.errors import ErrorCode
+from accord.servers.observability.calls import count_tokens, cut_name, list_dispositions, list_emulated, list_failed
 from accord.servers.service import NullObserver
 from accord.version import package_version
 from accord.wire.receipt import OutcomeStatus
+from accord.wire.routes import receipt_path
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, TracerProvider
 
-Attributes = dict[str, str | int | list[str]]
+Attributes = dict[str, str | bool | int | float | list[str]]
 
 RECHECK_S: Final = 1.0
 """How often a service without OpenTelemetry's SDK looks for it: an empty span takes 6 µs, looking for the SDK 3."""
@@ -32,6 +34,13 @@ TOKENS: Final[Mapping[str, tuple[str, ...]]] = {
     "gen_ai.usage.output_tokens": ("output_tokens", "completion_tokens"),
 }
 """The names under which backends report tokens."""
+
+CALL_TOKENS: Final[Mapping[str, str]] = {
+    "input": "gen_ai.usage.input_tokens",
+    "output": "gen_ai.usage.output_tokens",
+    "cached": "gen_ai.usage.cache_read.input_tokens",
+}
+"""The attribute for each kind of tokens of a model API call."""
 
 _FAILED: Final = frozenset({OutcomeStatus.FAILED, OutcomeStatus.REFUSED})
 
@@ -56,12 +65,13 @@ class Traces(NullObserver):
         self._tracer = trace.get_tracer("accord", package_version(), tracer_provider=provider)
 
     def turn_ended(self, receipt: Mapping[str, Any]) -> None:
-        """Make one span for the turn and one for each request to a backend."""
+        """Make one span for the turn and one for each request to a backend; for a model API call only one."""
         if self._trace is None or not self._records():
             return
-        # In nanoseconds. A receipt is made at the end of its turn.
-        ended = round(datetime.fromisoformat(receipt["created_at"]).timestamp() * 1_000_000) * 1_000
-        began = ended - round(receipt["timings"]["total_ms"] * 1_000_000)
+        if "call" in receipt:
+            self._span_of_call(receipt)
+            return
+        began, ended = span_times(receipt)
         agent, outcome = receipt["parties"]["agent"]["name"], receipt["outcome"]
         span = self._tracer.start_span(
             f"invoke_agent {agent}",
@@ -75,6 +85,24 @@ class Traces(NullObserver):
                 self._mark_failed(span, outcome.get("code"))
             for work in receipt["work"]:
                 self._span_of_work(work, span, began, ended)
+        span.end(ended)
+
+    def _span_of_call(self, receipt: Mapping[str, Any]) -> None:
+        if self._trace is None:
+            return
+        began, ended = span_times(receipt)
+        outcome, requested = receipt["outcome"], cut_name(receipt["call"]["requested"])
+        # Of the kind SERVER: its parent is the span of the client, which `traceparent` names.
+        span = self._tracer.start_span(
+            f"chat {requested}",
+            kind=self._trace.SpanKind.SERVER,
+            attributes={"gen_ai.operation.name": "chat", "gen_ai.request.model": requested},
+            start_time=began,
+        )
+        if span.is_recording():
+            span.set_attributes(call_attributes(receipt))
+            if outcome["status"] in _FAILED:
+                self._mark_failed(span, outcome.get("code"))
         span.end(ended)
 
     def _records(self) -> bool:
@@ -105,6 +133,12 @@ class Traces(NullObserver):
             span.set_status(self._trace.StatusCode.ERROR, str(code))
 
 
+def span_times(receipt: Mapping[str, Any]) -> tuple[int, int]:
+    """The beginning and the end of a turn or a call, in nanoseconds. A receipt is made at the end."""
+    ended = round(datetime.fromisoformat(receipt["created_at"]).timestamp() * 1_000_000) * 1_000
+    return ended - round(receipt["timings"]["total_ms"] * 1_000_000), ended
+
+
 def turn_attributes(receipt: Mapping[str, Any]) -> Attributes:
     """The attributes of a turn's span, besides the agent."""
     outcome = receipt["outcome"]
@@ -115,6 +149,39 @@ def turn_attributes(receipt: Mapping[str, Any]) -> Attributes:
         "accord.outcome": outcome["status"],
         **{f"accord.adaptation.{rung}": count for rung, count in totals.items() if count},
     }
+    if "code" in outcome:
+        attributes["error.type"] = outcome["code"]
+    return attributes
+
+
+def call_attributes(receipt: Mapping[str, Any]) -> Attributes:
+    """The attributes of a model API call's span, besides the model that was requested."""
+    call, work, outcome, timings = receipt["call"], receipt["work"], receipt["outcome"], receipt["timings"]
+    attributes: Attributes = {
+        "gen_ai.request.stream": call["streamed"],
+        "accord.api": call["api"],
+        "accord.policy": call["policy"],
+        "accord.outcome": outcome["status"],
+        "accord.request_id": receipt["request_id"],
+        "accord.receipt": receipt_path(receipt["request_id"]),
+        **{CALL_TOKENS[kind]: count for kind, count in count_tokens(work).items()},
+    }
+    if "served_by" in call:
+        # The name in the configuration: which company runs the backend is not known here.
+        attributes["gen_ai.provider.name"] = attributes["accord.served_by"] = call["served_by"]
+    if "model" in call:
+        attributes["gen_ai.response.model"] = cut_name(call["model"])
+    if "first_packet_ms" in timings:
+        attributes["gen_ai.response.time_to_first_chunk"] = timings["first_packet_ms"] / 1_000
+    for name in ("key", "cost_usd"):
+        if name in call:
+            attributes[f"accord.{name}"] = call[name]
+    lists = {
+        "dispositions": list_dispositions(receipt),
+        "emulations": list_emulated(work),
+        "fallbacks": list_failed(work),
+    }
+    attributes |= {f"accord.{name}": names for name, names in lists.items() if names}
     if "code" in outcome:
         attributes["error.type"] = outcome["code"]
     return attributes

@@ -1,0 +1,64 @@
+"""What observers say of a model API call, from its receipt: names and counts, never text of a user or a model.
+
+A field that the table does not list has a name that a client chose, so that all of these are called `other`. The names
+of models come from clients and endpoints, and are cut.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from accord.core.work.fields import TABLE
+
+OTHER: Final = "other"
+"""Stands for every name that is not listed, or that comes after too many others."""
+MAX_NAME_CHARS: Final = 100
+MAX_COUNT: Final = 2**53
+"""The largest count that is believed: an endpoint reports its own usage."""
+
+TOKEN_COUNTS: Final[Mapping[str, str]] = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "cached": "cached_input_tokens",
+}
+"""The kinds of tokens, and their names in the usage of a call. Cached tokens are input tokens, too."""
+
+_FIELDS: Final[Mapping[str, frozenset[str]]] = {api.value: frozenset(rows) for api, rows in TABLE.items()}
+
+
+def count_tokens(work: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """The tokens of all questions together by kind, as far as they are known."""
+    counts: dict[str, int] = {}
+    for usage in [each["usage"] for each in work if each.get("usage")]:
+        for kind, name in TOKEN_COUNTS.items():
+            count = usage.get(name)
+            if type(count) is int and count >= 0:
+                counts[kind] = min(counts.get(kind, 0) + count, MAX_COUNT)
+    return counts
+
+
+def field_label(api: str, field: str) -> str:
+    """The name of a listed field, or `other`."""
+    return field if field in _FIELDS[api] else OTHER
+
+
+def list_dispositions(receipt: Mapping[str, Any]) -> list[str]:
+    """What became of the fields that were not native, as `seed=dropped`; each once."""
+    api = receipt["call"]["api"]
+    records = [record for work in receipt["work"] for record in work.get("dispositions", ())]
+    return [*dict.fromkeys(f"{field_label(api, each['field'])}={each['disposition']}" for each in records)]
+
+
+def list_failed(work: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The backends that failed or were skipped, in order; each once."""
+    return [*dict.fromkeys(fallback["backend"] for each in work for fallback in each["fallbacks"])]
+
+
+def list_emulated(work: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The capabilities that Accord emulated."""
+    emulations = [each["emulations"] for each in work if "emulations" in each]
+    return sorted({entry["capability"] for each in emulations for entry in each["emulated"]})
+
+
+def cut_name(name: str) -> str:
+    """The name of a model, not longer than a name should be."""
+    return name[:MAX_NAME_CHARS]
