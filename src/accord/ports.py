@@ -116,7 +116,7 @@ class OpenReply(Protocol):
 
     @property
     def summary(self) -> Any:
-        """The `model` and the `usage` that were read so far, and the `counts` that the usage is made of."""
+        """What was read so far: the answer's `id`, the `model`, the `usage`, and the `counts` that it is made of."""
         ...
 
     async def whole(self) -> bytes:

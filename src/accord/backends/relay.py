@@ -1,6 +1,6 @@
 """Pass requests of an API on to an endpoint that speaks the same API, and its answers back, as they are.
 
-A request keeps every member, known or not; an answer is bytes, of which only the model's name and the usage are read.
+A request keeps every member, known or not; an answer is bytes, of which only its id, the model and the usage are read.
 Pure but for `RelayedReply`, which reads one open reply of the endpoint.
 """
 
@@ -22,6 +22,8 @@ PATHS: Final[Mapping[BackendApi, str]] = {
     BackendApi.RESPONSES: "/responses",
     BackendApi.MESSAGES: "/v1/messages",
 }
+MAX_ID_CHARS: Final = 200
+"""How much of an answer's id is kept."""
 COUNT_TOKENS_PATH: Final = "/v1/messages/count_tokens"
 API_OF: Final[Mapping[str, BackendApi]] = {
     "openai chat API": BackendApi.CHAT,
@@ -43,6 +45,7 @@ _REPORTS_ERROR: Final = re.compile(rb'^(?:event:\s*error\b|data:\s*\{\s*"error"\
 class _AnswerHead(msgspec.Struct):
     """What is read of an answer or of one of its events; the APIs put it at the top or one level below."""
 
+    id: Any = None
     model: str | None = None
     usage: dict[str, Any] | None = None
     choices: list[dict[str, Any]] | None = None
@@ -55,8 +58,9 @@ _decode_head: Final = msgspec.json.Decoder(_AnswerHead).decode
 
 @dataclass(slots=True)
 class AnswerSummary:
-    """The model that answered, its usage, and the number of answers, as far as they were read."""
+    """The answer's id, the model that answered, its usage, and the number of answers, as far as they were read."""
 
+    id: str | None = None
     model: str | None = None
     counts: dict[str, int] = field(default_factory=dict[str, int])
     answers: int = 1
@@ -81,6 +85,8 @@ class AnswerSummary:
         for part in (head, head.response, head.message):
             if part is not None:
                 self.model = self.model or part.model
+                if self.id is None and isinstance(part.id, str):
+                    self.id = part.id[:MAX_ID_CHARS]
                 if part.usage:
                     self.counts.update(usage_counts(part.usage))
 

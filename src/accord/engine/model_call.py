@@ -39,6 +39,8 @@ class ModelCall:
     more_records: list[WorkRecord] = field(default_factory=list[WorkRecord])
     served_by: str | None = None
     model: str | None = None
+    response_id: str | None = None
+    """The id that the endpoint gave an answer that is passed on."""
     labels: tuple[FieldRecord, ...] = ()
     failure: AccordError | None = None
     first_byte_ms: float | None = None

@@ -252,7 +252,7 @@ class ModelCalls:
             )
         if splits and kind.value == request.api.value:
             labels = (*labels, FieldRecord(field="n", disposition=Disposition.EMULATED, reason=ASKED_SEVERAL_TIMES))
-        call.served_by, call.labels = offer.backend, labels
+        call.served_by, call.labels, call.response_id = offer.backend, labels, None
         call.model = facts.described.model if facts.described is not None else None
         call.record.backend, call.record.dispositions = offer.backend, list(labels)
         if unchanged and facts.relay is not None:
@@ -313,7 +313,7 @@ class ModelCalls:
     def _note(self, call: ModelCall, reply: OpenReply, before: dict[str, Any] | None) -> None:
         """Note what the reply says of itself; `before` is the usage of earlier replies."""
         summary = reply.summary
-        call.model = summary.model or call.model
+        call.model, call.response_id = summary.model or call.model, summary.id
         call.record.usage = add_usage(before, summary.usage)
 
     async def _relay_checked(
@@ -331,7 +331,7 @@ class ModelCalls:
                     held = await _read_all(reply)
                 finally:
                     await reply.close()
-                call.model = reply.summary.model or call.model
+                call.model, call.response_id = reply.summary.model or call.model, reply.summary.id
                 for piece in backend.read_pieces(held, streamed=reply.is_stream):
                     if isinstance(piece, EndPiece):  # the event with the usage may not be for the client
                         run.feed(piece.model_copy(update={"usage": reply.summary.usage}))

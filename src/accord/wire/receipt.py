@@ -141,6 +141,9 @@ class ModelCallRecord(Message, frozen=True):
     requested: str
     served_by: str | None = None
     model: str | None = None
+    response_id: str | None = Field(
+        default=None, description="The id that the endpoint gave its answer; absent if the answer was translated."
+    )
     key: str | None = Field(default=None, description="The id of the virtual key.")
     policy: FieldPolicy = FieldPolicy.LABELLED
     streamed: bool = False

@@ -1,12 +1,13 @@
-"""Receipts of turns in which something happened."""
+"""Receipts of turns and model API calls in which something happened."""
 
 from typing import Any
 
 from accord.errors import ErrorCode
 from accord.wire.adaptation import AdaptationReport, Rung
+from accord.wire.disposition import Disposition, FieldRecord
 from accord.wire.emulation import Attempt, EmulationEntry, EmulationRecord, PostProcessing
 from accord.wire.manifest import CapabilityManifest
-from accord.wire.receipt import BackendParty, Fallback, Outcome, OutcomeStatus, Work
+from accord.wire.receipt import BackendParty, Fallback, ModelCallRecord, Outcome, OutcomeStatus, Work
 from tests.receipts import a_body
 
 PRIVATE_TEXT = "text of a user"
@@ -46,3 +47,32 @@ def an_eventful_turn(**fields: Any) -> dict[str, Any]:
     )
     content: dict[str, Any] = {"work": [work], "adaptation": adapted(native=5, described=2, dropped=1)}
     return a_body(**(content | fields)).hashed()
+
+
+def a_call(*, work: dict[str, Any] | None = None, outcome: Outcome | None = None, **call: Any) -> dict[str, Any]:
+    """The receipt of a model API call with a fallback, a dropped field, a key and a cost."""
+    dispositions = [
+        FieldRecord(field="seed", disposition=Disposition.DROPPED, reason="seed_determinism is undeclared"),
+        FieldRecord(field=PRIVATE_TEXT, disposition=Disposition.DROPPED, reason="unlisted"),
+    ]
+    members: dict[str, Any] = {
+        "backend": backend(),
+        "fallbacks": [fallback("far")],
+        "usage": {"input_tokens": 700, "output_tokens": 90, "cached_input_tokens": 512},
+        "dispositions": dispositions,
+    }
+    made: dict[str, Any] = {
+        "api": "chat",
+        "requested": "auto",
+        "served_by": "local",
+        "model": "m-2026",
+        "response_id": "chatcmpl-1",
+        "key": "k1",
+        "streamed": True,
+        "cost_usd": 0.25,
+    }
+    return a_body(
+        work=[Work(**(members | (work or {})))],
+        call=ModelCallRecord(**(made | call)),
+        outcome=outcome or Outcome(status=OutcomeStatus.DONE),
+    ).hashed()

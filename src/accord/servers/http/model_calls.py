@@ -327,7 +327,12 @@ def call_member(call: ModelCall) -> dict[str, Any]:
         "policy": call.policy.value,
         "streamed": call.request.order.stream,
     }
-    given = {"served_by": call.served_by, "model": call.model, "key": call.key_id}
+    given = {
+        "served_by": call.served_by,
+        "model": call.model,
+        "response_id": call.response_id,
+        "key": call.key_id,
+    }
     member |= {name: value for name, value in given.items() if value is not None}
     if call.cost_micro is not None:
         member["cost_usd"] = to_int_if_whole(call.cost_micro / MICRO)

@@ -171,6 +171,8 @@ def call_attributes(receipt: Mapping[str, Any]) -> Attributes:
         attributes["gen_ai.provider.name"] = attributes["accord.served_by"] = call["served_by"]
     if "model" in call:
         attributes["gen_ai.response.model"] = cut_name(call["model"])
+    if "response_id" in call:
+        attributes["gen_ai.response.id"] = call["response_id"]
     if "first_packet_ms" in timings:
         attributes["gen_ai.response.time_to_first_chunk"] = timings["first_packet_ms"] / 1_000
     for name in ("key", "cost_usd"):
