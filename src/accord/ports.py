@@ -116,7 +116,7 @@ class OpenReply(Protocol):
 
     @property
     def summary(self) -> Any:
-        """What was read so far: the answer's `id`, the `model`, the `usage`, and the `counts` that it is made of."""
+        """What was read so far: `id`, `finish_reasons`, `model`, `usage`, and the `counts` that usage is made of."""
         ...
 
     async def whole(self) -> bytes:

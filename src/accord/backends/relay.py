@@ -24,6 +24,9 @@ PATHS: Final[Mapping[BackendApi, str]] = {
 }
 MAX_ID_CHARS: Final = 200
 """How much of an answer's id is kept."""
+MAX_REASON_CHARS: Final = 40
+UNFINISHED: Final = frozenset({"in_progress", "queued"})
+"""The states of a response that has not ended."""
 COUNT_TOKENS_PATH: Final = "/v1/messages/count_tokens"
 API_OF: Final[Mapping[str, BackendApi]] = {
     "openai chat API": BackendApi.CHAT,
@@ -33,6 +36,7 @@ API_OF: Final[Mapping[str, BackendApi]] = {
 }
 """The column of the field table for each model API, by its name."""
 
+_FINISHED: Final = re.compile(rb'"finish_reason"\s*:\s*"(\w{1,40})"')
 _USAGE: Final = re.compile(rb'"usage"\s*:\s*\{')
 _COMPLETE: Final[Mapping[BackendApi, re.Pattern[bytes]]] = {
     BackendApi.CHAT: re.compile(rb'\[DONE\]|"finish_reason"\s*:\s*"'),
@@ -46,6 +50,9 @@ class _AnswerHead(msgspec.Struct):
     """What is read of an answer or of one of its events; the APIs put it at the top or one level below."""
 
     id: Any = None
+    stop_reason: Any = None
+    status: Any = None
+    delta: Any = None
     model: str | None = None
     usage: dict[str, Any] | None = None
     choices: list[dict[str, Any]] | None = None
@@ -53,14 +60,26 @@ class _AnswerHead(msgspec.Struct):
     message: "_AnswerHead | None" = None
 
 
+def _finish_reasons(part: _AnswerHead) -> tuple[str, ...]:
+    """Why the answers in this part ended, in the API's own words; empty if they have not ended."""
+    delta: Any = part.delta
+    if part.choices:
+        found = [each.get("finish_reason") for each in part.choices]
+    else:
+        inner = cast("dict[str, Any]", delta).get("stop_reason") if isinstance(delta, dict) else None
+        found = [part.stop_reason or inner or part.status]
+    return tuple(each[:MAX_REASON_CHARS] for each in found if isinstance(each, str) and each not in UNFINISHED)
+
+
 _decode_head: Final = msgspec.json.Decoder(_AnswerHead).decode
 
 
 @dataclass(slots=True)
 class AnswerSummary:
-    """The answer's id, the model that answered, its usage, and the number of answers, as far as they were read."""
+    """What was read so far: the answer's id, why it ended, the model, its usage, and the number of answers."""
 
     id: str | None = None
+    finish_reasons: tuple[str, ...] = ()
     model: str | None = None
     counts: dict[str, int] = field(default_factory=dict[str, int])
     answers: int = 1
@@ -87,6 +106,7 @@ class AnswerSummary:
                 self.model = self.model or part.model
                 if self.id is None and isinstance(part.id, str):
                     self.id = part.id[:MAX_ID_CHARS]
+                self.finish_reasons = _finish_reasons(part) or self.finish_reasons
                 if part.usage:
                     self.counts.update(usage_counts(part.usage))
 
@@ -257,6 +277,9 @@ class RelayedReply:
         """Read the usage in these events and note whether the answer is complete; returns the events to pass on."""
         if not self._is_complete:
             self._is_complete = self._completes(block) is not None
+            # The APIs that have usage in their last event are read there.
+            if self._is_complete and self._kind is BackendApi.CHAT:
+                self.summary.finish_reasons = tuple(each.decode() for each in _FINISHED.findall(block))
         if self._several:
             for event in block.split(b"\n\n"):
                 self.summary.count_choices(_event_data(event))

@@ -41,6 +41,8 @@ class ModelCall:
     model: str | None = None
     response_id: str | None = None
     """The id that the endpoint gave an answer that is passed on."""
+    finish_reasons: tuple[str, ...] = ()
+    """Why each answer ended, as far as that is known."""
     labels: tuple[FieldRecord, ...] = ()
     failure: AccordError | None = None
     first_byte_ms: float | None = None

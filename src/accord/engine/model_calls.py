@@ -252,7 +252,7 @@ class ModelCalls:
             )
         if splits and kind.value == request.api.value:
             labels = (*labels, FieldRecord(field="n", disposition=Disposition.EMULATED, reason=ASKED_SEVERAL_TIMES))
-        call.served_by, call.labels, call.response_id = offer.backend, labels, None
+        call.served_by, call.labels, call.response_id, call.finish_reasons = offer.backend, labels, None, ()
         call.model = facts.described.model if facts.described is not None else None
         call.record.backend, call.record.dispositions = offer.backend, list(labels)
         if unchanged and facts.relay is not None:
@@ -314,6 +314,7 @@ class ModelCalls:
         """Note what the reply says of itself; `before` is the usage of earlier replies."""
         summary = reply.summary
         call.model, call.response_id = summary.model or call.model, summary.id
+        call.finish_reasons = summary.finish_reasons
         call.record.usage = add_usage(before, summary.usage)
 
     async def _relay_checked(
@@ -332,6 +333,7 @@ class ModelCalls:
                 finally:
                     await reply.close()
                 call.model, call.response_id = reply.summary.model or call.model, reply.summary.id
+                call.finish_reasons = reply.summary.finish_reasons
                 for piece in backend.read_pieces(held, streamed=reply.is_stream):
                     if isinstance(piece, EndPiece):  # the event with the usage may not be for the client
                         run.feed(piece.model_copy(update={"usage": reply.summary.usage}))
@@ -360,7 +362,7 @@ class ModelCalls:
             if not request.order.stream:
                 answers = await asyncio.gather(*(_collect(stream, kind) for stream in streams))
                 timer.close()
-                self._name_model(call, [answer[-1] for answer in answers])
+                self._note_end(call, [answer[-1] for answer in answers])
                 return ModelAnswer(answers=answers)
             firsts = await asyncio.gather(*(anext(stream) for stream in streams))
         except BaseException:
@@ -382,9 +384,9 @@ class ModelCalls:
         try:
             for number, (first, stream) in enumerate(zip(firsts, streams, strict=True)):
                 yield number, first
-                self._name_model(call, [first])
+                self._note_end(call, [first])
                 async for piece in stream:
-                    self._name_model(call, [piece])
+                    self._note_end(call, [piece])
                     yield number, piece
             self.dispatcher.circuits.succeeded(backend)
         except FAILURES as error:
@@ -395,10 +397,11 @@ class ModelCalls:
                 await stream.aclose()
             timer.close()
 
-    def _name_model(self, call: ModelCall, pieces: Sequence[AnyPiece]) -> None:
+    def _note_end(self, call: ModelCall, pieces: Sequence[AnyPiece]) -> None:
         for piece in pieces:
-            if isinstance(piece, EndPiece) and piece.model:
-                call.model = piece.model
+            if isinstance(piece, EndPiece):
+                call.model = piece.model or call.model
+                call.finish_reasons += (piece.reason,)
 
 
 @dataclass(slots=True)

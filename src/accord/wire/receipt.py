@@ -144,6 +144,9 @@ class ModelCallRecord(Message, frozen=True):
     response_id: str | None = Field(
         default=None, description="The id that the endpoint gave its answer; absent if the answer was translated."
     )
+    finish_reasons: list[str] | None = Field(
+        default=None, description="Why each answer ended, in the words of the backend's API; absent if not known."
+    )
     key: str | None = Field(default=None, description="The id of the virtual key.")
     policy: FieldPolicy = FieldPolicy.LABELLED
     streamed: bool = False

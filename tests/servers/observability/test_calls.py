@@ -209,6 +209,7 @@ def test_a_call_is_one_span_with_the_conventions_names():
         "gen_ai.request.stream": True,
         "gen_ai.response.model": "m-2026",
         "gen_ai.response.id": "chatcmpl-1",
+        "gen_ai.response.finish_reasons": ("stop",),
         "gen_ai.response.time_to_first_chunk": 0.003,
         "gen_ai.usage.input_tokens": 700,
         "gen_ai.usage.output_tokens": 90,

@@ -63,6 +63,7 @@ failures = 1
 backends = ["dead", "chat"]
 """
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
+FINISHED = {"chat": "stop", "responses": "completed", "messages": "end_turn"}
 BODIES: dict[str, dict[str, Any]] = {
     "chat": {"messages": [{"role": "user", "content": "hi"}]},
     "responses": {"input": "hi"},
@@ -190,6 +191,7 @@ def test_each_call_has_the_same_tokens_and_cost_everywhere(
             assert (made["served_by"], made["key"], made["cost_usd"]) == (backend, "k1", COST_USD)
             assert [each["usage"]["output_tokens"] for each in receipt["work"]] == [7]
             assert ("response_id" in made) is (api == backend)  # others are translated
+            assert made["finish_reasons"] == [FINISHED[backend] if api == backend else "end_turn"]
             assert line["message"] == "model call done"
             fields = line["fields"]
             assert (fields["input_tokens"], fields["output_tokens"], fields["cost_usd"]) == (20, 7, COST_USD)

@@ -67,6 +67,7 @@ def a_call(*, work: dict[str, Any] | None = None, outcome: Outcome | None = None
         "served_by": "local",
         "model": "m-2026",
         "response_id": "chatcmpl-1",
+        "finish_reasons": ["stop"],
         "key": "k1",
         "streamed": True,
         "cost_usd": 0.25,

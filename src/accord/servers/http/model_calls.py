@@ -331,6 +331,7 @@ def call_member(call: ModelCall) -> dict[str, Any]:
         "served_by": call.served_by,
         "model": call.model,
         "response_id": call.response_id,
+        "finish_reasons": list(call.finish_reasons) or None,
         "key": call.key_id,
     }
     member |= {name: value for name, value in given.items() if value is not None}

@@ -157,36 +157,30 @@ def turn_attributes(receipt: Mapping[str, Any]) -> Attributes:
 def call_attributes(receipt: Mapping[str, Any]) -> Attributes:
     """The attributes of a model API call's span, besides the model that was requested."""
     call, work, outcome, timings = receipt["call"], receipt["work"], receipt["outcome"], receipt["timings"]
-    attributes: Attributes = {
+    first_ms, served_by = timings.get("first_packet_ms"), call.get("served_by")
+    attributes: dict[str, Any] = {
+        # The name in the configuration: which company runs the backend is not known here.
+        "gen_ai.provider.name": served_by,
         "gen_ai.request.stream": call["streamed"],
+        "gen_ai.response.model": cut_name(call["model"]) if "model" in call else None,
+        "gen_ai.response.id": call.get("response_id"),
+        "gen_ai.response.finish_reasons": call.get("finish_reasons"),
+        "gen_ai.response.time_to_first_chunk": None if first_ms is None else first_ms / 1_000,
+        **{CALL_TOKENS[kind]: count for kind, count in count_tokens(work).items()},
+        "error.type": outcome.get("code"),
         "accord.api": call["api"],
+        "accord.served_by": served_by,
         "accord.policy": call["policy"],
+        "accord.key": call.get("key"),
+        "accord.cost_usd": call.get("cost_usd"),
+        "accord.dispositions": list_dispositions(receipt) or None,
+        "accord.emulations": list_emulated(work) or None,
+        "accord.fallbacks": list_failed(work) or None,
         "accord.outcome": outcome["status"],
         "accord.request_id": receipt["request_id"],
         "accord.receipt": receipt_path(receipt["request_id"]),
-        **{CALL_TOKENS[kind]: count for kind, count in count_tokens(work).items()},
     }
-    if "served_by" in call:
-        # The name in the configuration: which company runs the backend is not known here.
-        attributes["gen_ai.provider.name"] = attributes["accord.served_by"] = call["served_by"]
-    if "model" in call:
-        attributes["gen_ai.response.model"] = cut_name(call["model"])
-    if "response_id" in call:
-        attributes["gen_ai.response.id"] = call["response_id"]
-    if "first_packet_ms" in timings:
-        attributes["gen_ai.response.time_to_first_chunk"] = timings["first_packet_ms"] / 1_000
-    for name in ("key", "cost_usd"):
-        if name in call:
-            attributes[f"accord.{name}"] = call[name]
-    lists = {
-        "dispositions": list_dispositions(receipt),
-        "emulations": list_emulated(work),
-        "fallbacks": list_failed(work),
-    }
-    attributes |= {f"accord.{name}": names for name, names in lists.items() if names}
-    if "code" in outcome:
-        attributes["error.type"] = outcome["code"]
-    return attributes
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
 def work_attributes(work: Mapping[str, Any]) -> Attributes:
