@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from accord.agent import Agent
 from accord.assembly.agents import find_agent
-from accord.backends.acp.options import acp_backend
 from accord.backends.evidence import BackendEvidence, Evidence, configured_evidence, gather
 from accord.backends.model_options import APIS, model_backend
 from accord.backends.options import BackendOptions
@@ -200,6 +199,12 @@ def _build_backend(config: BackendConfig, loaded: LoadedConfig) -> ConfiguredBac
     return ConfiguredBackend(config, known, build(config, known))
 
 
+def _acp_backend(config: BackendConfig, known: BackendEvidence) -> Backend:
+    from accord.backends.acp.options import acp_backend  # noqa: PLC0415 - with 40 models that only ACP needs
+
+    return acp_backend(config, known.manifest)
+
+
 def _scripted_backend(config: BackendConfig, known: BackendEvidence) -> Backend:
     if known.unknown_model:  # a script declares nothing itself
         raise UsageError(known.unknown_model)
@@ -207,7 +212,7 @@ def _scripted_backend(config: BackendConfig, known: BackendEvidence) -> Backend:
 
 
 KINDS: Final[Mapping[str, Callable[[BackendConfig, BackendEvidence], Backend]]] = {
-    "acp": lambda config, known: acp_backend(config, known.manifest),
+    "acp": _acp_backend,
     "echo": lambda config, _: EchoBackend(config.name),
     "scripted": _scripted_backend,
     **dict.fromkeys(APIS, model_backend),

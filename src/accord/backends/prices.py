@@ -87,25 +87,49 @@ def _count(usage: Mapping[str, Any], name: str) -> int:
     return value if isinstance(value, int) and value > 0 else 0
 
 
+class _Provider(msgspec.Struct, frozen=True):
+    """A provider: the pattern of its address, the names of its models, and whose other models it offers."""
+
+    address: str
+    models: Any
+    also: list[str]
+    prices: msgspec.Raw
+    """Its models with their prices as JSON: decoded all at once, the prices of all providers would take 1.5 MB."""
+
+    def rows(self) -> list[list[Any]]:
+        """A row for each model: its name, the clause that other names match, and its prices."""
+        return msgspec.json.decode(self.prices, type=list[list[Any]])
+
+
+class _PriceFile(msgspec.Struct, frozen=True):
+    """The members of the file that are read."""
+
+    format: int
+    providers: dict[str, _Provider]
+
+
 class PriceList:
     """List prices by provider and model."""
 
-    def __init__(self, providers: Mapping[str, Any]) -> None:
+    def __init__(self, providers: Mapping[str, _Provider]) -> None:
         self._providers: Final = providers
 
     @classmethod
     def read(cls, content: bytes) -> "PriceList":
         """Return the list in a file's text; raise `ValueError` if it is not one."""
-        outline = msgspec.json.decode(content)
-        if not isinstance(outline, dict) or cast("dict[str, Any]", outline).get("format") != FORMAT:
-            problem = f"not a list of prices of format {FORMAT}, as `make models` writes it"
+        problem = f"not a list of prices of format {FORMAT}, as `make models` writes it"
+        try:
+            found = msgspec.json.decode(content, type=_PriceFile)
+        except msgspec.ValidationError:
+            raise ValueError(problem) from None
+        if found.format != FORMAT:
             raise ValueError(problem)
-        return cls(cast("dict[str, Any]", outline)["providers"])
+        return cls(found.providers)
 
     def names(self) -> Iterator[str]:
         """Yield every model that has a price as `provider/model`."""
         for name, provider in self._providers.items():
-            yield from (f"{name}/{model[0]}" for model in provider["prices"] if len(model) > 2)
+            yield from (f"{name}/{model[0]}" for model in provider.rows() if len(model) > 2)
 
     def find(self, model: str, address: str | None, on: date) -> ModelPrice | None:
         """The price of a model on a day, at the provider with this address.
@@ -118,7 +142,7 @@ class PriceList:
         if provider is None:
             if address and _is_private(address):
                 return None
-            provider = next((each for each in self._providers.values() if _matches(each["models"], name)), None)
+            provider = next((each for each in self._providers.values() if _matches(each.models, name)), None)
         if provider is None:
             return None
         dashed = _COMPACT_DATE.sub(r"-\1-\2-\3", name)
@@ -127,16 +151,16 @@ class PriceList:
             rows = self._rows(provider, dashed)
         return _price_on(rows, on) if rows else None
 
-    def _by_address(self, address: str) -> Mapping[str, Any] | None:
-        return next((each for each in self._providers.values() if re.match(each["address"], address)), None)
+    def _by_address(self, address: str) -> _Provider | None:
+        return next((each for each in self._providers.values() if re.match(each.address, address)), None)
 
-    def _rows(self, provider: Mapping[str, Any], name: str) -> list[Mapping[str, Any]] | None:
+    def _rows(self, provider: _Provider, name: str) -> list[Mapping[str, Any]] | None:
         """The prices of the model of this name, at the provider or else at those whose models it offers.
 
         Empty for a model that is not paid by the token, None if there is no such model.
         """
-        for each in (provider, *(self._providers[other] for other in provider["also"])):
-            models = each["prices"]
+        for each in (provider, *(self._providers[other] for other in provider.also)):
+            models = each.rows()
             found = next((model for model in models if model[0] == name), None)
             found = found or next((model for model in models if _matches(model[1], name)), None)
             if found is not None:

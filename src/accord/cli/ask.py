@@ -21,12 +21,13 @@ from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, load, read_requirements
 from accord.config import LoadedConfig
+from accord.console import Console
 from accord.core.summarise import summarise_work
 from accord.core.vocabulary import unknown_name_warnings
 from accord.engine import Engine, Sessions
 from accord.errors import RefusedError, UsageError
 from accord.files import STDIN, read_json, read_text
-from accord.terminal import Console, escape_line, warn
+from accord.terminal import escape_line, warn
 from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket

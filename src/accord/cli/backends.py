@@ -25,12 +25,13 @@ from accord.backends.probe import (
 from accord.cli.negotiate import format_source, judge, negotiation_json
 from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, load, read_requirements
 from accord.config.probed import save_probe
+from accord.console import Cell, Console, styled
 from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.derive import PARAMETERS, REASONS
 from accord.core.work.negotiate import negotiate
 from accord.errors import BackendError, UsageError
 from accord.ports import Backend, DescribedBackend, ManagedBackend, SystemClock
-from accord.terminal import Cell, Console, format_count, styled, warn
+from accord.terminal import format_count, warn
 from accord.wire.capability import ALIASES, Capability
 from accord.wire.manifest import CapabilityRequirements
 from accord.wire.service import ProbeRecord

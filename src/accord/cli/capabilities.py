@@ -4,7 +4,7 @@ import json
 from typing import Final
 
 from accord.cli.options import JsonOption
-from accord.terminal import Console
+from accord.console import Console
 from accord.wire.capability import ALIASES, KNOWN_CAPABILITIES, canonical_name
 
 OPEN_VOCABULARY: Final = "Other snake_case names can be required and declared, too; see docs/backends.md"

@@ -18,9 +18,10 @@ from accord.config.origin import format_key
 from accord.config.read import FILE_NAME, find_misspelled_variables
 from accord.config.starter import STARTER
 from accord.config.trust import describe_effects, is_trusted, trust
+from accord.console import Cell, Console, styled
 from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import ConfigError, ConfigProblem, UsageError
-from accord.terminal import Cell, Console, escape_line, format_count, styled
+from accord.terminal import escape_line, format_count
 
 COLOURS: Final = {"default": "bright_black", "file": "", "env": "yellow", "flag": "cyan"}
 

@@ -10,9 +10,10 @@ import typer
 from accord.backends.evidence import from_facts, manifest_of, read_catalogue
 from accord.backends.facts import Catalogue, ModelFacts, shipped_catalogue
 from accord.cli.options import JsonOption, RequireOption, SnapshotOption, check_spelling, read_requirements
+from accord.console import Console
 from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.negotiate import NOT_DECLARED, negotiate
-from accord.terminal import Console, escape_line, format_count, unfiltered, warn
+from accord.terminal import escape_line, format_count, unfiltered, warn
 from accord.wire.capability import ALIASES
 from accord.wire.manifest import CapabilityRequirements
 

@@ -19,10 +19,11 @@ from accord.cli.options import (
     read_requirements,
     split_level,
 )
+from accord.console import Console, styled
 from accord.core.vocabulary import unknown_name_warnings
 from accord.core.work.negotiate import generate_report, negotiate
 from accord.errors import UsageError
-from accord.terminal import Console, styled, warn
+from accord.terminal import warn
 from accord.wire.capability import ALIASES, canonical_name, pascal_case
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, NegotiationResult
 

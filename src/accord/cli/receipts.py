@@ -14,12 +14,13 @@ from rich.table import Table
 from accord.assembly.signing import make_key, make_signature_check
 from accord.assembly.store import run_with_store
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, load_if_trusted
+from accord.console import Cell, Console, styled, styled_line
 from accord.core.receipt import SHOWN_CHARS, ReceiptState, Verification, has_valid_hash, verify
 from accord.core.summarise import summarise_work
 from accord.errors import StoreError, UsageError
 from accord.files import parse_message, read_text
 from accord.ports import Store
-from accord.terminal import Cell, Console, escape_line, format_count, styled, styled_line
+from accord.terminal import escape_line, format_count
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.message import Message
 from accord.wire.receipt import Receipt, Work

@@ -12,13 +12,14 @@ from typing import Annotated, Final, assert_never, cast
 
 import typer
 
+from accord.console import Console, styled, styled_line
 from accord.core.output import ClientAdapter
 from accord.core.output.markdown import Profile, TextStripper
 from accord.core.output.profile import NAMED_CLIENTS
 from accord.errors import InvalidMessageError, UsageError
 from accord.files import path_exists, read_message
 from accord.images import PillowImages, has_pillow
-from accord.terminal import Console, escape_line, format_count, styled, styled_line
+from accord.terminal import escape_line, format_count
 from accord.wire.adaptation import AdaptationReport, Rung
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.request import ClientCapabilities

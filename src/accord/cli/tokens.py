@@ -11,10 +11,11 @@ import typer
 from accord.assembly.store import is_store_missing, run_with_store
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, load
 from accord.config import LoadedConfig, StoreKind
+from accord.console import Cell, Console, styled, styled_line
 from accord.engine.keys import new_token
 from accord.errors import StoreConflictError, UsageError
 from accord.files import parse_message
-from accord.terminal import Cell, Console, format_count, styled, styled_line
+from accord.terminal import format_count
 from accord.wire.session import TokenRecord
 
 NONE_LEFT = "No token is left, so every request is refused. To allow access without tokens: accord tokens open"

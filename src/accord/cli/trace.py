@@ -15,8 +15,8 @@ import typer
 
 from accord.acp_tools.trace.page import write_page
 from accord.acp_tools.trace.summary import TraceRow, TraceSummarizer
+from accord.console import Console, styled
 from accord.errors import UsageError
-from accord.terminal import Console, styled
 
 trace_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 

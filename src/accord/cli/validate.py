@@ -7,11 +7,12 @@ from typing import Annotated, Any, Final, cast
 import typer
 
 from accord.cli.options import JsonOption
+from accord.console import Console, styled
 from accord.core.prompt import BlockDecision, ContentValidator, ValidationContext, Verdict
 from accord.core.vocabulary import unknown_name
 from accord.errors import UsageError
 from accord.files import STDIN, path_exists, read_json
-from accord.terminal import Console, format_count, styled
+from accord.terminal import format_count
 
 FLAGS: Final = ("image", "audio", "embeddedContext")
 """The prompt capabilities of the Agent Client Protocol."""

@@ -8,12 +8,13 @@ through SQLAlchemy. This module knows no tables and begins no transactions.
 import sqlite3
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from functools import cached_property
+from functools import cache, cached_property
+from importlib import import_module
 from typing import Any, Final, cast
 
 import msgspec
 from sqlalchemy import BigInteger, BindParameter, Connection, Executable, Table, bindparam, insert
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -44,14 +45,12 @@ Convert = Callable[[Any], Any]
 
 _encode: Final = msgspec.json.Encoder().encode
 _DIALECT: Final = sqlite.dialect(paramstyle="qmark")
-# SQLAlchemy has no common "insert ... on conflict" for the two engines.
-_INSERT: Final[Mapping[str, Callable[[Any], Any]]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 
 class PreparedStatement:
     """A statement; its values are given by the names of its `bindparam`s."""
 
-    def __init__(self, statement: Executable | Mapping[str, Executable]) -> None:
+    def __init__(self, statement: Executable | Callable[[str], Executable]) -> None:
         self._statement: Final = statement
 
     def rows(self, connection: Connection, values: Values) -> Sequence[Row]:
@@ -92,7 +91,7 @@ class PreparedStatement:
             driver_of(connection).executemany(self._compiled.text, map(self._compiled.ordered, many))
 
     def _for(self, dialect: str) -> Executable:
-        return self._statement[dialect] if isinstance(self._statement, Mapping) else self._statement
+        return self._statement if isinstance(self._statement, Executable) else self._statement(dialect)
 
     @cached_property
     def _compiled(self) -> "_Compiled":
@@ -131,8 +130,16 @@ class BulkInsert:
 
 
 def by_engine(build: Callable[[Callable[[Any], Any]], Any]) -> PreparedStatement:
-    """A statement that is built with the `insert` of each engine."""
-    return PreparedStatement({name: build(insert) for name, insert in _INSERT.items()})
+    """A statement that is built with the `insert` of the engine: SQLAlchemy has no common "insert ... on conflict".
+
+    It is built at its first use, so that a store on SQLite does not load PostgreSQL's dialect: 2 MB of memory.
+    """
+
+    @cache
+    def build_for(dialect: str) -> Executable:
+        return build(import_module(f"sqlalchemy.dialects.{dialect}").insert)
+
+    return PreparedStatement(build_for)
 
 
 def overwriting(table: Table) -> PreparedStatement:

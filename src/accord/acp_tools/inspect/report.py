@@ -15,9 +15,10 @@ from accord.acp_tools.inspect.checks import Check
 from accord.acp_tools.inspect.probe import InspectSettings
 from accord.acp_tools.inspect.replies import ECHOES, NO_RESULT
 from accord.acp_tools.inspect.run import NO_HANDSHAKE, OnProgress, inspect_agent
+from accord.console import Cell, Console, styled
 from accord.errors import UsageError
 from accord.stdio import PeerStartError
-from accord.terminal import Cell, Console, format_count, styled
+from accord.terminal import format_count
 from accord.wire.inspection import DeclaredCapability, InspectionFinding, InspectionReport, Level, Result
 
 STDOUT: Final = "-"
