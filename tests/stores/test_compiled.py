@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from sqlalchemy import Connection, Executable, bindparam, case, create_engine, delete, func, insert, select, update
 
 from accord.stores.prepared import PreparedStatement, by_engine, overwriting, values_of
-from accord.stores.schema import IS_RUNNING, METADATA, runners, turns
+from accord.stores.schema import IS_RUNNING, runners, turns, whole_schema
 from accord.wire.session import TurnRecord
 from tests.stores.records import a_turn, at
 
@@ -21,7 +21,7 @@ LATER = case((turns.c.created_at < AT, AT), else_=turns.c.created_at)
 def connection() -> Iterator[Connection]:
     engine = create_engine("sqlite+pysqlite://")
     with engine.connect() as connection:
-        METADATA.create_all(connection)
+        whole_schema().create_all(connection)
         rows = [asdict(a_turn(f"r{number}", seconds=number)) for number in range(3)]
         connection.execute(insert(turns), [{**row, "state": row["state"].value} for row in rows])
         yield connection

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from accord.errors import ErrorCode, StoreError, UsageError
 from accord.ports import PacketBatch
 from accord.stores.postgres import PostgresStore
-from accord.stores.schema import METADATA
+from accord.stores.schema import whole_schema
 from tests.stores.postgres_server import PostgresServer, running_server
 from tests.stores.records import a_session, begun, put
 
@@ -66,7 +66,7 @@ async def test_many_stores_opened_at_once_make_one_schema(postgres: PostgresServ
     assert [begun.existing for begun in told].count(None) == 1
 
     def differences(connection: Connection) -> list[object]:
-        return compare_metadata(MigrationContext.configure(connection), METADATA)
+        return compare_metadata(MigrationContext.configure(connection), whole_schema())
 
     def setting(connection: Connection) -> object:
         return connection.exec_driver_sql("SHOW synchronous_commit").scalar()

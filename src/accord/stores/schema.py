@@ -8,6 +8,7 @@ compare keys SQLite would otherwise read whole rows, megabytes for each step of 
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
@@ -90,7 +91,6 @@ sessions: Final = Table(
 )
 # A session that is being deleted cannot be read or used; its rows are deleted step by step (`erase.py`).
 IS_DELETING: Final = sessions.c.deleting == literal_column("1")
-Index("ix_sessions_deleting", sessions.c.session_id, sqlite_where=IS_DELETING, postgresql_where=IS_DELETING)
 
 # The bytes stored for each owner: packets, messages and receipts of turns that have ended.
 usage: Final = Table(
@@ -125,7 +125,6 @@ turns: Final = Table(
 )
 # A literal and not a parameter: only then does a database see that the partial index fits.
 IS_RUNNING: Final = turns.c.state == literal_column(f"'{TurnState.RUNNING.value}'")
-Index("ix_turns_running", turns.c.created_at, sqlite_where=IS_RUNNING, postgresql_where=IS_RUNNING)
 
 # The last heartbeat of each process that runs turns, by the database's clock.
 runners: Final = Table(
@@ -154,13 +153,6 @@ messages: Final = Table(
     # Only of a named conversation, which may go on in several sessions.
     Column("conversation_id", ID),
     Column("added_at", Instant),
-)
-Index(
-    "ix_messages_conversation",
-    messages.c.conversation_id,
-    messages.c.added_at,
-    sqlite_where=messages.c.conversation_id.is_not(None),
-    postgresql_where=messages.c.conversation_id.is_not(None),
 )
 
 receipts: Final = Table(
@@ -223,3 +215,20 @@ probes: Final = Table(
     Column("probe", Integer, primary_key=True, autoincrement=False),
     Column("count", BigInteger, nullable=False),
 )
+
+
+@cache
+def whole_schema() -> MetaData:
+    """The tables with all their indexes, to create them or to compare them with a database.
+
+    Not made with the tables: a condition of an index that names PostgreSQL loads its dialect, which SQLite does not
+    need, and queries need no index here.
+    """
+    conversation = messages.c.conversation_id
+    for name, columns, condition in (
+        ("ix_sessions_deleting", (sessions.c.session_id,), IS_DELETING),
+        ("ix_turns_running", (turns.c.created_at,), IS_RUNNING),
+        ("ix_messages_conversation", (conversation, messages.c.added_at), conversation.is_not(None)),
+    ):
+        Index(name, *columns, sqlite_where=condition, postgresql_where=condition)
+    return METADATA

@@ -49,6 +49,7 @@ async def passed(rates: RateLimits, clock: ManualClock, moments: Sequence[float]
         (["1/second", "3/minute"], [0, 0.5, 1, 2, 3, 60], [True, False, True, True, False, True]),
         (["2/minute", "2/minute"], [0, 0, 0], [True, True, False]),
         (["2/minute", "2/minutes"], [0, 0, 0], [True, True, False]),
+        (["2/minute", "2/60seconds"], [0, 0, 0], [True, True, False]),
     ],
 )
 def test_a_request_passes_if_every_rate_has_room_for_it(listed: list[str], moments: list[float], expected: list[bool]):
@@ -141,7 +142,7 @@ def test_any_number_of_unauthenticated_clients_takes_bounded_memory():
         rates = RateLimits(["5/minute"], ManualClock(), max_keys=10)
         for number in range(1000):
             assert await taken(rates, None, f"10.0.{number // 250}.{number % 250}")
-        assert rates.storage.size == 10
+        assert rates.windows.size == 10
 
     run(ask())
 
@@ -164,7 +165,7 @@ def test_a_large_rate_is_counted_in_bounded_memory_and_to_the_request():
             clock.elapsed_s = number / 200
             expected += await taken(rates)
         assert expected == 5000
-        (window,) = rates.storage._windows.values()  # pyright: ignore[reportPrivateUsage]
+        (window,) = rates.windows._windows.values()  # pyright: ignore[reportPrivateUsage]
         assert len(window.marks) <= MAX_MARKS + 1
 
     run(ask())
@@ -210,7 +211,7 @@ def test_no_window_ever_has_more_than_its_rate(gaps: list[float], amount: int):
         assert later - earlier >= 10 - 1e-9
 
 
-@pytest.mark.parametrize("rate", ["", "often", "10", "10/fortnight"])
+@pytest.mark.parametrize("rate", ["", "often", "10", "10/fortnight", "0/minute", "10/0seconds", "10/second;5/minute"])
 def test_an_invalid_rate_is_a_usage_error(rate: str):
     with pytest.raises(UsageError, match="expected a rate such as 60/minute"):
         RateLimits([rate], ManualClock())
