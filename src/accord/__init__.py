@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from accord.wire.acp.content import ContentBlock
-    from accord.wire.acp.initialize import PromptCapabilities
+    from accord.wire.acp.prompt_capabilities import PromptCapabilities
     from accord.wire.adaptation import AdaptationReport
     from accord.wire.capability import Capability
     from accord.wire.contract import ServiceContract
@@ -210,7 +210,7 @@ _MODULES: Final = {
     "PresentationEvent": "accord.wire.event",
     "PresentationEventType": "accord.wire.event",
     "ProgressUpdate": "accord.wire.event",
-    "PromptCapabilities": "accord.wire.acp.initialize",
+    "PromptCapabilities": "accord.wire.acp.prompt_capabilities",
     "Receipt": "accord.wire.receipt",
     "Refusal": "accord.wire.plan",
     "RefusedError": "accord.errors",

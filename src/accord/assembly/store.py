@@ -16,7 +16,6 @@ from accord.config.trust import PRIVATE_FILE, make_state_folder, state_folder
 from accord.engine import Dispatcher, Engine
 from accord.errors import BackendError, UsageError
 from accord.ports import DescribedBackend, ManagedBackend, Store
-from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.terminal import escape_line
 
@@ -37,6 +36,8 @@ def make_store(loaded: LoadedConfig, *, create: bool = True) -> Store:
     """Make the configured store, not opened yet; without `create`, a SQLite file must exist."""
     store = loaded.config.store
     if store.kind is StoreKind.MEMORY:
+        from accord.stores.memory import MemoryStore  # noqa: PLC0415 - most services keep what they store
+
         return MemoryStore()
     if store.kind is StoreKind.SQLITE:
         return SqliteStore(prepare_store_file(loaded, create=create), create=create)

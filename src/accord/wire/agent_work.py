@@ -10,8 +10,8 @@ from pydantic import AfterValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from accord.wire.acp.base import AcpMessage
+from accord.wire.acp.plan import PlanEntry
 from accord.wire.acp.tool import PermissionOptionKind, ToolCallUpdate
-from accord.wire.acp.update import PlanEntry
 from accord.wire.message import Message
 
 PLAN: Final = "plan"

@@ -24,10 +24,9 @@ from accord.wire.acp.content import ContentBlock
 from accord.wire.acp.initialize import (
     AgentCapabilities,
     DraftInitializeResponse,
-    DraftPromptCapabilities,
     InitializeResponse,
-    PromptCapabilities,
 )
+from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
 from tests.vectors import read_vectors
 
 VECTORS = read_vectors("content.jsonl")

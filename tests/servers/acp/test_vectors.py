@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from accord.wire.acp.initialize import DraftPromptCapabilities
+from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities
 from tests.servers.acp.editor import Editor
 from tests.servers.acp.forking import editors
 from tests.vectors import read_vectors

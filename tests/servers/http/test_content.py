@@ -7,7 +7,7 @@ import pytest
 
 from accord.agent import Agent, Turn, Yielded
 from accord.servers.http.app import Application
-from accord.wire.acp.initialize import PromptCapabilities
+from accord.wire.acp.prompt_capabilities import PromptCapabilities
 from accord.wire.receipt import Receipt
 from tests.servers.transports import TRANSPORTS, ReportedError, body, make_service, within
 from tests.vectors import read_vectors

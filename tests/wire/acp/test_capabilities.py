@@ -12,12 +12,11 @@ from accord.wire.acp.initialize import (
     DraftAgentCapabilities,
     DraftClientCapabilities,
     DraftMcpCapabilities,
-    DraftPromptCapabilities,
     FileSystemCapabilities,
     McpCapabilities,
-    PromptCapabilities,
     SessionCapabilities,
 )
+from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
 from accord.wire.message import Message
 
 MALFORMED: Final[list[Any]] = ["true", "True", "", 1, 0, 1.0, {}, [], [True], None]

@@ -24,8 +24,8 @@ from accord.wire.acp.content import (
 from accord.wire.acp.initialize import (
     AgentCapabilities,
     DraftAgentCapabilities,
-    DraftPromptCapabilities,
 )
+from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities
 from accord.wire.capability import ALIASES, Capability
 from accord.wire.conversation import (
     AnyPart,

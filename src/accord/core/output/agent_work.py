@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from accord.wire.acp.content import ContentType
+from accord.wire.acp.plan import PlanEntryPriority, PlanEntryStatus
 from accord.wire.acp.tool import (
     CancelledOutcome,
     PermissionOptionKind,
@@ -18,7 +19,6 @@ from accord.wire.acp.tool import (
     SelectedOutcome,
     ToolCallStatus,
 )
-from accord.wire.acp.update import PlanEntryPriority, PlanEntryStatus
 from accord.wire.agent_work import (
     PLAN,
     TOOL_CALL,

@@ -10,7 +10,7 @@ from accord.core.vocabulary import unknown_name
 from accord.errors import ErrorCode, RpcCode, UsageError
 from accord.wire.acp.base import AcpMessage
 from accord.wire.acp.content import ContentType
-from accord.wire.acp.initialize import DraftPromptCapabilities, PromptCapabilities
+from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
 from accord.wire.capability import snake_case
 
 ALWAYS_ACCEPTED: Final = frozenset({ContentType.TEXT, ContentType.RESOURCE_LINK})

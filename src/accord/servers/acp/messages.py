@@ -19,14 +19,13 @@ from accord.wire.acp.initialize import (
     AgentCapabilities,
     DraftAgentCapabilities,
     DraftInitializeResponse,
-    DraftPromptCapabilities,
     DraftSessionCapabilities,
     Implementation,
     InitializeRequest,
     InitializeResponse,
-    PromptCapabilities,
     SessionCapabilities,
 )
+from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
 from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.event import PresentationEventType
 from accord.wire.message import invalid_message

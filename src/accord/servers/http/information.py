@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 from pydantic_core import to_json
 from starlette.types import Receive, Scope, Send
@@ -25,7 +25,6 @@ from accord.servers.observability.logs import REQUEST_ID
 from accord.servers.observability.metrics import Metrics
 from accord.servers.service import RETRY_AFTER_S, Service
 from accord.wire.capability import Capability
-from accord.wire.contract import ServiceContract
 from accord.wire.disposition import Api, BackendFields, FieldFacts, FieldOutcome, ModelApis
 from accord.wire.emulation import EmulationConfig
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
@@ -266,9 +265,15 @@ def _with_etag(
 # Cached: the document takes a tenth of a second, and depends on these two texts alone.
 @cache
 def _openapi_json(agent: str, version: str) -> bytes:
-    return to_json(ServiceContract.document(title=f"Accord: {agent}", version=version), indent=2)
+    return to_json(_contract(agent, version), indent=2)
 
 
 @cache
 def _docs_page(agent: str, version: str) -> bytes:
-    return documentation_page(ServiceContract.document(title=f"Accord: {agent}", version=version)).encode()
+    return documentation_page(_contract(agent, version)).encode()
+
+
+def _contract(agent: str, version: str) -> dict[str, Any]:
+    from accord.wire.contract import ServiceContract  # noqa: PLC0415 - most services are never read this way
+
+    return ServiceContract.document(title=f"Accord: {agent}", version=version)

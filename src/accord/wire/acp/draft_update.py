@@ -11,6 +11,7 @@ from pydantic import Field
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, ListOrAbsent, Open, OpenTagged, SkipIfMalformed
 from accord.wire.acp.content import DraftContentBlock, LenientStr
+from accord.wire.acp.plan import PlanEntry
 from accord.wire.acp.rpc import RpcErrorObject
 from accord.wire.acp.session import StopReason
 from accord.wire.acp.settings import DraftAvailableCommand, DraftSessionConfigOption
@@ -21,7 +22,6 @@ from accord.wire.acp.update import (
     DraftSessionUpdate,
     NoticeUpdate,
     OtherUpdate,
-    PlanEntry,
     SessionInfoUpdate,
     UsageUpdate,
 )

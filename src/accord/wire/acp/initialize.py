@@ -6,6 +6,7 @@ from pydantic import Field
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, Declared, DefaultIfMalformed, Flag, ListOrAbsent
 from accord.wire.acp.content import LenientStr
+from accord.wire.acp.prompt_capabilities import DraftPromptCapabilities, PromptCapabilities
 
 # Omitted means unsupported, and so does everything malformed: one bad flag never fails the whole. Version 1 declares a
 # capability with `true`, the version 2 draft with an object.
@@ -17,14 +18,6 @@ class Implementation(AcpMessage, frozen=True):
     name: str
     version: str
     title: LenientStr = None
-
-
-class PromptCapabilities(AcpMessage, frozen=True):
-    """The content that an agent accepts in prompts besides text and resource links."""
-
-    image: Flag = False
-    audio: Flag = False
-    embedded_context: Flag = False
 
 
 class McpCapabilities(AcpMessage, frozen=True):
@@ -114,14 +107,6 @@ class AcpClientCapabilities(AcpMessage, frozen=True):
         default_factory=ClientAuthCapabilities
     )
     elicitation: Annotated[ElicitationCapabilities | None, AbsentIfMalformed()] = None
-
-
-class DraftPromptCapabilities(AcpMessage, frozen=True):
-    """The content that an agent accepts in prompts besides text and resource links, in the draft."""
-
-    image: Declared = None
-    audio: Declared = None
-    embedded_context: Declared = None
 
 
 class DraftMcpCapabilities(AcpMessage, frozen=True):

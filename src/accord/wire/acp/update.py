@@ -11,6 +11,7 @@ from pydantic import Field
 
 from accord.wire.acp.base import AbsentIfMalformed, AcpMessage, Count, ListOrAbsent, ListOrEmpty, Open, OpenTagged
 from accord.wire.acp.content import ContentBlock, DraftContentBlock, LenientStr
+from accord.wire.acp.plan import PlanEntry
 from accord.wire.acp.settings import AvailableCommand, SessionConfigOption
 from accord.wire.acp.tool import ToolCall, ToolCallUpdate
 from accord.wire.message import close_union
@@ -67,31 +68,6 @@ class ToolCallChanged(ToolCallUpdate, SessionUpdate, frozen=True):
     """An update of a tool call."""
 
     session_update: Literal["tool_call_update"] = "tool_call_update"
-
-
-class PlanEntryPriority(StrEnum):
-    """The priority of a step."""
-
-    HIGH = "high"
-    MEDIUM = "medium"
-    LOW = "low"
-
-
-class PlanEntryStatus(StrEnum):
-    """The status of a step; `cancelled` is the draft's."""
-
-    PENDING = "pending"
-    IN_PROGRESS = "in_progress"
-    COMPLETED = "completed"
-    CANCELLED = "cancelled"
-
-
-class PlanEntry(AcpMessage, frozen=True):
-    """One step of a plan."""
-
-    content: str
-    priority: Open[PlanEntryPriority]
-    status: Open[PlanEntryStatus]
 
 
 class PlanUpdate(SessionUpdate, frozen=True):

@@ -1,0 +1,22 @@
+"""What an agent declares of prompts: apart from the rest of `initialize`, which only ACP itself needs.
+
+Omitted means unsupported, and so does everything malformed.
+"""
+
+from accord.wire.acp.base import AcpMessage, Declared, Flag
+
+
+class PromptCapabilities(AcpMessage, frozen=True):
+    """The content that an agent accepts in prompts besides text and resource links."""
+
+    image: Flag = False
+    audio: Flag = False
+    embedded_context: Flag = False
+
+
+class DraftPromptCapabilities(AcpMessage, frozen=True):
+    """The content that an agent accepts in prompts besides text and resource links, in the draft."""
+
+    image: Declared = None
+    audio: Declared = None
+    embedded_context: Declared = None
