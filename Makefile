@@ -77,6 +77,7 @@ bench-engine: $(READY) ## Measure what a turn, a delta and a thousand turns at o
 	$(BIN)/python bench/engine.py
 
 bench-gateways: $(READY) $(VENV)/gateways/.ready ## Measure Accord against other gateways, write docs/benchmarks.md (ONLY=accord,bare ROUNDS=1 SECONDS=1 is quick)
+	@$(BIN)/python -m compileall -q src # as pip does when it installs a package; otherwise every start compiles it
 	@ROUNDS="$(ROUNDS)" SECONDS="$(SECONDS)" ONLY="$(ONLY)" $(BIN)/python -m bench.gateways $(VENV)/gateways
 
 demo-gateways: $(READY) $(VENV)/gateways/.ready ## Send the same requests to LiteLLM, Portkey and Accord, write what happened to docs/acceptance.md
