@@ -1,13 +1,14 @@
 """Shared by all HTTP clients of the package: the proxy of the environment, and reading a body within a time limit."""
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from aiohttp import ClientPayloadError, ClientResponse
-
 from accord.errors import UsageError
+
+if TYPE_CHECKING:  # aiohttp takes longer to load than all of this package, and most backends do without it
+    from aiohttp import ClientResponse
 
 CHECK_S: Final = 0.25
 """How often a silent connection is checked for having been closed."""
@@ -27,7 +28,7 @@ def environment_proxy(address: str) -> str | None:
     return proxy
 
 
-async def read_piece(response: ClientResponse, limit_s: float) -> bytes:
+async def read_piece(response: "ClientResponse", limit_s: float) -> bytes:
     """Return what has arrived of the body, at least one byte; nothing at its end.
 
     Raises `TimeoutError` when nothing arrives for this long, and `ClientPayloadError` when the connection is closed
@@ -50,6 +51,8 @@ async def read_piece(response: ClientResponse, limit_s: float) -> bytes:
             # What was parsed before the connection was closed is part of the body.
             if last := content.read_nowait():
                 return last
+            from aiohttp import ClientPayloadError  # noqa: PLC0415 - as above
+
             raise ClientPayloadError("the connection was closed in the middle of the answer")
         if loop.time() >= deadline:
             raise TimeoutError(f"nothing arrived for {limit_s:g} s")

@@ -35,7 +35,7 @@ def config(kind: str = "openai", **options: Any) -> BackendConfig:
         ({"headers": {"x": "a\nb"}}, "options.headers has a name or value that HTTP does not allow: 'x'"),
         ({"headers": {"x y": "a"}}, "options.headers has a name or value that HTTP does not allow: 'x y'"),
         ({"header_env": {"x": "UNSET"}}, "options.header_env takes x from the variable UNSET, which is not set"),
-        ({"transport": "pigeon"}, "options.transport should be one of aiohttp, not 'pigeon'"),
+        ({"transport": "pigeon"}, "options.transport should be one of direct, aiohttp, not 'pigeon'"),
         ({"top_k": "yes"}, "options.top_k has the wrong type or value: Input should be a valid boolean"),
         ({"max_tokens_field": "limit"}, "options.max_tokens_field has the wrong type or value: Input should be"),
     ],

@@ -17,6 +17,7 @@ from accord.backends.options import BackendOptions
 from accord.backends.upstream import Upstream, UpstreamTimeouts
 from accord.config import BackendConfig
 from accord.errors import UsageError
+from accord.http_client import environment_proxy
 from accord.ports import SystemClock
 
 APIS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
@@ -30,6 +31,7 @@ APIS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 """The APIs of each kind of backend, the default first; by module and class, so that only the one in use is loaded."""
 
 TRANSPORTS: Final[Mapping[str, tuple[str, str]]] = {
+    "direct": ("accord.backends.upstream_direct", "DirectUpstream"),
     "aiohttp": ("accord.backends.upstream_aiohttp", "AiohttpUpstream"),
 }
 """The HTTP clients, the default first."""
@@ -52,7 +54,7 @@ def model_backend(
         config.name,
         api,
         endpoint,
-        _upstream(options),
+        _upstream(options, endpoint.base_url),
         SystemClock(),
         declared=evidence.declared,
         facts=gather(evidence.probed, evidence.facts),
@@ -105,18 +107,25 @@ def _endpoint(config: BackendConfig, options: BackendOptions, api: ModelApi, env
     return Endpoint(base_url, config.model, key, headers, list(secret_headers.values()))
 
 
-def _upstream(options: BackendOptions) -> Upstream:
+def _upstream(options: BackendOptions, base_url: str) -> Upstream:
     transport = options.choice("transport", tuple(TRANSPORTS))
-    make = _load(*TRANSPORTS[transport])
-    if make is None:
-        raise options.error("transport", f"is {transport}, which is not installed")
     ca_file = options.existing_path("ca_file", is_folder=False)
     try:
         tls = None if ca_file is None else ssl.create_default_context(cafile=ca_file)
     except (ssl.SSLError, OSError) as error:
         raise options.error("ca_file", "should hold certificates in PEM form") from error
     timeouts = UpstreamTimeouts(**{name: options.seconds(name) for name in TIMEOUTS if name in options})
-    return cast("Upstream", make(timeouts, tls=tls))
+    return make_upstream(transport, base_url, timeouts, tls)
+
+
+def make_upstream(transport: str, base_url: str, timeouts: UpstreamTimeouts, tls: ssl.SSLContext | None) -> Upstream:
+    """Return the HTTP client of this name; if the environment names a proxy for the address, the one that uses it."""
+    try:
+        is_proxied = environment_proxy(base_url) is not None
+    except UsageError:
+        is_proxied = True  # a wrong setting fails when a request is sent, since this need not be the backend in use
+    module, name = TRANSPORTS["aiohttp" if is_proxied else transport]
+    return cast("Upstream", getattr(import_module(module), name)(timeouts, tls=tls))
 
 
 def _load(module: str, name: str) -> Any:

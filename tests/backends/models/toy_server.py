@@ -3,19 +3,18 @@
 import asyncio
 import gzip
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from accord.backends.model import Endpoint, ModelBackend, RetryPolicy
-from accord.backends.upstream import Upstream, UpstreamTimeouts
-from accord.backends.upstream_aiohttp import AiohttpUpstream
+from accord.backends.model_options import TRANSPORTS, make_upstream
+from accord.backends.upstream import UpstreamTimeouts
 from accord.wire.conversation import Conversation
 from accord.wire.work import AnyPiece, WorkOrder
 from tests.backends.models.toy_api import ToyApi, event
 from tests.client.faulty_server import BARE_STREAM_HEAD, END, STREAM_HEAD, Do, Step, chunk, whole
 
-TRANSPORTS: dict[str, Callable[..., Upstream]] = {"aiohttp": AiohttpUpstream}
 NOW = datetime(2030, 1, 1, 12, 0, 0, tzinfo=UTC)
 KEY = "sk-a-key-that-nobody-may-read"
 HELLO, THERE, ENDED = event(text="Hello "), event(text="there."), event(end=True)
@@ -60,7 +59,7 @@ def order(*, stream: bool = True) -> WorkOrder:
 
 def model(
     url: str,
-    transport: str = "aiohttp",
+    transport: str = next(iter(TRANSPORTS)),
     *,
     waits: Waits | None = None,
     times: UpstreamTimeouts | None = None,
@@ -68,7 +67,7 @@ def model(
     name: str = "toy",
 ) -> ModelBackend:
     """Return a backend for the toy API at this address; the caller closes it."""
-    upstream = TRANSPORTS[transport](times or UpstreamTimeouts(5.0, 5.0, 5.0), tls=tls)
+    upstream = make_upstream(transport, url, times or UpstreamTimeouts(5.0, 5.0, 5.0), tls)
     retries = RetryPolicy(wait=waits or Waits(), jitter=lambda: 1.0)
     return ModelBackend(name, ToyApi(), Endpoint(url, "m", KEY), upstream, StandingClock(), retries=retries)
 
