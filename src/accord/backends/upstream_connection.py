@@ -106,7 +106,6 @@ class UpstreamConnection(asyncio.Protocol):
         "_headers",
         "_is_complete",
         "_is_encoded",
-        "_is_expired",
         "_is_left",
         "_is_reading_paused",
         "_is_writing",
@@ -152,7 +151,6 @@ class UpstreamConnection(asyncio.Protocol):
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._is_expired = False
         self._is_complete = False
         self._is_encoded = False
         self._is_left = False
@@ -181,9 +179,10 @@ class UpstreamConnection(asyncio.Protocol):
             while not reply.status:
                 if self._reply is not reply:
                     raise self._error_of(reply)
-                await self._wait(deadline, "no answer began in time")
+                await self._wait(deadline)
         except BaseException:  # a cancelled request must not leave its connection open either
-            self.abort()
+            if self._reply is reply:  # or the reply is complete, and the connection perhaps in use for another request
+                self.abort()
             raise
         return reply
 
@@ -192,31 +191,27 @@ class UpstreamConnection(asyncio.Protocol):
         self._is_writing, view = True, memoryview(body)
         for piece in (head, *(view[at : at + WRITE_BYTES] for at in range(0, len(body), WRITE_BYTES))):
             while self._is_writing_paused and self._reply is reply:
-                await self._wait(deadline, "no answer began in time")
+                await self._wait(deadline)
             if self._reply is not reply or self._transport is None or reply.status >= 300:
                 return  # and the connection is not used again
             self._transport.write(piece)
         self._is_writing = False
 
     async def wait_for_body(self) -> None:
-        """Return when more of the body may have arrived; raise `UpstreamError` after `gap_s`."""
-        await self._wait(self._loop.time() + self._timeouts.gap_s, "the answer stalled")
+        """Return when more of the body may have arrived, or when the reply has failed."""
+        await self._wait(self._loop.time() + self._timeouts.gap_s)
 
-    async def _wait(self, deadline: float, expiry: str) -> None:
-        waiter = self._waiter = self._loop.create_future()
+    async def _wait(self, deadline: float) -> None:
+        self._waiter = self._loop.create_future()
         self._set_deadline(deadline)
-        try:
-            await waiter
-        finally:
-            self._waiter = None
-        if self._is_expired:
-            self.abort(Failure.TIMED_OUT, expiry)
-            raise UpstreamError(Failure.TIMED_OUT, expiry)
+        # Nothing of this connection is touched afterwards: the next request may already wait on it.
+        await self._waiter
 
     def _wake(self) -> None:
-        # Failures are never set on the future: one whose task was cancelled meanwhile would be logged as not retrieved.
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            # A failure is kept by the reply: as the exception of a future, it would be logged if its task is cancelled.
+            waiter.set_result(None)
 
     def _set_deadline(self, deadline: float) -> None:
         self._deadline = deadline
@@ -231,10 +226,10 @@ class UpstreamConnection(asyncio.Protocol):
         if self._deadline - self._loop.time() > CLOCK_S:
             self._set_deadline(self._deadline)
         elif self._reply is None:
-            self.abort()
-        elif self._waiter is not None:
-            self._is_expired = True
-            self._wake()
+            self.abort()  # it was idle for too long
+        elif self._waiter is not None and not self._waiter.done():
+            reason = "the answer stalled" if self._reply.status else "no answer began in time"
+            self.abort(Failure.TIMED_OUT, reason)
 
     def _error_of(self, reply: DirectReply) -> UpstreamError:
         failure, reason = reply.error or (Failure.UNREACHABLE, CLOSED)
