@@ -190,7 +190,7 @@ class UpstreamConnection(asyncio.Protocol):
         """Write a large body as fast as the endpoint takes it, and no further once it refuses the request."""
         self._is_writing, view = True, memoryview(body)
         for piece in (head, *(view[at : at + WRITE_BYTES] for at in range(0, len(body), WRITE_BYTES))):
-            while self._is_writing_paused and self._reply is reply:
+            while self._is_writing_paused and self._reply is reply and reply.status < 300:
                 await self._wait(deadline)
             if self._reply is not reply or self._transport is None or reply.status >= 300:
                 return  # and the connection is not used again
