@@ -21,10 +21,11 @@ path = "accord.db"
 IMPORTED = re.compile(r"^import time: .*\| +(\S+)$", re.MULTILINE)
 """A line that Python writes to standard error for each module with `-X importtime`."""
 UNUSED = """
-    PIL alembic asyncpg cryptography greenlet httpx jinja2 joserfc jsonschema_rs limits mako rich sqlalchemy.orm
-    sqlalchemy.dialects.postgresql tkinter tracemalloc unittest
-    accord.acp_tools accord.backends.acp accord.backends.anthropic accord.backends.gemini accord.client accord.console
-    accord.servers.acp accord.stdio accord.stores.memory accord.stores.migrations accord.stores.postgres
+    PIL aiohttp alembic asyncpg cryptography greenlet httpx jinja2 joserfc jsonschema_rs limits mako rich
+    sqlalchemy.dialects.postgresql sqlalchemy.orm tkinter tracemalloc unittest
+    accord.acp_tools accord.backends.acp accord.backends.anthropic accord.backends.gemini
+    accord.backends.upstream_aiohttp accord.client accord.console accord.servers.acp accord.stdio
+    accord.stores.memory accord.stores.migrations accord.stores.postgres
     accord.wire.acp.draft_update accord.wire.acp.initialize accord.wire.acp.session accord.wire.acp.settings
     accord.wire.acp.update accord.wire.contract accord.wire.inspection
 """.split()
@@ -56,7 +57,7 @@ def test_a_service_loads_nothing_that_it_does_not_use(tmp_path: Path):
             service.kill()
     assert "Serving demo at" in before
     found = imported_by(before + after)
-    assert {"accord.stores.sqlite", "accord.backends.openai.chat", "aiohttp", "uvicorn"} <= found
+    assert {"accord.stores.sqlite", "accord.backends.openai.chat", "uvicorn"} <= found
     assert sorted(name for name in found if any(f"{name}.".startswith(f"{unused}.") for unused in UNUSED)) == []
 
 
