@@ -22,14 +22,16 @@ TOKEN_COUNTS: Final[Mapping[str, str]] = {
 }
 """The kinds of tokens, and their names in the usage of a call. Cached tokens are input tokens, too."""
 
+_TOKEN_COUNTS: Final = tuple(TOKEN_COUNTS.items())
 _FIELDS: Final[Mapping[str, frozenset[str]]] = {api.value: frozenset(rows) for api, rows in TABLE.items()}
 
 
 def count_tokens(work: Iterable[Mapping[str, Any]]) -> dict[str, int]:
     """The tokens of all questions together by kind, as far as they are known."""
     counts: dict[str, int] = {}
-    for usage in [each["usage"] for each in work if each.get("usage")]:
-        for kind, name in TOKEN_COUNTS.items():
+    for each in work:
+        usage: Mapping[str, Any] = each.get("usage") or {}
+        for kind, name in _TOKEN_COUNTS:
             count = usage.get(name)
             if type(count) is int and count >= 0:
                 counts[kind] = min(counts.get(kind, 0) + count, MAX_COUNT)
@@ -44,19 +46,20 @@ def field_label(api: str, field: str) -> str:
 def list_dispositions(receipt: Mapping[str, Any]) -> list[str]:
     """What became of the fields that were not native, as `seed=dropped`; each once."""
     api = receipt["call"]["api"]
-    records = [record for work in receipt["work"] for record in work.get("dispositions", ())]
-    return [*dict.fromkeys(f"{field_label(api, each['field'])}={each['disposition']}" for each in records)]
+    records = [record for work in receipt["work"] if "dispositions" in work for record in work["dispositions"]]
+    return [*dict.fromkeys([f"{field_label(api, each['field'])}={each['disposition']}" for each in records])]
 
 
 def list_failed(work: Sequence[Mapping[str, Any]]) -> list[str]:
     """The backends that failed or were skipped, in order; each once."""
-    return [*dict.fromkeys(fallback["backend"] for each in work for fallback in each["fallbacks"])]
+    names = [fallback["backend"] for each in work for fallback in each["fallbacks"]]
+    return [*dict.fromkeys(names)] if names else names
 
 
 def list_emulated(work: Sequence[Mapping[str, Any]]) -> list[str]:
     """The capabilities that Accord emulated."""
-    emulations = [each["emulations"] for each in work if "emulations" in each]
-    return sorted({entry["capability"] for each in emulations for entry in each["emulated"]})
+    names = [entry["capability"] for each in work if "emulations" in each for entry in each["emulations"]["emulated"]]
+    return sorted(set(names)) if names else names
 
 
 def cut_name(name: str) -> str:
