@@ -7,10 +7,12 @@ is the error message of a backend's endpoint, with keys masked. Warnings of the 
 same format, with the first line of their message. No other logger is changed.
 """
 
+import asyncio
 import json
 import logging
 import traceback
 from collections.abc import Mapping
+from contextlib import nullcontext
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -68,16 +70,36 @@ def set_up_logging(level: str = "info", *, as_json: bool = True) -> None:
 
 
 class _LineHandler(logging.StreamHandler[TextIO]):
-    """Writes each line at once."""
+    """Writes lines: of an event loop all that one of its rounds logs, at the end of that round; anything else at once.
+
+    A system call for each line would cost as much as making it. A warning is written at once, and what waits before it.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: Final[list[str]] = []
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self.stream.write(self.format(record) + self.terminator)
-            self.stream.flush()
+            self._waiting.append(self.format(record))
+            loop = asyncio._get_running_loop() if record.levelno < logging.WARNING else None  # noqa: SLF001 - None without one
+            if loop is None:
+                self.flush()
+            elif len(self._waiting) == 1:
+                loop.call_soon(self.flush)
         except RecursionError:  # as in Python's own handlers: handling it here could recurse without end
             raise
         except Exception:  # noqa: BLE001 - as in Python's own handlers
             self.handleError(record)
+
+    def flush(self) -> None:
+        """Write what waits; Python calls this at the end of the process, too."""
+        with self.lock or nullcontext():
+            if self._waiting:
+                lines = self.terminator.join([*self._waiting, ""])
+                self._waiting.clear()
+                self.stream.write(lines)
+            super().flush()
 
 
 def line_members(record: logging.LogRecord) -> dict[str, Any]:
