@@ -1,10 +1,14 @@
 """The contract of every store for turns that are stored when they are over: one test body for all of them."""
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 
 from accord.errors import StoreConflictError
 from accord.ports import SessionStore, Store, WholeTurn
+from accord.stores.prepared import driver_of
+from accord.stores.sqlite import SqliteStore
 from accord.wire.session import PacketRecord, TurnState
 from tests.stores.records import a_receipt, a_session, a_turn, at, begun
 
@@ -65,3 +69,25 @@ async def test_whole_turns_are_deleted_with_their_user(store: Store):
     counts = await store.delete_user("ada")
     assert (counts.sessions, counts.turns, counts.packets, counts.receipts) == (1, 1, 1, 1)
     assert await store.turn("r1") is None
+
+
+async def test_many_turns_take_as_many_statements_as_one(tmp_path: Path):
+    """The driver waits for the interpreter's lock after every row: a busy service would store less than it makes."""
+
+    async def statements(count: int) -> list[str]:
+        store = SqliteStore(tmp_path / f"{count}.db")
+        await store.open()
+        seen: list[str] = []
+        await store.write(lambda connection: driver_of(connection).set_trace_callback(seen.append))
+        turns, previous = list[WholeTurn](), None
+        for number in range(count):
+            turns.append(whole(f"r{number}", previous, "a", "b"))
+            previous = turns[-1].receipt.hash
+        await store.add_turns(a_session(), turns)
+        await store.write(lambda connection: driver_of(connection).set_trace_callback(None))
+        stored = await store.receipts("s1")
+        await store.close()
+        assert stored == [each.receipt for each in turns]
+        return [each.split("(")[0] for each in seen]
+
+    assert await statements(100) == await statements(1)

@@ -28,6 +28,7 @@ from accord.errors import (
     TurnCancelledError,
 )
 from accord.ports import EvidenceSource
+from accord.wire.manifest import CapabilityManifest
 from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
     RECEIPT_VERSION,
@@ -177,7 +178,7 @@ def call_content(
     facts: CallFacts, dispatcher: Dispatcher, request_id: str, now: datetime, session_id: str
 ) -> ReceiptContent:
     """The receipt of a model API call that is over, without the hash of the receipt before it."""
-    work = [work_content(record, dispatcher) for record in facts.work]
+    work = [work_content(record, dispatcher, is_call=True) for record in facts.work]
     plan_ms = round(sum([record.plan_ms for record in facts.work]), 3)
     timings = {"plan_ms": to_int_if_whole(plan_ms), "total_ms": to_int_if_whole(round(facts.total_ms, 3))}
     if facts.first_byte_ms is not None:
@@ -260,8 +261,12 @@ def _failed_outcome(failure: AccordError) -> Outcome:
     return Outcome(status=status, code=failure.code, message=failure.message)
 
 
-def work_content(record: WorkRecord, dispatcher: Dispatcher) -> ReceiptContent:
-    """What is recorded of one question to backends."""
+def work_content(record: WorkRecord, dispatcher: Dispatcher, *, is_call: bool = False) -> ReceiptContent:
+    """What is recorded of one question to backends.
+
+    Of the backend's manifest, a model API call has only what it needed: the rest is most of a receipt, and the same for
+    thousands of them.
+    """
     outcome = record.outcome
     fallbacks = [_fallback(name, error) for name, error in record.failures]
     if outcome is None:
@@ -280,7 +285,8 @@ def work_content(record: WorkRecord, dispatcher: Dispatcher) -> ReceiptContent:
         members["usage"] = record.usage
     if record.dispositions:
         members["dispositions"] = [each.dump() for each in record.dispositions]
-    backend = _backend_content(record.backend, dispatcher)
+    only = frozenset(need.capability for need in outcome.needs) if is_call else None
+    backend = _backend_content(record.backend, dispatcher, only)
     return ReceiptContent(members | decision.members | backend.members, members | decision.encoded | backend.encoded)
 
 
@@ -306,7 +312,7 @@ def _decision_content(outcome: Plan | Refusal) -> ReceiptContent:
     return _encode({name: members[name] for name in names if name in members})
 
 
-def _backend_content(name: str | None, dispatcher: Dispatcher) -> ReceiptContent:
+def _backend_content(name: str | None, dispatcher: Dispatcher, only: frozenset[str] | None) -> ReceiptContent:
     backend = dispatcher.backends.get(name or "")
     if backend is None:
         return ReceiptContent({}, {})
@@ -316,14 +322,15 @@ def _backend_content(name: str | None, dispatcher: Dispatcher) -> ReceiptContent
     model, evidence = (None, _NO_EVIDENCE) if known is None else (known.model, known.evidence)
 
     def describe() -> ReceiptContent:
+        shown = {name: level for name, level in manifest.items() if only is None or name in only}
         party = BackendParty.trusted(
             name=backend.name,
             model=model,
-            manifest=manifest,
+            manifest=CapabilityManifest.model_construct(root=shown),
             evidence={
                 name: EvidenceRecord(source=each.source, date=each.date)
                 for name, each in evidence.items()
-                if name in manifest
+                if name in shown
             },
             refused=refused,
             contradicted=contradicted or None,
@@ -331,7 +338,7 @@ def _backend_content(name: str | None, dispatcher: Dispatcher) -> ReceiptContent
         return _encode({"backend": party.dump()})
 
     # Evidence may change while the manifest stays the same object, so it is a part of the key.
-    key = (backend.name, model, *refused, "", *contradicted)
+    key = (backend.name, model, *refused, "", *contradicted, only)
     return _BACKENDS.get_or_compute((manifest, evidence), (), describe, key)
 
 
