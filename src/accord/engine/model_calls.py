@@ -42,11 +42,13 @@ from accord.wire.capability import Capability
 from accord.wire.disposition import BackendApi, Disposition, FieldPolicy, FieldRecord
 from accord.wire.emulation import Disabled, EmulationConfig
 from accord.wire.manifest import CapabilityRequirements
+from accord.wire.message import as_model
 from accord.wire.plan import Offer, Plan, Refusal
 from accord.wire.work import AnyPiece, EndPiece, WorkOrder
 
 NO_DESCRIBER: Final = "no backend may describe images; name one in emulation.describe_images_with"
 FOREIGN_SIGNATURE: Final = "a model of another API signed it; it is sent without the signature, or not at all"
+REQUIREMENTS_EXAMPLE: Final = '{"required": [{"capability": "vision", "min_support": "native"}]}'
 MAX_LEARNED: Final = 8
 """How many times one request is sent again to a backend because its endpoint refused a field."""
 NAME_DESCRIBER: Final = "name a backend that can see in describe_images_with under [emulation]"
@@ -440,7 +442,11 @@ def _with_requirements(request: ModelRequest, policy: FieldPolicy) -> WorkOrder:
     stated: Any = request.accord.get("requirements")
     if not required and stated is None:
         return request.order
-    own = CapabilityRequirements.model_validate(stated) if stated is not None else CapabilityRequirements()
+    own = CapabilityRequirements()
+    if stated is not None:
+        own = as_model(
+            CapabilityRequirements, stated, "accord.requirements", '{"required": [{"capability": "vision"}]}'
+        )
     requirements = CapabilityRequirements(required=[*own.required, *required], preferred=own.preferred)
     return request.order.model_copy(update={"requirements": requirements})
 

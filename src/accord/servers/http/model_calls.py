@@ -356,7 +356,12 @@ def label_headers(call: ModelCall, api: Api) -> list[tuple[bytes, bytes]]:
 
 
 def with_label(body: bytes, accord: Mapping[str, Any]) -> bytes:
-    """A JSON object with the `accord` member; nothing else of it is changed."""
+    """A JSON object with the `accord` member; nothing else of it is changed.
+
+    Where the endpoint is another Accord, its own label is the member `upstream` of ours.
+    """
+    if b'"accord"' in body and (theirs := (members := _decode(body)).pop("accord", None)) is not None:
+        return _encode({"accord": {**accord, "upstream": theirs}, **members})
     start = body.find(b"{") + 1
     separator = b"" if body[start:].lstrip()[:1] == b"}" else b","
     return b"%b%b%b%b%b" % (body[:start], b'"accord":', _encode(accord), separator, body[start:])
@@ -367,9 +372,9 @@ def with_event_label(block: bytes, accord: Mapping[str, Any]) -> bytes | None:
     found = block.find(b"data:")
     while found >= 0:
         start = found + 5
-        data = block[start:].lstrip(b" ")
+        data, end, rest = block[start:].lstrip(b" ").partition(b"\n")
         if data.startswith(b"{"):
-            return block[:start] + b" " + with_label(data, accord)
+            return b"%b %b%b%b" % (block[:start], with_label(data, accord), end, rest)
         found = block.find(b"\ndata:", start)
         found = found + 1 if found >= 0 else -1
     return None
