@@ -354,3 +354,35 @@ def test_a_read_that_is_cancelled_can_be_repeated():
             assert wire.idle == [wire.connection]
 
     within("asyncio", once)
+
+
+def test_cancelling_a_request_whose_reply_is_complete_leaves_the_next_one_alone():
+    async def once() -> None:
+        async with wired() as wire:
+            first = asyncio.create_task(wire.connection.send(HEAD, BODY))
+            await asyncio.sleep(0)
+            wire.connection.data_received(whole(200, b"{}"))
+            assert wire.idle == [wire.connection]
+            second = wire.connection.send(HEAD, BODY)
+            second.send(None)  # it waits for its reply before the first one has seen that it may go on
+            first.cancel()
+            await asyncio.wait([first])
+            assert wire.connection.is_open
+            second.close()
+            assert not wire.connection.is_open
+
+    within("asyncio", once)
+
+
+def test_a_connection_that_was_paused_reads_again_before_it_is_kept():
+    async def once() -> None:
+        async with wired() as wire:
+            sending = asyncio.create_task(wire.connection.send(HEAD, BODY))
+            await asyncio.sleep(0)
+            wire.connection.data_received(STREAM_HEAD + chunk(bytes(MAX_UNREAD_BYTES + 1)))
+            assert not wire.transport.is_reading()
+            wire.connection.data_received(END)  # as TLS may deliver what it has decrypted
+            assert wire.transport.is_reading()
+            assert len(await (await sending).read_all(1 << 20)) == MAX_UNREAD_BYTES + 1
+
+    within("asyncio", once)

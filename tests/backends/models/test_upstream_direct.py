@@ -221,19 +221,55 @@ def test_cancelling_at_every_step_leaves_no_connection_open(warm: bool, loop: st
     within(loop, once)
 
 
-def test_closing_the_pool_ends_requests_in_progress(loop: str):
-    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+@pytest.mark.parametrize("begun", [b"", STREAM_HEAD, STREAM_HEAD + chunk(b"a")], ids=["nothing", "a head", "a chunk"])
+def test_cancelling_a_request_closes_its_connection_however_far_the_reply_is(begun: bytes, loop: str):
+    async def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
+        writer.write(begun)
+        reached.set()
         await reader.read()
 
+    reached = asyncio.Event()
+
     async def once() -> None:
-        async with serving(silent) as endpoints, pool() as upstream:
+        async with serving(begin) as endpoints:
+            for steps in range(8):
+                upstream = DirectUpstream(UpstreamTimeouts(60.0, 60.0, 60.0))
+                reached.clear()
+                task = asyncio.create_task(body_of(upstream, talk(endpoints.url)))
+                await reached.wait()
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.wait([task])
+                assert task.cancelled()
+            if endpoints.open:
+                await asyncio.wait(endpoints.open, timeout=5)
+            assert endpoints.open == set()
+
+    within(loop, once)
+
+
+def test_closing_the_pool_ends_requests_in_progress(loop: str):
+    async def answer_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(GOOD)
+        await read_request(reader)
+        requests.append(b"the second one")
+        reached.set()
+        await reader.read()
+
+    reached, requests = asyncio.Event(), list[bytes]()
+
+    async def once() -> None:
+        async with serving(answer_once) as endpoints, pool(UpstreamTimeouts(5.0, 60.0, 60.0)) as upstream:
+            await body_of(upstream, talk(endpoints.url))
             task = asyncio.create_task(body_of(upstream, talk(endpoints.url)))
-            while not endpoints.open:  # noqa: ASYNC110 - bounded by `within`
-                await asyncio.sleep(0)
+            await reached.wait()
             await upstream.aclose()
             with pytest.raises(UpstreamError, match="the connection was closed"):
                 await task
+            assert len(requests) == 1  # it was not the endpoint that closed the connection, so it is not sent again
 
     within(loop, once)
 
