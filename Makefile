@@ -70,8 +70,9 @@ bench-adapt: $(READY) ## Measure adapting and markdown stripping against markdow
 	$(BIN)/python bench/strip.py
 	$(BIN)/python bench/adapt.py
 
-bench-backends: $(READY) ## Measure a model backend against bare aiohttp and the openai package, on one local server
+bench-backends: $(READY) ## Measure a model backend against bare aiohttp and the openai package, and our HTTP clients against each other
 	$(BIN)/python bench/backends.py
+	$(BIN)/python bench/transports.py
 
 bench-engine: $(READY) ## Measure what a turn, a delta and a thousand turns at once cost
 	$(BIN)/python bench/engine.py
