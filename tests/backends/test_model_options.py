@@ -5,7 +5,10 @@ from typing import Any
 import pytest
 
 from accord.backends.evidence import BackendEvidence, Evidence
-from accord.backends.model_options import APIS, model_backend
+from accord.backends.model_options import APIS, make_upstream, model_backend
+from accord.backends.upstream import UpstreamTimeouts
+from accord.backends.upstream_aiohttp import AiohttpUpstream
+from accord.backends.upstream_direct import DirectUpstream
 from accord.config import BackendConfig, read_config
 from accord.config.probed import add_probed_line
 from accord.errors import ConfigError, UsageError
@@ -101,3 +104,23 @@ def test_adding_the_probed_line_changes_no_other_line():
 )
 def test_a_configuration_without_a_place_for_the_line_is_not_changed(text: str):
     assert add_probed_line(text, 0, "a.json") is None
+
+
+@pytest.mark.parametrize(
+    ("proxy", "excepted", "kind"),
+    [
+        (None, None, DirectUpstream),
+        ("http://127.0.0.1:9", None, AiohttpUpstream),
+        ("socks5://127.0.0.1:9", None, AiohttpUpstream),
+        ("http://127.0.0.1:9", "127.0.0.1", DirectUpstream),
+    ],
+)
+def test_a_proxy_of_the_environment_needs_the_other_transport(
+    proxy: str | None, excepted: str | None, kind: type, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in (("http_proxy", proxy), ("no_proxy", excepted)):
+        monkeypatch.delenv(name.upper(), raising=False)
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
+    assert isinstance(make_upstream("direct", "http://127.0.0.1:1/v1", UpstreamTimeouts(), None), kind)

@@ -13,9 +13,7 @@ import trustme
 
 from accord.backends import upstream_connection
 from accord.backends.failure import Failure
-from accord.backends.model_options import make_upstream
 from accord.backends.upstream import UpstreamError, UpstreamRequest, UpstreamTimeouts
-from accord.backends.upstream_aiohttp import AiohttpUpstream
 from accord.backends.upstream_direct import DirectUpstream
 from accord.version import package_version
 from tests.backends.models.test_upstream_connection import LOOPS, within
@@ -488,23 +486,3 @@ def test_a_handshake_that_does_not_end_is_timed_out_and_closed(loop: str):
             assert endpoints.open == set()
 
     within(loop, once)
-
-
-@pytest.mark.parametrize(
-    ("proxy", "excepted", "kind"),
-    [
-        (None, None, DirectUpstream),
-        ("http://127.0.0.1:9", None, AiohttpUpstream),
-        ("socks5://127.0.0.1:9", None, AiohttpUpstream),
-        ("http://127.0.0.1:9", "127.0.0.1", DirectUpstream),
-    ],
-)
-def test_a_proxy_of_the_environment_needs_the_other_transport(
-    proxy: str | None, excepted: str | None, kind: type, monkeypatch: pytest.MonkeyPatch
-):
-    for name, value in (("http_proxy", proxy), ("no_proxy", excepted)):
-        monkeypatch.delenv(name.upper(), raising=False)
-        monkeypatch.delenv(name, raising=False)
-        if value is not None:
-            monkeypatch.setenv(name, value)
-    assert isinstance(make_upstream("direct", "http://127.0.0.1:1/v1", TIMES, None), kind)
