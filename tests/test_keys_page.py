@@ -21,6 +21,7 @@ BLOCKS = dict(re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MU
 def test_every_command_of_the_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "200")  # the table's rows are not broken then
     commands = [shlex.split(line)[1:] for line in BLOCKS["sh"].splitlines()]
     done = [accord(*command) for command in commands]
     assert [each.returncode for each in done] == [0, 0, 0]

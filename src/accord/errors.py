@@ -6,7 +6,8 @@
     ├── RefusedError             a request was refused; the error carries the refusal
     ├── AgentError               an agent broke its contract, or failed
     ├── BackendError             a backend failed, or refused what it was given
-    │   └── BackendSkippedError  a backend was not tried, because it was down a moment ago
+    │   ├── BackendSkippedError  a backend was not tried, because it was down a moment ago
+    │   └── BackendRetriedError  a backend refused a field, and was asked again without it
     ├── EmulationError           an emulated capability did not succeed
     ├── TimedOutError            a time limit was reached
     ├── TurnCancelledError       the turn was cancelled

@@ -77,7 +77,8 @@ def test_keys_and_tokens_are_the_same_records(config: Path):
     assert [token["token_id"] for token in tokens][1] == first
 
 
-def test_the_list_says_what_a_key_may_use_and_has_spent(config: Path):
+def test_the_list_says_what_a_key_may_use_and_has_spent(config: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("COLUMNS", "200")  # the table's rows are not broken then
     key_id = add(config, "ada", "--models", "gpt-*", "--budget", "5/day")
     add(config, "eve")
     use(config, UsageRecord(key_id=key_id, user="ada", backend="b", model="m", day=TODAY, cost_micro=1_500_000))
