@@ -199,7 +199,7 @@ class BackendAttempt:
     def leave_open(self) -> None:
         """Note that the answer has begun and goes on after this block, which does not note its end then.
 
-        Whoever reads the answer does, with `Circuits.succeeded` or `Circuits.failed`.
+        The reader of the answer does that, with `Circuits.succeeded` or `Circuits.failed`.
         """
         self._goes_on = True
         self.began()
