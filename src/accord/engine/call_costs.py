@@ -3,10 +3,11 @@
 from typing import Final
 
 from accord.core.work.estimate_tokens import estimate_tokens
-from accord.engine.budgets import BackendUse, Budgets
+from accord.engine.budgets import NO_PRICE, BackendUse, Budgets
 from accord.engine.dispatch import WorkRecord
 from accord.engine.model_call import ModelCall
 from accord.engine.model_calls import ModelCallsRef
+from accord.errors import BackendSkippedError, ErrorCode, RefusedError
 from accord.wire.session import TokenRecord
 
 
@@ -25,9 +26,11 @@ class CallCosts:
         if key is None or key.rules is None or key.rules.budget_usd is None:
             call.reservation = await self._budgets.reserve(key, 0, user=user)
             return
-        estimates = [self._estimate(call, name) for name in self._calls.current.backends_of(call.request.model)]
-        known = [each for each in estimates if each is not None]
-        estimate = max(known, default=0) if len(known) == len(estimates) else None
+        names = self._calls.current.backends_of(call.request.model)
+        estimates = {name: self._estimate(call, name) for name in names}
+        if unknown := [name for name, each in estimates.items() if each is None]:
+            raise RefusedError(f"{NO_PRICE} ({', '.join(unknown)})", ErrorCode.FORBIDDEN, {"field": "model"})
+        estimate = max((each for each in estimates.values() if each is not None), default=0)
         call.reservation = await self._budgets.reserve(key, estimate)
 
     def settle(self, call: ModelCall, *, is_complete: bool) -> None:
@@ -38,7 +41,11 @@ class CallCosts:
         reservation, call.reservation = call.reservation, None
         if reservation is None:
             return
-        failed = [BackendUse(name, self._model(call, name), failed=True) for name, _ in call.record.failures]
+        failed = [
+            BackendUse(name, self._model(call, name), failed=True)
+            for name, error in call.record.failures
+            if not isinstance(error, BackendSkippedError)  # nothing was sent to it
+        ]
         answered: list[BackendUse] = []
         # Without a first byte, a failure is that of the last backend, which is among the failures already.
         if call.failure is None or call.first_byte_ms is not None:

@@ -199,7 +199,7 @@ def test_a_model_without_a_price_is_refused_with_a_budget_and_counted_without_on
     async def check() -> None:
         async with gateway(tmp_path, endpoint, budget_usd=10) as served:
             status, answer = await served.chat("unpriced")
-            assert (status, answer["error"]["message"]) == (403, NO_PRICE)
+            assert (status, answer["error"]["message"]) == (403, f"{NO_PRICE} (unpriced)")
         (tmp_path / "open").mkdir()
         async with gateway(tmp_path / "open", endpoint) as served:
             assert (await served.chat("unpriced"))[0] == 200

@@ -18,7 +18,7 @@ from accord.engine.call_log import CallLog, EndedCall
 from accord.engine.model_call import ModelAnswer, ModelCall
 from accord.engine.model_calls import ModelCallsRef
 from accord.engine.receipt import STATE_BY_OUTCOME, CallFacts, call_content, call_outcome
-from accord.errors import AccordError, ErrorCode, RefusedError
+from accord.errors import AccordError, BackendRetriedError, ErrorCode, RefusedError
 from accord.servers.anthropic.answer import MessagesTranslation
 from accord.servers.http.assist import WATCH_AFTER_S, run_while_connected
 from accord.servers.http.body import read_body
@@ -314,8 +314,10 @@ def accord_member(call: ModelCall) -> dict[str, Any]:
             for each in call.labels
         ],
     }
-    if call.record.failures:
-        member["fallbacks"] = list(dict.fromkeys(name for name, _ in call.record.failures))
+    # One that was asked again without a field is no fallback: the field's disposition says so.
+    failed = [name for name, error in call.record.failures if not isinstance(error, BackendRetriedError)]
+    if failed:
+        member["fallbacks"] = list(dict.fromkeys(failed))
     return member
 
 

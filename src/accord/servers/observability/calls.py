@@ -51,8 +51,8 @@ def list_dispositions(receipt: Mapping[str, Any]) -> list[str]:
 
 
 def list_failed(work: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The backends that failed or were skipped, in order; each once."""
-    names = [fallback["backend"] for each in work for fallback in each["fallbacks"]]
+    """The backends that failed or were skipped, in order; each once, and not for a field that it refused."""
+    names = [each["backend"] for one in work for each in one["fallbacks"] if "retried" not in each]
     return [*dict.fromkeys(names)] if names else names
 
 
