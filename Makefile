@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models docs-tables draw measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models docs-tables draw measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,7 +49,7 @@ lock: $(READY) ## Renew requirements.lock from pyproject.toml (UPGRADE=1 takes n
 	$(BIN)/uv pip compile pyproject.toml --group dev --group bench --universal --generate-hashes --no-emit-index-url \
 		--no-header --quiet $(if $(UPGRADE),--upgrade) --output-file requirements.lock
 
-schemas: $(READY) ## Write the JSON Schema of every message and the OpenAPI document to build/schemas
+schemas: $(READY) ## Write the JSON Schema of every message, the OpenAPI and the AsyncAPI document to build/schemas
 	$(BIN)/accord schemas build/schemas
 
 models: $(READY) ## Renew the shipped model facts and prices from the open data they are made of (needs the package index)
@@ -87,6 +87,10 @@ demo-gateways: $(READY) $(VENV)/gateways/.ready ## Send the same requests to Lit
 bench-http: $(READY) ## Measure requests and streams over HTTP against bare routes (TURNS=10000 is quicker)
 	$(BIN)/python bench/over_http.py $(TURNS)
 
+bench-scale: $(READY) ## Measure packets from workers to clients by queue against nats-py alone, and a second process (ROUNDS=1 TURNS=64 is quick)
+	@ROUNDS="$(ROUNDS)" TURNS="$(TURNS)" WORDS="$(WORDS)" $(BIN)/python -m bench.scale
+	$(if $(ROUNDS),ROUNDS="$(ROUNDS)") $(BIN)/python bench/processes.py
+
 bench-stores: $(READY) ## Measure what keeping packets and turns costs in memory and on SQLite
 	$(BIN)/python bench/stores.py
 
@@ -96,8 +100,9 @@ bench-views: $(READY) ## Measure what more readers of one run cost, with the sam
 measure: $(READY) ## Print how the source is cut and worded, and what one turn passes through (ARGS="core/work --list")
 	$(BIN)/python -m scripts.measure $(ARGS)
 
-docs-tables: $(READY) ## Write docs/dispositions.md from the table of fields
+docs-tables: $(READY) ## Write docs/dispositions.md from the table of fields, and docs/asyncapi.yaml from the messages of the queue
 	$(BIN)/python -m scripts.write_dispositions
+	$(BIN)/python -m scripts.write_asyncapi
 
 draw: $(READY) ## Draw docs/one-run.svg from what three clients really get
 	$(BIN)/python scripts/draw_run.py

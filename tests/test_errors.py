@@ -12,6 +12,7 @@ from accord.errors import (
     ERROR_FACTS,
     AccordError,
     AgentError,
+    BackendBusyError,
     BackendError,
     BackendRetriedError,
     BackendSkippedError,
@@ -34,6 +35,7 @@ from accord.errors import (
 TREE: list[type[AccordError]] = [
     AccordError,
     AgentError,
+    BackendBusyError,
     BackendError,
     BackendRetriedError,
     BackendSkippedError,
@@ -63,6 +65,7 @@ SENTENCES = [
     (RefusedError("No backend can", ErrorCode.CAPABILITY_UNSUPPORTED, {"nearest": "a"}), "No backend can"),
     (BackendError("gone", retryable=False, refused="streaming"), "gone"),
     (BackendSkippedError("a: skipped: down"), "a: skipped: down"),
+    (BackendBusyError("a: skipped: at its limit"), "a: skipped: at its limit"),
     (BackendRetriedError(BackendError("a: no seed")), "a: no seed"),
     (AgentError("The agent failed"), "The agent failed"),
     (EmulationError("No JSON came"), "No JSON came"),

@@ -18,6 +18,8 @@ OUTPUT = {
     "my_agent.py": [],
     "my_backend.py": ["HELLO"],
 }
+ELSEWHERE = {"queue_client.py": "tests/queues/test_queue_client.py"}
+"""Examples that need a service, and the test that runs each."""
 
 
 @pytest.mark.parametrize("name", OUTPUT)
@@ -28,4 +30,6 @@ def test_each_example_prints_what_it_should(name: str):
 
 
 def test_every_example_is_run():
-    assert {path.name for path in EXAMPLES.glob("*.py")} == set(OUTPUT)
+    assert {path.name for path in EXAMPLES.glob("*.py")} == {*OUTPUT, *ELSEWHERE}
+    for name, test in ELSEWHERE.items():
+        assert f'"{name}"' in (EXAMPLES.parent / test).read_text(encoding="utf-8")

@@ -1,14 +1,17 @@
 """docs/observability.md tells the truth: it lists every metric, every attribute and every field of a call, and no other."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
 
+from accord.ports import LinkCounts
 from accord.servers.observability.logs import call_fields
-from accord.servers.observability.metrics import Metrics
+from accord.servers.observability.metrics import Metrics, WaitingCount
 from accord.servers.observability.traces import CALL_TOKENS, call_attributes
 from accord.wire.receipt import OutcomeStatus, Work
 from tests.receipts import a_body
+from tests.servers.observability.test_status import OneProcessChannel
 from tests.servers.observability.turns import FAILED, REFUSED, a_call, an_eventful_turn, emulating, fallback
 
 PAGE = (Path(__file__).parent.parent / "docs/observability.md").read_text(encoding="utf-8")
@@ -23,9 +26,16 @@ def first_cells(heading: str) -> list[str]:
     return re.findall(r"`([^`]+)`", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
 
 
+async def _one() -> int:
+    return 1
+
+
 def test_the_page_lists_every_metric_with_its_labels():
     metrics = Metrics(version="1")
     metrics.report_backends(lambda: {"local": True})
+    waiting = WaitingCount(_one)
+    asyncio.run(waiting.refresh())
+    metrics.report_links(OneProcessChannel(), LinkCounts(), waiting)
     skipped = fallback("far").model_copy(update={"skipped": True})
     for receipt in (
         *CALLS,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from accord.errors import (
         AccordError,
         AgentError,
+        BackendBusyError,
         BackendError,
         BackendRetriedError,
         BackendSkippedError,
@@ -89,6 +90,7 @@ __all__ = [
     "Agent",
     "AgentError",
     "AgentRequest",
+    "BackendBusyError",
     "BackendError",
     "BackendRetriedError",
     "BackendSkippedError",
@@ -172,6 +174,7 @@ _MODULES: Final = {
     "Agent": "accord.agent",
     "AgentError": "accord.errors",
     "AgentRequest": "accord.wire.request",
+    "BackendBusyError": "accord.errors",
     "BackendError": "accord.errors",
     "BackendRetriedError": "accord.errors",
     "BackendSkippedError": "accord.errors",

@@ -70,6 +70,10 @@ def check_agent_function(run: Any) -> None:
         raise UsageError(f"{place}{name} cannot be an agent: it should take one argument, the turn") from None
 
 
+NEVER_RESTART: Final = "never"
+RESTARTS: Final = (NEVER_RESTART, "safe")
+"""What an agent may say about a turn whose worker died."""
+
 _Kind = PresentationEventType
 
 Yielded = str | PresentationEvent | StreamPacket
@@ -354,11 +358,13 @@ class Agent:
     `accepts` names what a prompt may contain besides text and links: `["image", "audio", "embeddedContext"]`, or the
     same as ACP declares it, `{"image": True}`. `requires` is what every request needs of a backend, as in
     `turn.ask(requirements=…)`: a request that no backend can serve is refused before the agent runs. `system` is the
-    system message of its questions. A function that is not an async generator, or an unknown name, raises `UsageError`
+    system message of its questions. `restart="safe"` says that the agent may be run again from the start when the
+    worker that ran it has died: what was sent already is not sent again, and running it twice does no harm. By default
+    such a turn ends with an error. A function that is not an async generator, or an unknown name, raises `UsageError`
     at once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an agent declares
         self,
         run: Run | None = None,
         *,
@@ -366,7 +372,11 @@ class Agent:
         accepts: PromptCapabilitiesLike | Sequence[str] = None,
         requires: CapabilityRequirements | Mapping[str, Any] | None = None,
         system: str | None = None,
+        restart: str = NEVER_RESTART,
     ) -> None:
+        if restart not in RESTARTS:
+            raise UsageError(f"restart={restart!r}: {unknown_name('value', restart, RESTARTS)}")
+        self.may_restart: Final = restart != NEVER_RESTART
         self.accepts: Final[PromptCapabilitiesLike] = parse_accepts(accepts)
         self.requires: Final = (
             None if requires is None else _as_message(CapabilityRequirements, requires, "requires", SOME_REQUIREMENTS)

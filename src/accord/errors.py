@@ -7,6 +7,7 @@
     ├── AgentError               an agent broke its contract, or failed
     ├── BackendError             a backend failed, or refused what it was given
     │   ├── BackendSkippedError  a backend was not tried, because it was down a moment ago
+    │   │   └── BackendBusyError a backend was not tried, because as many calls of it as may run do
     │   └── BackendRetriedError  a backend refused a field, and was asked again without it
     ├── EmulationError           an emulated capability did not succeed
     ├── TimedOutError            a time limit was reached
@@ -260,6 +261,10 @@ class BackendSkippedError(BackendError):
 
     def __init__(self, message: str, *, details: Mapping[str, Any] | None = None) -> None:
         super().__init__(message, details=details, code=ErrorCode.UNAVAILABLE)
+
+
+class BackendBusyError(BackendSkippedError):
+    """A backend was not tried, because as many calls of it as may run do. Raised if no other backend is left."""
 
 
 class BackendRetriedError(BackendError):

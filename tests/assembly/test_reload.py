@@ -126,6 +126,31 @@ def test_a_reload_changes_groups_health_and_capabilities(tmp_path: Path):
     asyncio.run(run())
 
 
+def test_a_reload_changes_how_many_calls_of_a_backend_may_run_at_once(tmp_path: Path):
+    async def run() -> None:
+        async with asyncio.timeout(LIMIT_S), endpoint("a") as model:
+            free = BACKEND.format(name="a", url=model.url) + "[limits]\nslot_wait_s = 0.1\n"
+            limited = free.replace("[[backends]]", "[[backends]]\nconcurrent = 1")
+            async with (
+                accord_serve(tmp_path, config=free) as served,
+                aiohttp.ClientSession(served.address) as client,
+            ):
+                await reload(served, limited, "Reloaded the configuration")
+                chat = {"model": "a", "messages": [{"role": "user", "content": SLOW}], "stream": True}
+                async with client.post("/v1/chat/completions", json=chat) as held:
+                    await model.is_slow.wait()
+                    await reload(served, limited, "Reloaded the configuration", count=2)
+                    async with client.post("/v1/chat/completions", json=chat) as response:
+                        assert response.status == 503, "a call that began before the reload still counts"
+                    await reload(served, free, "Reloaded the configuration", count=3)
+                    async with client.post("/v1/chat/completions", json=chat) as response:
+                        assert response.status == 200
+                    model.release.set()
+                    assert "ends" in await held.text()
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize(
     ("config", "problems"),
     [

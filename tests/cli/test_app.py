@@ -66,7 +66,7 @@ def test_the_schemas_are_written(tmp_path: Path):
     done = accord("schemas", str(tmp_path / "a" / "b"))
     assert done.returncode == 0
     written = {path.name for path in (tmp_path / "a" / "b").iterdir()}
-    assert {"openapi.json", "ServiceRequest.json", "StreamPacket.json"} <= written
+    assert {"asyncapi.json", "openapi.json", "ServiceRequest.json", "StreamPacket.json"} <= written
     assert json.loads((tmp_path / "a" / "b" / "openapi.json").read_text())["openapi"] == "3.1.0"
 
 

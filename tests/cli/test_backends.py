@@ -24,6 +24,7 @@ kind = "openai"
 model = "tiny"
 base_url = "{url}"
 key_env = "TINY_KEY"
+concurrent = 7
 
 [backends.overrides]
 audio = "unsupported"
@@ -69,6 +70,7 @@ def test_a_backend_is_shown_with_its_state_and_its_sources(accord: Run):
     assert backend["sources"]["operator"] == 1
     assert backend["sources"]["API"] > 3
     assert "image_input" in backend["unknown"]
+    assert backend["concurrent"] == 7
     assert "no facts about a model named 'tiny'" in backend["warnings"][0]
 
 
@@ -76,6 +78,8 @@ def test_the_same_as_a_table(accord: Run):
     code, out, _ = accord("backends")
     assert code == 0
     assert "operator 1, API" in out
+    heading, row = (next(line for line in out.splitlines() if name in line) for name in ("at once", "openai"))
+    assert row[heading.index("at once") :].split()[0] == "7"
     assert "no facts about a model named 'tiny'" in out
 
 

@@ -52,6 +52,7 @@ def config(*arguments: str, bare: Expected | None = None, empty: Expected = IGNO
 
 TABLE: dict[str, Row] = {
     "serve": config("demo", "--log-level", "error", "--port", "0", "--host", "192.0.2.1", empty=(2, "accord tokens add")),
+    "worker": config("demo", empty=(2, "There is no queue to take turns from")),
     "acp": config("no.such:agent", empty=(2, "no.such")),
     "ask": Row((2, "Missing argument 'prompt'"), ("hi", "--file", "FILE"), empty=(2, "is empty; give a file"), garbage=(1, "would help: ")),
     "proxy": Row((2, "give it after --")),
@@ -84,6 +85,7 @@ TABLE: dict[str, Row] = {
     "tokens list": config(bare=(0, "No tokens yet"), empty=(0, "accord tokens add USER")),
     "tokens revoke": config("t", bare=(2, "Missing argument 'ID'"), empty=(1, "`accord tokens list` lists them")),
     "tokens open": config(bare=(0, "No token is required"), empty=(0, "No token is required")),
+    "top": config(bare=(2, "accord top"), empty=(2, "Give the --store of the service")),
     "trace show": Row((2, "Missing argument 'file'"), ("FILE",), empty=(0, "no messages yet"), garbage=(2, "expected a file that accord proxy --trace wrote")),
 }  # fmt: skip
 

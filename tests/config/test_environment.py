@@ -36,8 +36,10 @@ SET_BY: dict[str, tuple[str, Callable[[Config], Any], Any]] = {
     "ACCORD_LIMITS_CONCURRENT_TURNS": ("6", lambda config: config.limits.concurrent_turns, 6),
     "ACCORD_SERVER_HOST": ("127.0.0.2", lambda config: config.server.host, "127.0.0.2"),
     "ACCORD_SERVER_PORT": ("8123", lambda config: config.server.port, 8123),
+    "ACCORD_SERVER_WORKERS": ("3", lambda config: config.server.workers, 3),
     "ACCORD_STORE_KIND": ("memory", lambda config: config.store.kind, "memory"),
     "ACCORD_STORE_PATH": ("other.db", lambda config: config.store.path, "other.db"),
+    "ACCORD_QUEUE_KIND": ("nats", lambda config: config.queue.kind, "nats"),
 }
 """Each variable with a text for it, the value that it sets, and what that value is then."""
 

@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 
 from accord.agent import Agent, Turn, Yielded
 from accord.engine import Dispatcher, Engine, Sessions
-from accord.engine.live import AHEAD, AHEAD_BYTES, RECENT_BYTES
+from accord.engine.live import AHEAD, AHEAD_BYTES
+from accord.engine.recent import RECENT_BYTES
 from accord.ports import PacketBatch
 from accord.stores.memory import MemoryStore
 from accord.wire.session import PacketRecord

@@ -7,7 +7,7 @@ import pytest
 
 from accord.agent import Turn, Yielded
 from accord.engine import Sessions
-from accord.engine.live import RECENT
+from accord.engine.recent import RECENT
 from accord.stores.memory import MemoryStore
 from accord.wire.packet import ClosePacket, DeltaPacket
 from tests.engine.playing import asking, engine, read_turn, within

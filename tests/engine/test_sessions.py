@@ -14,9 +14,10 @@ from accord.agent import Agent, Turn, Yielded
 from accord.backends.scripted import Pause, ScriptedBackend, ScriptedFault
 from accord.core.receipt import verify
 from accord.engine import Dispatcher, Engine, LiveTurn, Sessions
+from accord.engine.endings import INTERRUPTED
 from accord.engine.live import AHEAD
 from accord.engine.receipt import record_request
-from accord.engine.sessions import INTERRUPTED, SessionRules
+from accord.engine.rules import SessionRules
 from accord.errors import ErrorSeverity, InvalidMessageError, RefusedError
 from accord.ports import PacketBatch, SessionStore, TurnEnd
 from accord.stores.sqlite import SqliteStore

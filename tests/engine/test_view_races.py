@@ -21,8 +21,8 @@ from tests.engine.playing import asking, within
 from tests.engine.test_views import CUSTOM, Declared, alone, find, report_of, sessions_of, stored_packets
 from tests.laws import examples
 
-SMALL = {"RECENT": 8, "AHEAD": 4, "PAGE": 3}
-"""Limits of `live.py` that turns of some dozen packets exceed again and again."""
+SMALL = {"recent.RECENT": 8, "live.AHEAD": 4, "live.PAGE": 3}
+"""Limits that turns of some dozen packets exceed again and again."""
 
 
 async def ticks(count: int) -> None:
@@ -117,5 +117,5 @@ def test_every_reader_gets_its_view_of_what_is_stored_in_any_order_of_events(fai
 
     with pytest.MonkeyPatch.context() as patch:
         for name, value in SMALL.items():
-            patch.setattr(f"accord.engine.live.{name}", value)
+            patch.setattr(f"accord.engine.{name}", value)
         law()

@@ -16,7 +16,8 @@ from accord.agent import Agent, Turn, Yielded
 from accord.core.output import ClientAdapter, ImageLimits, ShrunkImage
 from accord.core.sizes import SizeLimits
 from accord.engine import Dispatcher, Engine, LiveTurn, Reader, SessionRules, Sessions, StoredTurn
-from accord.engine.live import AHEAD, RECENT
+from accord.engine.live import AHEAD
+from accord.engine.recent import RECENT
 from accord.engine.views import View
 from accord.errors import StoreError
 from accord.ports import SessionStore

@@ -63,7 +63,14 @@ def test_no_extra_is_installed(user: User, package: str):
 def test_only_what_an_extra_is_for_needs_it(user: User):
     user.write("import_all.py", IMPORT_ALL)
     failed = user.run("python", "-W", "error", "import_all.py").stdout.split()
-    assert failed == ["accord.servers.http.oidc", "accord.stores.postgres"]
+    assert failed == [
+        "accord.queues.nats.connection",
+        "accord.queues.nats.log",
+        "accord.queues.nats.work",
+        "accord.queues.postgres",
+        "accord.servers.http.oidc",
+        "accord.stores.postgres",
+    ]
 
 
 def test_the_demo_is_served_without_any_extra(user: User):

@@ -30,6 +30,11 @@ class ModelEndpoint:
     url: str = ""
     runner: web.AppRunner | None = None
     answered: int = 0
+    running: int = 0
+    most_running: int = 0
+    """How many calls it answers now, and how many it has answered at once at most."""
+    takes_s: float = 0.0
+    """How long each call takes."""
     breaks_off: bool = False
     """Whether each stream ends after its first piece."""
     is_slow: asyncio.Event = field(default_factory=asyncio.Event)
@@ -45,6 +50,15 @@ class ModelEndpoint:
         return web.json_response({"data": [{"id": f"m-{self.name}"}]})
 
     async def chat(self, request: web.Request) -> web.StreamResponse:
+        self.running += 1
+        self.most_running = max(self.running, self.most_running)
+        try:
+            await asyncio.sleep(self.takes_s)
+            return await self.answer(request)
+        finally:
+            self.running -= 1
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
         self.answered += 1

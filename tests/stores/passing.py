@@ -8,7 +8,7 @@ from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sql import SqlStore
 
-STAMPS = ("turns.leased_at", "turns.read_at", "runners.seen_at")
+STAMPS = ("turns.leased_at", "turns.read_at", "runners.seen_at", "slots.taken_at", "work.queued_at")
 
 
 class MovableClock:

@@ -2,9 +2,12 @@
 
 import asyncio
 
-from accord.ports import SessionStore
+import pytest
+
+from accord.errors import StoreConflictError
+from accord.ports import PacketBatch, SessionStore
 from tests.stores.passing import let_pass
-from tests.stores.records import a_session, a_turn, at, ending
+from tests.stores.records import a_session, a_turn, at, begun, ending
 
 LEASE_S = 15.0
 
@@ -113,3 +116,22 @@ async def test_what_is_stamped_by_the_storage_does_not_change_what_was_put(store
     assert await store.turn("r1") == a_turn("r1")
     await store.end_turn(ending("r1", seconds=9))
     assert (await store.turn("r1") or a_turn()).ended_at == at(9)
+
+
+async def test_a_turn_that_never_was_queued_can_be_taken_over_too(store: SessionStore):
+    await begun(store, "r1")
+    await let_pass(store, LEASE_S + 1)
+    (left,) = await store.abandoned(LEASE_S, runner="p2", limit=9)
+    taken = await store.take_over(left, LEASE_S, runner="p2")
+    assert taken is not None
+    assert (taken.work, taken.turn.epoch) == (None, 1)
+    with pytest.raises(StoreConflictError):
+        await store.append_packets(PacketBatch("r1", 1, ['"late"']))
+
+
+async def test_how_far_turns_are_is_told_for_many_at_once(store: SessionStore):
+    await begun(store, "r1")
+    await begun(store, "r2")
+    await store.append_packets(PacketBatch("r1", 1, ['"a"', '"b"']))
+    await store.end_turn(ending("r2"))
+    assert await store.turn_states(["r1", "r2", "nothing"]) == {"r1": (True, 2), "r2": (False, 0)}

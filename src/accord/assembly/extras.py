@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Final
 
-from accord.config import LoadedConfig, OriginKind, StoreKind
+from accord.config import LoadedConfig, OriginKind, QueueKind, StoreKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ EXTRAS: Final = (
         ("asyncpg", "greenlet"),
         lambda loaded: "store.kind" if loaded.config.store.kind is StoreKind.POSTGRES else None,
     ),
+    Extra("nats", ("nats",), lambda loaded: "queue.kind" if loaded.config.queue.kind is QueueKind.NATS else None),
     Extra("oidc", ("jwt", "cryptography"), lambda loaded: "server.oidc" if loaded.config.server.oidc else None),
     Extra("signing", ("cryptography",), lambda loaded: "signing_key" if loaded.config.signing_key else None),
     Extra("images", ("PIL",), _is_set(("limits", "max_image_pixels"), ("limits", "concurrent_images"))),

@@ -20,6 +20,7 @@ from accord.core.work.groups import BackendGroup
 from accord.core.work.plan import PlanConfig
 from accord.engine import Dispatcher, Engine, SessionRules, TimeLimits
 from accord.engine.circuit import CircuitChange, Circuits, CircuitSettings
+from accord.engine.slots import BackendSlots
 from accord.errors import ConfigProblem, UsageError
 from accord.images import CachedShrinker, PillowImages, has_pillow
 from accord.ports import Backend, DescribedBackend, SystemClock
@@ -44,7 +45,7 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
     )
 
 
-def build_dispatcher(loaded: LoadedConfig) -> Dispatcher:
+def build_dispatcher(loaded: LoadedConfig, *, slots: BackendSlots | None = None) -> Dispatcher:
     """Build the backends of this configuration and their dispatcher; without any, the built-in echo answers."""
     config = loaded.config
     return Dispatcher(
@@ -54,6 +55,8 @@ def build_dispatcher(loaded: LoadedConfig) -> Dispatcher:
         limits=time_limits(config),
         size_limits=size_limits(config),
         circuits=build_circuits(config),
+        concurrent={each.name: each.concurrent for each in config.backends if each.concurrent is not None},
+        slots=slots,
     )
 
 

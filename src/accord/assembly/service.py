@@ -10,24 +10,37 @@ from ipaddress import ip_address
 from typing import Final
 from uuid import uuid4
 
+from accord.assembly.links import open_links
 from accord.assembly.loop import run_async
 from accord.assembly.parts import build_engine, build_other_engines, session_rules
+from accord.assembly.processes import ProcessSockets
 from accord.assembly.reload import Reloader, make_model_calls
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
-from accord.engine import Engine, Sessions
+from accord.engine import Engine, Links, Sessions
 from accord.engine.budgets import Budgets
 from accord.engine.call_log import CallLog
 from accord.engine.model_calls import ModelCallsRef
 from accord.errors import UsageError
-from accord.ports import Store, SystemClock
+from accord.ports import Channel, QueueStore, Store, SystemClock
 from accord.servers.http.app import Application, RequireAuthentication
 from accord.servers.http.authentication import TokenAuthenticator
 from accord.servers.http.information import information_routes
 from accord.servers.http.model_calls import model_endpoints
 from accord.servers.http.serve import ExitDeadline, serve
-from accord.servers.observability import Log, Metrics, Observers, Traces, Watchdog
+from accord.servers.observability import (
+    Log,
+    Metrics,
+    Observers,
+    ProcessRole,
+    StatusCounts,
+    StatusFacts,
+    StatusPublisher,
+    Traces,
+    Watchdog,
+)
+from accord.servers.observability.metrics import WaitingCount
 from accord.servers.service import Authenticator, Service
 from accord.version import package_version
 from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH
@@ -47,60 +60,99 @@ PROTECTED_PATHS: Final = (CAPABILITIES_PATH, METRICS_PATH)
 """Paths that need authentication; the health and the contract of the service are public."""
 
 
-def run_service(
+def run_service(  # noqa: PLR0913 - the parts that are handed in
     loaded: LoadedConfig,
     settings: ServerConfig,
     agent: str | None,
     *,
     insecure: bool,
     reread: Callable[[], LoadedConfig] | None = None,
+    sockets: ProcessSockets | None = None,
 ) -> None:
-    """Serve until a signal stops it. On SIGHUP, what `reread` returns replaces the configuration."""
+    """Serve until a signal stops it. On SIGHUP, what `reread` returns replaces the configuration.
+
+    `sockets` are given if this process is one of several that serve the same address.
+    """
     engine = build_engine(loaded, agent=agent)
     others = build_other_engines(loaded, engine)
     with ExitDeadline() as deadline:
-        run_async(_serve(loaded, settings, engine, others, deadline, insecure=insecure, reread=reread))
+        run_async(_serve(loaded, settings, engine, others, deadline, sockets, insecure=insecure, reread=reread))
 
 
-async def _serve(  # noqa: PLR0913 - the parts that are handed in
+async def _serve(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     loaded: LoadedConfig,
     settings: ServerConfig,
     engine: Engine,
     others: Mapping[str, Engine],
     deadline: ExitDeadline,
+    sockets: ProcessSockets | None,
     *,
     insecure: bool,
     reread: Callable[[], LoadedConfig] | None,
 ) -> None:
-    async with open_store_and_backends(loaded, engine) as store:
+    async with (
+        open_store_and_backends(loaded, engine) as store,
+        open_links(loaded, store, name="accord serve") as links,
+    ):
         is_open = insecure or not (settings.oidc is not None or await store.requires_tokens())
         if is_open and not insecure and not is_loopback(settings.host):
             raise UsageError(NOT_OPEN.format(host=settings.host))
         if not is_open and settings.oidc is None and not await store.tokens():
             LOG.warning(NO_TOKENS)
-        authenticator = make_authenticator(settings, None if insecure else store)
-        service, metrics = make_service(loaded, settings, engine, store, authenticator, others)
+        if links.channel is not None:
+            engine.dispatcher.slots.connect(links.channel)
+        authenticator = make_authenticator(settings, None if insecure else store, links.channel)
+        counts = StatusCounts()
+        service, metrics = make_service(
+            loaded, settings, engine, store, authenticator, others, links=links, counts=counts
+        )
         calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
         application = make_application(loaded, service, metrics, calls, loopback_only=is_open and not insecure)
-        started = partial(print_start, engine.agent.name, is_open=is_open)
+        started = partial(print_start if sockets is None else sockets.report_start, engine.agent.name, is_open=is_open)
         watchdog = Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged)
         reloader = Reloader(loaded, reread, service, calls)
+        reporter = make_reporter(loaded, links, service, counts)
+        reporter.start()
         with watchdog.watching():
             try:
-                await serve(application, started=started, deadline=deadline, on_hangup=reloader.reload_soon)
+                await serve(
+                    application,
+                    started=started,
+                    deadline=deadline,
+                    on_hangup=reloader.reload_soon,
+                    listener=None if sockets is None else sockets.listener,
+                )
             finally:
                 await reloader.close()
+                await reporter.close()
 
 
-def make_authenticator(settings: ServerConfig, tokens: Store | None) -> Authenticator:
-    """Make the authenticator for the tokens of this store and the configured issuer; it needs none without a store."""
+def make_reporter(loaded: LoadedConfig, links: Links, service: Service, counts: StatusCounts) -> StatusPublisher:
+    """Make what publishes the status of a server; one without a queue runs the turns as well."""
+    sessions, is_both = service.sessions, links.queue is None
+    facts = StatusFacts(
+        sessions.runner,
+        ProcessRole.BOTH if is_both else ProcessRole.SERVER,
+        service.version,
+        list(sessions.engines),
+        turn_limit=loaded.config.limits.concurrent_turns if is_both else None,
+        running=lambda: sessions.running,
+    )
+    return StatusPublisher(links.channel, facts, counts)
+
+
+def make_authenticator(settings: ServerConfig, tokens: Store | None, channel: Channel | None = None) -> Authenticator:
+    """Make the authenticator for the tokens of this store and the configured issuer; it needs none without a store.
+
+    The channel connects the rates of several processes.
+    """
     clock = SystemClock()
     oidc = None
     if tokens is not None and settings.oidc is not None:
         from accord.servers.http.oidc import OidcVerifier  # noqa: PLC0415 - an extra
 
         oidc = OidcVerifier(settings.oidc, clock)
-    return TokenAuthenticator(tokens, oidc, settings.rates, clock, recheck_s=settings.recheck_s)
+    return TokenAuthenticator(tokens, oidc, settings.rates, clock, recheck_s=settings.recheck_s, channel=channel)
 
 
 def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
@@ -110,18 +162,32 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
     store: Store,
     authenticator: Authenticator,
     others: Mapping[str, Engine] | None = None,
+    *,
+    links: Links | None = None,
+    counts: StatusCounts | None = None,
 ) -> tuple[Service, Metrics]:
-    """Make what the transports share, with its observers. `others` are the engines of further agents by name."""
+    """Make what the transports share, with its observers. `others` are the engines of further agents by name.
+
+    `counts` observes what the status of this process reports.
+    """
     metrics = Metrics(version=package_version())
-    observers = Observers(metrics, Log(), Traces())
+    observers = Observers(metrics, Log(), Traces(), *filter(None, [counts]))
     turns = loaded.config.limits.concurrent_turns
     unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
-    rules = session_rules(loaded.config, concurrent_turns=turns, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
+    rules = session_rules(
+        loaded.config,
+        concurrent_turns=turns,
+        stop_unread_after_s=unread_s,
+        lease_s=settings.lease_s,
+        turns_per_user=settings.turns_per_caller,
+    )
     sessions = Sessions(
-        engine, store, rules, others=others, on_turn_ended=observers.turn_ended, sign=make_signer(loaded)
+        engine, store, rules, others=others, on_turn_ended=observers.turn_ended, sign=make_signer(loaded), links=links
     )
     metrics.count_running(lambda: sessions.running)
     metrics.report_backends(lambda: backends_down(sessions))
+    if links is not None:
+        report_links(metrics, links, store)
     call_log = CallLog(store, uuid4().hex, sign=make_signer(loaded))
     service = Service(
         sessions,
@@ -134,6 +200,12 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         call_log=call_log,
     )
     return service, metrics
+
+
+def report_links(metrics: Metrics, links: Links, store: Store) -> None:
+    """Report the connection to other processes and the queue, if there are any."""
+    if links.channel is not None and isinstance(store, QueueStore):
+        metrics.report_links(links.channel, links.counts, WaitingCount(store.waiting))
 
 
 def backends_down(sessions: Sessions) -> dict[str, bool]:

@@ -14,6 +14,7 @@ from accord.assembly.extras import install_command
 from accord.config import LoadedConfig, OriginKind, StoreKind
 from accord.config.trust import PRIVATE_FILE, make_state_folder, state_folder
 from accord.engine import Dispatcher, Engine
+from accord.engine.slots import BackendSlots
 from accord.errors import BackendError, UsageError
 from accord.ports import DescribedBackend, ManagedBackend, Store
 from accord.stores.sqlite import SqliteStore
@@ -22,8 +23,8 @@ from accord.terminal import escape_line
 ResultT = TypeVar("ResultT")
 
 FILE_NAME: Final = "accord.db"
-SUFFIXES: Final = ("", "-wal", "-shm")
-"""What SQLite appends to the name of a file for its log and its index; they get the mode of the file itself."""
+SUFFIXES: Final = ("", "-wal", "-shm", "-lock")
+"""What is appended to the name of a file for SQLite's log and index and for our lock; all have the file's own mode."""
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 EXIT_SIGNAL: Final = 128
 DISCOVERY_S: Final = 5.0
@@ -128,6 +129,10 @@ async def open_store_and_backends(loaded: LoadedConfig, engine: Engine) -> Async
         store = make_store(loaded)
         await store.open()
         stack.push_async_callback(store.close)
+        config = loaded.config
+        slots = BackendSlots(store, lease_s=config.server.lease_s, wait_s=config.limits.slot_wait_s)
+        engine.dispatcher.slots = slots
+        stack.push_async_callback(slots.close)
         managed = managed_backends(engine.dispatcher)
         stack.push_async_callback(_close, managed)
         with _exit_on_signal() if managed else nullcontext():

@@ -65,6 +65,7 @@ COMMANDS: Final = {
     row.name: row
     for row in (
         CommandRow("Run an agent", "serve", "serve_command", "Serve an agent over HTTP, SSE and WebSocket."),
+        CommandRow("Run an agent", "worker", "worker_command", "Run turns of agents that a queue hands out."),
         CommandRow("Run an agent", "acp", "acp_command", "Serve an agent to an editor over ACP (stdio)."),
         CommandRow("Run an agent", "ask", "ask_command", "Run one turn and print the answer."),
         CommandRow("Check capabilities", "negotiate", "negotiate_command", "Compare a backend with requirements."),
@@ -81,13 +82,14 @@ COMMANDS: Final = {
             {"allow_interspersed_args": False},
         ),
         CommandRow("ACP tools", "trace", "trace_app", "Show a recorded ACP conversation."),
+        CommandRow("Operate a service", "top", "top_command", "Watch servers, workers, running turns and the queue."),
         CommandRow("Operate a service", "config", "config_app", "Check, show, create and trust configurations."),
         CommandRow("Operate a service", "backends", "backends_app", "Show backends and probe what they can do."),
         CommandRow("Operate a service", "keys", "keys_app", "Manage keys with models, rates and budgets; show usage."),
         CommandRow("Operate a service", "tokens", "tokens_app", "Manage API tokens."),
         CommandRow("Operate a service", "sessions", "sessions_app", "List, export and delete stored sessions."),
         CommandRow("Operate a service", "receipts", "receipts_app", "Verify and show receipts; make signing keys."),
-        CommandRow("Operate a service", "schemas", "schemas_command", "Write JSON Schemas and the OpenAPI document."),
+        CommandRow("Operate a service", "schemas", "schemas_command", "Write JSON Schemas, OpenAPI and AsyncAPI."),
     )
 }
 

@@ -68,8 +68,8 @@ def backends_command(
 ) -> None:
     """Show backends and probe what they can do.
 
-    For each backend: whether it can be reached, which sources its capabilities come from, and which are unknown. Exit
-    status 1 if one cannot be reached.
+    For each backend: whether it can be reached, how many calls of it may run at once, which sources its capabilities
+    come from, and which are unknown. Exit status 1 if one cannot be reached.
 
     Examples:
       accord backends
@@ -156,11 +156,13 @@ class BackendState:
     sources: dict[str, int]
     unknown: list[str]
     warnings: tuple[str, ...]
+    concurrent: int | None
 
     def to_json(self) -> dict[str, Any]:
         """Return the state as JSON."""
         found = {"ok": self.problem is None, "why_not": self.problem, "sources": self.sources, "unknown": self.unknown}
-        return {"name": self.name, "kind": self.kind, "model": self.model, **found, "warnings": list(self.warnings)}
+        limit = {"concurrent": self.concurrent, "warnings": list(self.warnings)}
+        return {"name": self.name, "kind": self.kind, "model": self.model, **found, **limit}
 
 
 async def _check(configured: ConfiguredBackend, timeout_s: float) -> BackendState:
@@ -180,7 +182,7 @@ async def _check(configured: ConfiguredBackend, timeout_s: float) -> BackendStat
     known = set(backend.manifest)
     unknown = [name for name in CHECKED if not {name, ALIASES.get(name, name)} & known]
     sources, warnings = _count_sources(configured), configured.known.warnings
-    return BackendState(config.name, config.kind, config.model, problem, sources, unknown, warnings)
+    return BackendState(config.name, config.kind, config.model, problem, sources, unknown, warnings, config.concurrent)
 
 
 def _count_sources(configured: ConfiguredBackend) -> dict[str, int]:
@@ -207,11 +209,12 @@ def _print_states(states: Sequence[BackendState]) -> None:
         found = styled("ok", "green") if state.problem is None else styled(state.problem, "red")
         sources = ", ".join(f"{source} {count}" for source, count in state.sources.items()) or "none"
         unknown = styled(", ".join(state.unknown) or "nothing", "yellow" if state.unknown else "")
+        limit = styled("-" if state.concurrent is None else str(state.concurrent))
         rows.append(
-            (styled(state.name), styled(state.kind), styled(state.model or "-"), found, styled(sources), unknown)
+            (styled(state.name), styled(state.kind), styled(state.model or "-"), found, limit, styled(sources), unknown)
         )
     console = Console()
-    console.print_table(("name", "kind", "model", "state", "known from", "unknown"), rows)
+    console.print_table(("name", "kind", "model", "state", "at once", "known from", "unknown"), rows)
     for state in states:
         for warning in state.warnings:
             console.print(warning, style="yellow", soft_wrap=True)

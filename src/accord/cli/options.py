@@ -6,10 +6,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 import typer
 
-from accord.config import LoadedConfig, StoreKind, load_config
+from accord.config import LoadedConfig, QueueKind, StoreKind, load_config
 from accord.config.trust import describe_effects, is_trusted, trust
 from accord.core.vocabulary import unknown_names
 from accord.errors import UsageError
@@ -19,6 +20,9 @@ from accord.wire.capability import KNOWN_CAPABILITIES
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, MinSupport
 
 MINIMUM_LEVELS: Final = tuple(map(str, MinSupport))
+STORE_VARIABLE: Final = "ACCORD_STORE_URL"
+QUEUE_VARIABLE: Final = "ACCORD_QUEUE_URL"
+"""Variables that hold the addresses of --store and --queue."""
 LEVELS: Final = ("native", "emulated", "unsupported")
 EXPECTED_REQUIREMENTS: Final = "capabilities such as tool_use=native,streaming, or a file with requirements"
 
@@ -34,7 +38,14 @@ TrustOption = Annotated[
     bool, typer.Option("--trust", help="Trust ./accord.toml without asking, until its content changes.")
 ]
 StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="FILE", help="SQLite file to use instead of the configured store.")
+    str | None,
+    typer.Option(
+        "--store", metavar="STORE", help="SQLite file, or postgresql://…, to use instead of the configured store."
+    ),
+]
+QueueOption = Annotated[
+    str | None,
+    typer.Option("--queue", metavar="URL", help="Queue for workers: nats://…, or the postgresql://… of the store."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 LogJsonOption = Annotated[bool, typer.Option("--log-json", help="Write log lines as JSON.")]
@@ -57,10 +68,11 @@ def load(
     *,
     trusted: bool,
     store: str | None = None,
+    queue: str | None = None,
     flags: Iterable[tuple[tuple[str, ...], Any, str]] = (),
 ) -> LoadedConfig:
     """Load the configuration of a command; ask the user whether a file that was merely found is trusted."""
-    loaded = _load(config, store, flags)
+    loaded = _load(config, store, flags, queue)
     if not is_trusted(loaded, os.environ):
         if not trusted:
             _confirm_trust(loaded)
@@ -68,21 +80,59 @@ def load(
     return loaded
 
 
-def load_if_trusted(config: str | None, *, store: str | None = None) -> LoadedConfig:
+def load_if_trusted(config: str | None, *, store: str | None = None, queue: str | None = None) -> LoadedConfig:
     """Load the configuration of a command that also works without one; raise `UsageError` if it is not trusted."""
-    loaded = _load(config, store, ())
+    loaded = _load(config, store, (), queue)
     if not is_trusted(loaded, os.environ):
         raise UsageError(f"{loaded.file} is not trusted; `accord config trust` trusts it")
     return loaded
 
 
-def _load(config: str | None, store: str | None, flags: Iterable[tuple[tuple[str, ...], Any, str]]) -> LoadedConfig:
-    store_flags = []
-    if store is not None:
-        # Relative to the working directory; a path in the file is relative to that file.
-        path = str(Path(store).expanduser().absolute())
-        store_flags = [(("store", "kind"), StoreKind.SQLITE.value, "--store"), (("store", "path"), path, "--store")]
-    return load_config(config, environ=os.environ, flags=[*flags, *store_flags])
+def _load(
+    config: str | None,
+    store: str | None,
+    flags: Iterable[tuple[tuple[str, ...], Any, str]],
+    queue: str | None = None,
+) -> LoadedConfig:
+    if queue is not None and is_postgres(queue):
+        if store is not None and store != queue:
+            raise UsageError("--queue postgresql://… is the database of the store: give --store the same, or nothing")
+        store = queue
+    return load_config(config, environ=os.environ, flags=[*flags, *_store_flags(store), *_queue_flags(queue)])
+
+
+def is_postgres(address: str) -> bool:
+    """Whether this is the address of a PostgreSQL database."""
+    return urlsplit(address).scheme in ("postgresql", "postgres")
+
+
+def _store_flags(store: str | None) -> list[tuple[tuple[str, ...], Any, str]]:
+    if store is None:
+        return []
+    if is_postgres(store):
+        # Addresses may have passwords, which a configuration never holds.
+        os.environ[STORE_VARIABLE] = store
+        kind = (("store", "kind"), StoreKind.POSTGRES.value, "--store")
+        return [kind, (("store", "url_env"), STORE_VARIABLE, "--store")]
+    if "://" in store:
+        raise UsageError(
+            f"--store {store.partition('://')[0]}://…: expected a file, or postgresql://user@host/database"
+        )
+    # Relative to the working directory; a path in the file is relative to that file.
+    path = str(Path(store).expanduser().absolute())
+    return [(("store", "kind"), StoreKind.SQLITE.value, "--store"), (("store", "path"), path, "--store")]
+
+
+def _queue_flags(queue: str | None) -> list[tuple[tuple[str, ...], Any, str]]:
+    if queue is None:
+        return []
+    if is_postgres(queue):
+        return [(("queue", "kind"), QueueKind.POSTGRES.value, "--queue")]
+    if urlsplit(queue).scheme not in ("nats", "tls"):
+        raise UsageError("--queue: expected nats://host:4222, tls://host:4222 or postgresql://user@host/database")
+    os.environ[QUEUE_VARIABLE] = queue
+    kind = (("queue", "kind"), QueueKind.NATS.value, "--queue")
+    return [kind, (("queue", "url_env"), QUEUE_VARIABLE, "--queue")]
 
 
 def _confirm_trust(loaded: LoadedConfig) -> None:

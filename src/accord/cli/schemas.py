@@ -10,17 +10,18 @@ from accord.errors import UsageError
 from accord.terminal import format_count
 from accord.wire.acp.messages import ACP_MESSAGES
 from accord.wire.contract import MESSAGES, ServiceContract, schemas_of
+from accord.wire.queue_contract import queue_document
 
 
 def schemas_command(
     folder: Annotated[Path, typer.Argument(help="Folder to write to; created if needed.")],
 ) -> None:
-    """Write JSON Schemas and the OpenAPI document.
+    """Write JSON Schemas, OpenAPI and AsyncAPI.
 
     Example:
       accord schemas build/schemas
     """
-    documents: dict[str, Any] = {"openapi.json": ServiceContract.document()}
+    documents: dict[str, Any] = {"openapi.json": ServiceContract.document(), "asyncapi.json": queue_document()}
     documents |= {f"{name}.json": schema for name, schema in schemas_of(MESSAGES).items()}
     documents |= {f"acp/{name}.json": schema for name, schema in schemas_of(ACP_MESSAGES).items()}
     try:

@@ -15,18 +15,21 @@ from typing import Annotated, Final
 
 import typer
 
-from accord.assembly.service import run_service
+from accord.assembly.processes import PROCESS_OPTION, ProcessSockets, check_process_count, run_processes
+from accord.assembly.service import print_start, run_service
 from accord.cli.options import (
     AgentArgument,
     ConfigOption,
     LogJsonOption,
     LogLevelOption,
+    QueueOption,
     StoreOption,
     TrustOption,
     load,
     load_if_trusted,
 )
 from accord.config import LoadedConfig, ServerConfig
+from accord.errors import UsageError
 from accord.servers.observability import set_up_logging
 from accord.terminal import unfiltered_streams
 
@@ -49,11 +52,19 @@ def serve_command(  # noqa: PLR0913 - one flag each
     reload: Annotated[
         bool, typer.Option("--reload", help="Restart when a Python file or the configuration changes; for development.")
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of processes that serve the address; one for each processor core is best."),
+    ] = None,
     log_json: LogJsonOption = False,
     log_level: LogLevelOption = "info",
     config: ConfigOption = None,
     trust: TrustOption = False,
     store: StoreOption = None,
+    queue: QueueOption = None,
+    process: Annotated[
+        str | None, typer.Option(PROCESS_OPTION, hidden=True, help="Set by --workers for the processes that it starts.")
+    ] = None,
 ) -> None:
     """Serve an agent over HTTP, SSE and WebSocket.
 
@@ -62,19 +73,30 @@ def serve_command(  # noqa: PLR0913 - one flag each
     Examples:
       accord serve my_agent.py
       accord serve my_agent:agent --port 9000 --reload
+      accord serve my_agent:agent --workers 4
+      accord serve my_agent.py --queue nats://db --store postgresql://db/accord
     """
-    loaded = load(config, trusted=trust, store=store)
-    given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
+    loaded = load(config, trusted=trust, store=store, queue=queue)
+    given = {name: value for name, value in (("host", host), ("port", port), ("workers", workers)) if value is not None}
     settings = loaded.config.server.model_copy(update=given)
     if reload:
+        if workers is not None:
+            raise UsageError("--reload restarts one process, for development; leave out --workers, or --reload")
         raise typer.Exit(run_with_reload(loaded, settings, agent))
     set_up_logging(log_level, as_json=log_json)
+    if process is None and settings.workers > 1:
+        check_process_count(loaded, settings.workers)
+        command = [sys.executable, "-P", "-m", "accord", *sys.argv[1:]]
+        raise typer.Exit(run_processes(command, settings, started=lambda message: print_start(**message)))
     with unfiltered_streams():
         # Without a terminal to ask on, a changed file is used only if it is trusted.
         reread = (
-            partial(load, config, trusted=True, store=store) if trust else partial(load_if_trusted, config, store=store)
+            partial(load, config, trusted=True, store=store, queue=queue)
+            if trust
+            else partial(load_if_trusted, config, store=store, queue=queue)
         )
-        run_service(loaded, settings, agent, insecure=insecure, reread=reread)
+        sockets = None if process is None else ProcessSockets(process)
+        run_service(loaded, settings, agent, insecure=insecure, reread=reread, sockets=sockets)
 
 
 def run_with_reload(loaded: LoadedConfig, settings: ServerConfig, agent: str | None) -> int:
@@ -83,7 +105,7 @@ def run_with_reload(loaded: LoadedConfig, settings: ServerConfig, agent: str | N
     Polls the modification times of Python files, which needs no other package. A module that cannot be loaded does not
     end this: the child prints what is wrong, and the next change starts it again.
     """
-    arguments = [each for each in sys.argv[1:] if each != "--reload"]
+    arguments = [each for each in sys.argv[1:] if each != "--reload"] + ["--workers", "1"]
     if settings.port == 0:  # every restart should listen at the same port
         family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         with socket.create_server((settings.host, 0), family=family) as server:

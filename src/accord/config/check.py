@@ -19,6 +19,7 @@ from accord.config.model import (
     LimitsConfig,
     OidcConfig,
     PriceConfig,
+    QueueConfig,
     ServerConfig,
     StoreConfig,
 )
@@ -40,6 +41,7 @@ TABLES: Final[Mapping[KeyPath, type[BaseModel]]] = {
     ("server",): ServerConfig,
     ("server", "oidc"): OidcConfig,
     ("store",): StoreConfig,
+    ("queue",): QueueConfig,
 }
 """The model of each table: its fields are the known keys."""
 
@@ -139,7 +141,7 @@ def _secret_advice(place: KeyPath, value: Any) -> str | None:
     word = str(place[-1]).lower()
     if place[0] == "backends" and word in SECRET_WORDS and isinstance(value, str) and NAMES_VARIABLES not in place:
         return KEY_ADVICE
-    if place[0] == "store" and (word in SECRET_WORDS or word in ("url", "dsn")):
+    if place[0] in ("store", "queue") and (word in SECRET_WORDS or word in ("url", "dsn")):
         return URL_ADVICE
     return None
 

@@ -37,6 +37,7 @@ DESCRIBER: Final = "emulation.describe_images_with"
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GROUP: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*")
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_-]+")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+")
 _TARGET: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -150,6 +151,7 @@ class BackendConfig(ConfigTable, frozen=True):
     probed: Annotated[str, Field(min_length=1)] | None = None
     overrides: CapabilityManifest = Field(default_factory=lambda: CapabilityManifest({}))
     price: PriceConfig | None = None
+    concurrent: Count | None = None
     options: Annotated[FreeObject, AfterValidator(_reject_dates)] = Field(default_factory=dict[str, Any])
 
     @property
@@ -224,6 +226,7 @@ class LimitsConfig(ConfigTable, frozen=True):
     gap_s: Seconds = 60.0
     turn_s: Seconds = 600.0
     concurrent_turns: Count = 1000
+    slot_wait_s: Seconds = 10.0
     max_packet_bytes: Annotated[int, Strict(), Field(ge=1024, le=MAX_PACKET_BYTES)] = SizeLimits().packet_bytes
     max_answer_bytes: Count = SizeLimits().answer_bytes
     max_turn_bytes: Count = SizeLimits().turn_bytes
@@ -258,6 +261,30 @@ class StoreConfig(ConfigTable, frozen=True):
         return self
 
 
+class QueueKind(StrEnum):
+    """Who runs the turns: the serving process itself, or workers that take them from a queue."""
+
+    NONE = "none"
+    NATS = "nats"
+    POSTGRES = "postgres"
+
+
+class QueueConfig(ConfigTable, frozen=True):
+    """The queue between servers and workers: `url_env` is the variable with the address of NATS.
+
+    A queue in PostgreSQL is in the database of the store. `turns` is how many turns each worker runs at once; the rest
+    is for NATS.
+    """
+
+    kind: QueueKind = QueueKind.NONE
+    url_env: Variable = "ACCORD_QUEUE_URL"
+    prefix: Annotated[str, _matches(_PREFIX, "letters, digits, dashes and underscores")] = "accord"
+    replicas: Annotated[int, Strict(), Field(ge=1, le=5)] = 1
+    credentials_file: Annotated[str, Field(min_length=1)] | None = None
+    ca_file: Annotated[str, Field(min_length=1)] | None = None
+    turns: Count = 100
+
+
 class UnreadPolicy(StrEnum):
     """What happens to a turn that has no reader any more."""
 
@@ -279,6 +306,7 @@ class ServerConfig(ConfigTable, frozen=True):
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8000
+    workers: Count = 1
     max_body_bytes: Count = 64 * 1024 * 1024
     max_frame_bytes: Count = 16 * 1024 * 1024
     max_header_bytes: Count = 64 * 1024
@@ -317,6 +345,7 @@ class Config(ConfigTable, frozen=True):
     emulation: EmulationChoices = Field(default_factory=EmulationChoices)
     limits: LimitsConfig = Field(default_factory=LimitsConfig)
     store: StoreConfig = Field(default_factory=StoreConfig)
+    queue: QueueConfig = Field(default_factory=QueueConfig)
     server: ServerConfig = Field(default_factory=ServerConfig)
 
     @model_validator(mode="after")

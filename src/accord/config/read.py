@@ -54,12 +54,17 @@ VARIABLES: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], Any], str]]
     "ACCORD_LIMITS_CONCURRENT_TURNS": (("limits", "concurrent_turns"), int, "a whole number"),
     "ACCORD_SERVER_HOST": (("server", "host"), str, "text"),
     "ACCORD_SERVER_PORT": (("server", "port"), int, "a whole number"),
+    "ACCORD_SERVER_WORKERS": (("server", "workers"), int, "a whole number"),
     "ACCORD_STORE_KIND": (("store", "kind"), str, "text"),
     "ACCORD_STORE_PATH": (("store", "path"), str, "text"),
+    "ACCORD_QUEUE_KIND": (("queue", "kind"), str, "text"),
 }
 """Each variable with the key that it sets, how its text is parsed, and what is expected there."""
 
-CLEARED_BY: Final[Mapping[KeyPath, tuple[str, ...]]] = {("store", "kind"): ("path", "url_env")}
+CLEARED_BY: Final[Mapping[KeyPath, tuple[str, ...]]] = {
+    ("store", "kind"): ("path", "url_env"),
+    ("queue", "kind"): ("url_env",),
+}
 """Keys of the same table that are dropped when a key is overridden: the path of a SQLite store fits no other kind."""
 
 _TOML_PLACE: Final = re.compile(r" \(at (?:line (\d+), column (\d+)|end of document)\)$")

@@ -23,8 +23,10 @@ STARTER: Final = """\
 #   ACCORD_LIMITS_CONCURRENT_TURNS         limits.concurrent_turns
 #   ACCORD_SERVER_HOST                     server.host
 #   ACCORD_SERVER_PORT                     server.port
+#   ACCORD_SERVER_WORKERS                  server.workers
 #   ACCORD_STORE_KIND                      store.kind
 #   ACCORD_STORE_PATH                      store.path
+#   ACCORD_QUEUE_KIND                      queue.kind
 # ACCORD_KEY_<BACKEND> holds the API key of a backend; it is used before the variable that `key_env` names.
 
 # When a backend lacks something: "strict" (refuse; native support only), "standard" (emulate where the request accepts
@@ -61,6 +63,9 @@ STARTER: Final = """\
 
 # What `accord backends probe local --write` found. It overrides the facts; the overrides below override both.
 #probed = "accord.local.probed.json"
+
+# How many calls of this backend may run at once, over all processes that share the store (no limit if not set).
+#concurrent = 4
 
 # Capabilities that you declare yourself; they override every other source.
 #[backends.overrides]
@@ -114,6 +119,8 @@ STARTER: Final = """\
 #concurrent_images = 1
 # How many turns may run at once.
 #concurrent_turns = 1000
+# Seconds that a request waits if every backend that could answer it is at its limit (`concurrent`).
+#slot_wait_s = 10.0
 
 # Size of one packet, of the answer of one backend, and of everything that the agent sends in a turn.
 #max_packet_bytes = 8388608
@@ -130,10 +137,24 @@ STARTER: Final = """\
 # The SQLite file, relative to this file. By default it is in your state folder (docs/configuration.md).
 #path = "accord.db"
 
+# Who runs the turns of agents: "none" (the serving process), or workers (`accord worker`) that take them from a queue
+# in "nats" (`url_env` names the variable with its address) or "postgres" (the store's database): docs/queue.md.
+[queue]
+#kind = "none"
+# How many turns each worker runs at once.
+#turns = 100
+# For "nats": the first part of every subject and stream, how many servers of a cluster keep each message, and files.
+#prefix = "accord"
+#replicas = 1
+#credentials_file = "accord.creds"
+#ca_file = "ca.pem"
+
 # Where the service listens. Any host but loopback needs tokens (`accord tokens add`), [server.oidc] or --insecure.
 [server]
 #host = "127.0.0.1"
 #port = 8000
+# How many processes serve this address; one for each processor core is best. Rates and limits are those of one process.
+#workers = 1
 #max_body_bytes = 67108864
 # The largest WebSocket message; send larger requests over HTTP.
 #max_frame_bytes = 16777216

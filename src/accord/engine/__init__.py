@@ -5,13 +5,15 @@ from accord.engine.dispatch import Dispatcher
 from accord.engine.engine import Engine, RunningTurn
 from accord.engine.limits import TimeLimits
 from accord.engine.live import LiveTurn
-from accord.engine.sessions import SessionRules, Sessions
+from accord.engine.rules import Links, SessionRules
+from accord.engine.sessions import Sessions
 from accord.engine.stored import StoredTurn
 from accord.engine.views import Reader, ViewBatch
 
 __all__ = [
     "Dispatcher",
     "Engine",
+    "Links",
     "LiveTurn",
     "Reader",
     "Rejection",

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
-from typing import Final
+from typing import Final, Protocol
 
 from accord.core.backoff import Jitter
 from accord.errors import AccordError, BackendError, BackendSkippedError, EmulationError, TimedOutError
@@ -108,7 +108,7 @@ class Circuits:
                 yield BackendAttempt(self, name, others=others, skipped=bool(skipped or rest))
         if skipped:
             soonest = min(skipped, key=self._ends_at)
-            yield BackendAttempt(self, soonest, others=False, skipped=False)
+            yield BackendAttempt(self, soonest, others=False, skipped=False, is_last_resort=True)
 
     def begin(self, backend: str) -> bool:
         """Begin a request; whether it is the trial of a backend whose pause is over."""
@@ -175,17 +175,49 @@ class Circuits:
         return BackendSkippedError(f"{backend}: skipped: down{when}", details={"backend": backend})
 
 
+class HeldSlot(Protocol):
+    """A slot of a backend that may be called only so many times at once."""
+
+    def release(self) -> None:
+        """Free the slot soon; a second call does nothing."""
+        ...
+
+
 class BackendAttempt:
     """One request to one backend: a context manager that notes how it went.
 
     `may_resend` says whether the backend may send the request again by itself: not while another one could be tried.
+    `is_last_resort` marks a backend that is probably down. `slot` is released at the end of the call; with
+    `others_wait`, a slot of other backends can still be waited for (`engine/slots.py`).
     """
 
-    __slots__ = ("_circuits", "_goes_on", "_is_trial", "_skipped", "backend", "may_resend")
+    __slots__ = (
+        "_circuits",
+        "_goes_on",
+        "_is_trial",
+        "_skipped",
+        "backend",
+        "is_last_resort",
+        "may_resend",
+        "others_wait",
+        "slot",
+    )
 
-    def __init__(self, circuits: Circuits, backend: str, *, others: bool, skipped: bool) -> None:
+    def __init__(  # noqa: PLR0913 - its place among the others
+        self,
+        circuits: Circuits,
+        backend: str,
+        *,
+        others: bool,
+        skipped: bool,
+        is_last_resort: bool = False,
+        slot: "HeldSlot | None" = None,
+    ) -> None:
         self.backend: Final = backend
         self.may_resend: Final = not others
+        self.is_last_resort: Final = is_last_resort
+        self.others_wait = False
+        self.slot = slot
         self._circuits: Final = circuits
         self._skipped: Final = skipped
         self._is_trial = False
@@ -196,20 +228,22 @@ class BackendAttempt:
         self._is_trial = False
         self._circuits.began(self.backend)
 
-    def leave_open(self) -> None:
+    def leave_open(self) -> "HeldSlot | None":
         """Note that the answer has begun and goes on after this block, which does not note its end then.
 
-        The reader of the answer does that, with `Circuits.succeeded` or `Circuits.failed`.
+        The reader of the answer does that, with `Circuits.succeeded` or `Circuits.failed`, and releases the slot that
+        this returns.
         """
         self._goes_on = True
         self.began()
+        return self.slot
 
     def is_final(self, error: AccordError) -> bool:
         """Whether no other backend is tried after this failure.
 
         One that is probably down is tried only where all others are down, too: it cannot help a bad request.
         """
-        return self.may_resend and not (self._skipped and is_outage(error))
+        return self.may_resend and not self.others_wait and not (self._skipped and is_outage(error))
 
     def __enter__(self) -> "BackendAttempt":
         self._is_trial = self._circuits.begin(self.backend)
@@ -220,6 +254,8 @@ class BackendAttempt:
     ) -> None:
         if error is None and self._goes_on:
             return
+        if self.slot is not None:
+            self.slot.release()
         if error is None or isinstance(error, EmulationError):  # what it answered is another matter
             self._circuits.succeeded(self.backend)
         elif isinstance(error, BackendError | TimedOutError):

@@ -5,8 +5,8 @@ cannot be taken back, and the failure is raised. What an endpoint refuses is rem
 """
 
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
 from typing import Any, Final, cast
@@ -23,8 +23,10 @@ from accord.core.work.plan import Candidate, PlanConfig, remove_unsupported, sha
 from accord.engine.circuit import Circuits
 from accord.engine.decision_log import log_plan
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
+from accord.engine.slots import BackendSlots, LimitedAttempts
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
 from accord.ports import Backend, Clock, DescribedBackend, ResendingBackend, SystemClock
+from accord.stores.memory_slots import MemorySlots
 from accord.wire.capability import Capability, canonical_name
 from accord.wire.disposition import FieldRecord
 from accord.wire.emulation import EffectKind, EmulationRecord
@@ -84,6 +86,8 @@ class Dispatcher:
         clock: Clock | None = None,
         markers: Callable[[], str] = new_marker,
         circuits: Circuits | None = None,
+        concurrent: Mapping[str, int] | None = None,
+        slots: BackendSlots | None = None,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
         self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, DescribedBackend)}
@@ -94,6 +98,10 @@ class Dispatcher:
         self._clock: Final = clock or SystemClock()
         self._markers: Final = markers
         self.circuits: Final = circuits or Circuits(self._clock)
+        self.concurrent: Final = concurrent or {}
+        """How many calls of a backend may run at once, by name; backends without a limit are not in it."""
+        self.slots = slots or BackendSlots(MemorySlots())
+        """Where these calls are counted: until a store is handed in, in this process only."""
         self._once: Final = {name: each for name, each in self.backends.items() if isinstance(each, ResendingBackend)}
         self._refused: Final[dict[str, set[str]]] = {}
         self._contradictions: Final[Counter[tuple[str, str]]] = Counter()
@@ -121,6 +129,10 @@ class Dispatcher:
             if backend == name and count >= CONTRADICTIONS
         )
 
+    def attempts(self, backends: Sequence[str], failures: list[tuple[str, AccordError]]) -> LimitedAttempts:
+        """The backends to try, one after the other, until one answers: the only place where calls are limited."""
+        return LimitedAttempts(self.circuits, self.slots, self.concurrent, backends, failures)
+
     async def answer(self, order: WorkOrder, record: WorkRecord, timer: TurnTimer) -> AsyncGenerator[AnyPiece, None]:
         """The answer to this work, from the first backend of the plan that gives one."""
         began_at = self._clock.monotonic()
@@ -130,7 +142,7 @@ class Dispatcher:
         if isinstance(record.outcome, Refusal):
             raise RefusedError(record.outcome.message, record.outcome.code, record.outcome.dump())
         offers = {offer.backend: offer for offer in (record.outcome.offer, *record.outcome.fallbacks)}
-        for attempt in self.circuits.attempts(tuple(offers), record.failures):
+        async for attempt in self.attempts(tuple(offers), record.failures):
             has_begun, offer = False, offers[attempt.backend]
             answer = self.answer_from(offer, order, record, timer, may_resend=attempt.may_resend)
             try:
@@ -220,14 +232,16 @@ class Dispatcher:
         wait = timer.wait(describer.by)
         while to_send := describer.next_order():
             size = AnswerSize(describer.by, self._size_limits)
+            limit = self.concurrent.get(describer.by)
             try:
-                async with aclosing(cast("Any", self.backends[describer.by].answer(to_send))) as pieces:
-                    while True:
-                        piece = await wait.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))
-                        if piece is NOTHING_MORE:
-                            break
-                        size.add(cast("AnyPiece", piece))
-                        describer.feed(cast("AnyPiece", piece))
+                with nullcontext() if limit is None else await self.slots.wait({describer.by: limit}):
+                    async with aclosing(cast("Any", self.backends[describer.by].answer(to_send))) as pieces:
+                        while True:
+                            piece = await wait.upto(self._limits.backend_first_s, anext(pieces, NOTHING_MORE))
+                            if piece is NOTHING_MORE:
+                                break
+                            size.add(cast("AnyPiece", piece))
+                            describer.feed(cast("AnyPiece", piece))
             except (BackendError, TimedOutError) as error:
                 self.remember_refusal(describer.by, error)
                 describer.give_up(error.message)

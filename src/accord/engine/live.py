@@ -14,15 +14,23 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from itertools import count
 from math import inf
 from typing import Any, Final
 
 from accord.core.output.packets import OutputCollector
+from accord.core.output.replay import ReplayFilter
 from accord.engine.engine import RunningTurn
+from accord.engine.recent import LiveReader, RecentPackets
 from accord.engine.views import View, ViewBatch
-from accord.errors import ERROR_FACTS, AccordError, ErrorCode, StoreConflictError, StoreError, TurnCancelledError
-from accord.ports import PacketBatch, SessionStore
+from accord.errors import (
+    ERROR_FACTS,
+    AccordError,
+    ErrorCode,
+    StoreConflictError,
+    StoreError,
+    TurnCancelledError,
+)
+from accord.ports import PacketBatch, SessionStore, TurnLog
 from accord.wire.packet import ClosePacket, ErrorPacket, StreamPacket
 from accord.wire.problem import stream_error
 from accord.wire.session import PacketRecord, TurnRecord, TurnState
@@ -32,65 +40,21 @@ AHEAD: Final = 64
 AHEAD_BYTES: Final = 256 * 1024
 """How much may be made before it is stored: many concurrent turns with large packets must not fill the memory."""
 
-RECENT: Final = 2 * AHEAD
-RECENT_BYTES: Final = 1024 * 1024
-"""How many packets, and how many bytes of them, readers get from memory instead of the store."""
-
 WHOLE_TURN: Final = inf
 """The position of a reader that waits for the end of the turn only."""
 
 NOT_STORED: Final = "The store failed in the middle of this turn"
 ENDED_ELSEWHERE: Final = "Another process ended this turn, since this one seemed to be dead"
 DELETED: Final = "This turn was deleted while it ran"
+RUN_DIFFERS: Final = (
+    "The process that ran this turn died. Another one ran the agent again, and its answer differs from what was sent "
+    "already; send the request again with a new request_id"
+)
 PAGE: Final = 500
 
 CLOSE: Final = ClosePacket()
 
 End = Callable[["LiveTurn", PacketBatch], Awaitable[None]]
-
-
-class _LiveReader:
-    """A reader of a running turn: how many packets of the agent it has seen, and whether it makes its own view."""
-
-    __slots__ = ("has_own_view", "seen")
-
-    def __init__(self, seen: float, *, has_own_view: bool = False) -> None:
-        self.seen = seen
-        self.has_own_view = has_own_view
-
-
-class _RecentPackets:
-    """The last packets, which readers get from memory; a slower reader gets them from the store."""
-
-    __slots__ = ("_bytes", "_packets", "last_seq")
-
-    def __init__(self) -> None:
-        self.last_seq = 0
-        self._packets: Final[deque[PacketRecord]] = deque()
-        self._bytes = 0
-
-    def add(self, bodies: Sequence[str], *, are_read: bool) -> None:
-        """Number these packets, and keep them if a reader waits for them."""
-        first, self.last_seq = self.last_seq + 1, self.last_seq + len(bodies)
-        if not are_read:
-            self.clear()
-            return
-        self._packets.extend(map(PacketRecord, count(first), bodies))
-        self._bytes += sum(map(len, bodies))
-        while self._bytes > RECENT_BYTES or len(self._packets) > RECENT:
-            self._bytes -= len(self._packets.popleft().body)
-
-    def clear(self) -> None:
-        self._packets.clear()
-        self._bytes = 0
-
-    def after(self, seq: int) -> Sequence[PacketRecord] | None:
-        """The packets after this number; None if they are not all here."""
-        if seq >= self.last_seq:
-            return ()
-        if not self._packets or self._packets[0].seq > seq + 1:
-            return None
-        return [record for record in self._packets if record.seq > seq]
 
 
 class LiveTurn:
@@ -102,11 +66,17 @@ class LiveTurn:
         record: TurnRecord,
         store: SessionStore,
         *,
+        log: TurnLog,
         new_view: Callable[[], View],
         end: End,
         forget: Callable[["LiveTurn"], None],
         stop_unread_after_s: float | None,
+        sent: Sequence[PacketRecord] = (),
+        may_restart: bool = False,
     ) -> None:
+        self.may_restart: Final = may_restart
+        """Whether another process may run it again, from its start."""
+        self.is_released = False
         self.running: Final = running
         self.record: Final = record
         self.request_id: Final = record.request_id
@@ -116,6 +86,7 @@ class LiveTurn:
         self.view: Final = new_view()
         self._new_view: Final = new_view
         self._store: Final = store
+        self._log: Final = log
         self._end: Final = end
         self._forget: Final = forget
         self._grace_s: Final = stop_unread_after_s
@@ -124,10 +95,10 @@ class LiveTurn:
         self._last: PacketBatch | None = None
         self._is_ended_elsewhere = False
         self._broken: AccordError | None = None
-        self._readers: Final[list[_LiveReader]] = []
-        self._stored: Final = _RecentPackets()
+        self._readers: Final[list[LiveReader]] = []
+        self._stored: Final = RecentPackets()
         """The packets as the agent made them."""
-        self._viewed: Final = _RecentPackets()
+        self._viewed: Final = RecentPackets()
         """The same in the view of the client that sent the request."""
         self._is_view_exact = True
         """False once the store may have other packets than those that the view was made of."""
@@ -136,6 +107,9 @@ class LiveTurn:
         self._unpublished: Final[deque[tuple[int, str]]] = deque()
         """Packets of the view, each with the number of the packet that has to be stored first."""
         self._made = 0
+        self._replay: ReplayFilter | None = None
+        if sent:
+            self._continue_after(sent)
         self._is_write_due = False
         self._writing: asyncio.Task[None] | None = None
         self._news: Final = asyncio.Event()
@@ -154,12 +128,17 @@ class LiveTurn:
         self.running.cancel()
         self._room.set()
 
+    def release(self) -> None:
+        """Stop without ending the turn: another process runs it again. What was not stored yet, no client has seen."""
+        self.is_released = True
+        self.cancel()
+
     async def read(self, after: int = 0, view: View | None = None) -> AsyncGenerator[ViewBatch, None]:
         """The packets after this number in the view of the client that sent the request, or in another one.
 
         As many at a time as are stored, to the end of the turn.
         """
-        reader = self._join(_LiveReader(0, has_own_view=view is not None))
+        reader = self._join(LiveReader(0, has_own_view=view is not None))
         try:
             stored = self._stored_by(reader)
             batches = self._read_shared_view(reader, after) if view is None else view.read(stored, after)
@@ -170,7 +149,7 @@ class LiveTurn:
             self._leave(reader)
         self._raise_if_broken()
 
-    async def _read_shared_view(self, reader: _LiveReader, after: int) -> AsyncGenerator[ViewBatch, None]:
+    async def _read_shared_view(self, reader: LiveReader, after: int) -> AsyncGenerator[ViewBatch, None]:
         while True:
             seen = self._stored.last_seq
             packets = self._viewed.after(after) if self._is_view_exact else None
@@ -195,7 +174,7 @@ class LiveTurn:
             else:
                 await self._news.wait()
 
-    async def _stored_by(self, reader: _LiveReader) -> AsyncGenerator[Sequence[PacketRecord], None]:
+    async def _stored_by(self, reader: LiveReader) -> AsyncGenerator[Sequence[PacketRecord], None]:
         """The packets as the agent made them, from the first one on, as many at a time as are stored."""
         reader.has_own_view = True
         after = 0
@@ -219,7 +198,7 @@ class LiveTurn:
     async def whole(self) -> OutputCollector:
         """The whole answer, once the turn is over and stored."""
         if not self.is_over:
-            reader = self._join(_LiveReader(WHOLE_TURN))
+            reader = self._join(LiveReader(WHOLE_TURN))
             try:
                 while not self.is_over:
                     await self._news.wait()
@@ -245,9 +224,9 @@ class LiveTurn:
 
     async def write_end(self) -> None:
         """Write the last packets, the messages and the receipt; may be called again if it raises `StoreError`."""
-        last = self._last
-        if last is None:
+        if self._last is None:
             return
+        last = await self._log.ending(self._last.packets)
         try:
             await self._end(self, last)
         except StoreConflictError:
@@ -263,17 +242,21 @@ class LiveTurn:
                 # Readers get what is stored.
                 self._is_ended_elsewhere, self._broken = True, None
                 return
-            last.first_seq = stored.last_seq + 1
+            if stored.epoch != self.record.epoch:
+                self._last = None
+                raise StoreError(ENDED_ELSEWHERE) from None
+            last = await self._log.ending(self._last.packets, stored.last_seq)
             await self._end(self, last)
-        self._publish(last.packets)
+        self._log.ended(last)
+        self._publish(self._last.packets)
         self._broken = None
 
-    def _join(self, reader: _LiveReader) -> _LiveReader:
+    def _join(self, reader: LiveReader) -> LiveReader:
         self._readers.append(reader)
         self._stop_unread_timer()
         return reader
 
-    def _leave(self, reader: _LiveReader) -> None:
+    def _leave(self, reader: LiveReader) -> None:
         self._readers.remove(reader)
         self._room.set()
         if self._readers or self._grace_s is None or self.is_over:
@@ -321,9 +304,13 @@ class LiveTurn:
                 await self._make_packets()
             except BaseException as error:  # noqa: BLE001
                 # An agent's errors do not get here: this task was cancelled, or Accord itself failed.
-                self._fail(_to_turn_error(error))
+                if not self.is_released:
+                    self._fail(_to_turn_error(error))
             if self._writing is not None:
                 await self._writing
+            if self.is_released:
+                self._pending.clear()  # a write that is due would follow the packets of the next process
+                return
             if self._broken is not None:
                 self._pending.clear()
                 self._is_view_exact = False
@@ -336,6 +323,7 @@ class LiveTurn:
             self._broken = _to_store_error(error)
         finally:
             self.is_over = True
+            self._log.close()
             self._stop_unread_timer()
             self._forget(self)
             self._wake_readers()
@@ -345,17 +333,46 @@ class LiveTurn:
         # The packets so far are written while something is awaited; otherwise together with the end of the turn.
         async with aclosing(self.running.packets(self._write_soon)) as packets:
             async for packet in packets:
-                if self._broken is not None or type(packet) is ClosePacket:
+                if self._broken is not None or type(packet) is ClosePacket or self._differs:
                     continue
-                if view.is_slow(packet):
-                    self._write_soon()
-                    self._add(packet, await view.feed_in_thread(packet))
-                else:
-                    self._add(packet, view.feed(packet))
-                while self._is_far_ahead():
-                    self._write_soon()
-                    self._room.clear()
-                    await self._room.wait()
+                if self.is_released and type(packet) is ErrorPacket:
+                    continue  # of the cancelled run, not of the turn, which another process continues
+                for part in self._not_sent(packet):
+                    if view.is_slow(part):
+                        self._write_soon()
+                        self._add(part, await view.feed_in_thread(part))
+                    else:
+                        self._add(part, view.feed(part))
+                    while self._is_far_ahead():
+                        self._write_soon()
+                        self._room.clear()
+                        await self._room.wait()
+        is_short = self._replay is not None and self._replay.is_behind and self.running.failure is None
+        if (is_short or self._differs) and not self.is_released:
+            self._fail(StoreError(RUN_DIFFERS))
+
+    @property
+    def _differs(self) -> bool:
+        return self._replay is not None and self._replay.differs
+
+    def _continue_after(self, sent: Sequence[PacketRecord]) -> None:
+        """Continue a turn of which another process has sent these packets."""
+        packets = [StreamPacket.parse(record.body) for record in sent]
+        self._replay = ReplayFilter(packets)
+        for packet in packets:
+            for each in self.view.feed(packet):
+                self._viewed.last_seq += 1
+                self.collected.feed(each)
+        self._made = self._stored.last_seq = sent[-1].seq
+
+    def _not_sent(self, packet: StreamPacket) -> Sequence[StreamPacket]:
+        """The part of a packet that no process has sent before: all of it, unless the run is a repeated one."""
+        if self._replay is None or type(packet) is ErrorPacket:
+            return (packet,)
+        parts = self._replay.feed(packet)
+        if self._replay.differs:
+            self.running.cancel()
+        return parts
 
     def _add(self, packet: StreamPacket, adapted: Sequence[StreamPacket]) -> None:
         """Take one packet of the agent, to be stored as it is, and what is then published of it in the client's view.
@@ -400,7 +417,7 @@ class LiveTurn:
         try:
             while self._pending:
                 bodies, self._pending, self._pending_bytes = self._pending, [], 0
-                await self._store.append_packets(PacketBatch(self.request_id, self._stored.last_seq + 1, bodies))
+                await self._log.append(PacketBatch(self.request_id, self._stored.last_seq + 1, bodies))
                 self._publish(bodies)
         except Exception as error:  # noqa: BLE001 - packets that were not stored must not be skipped
             self._broken = _to_store_error(error)

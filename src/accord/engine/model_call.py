@@ -8,6 +8,7 @@ from typing import Any, Final
 from accord.core.work.emulation.run import add_usage
 from accord.core.work.fields import ModelRequest, row_of
 from accord.engine.budgets import Reservation
+from accord.engine.circuit import HeldSlot
 from accord.engine.dispatch import Dispatcher, WorkRecord
 from accord.errors import AccordError, BackendError
 from accord.ports import Clock
@@ -85,12 +86,18 @@ class ModelAnswer:
     blocks: AsyncGenerator[bytes, None] | None = None
     answers: list[list[AnyPiece]] | None = None
     pieces: AsyncGenerator[tuple[int, AnyPiece], None] | None = None
+    slot: HeldSlot | None = None
+    """What `blocks` or `pieces` hold of a backend with a limit."""
 
     async def close(self) -> None:
-        """Stop the backend if it is still answering."""
-        for stream in (self.blocks, self.pieces):
-            if stream is not None:
-                await stream.aclose()
+        """Stop the backend if it is still answering, and free its slot."""
+        try:
+            for stream in (self.blocks, self.pieces):
+                if stream is not None:
+                    await stream.aclose()
+        finally:
+            if self.slot is not None:
+                self.slot.release()
 
 
 class LearnedFields:

@@ -116,13 +116,13 @@ class ModelCalls:
         if isinstance(outcome, Refusal):
             raise self._refusal(call, outcome, group)
         offers = {offer.backend: offer for offer in self._ordered([outcome.offer, *outcome.fallbacks], group)}
-        for attempt in self.dispatcher.circuits.attempts(tuple(offers), call.record.failures):
+        async for attempt in self.dispatcher.attempts(tuple(offers), call.record.failures):
             call.may_resend = attempt.may_resend
             try:
                 with attempt:
                     answer = await self._answer_or_learn(call, offers[attempt.backend])
                     if answer.blocks is not None or answer.pieces is not None:
-                        attempt.leave_open()
+                        answer.slot = attempt.leave_open()
                 return answer
             except FAILURES as error:
                 call.record.failures.append((attempt.backend, error))
@@ -360,13 +360,18 @@ class ModelCalls:
             record.must_see = True
             record.outcome, record.backend = call.record.outcome, offer.backend
             streams.append(self.dispatcher.answer_from(offer, order, record, timer, may_resend=call.may_resend))
+        is_limited = offer.backend in self.dispatcher.concurrent  # the call has one slot: one answer after the other
         try:
             if not request.order.stream:
-                answers = await asyncio.gather(*(_collect(stream, kind) for stream in streams))
+                if is_limited:
+                    answers = [await _collect(stream, kind) for stream in streams]
+                else:
+                    answers = await asyncio.gather(*(_collect(stream, kind) for stream in streams))
                 timer.close()
                 self._note_end(call, [answer[-1] for answer in answers])
                 return ModelAnswer(answers=answers)
-            firsts = await asyncio.gather(*(anext(stream) for stream in streams))
+            at_once = streams[:1] if is_limited else streams
+            firsts = await asyncio.gather(*(anext(stream) for stream in at_once))
         except BaseException:
             for stream in streams:
                 await stream.aclose()
@@ -384,7 +389,8 @@ class ModelCalls:
     ) -> AsyncGenerator[tuple[int, AnyPiece], None]:
         """The pieces of all answers, each with the number of its answer; of several, one answer after the other."""
         try:
-            for number, (first, stream) in enumerate(zip(firsts, streams, strict=True)):
+            for number, stream in enumerate(streams):
+                first = firsts[number] if number < len(firsts) else await anext(stream)
                 yield number, first
                 self._note_end(call, [first])
                 async for piece in stream:

@@ -1,70 +1,77 @@
-"""Heartbeats of this process, and the retries of turns whose end the store could not write."""
+"""Retries of turns whose end the store could not write."""
 
 import asyncio
 import logging
-from collections.abc import Callable
-from contextlib import suppress
-from threading import Event, Lock, Thread
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from math import inf
+from time import monotonic
 from typing import Final
 
 from accord.engine.live import LiveTurn
-from accord.errors import StoreError
-from accord.ports import SessionStore
+from accord.errors import StoreConflictError, StoreError
+from accord.ports import PacketLog
+from accord.wire.session import TurnRecord
 
 LOG: Final = logging.getLogger("accord.engine")
 FIRST_RETRY_S: Final = 0.05
 LAST_RETRY_S: Final = 2.0
 """The delay before the next attempt to write the end of a turn, at first and at most."""
+WAIT_FOR_LOG_S: Final = 60.0
+TRY_LOG_EVERY_S: Final = 0.5
+"""How long, and how often, the log of a turn is asked before it is run again."""
 
 
-class HeartbeatThread:
-    """Writes heartbeats of one process from a thread, since an agent may block the event loop.
-
-    The thread runs while `is_needed`, which it calls before each heartbeat: while turns run, and unless the event loop
-    has been blocked for longer than any turn may take. Other processes may then end the turns of this one.
-    """
-
-    def __init__(self, store: SessionStore, runner: str, *, every_s: float, is_needed: Callable[[], bool]) -> None:
-        self._store: Final = store
-        self._runner: Final = runner
-        self._every_s: Final = every_s
-        self._is_needed: Final = is_needed
-        self._lock: Final = Lock()
-        self._stopped = Event()
-        self._thread: Thread | None = None
-
-    def start(self) -> None:
-        """Start sending heartbeats, the first after one interval; does nothing if they are being sent."""
-        with self._lock:
-            if self._thread is None:
-                self._stopped = Event()
-                self._thread = Thread(target=self._run, args=(self._stopped,), name="accord-heartbeat", daemon=True)
-                self._thread.start()
-
-    def stop(self) -> None:
-        """Stop at once, without waiting for a heartbeat that is being written."""
-        with self._lock:
-            self._stopped.set()
-            self._thread = None
-
-    def _run(self, stopped: Event) -> None:
-        connection = self._store.heartbeat()
+async def fence_when_possible(log: PacketLog, turn: TurnRecord, is_stopping: Callable[[], bool]) -> Sequence[str]:
+    """Fence the log of a turn as soon as it answers: a run that waits for NATS is not one whose worker died."""
+    until = monotonic() + WAIT_FOR_LOG_S
+    while True:
         try:
-            while not stopped.wait(self._every_s):
-                with self._lock:
-                    # Decided under the lock: a turn that begins meanwhile starts another thread.
-                    if stopped.is_set() or not self._is_needed():
-                        if self._stopped is stopped:
-                            self._thread = None
-                        return
-                try:
-                    connection.beat(self._runner)
-                except Exception:  # noqa: BLE001 - the thread has to survive every failure of the store
-                    # The turns notice themselves that the store fails. The next heartbeat opens a new connection.
-                    with suppress(Exception):
-                        connection.close()
-        finally:
-            connection.close()
+            return await log.fence(turn)
+        except StoreConflictError:
+            raise
+        except StoreError:
+            if is_stopping() or monotonic() > until:
+                raise
+        await asyncio.sleep(TRY_LOG_EVERY_S)
+
+
+async def try_each(
+    turns: Sequence[TurnRecord], work: Callable[[TurnRecord], Awaitable[bool]], failures: list[StoreError]
+) -> int:
+    """Do this for each turn, whatever fails with some of them, since it may be NATS that does not answer.
+
+    Returns for how many it was true.
+    """
+    done = 0
+    for turn in turns:
+        try:
+            done += await work(turn)
+        except StoreError as error:
+            failures.append(error)
+    return done
+
+
+class OutageGuard:
+    """Notes when the store was away: nobody could send heartbeats then, so that silence did not mean death."""
+
+    def __init__(self) -> None:
+        self._over_at: float | None = -inf
+
+    @contextmanager
+    def noted(self) -> Generator[None]:
+        """Note whether the store answers the calls in this block."""
+        try:
+            yield
+        except StoreError:
+            self._over_at = None
+            raise
+        if self._over_at is None:
+            self._over_at = monotonic()
+
+    def is_over_since(self, seconds: float) -> bool:
+        """Whether the store has answered for so long, as far as this process knows."""
+        return self._over_at is not None and monotonic() - self._over_at >= seconds
 
 
 class UnwrittenEnds:
@@ -77,8 +84,8 @@ class UnwrittenEnds:
         self._turns: Final[dict[str, LiveTurn]] = {}
         self._retrying: asyncio.Task[None] | None = None
 
-    def __contains__(self, request_id: str) -> bool:
-        return request_id in self._turns
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._turns)
 
     def __len__(self) -> int:
         return len(self._turns)
@@ -105,7 +112,7 @@ class UnwrittenEnds:
                     await turn.write_end()
                 except StoreError:
                     if turn.is_end_unwritten:
-                        break  # the store still fails, for the other turns as well
+                        continue  # tried again later; it may be NATS that fails, which others do not need
                 except Exception:
                     # It would fail again. `Sessions.recover` ends rows that belong to no turn of this process.
                     LOG.exception("The end of a turn cannot be written; it is marked as interrupted later")

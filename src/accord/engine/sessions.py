@@ -9,56 +9,60 @@ known as a Protocol only.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
-from datetime import datetime
 from functools import partial
 from time import monotonic
 from typing import Any, Final
-from uuid import UUID, uuid4
+from uuid import uuid4
 from weakref import WeakMethod
 
-from pydantic_core import from_json
+from msgspec.structs import replace
 
-from accord.core.output.packets import OutputCollector, find_event
-from accord.core.receipt import Sign, seal_members
-from accord.core.summarise import response_metrics
+from accord.core.receipt import Sign
 from accord.engine.admit import Rejection, SentContent, unknown_agent
 from accord.engine.dispatch import Dispatcher
+from accord.engine.endings import TurnEnded, TurnEndings
 from accord.engine.engine import Engine, RunningTurn
+from accord.engine.followers import Follower, Followers
+from accord.engine.heartbeat import BEATS_PER_LEASE, HeartbeatThread
 from accord.engine.live import PAGE, LiveTurn, stored_packets
-from accord.engine.receipt import (
-    STATE_BY_OUTCOME,
-    ReceiptContent,
-    describe_negotiation,
-    interrupted_content,
-    outcome_of,
-    receipt_content,
-    record_request,
-)
-from accord.engine.recovery import HeartbeatThread, UnwrittenEnds
+from accord.engine.packet_log import StoreLog
+from accord.engine.reads import NO_RECEIPT, SessionReads
+from accord.engine.receipt import describe_negotiation, record_request
+from accord.engine.recovery import OutageGuard, UnwrittenEnds, fence_when_possible, try_each
+from accord.engine.rules import Links, SessionRules, foreign_session_error, new_turn
 from accord.engine.stored import StoredTurn
-from accord.engine.views import Reader, View, ViewBatch
-from accord.errors import ErrorCode, InvalidMessageError, Problem, RefusedError, StoreConflictError, StoreError
-from accord.ports import HISTORY_BYTES, PacketBatch, PermissionChannel, SessionStore, TurnEnd, TurnStart
-from accord.wire.adaptation import AdaptationReport
-from accord.wire.conversation import ChatMessage, Role
-from accord.wire.packet import ClosePacket, DeltaPacket, ErrorPacket, StreamPacket
+from accord.errors import ErrorCode, RefusedError, StoreConflictError, StoreError
+from accord.ports import (
+    ClaimedTurn,
+    PermissionChannel,
+    QueuedWork,
+    QueueStore,
+    SessionStore,
+    TurnStart,
+    WorkQueue,
+)
 from accord.wire.problem import error_from_stream, stream_error
-from accord.wire.receipt import Receipt
-from accord.wire.request import ServiceRequest, ServiceResponse
-from accord.wire.session import MAX_ID_CHARS, ReceiptRecord, SessionRecord, TurnRecord, TurnState, is_id
+from accord.wire.queue_messages import CANCEL_TOPIC
+from accord.wire.request import ServiceRequest
+from accord.wire.session import (
+    PacketRecord,
+    SessionRecord,
+    TurnRecord,
+    TurnState,
+)
 
-MAX_SEALINGS: Final = 100
-"""How often a receipt is sealed again when other turns of its session end first."""
+LOG: Final = logging.getLogger("accord.engine")
 CANCEL_POLL_S: Final = 1.0
 """How often a process with running turns looks for cancellations that other processes requested."""
-BEATS_PER_LEASE: Final = 3
+MAX_RUNS: Final = 3
+"""How many workers may die of a turn that may be restarted before it is given up."""
+EPOCHS_PER_RUN: Final = 2
+"""A run that fails counts two epochs: one for the worker, one for the process that puts the turn back."""
 
-INTERRUPTED: Final = "The service was stopped in the middle of this turn"
 TOO_MANY: Final = "Too many turns are running"
-NO_RECEIPT: Final = "This turn has no receipt yet: it still runs"
 NO_REQUEST: Final = "There is no such request here"
 USED_BEFORE: Final = (
     "This request id was used before, for another request: use a new request_id (a random UUID) for every new request, "
@@ -66,24 +70,7 @@ USED_BEFORE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRules:
-    """Limits of stored turns.
-
-    A turn gets the last `history` messages that fit into `history_bytes`. A user who has stored `quota_bytes` cannot
-    begin more turns. A turn without readers is stopped after `stop_unread_after_s`, if given. A process that sent no
-    heartbeat for `lease_s` is assumed to be dead, and its turns are ended.
-    """
-
-    history: int = 200
-    history_bytes: int = HISTORY_BYTES
-    quota_bytes: int | None = None
-    concurrent_turns: int | None = None
-    stop_unread_after_s: float | None = None
-    lease_s: float = 15.0
-
-
-class Sessions:
+class Sessions(SessionReads):
     """An engine whose turns are stored. `on_turn_ended` gets the members of each receipt, once it is stored.
 
     `others` are the engines of further agents by name, which answer the requests that name them. `sign` signs each
@@ -97,27 +84,42 @@ class Sessions:
         rules: SessionRules | None = None,
         *,
         others: Mapping[str, Engine] | None = None,
-        on_turn_ended: Callable[[Mapping[str, Any]], None] | None = None,
+        on_turn_ended: TurnEnded | None = None,
         sign: Sign | None = None,
+        links: Links | None = None,
     ) -> None:
-        self.engine = engine
-        self.store: Final = store
+        super().__init__(engine, store)
         self.engines: Mapping[str, Engine] = {**(others or {}), engine.agent.name: engine}
         """Every engine by the name of its agent."""
         self._rules: Final = rules or SessionRules()
-        self._on_turn_ended: Final = on_turn_ended
-        self._sign: Final = sign
-        self._runner: Final = uuid4().hex
+        self.runner: Final = uuid4().hex
+        """The name of this process among all processes that share the store."""
+        links = links or Links()
+        self._channel: Final = links.channel
+        self._queue: Final = links.queue
+        self._log: Final = links.log or StoreLog(store, links.channel)
+        self._endings: Final = TurnEndings(
+            store, self._log, lambda: self.engine.clock, sign=sign, on_turn_ended=on_turn_ended
+        )
+        self._counts: Final = links.counts
+        self._followers: Final = Followers(store, self._log, self.recover, counts=links.counts)
+        if links.channel is not None:
+            links.channel.subscribe(CANCEL_TOPIC, self._cancel_from_channel)
         self._beginning: Final[list[str]] = []
+        self._outages: Final = OutageGuard()
+        self._claims = 0
+        """How many claims the store has not answered yet."""
         self._live: Final[dict[str, LiveTurn]] = {}
         self._unwritten: Final = UnwrittenEnds()
         self._timer: asyncio.TimerHandle | None = None
         self._polling: asyncio.Task[None] | None = None
         self._loop_ran_at = monotonic()
+        self._recovering: Final = asyncio.Lock()
+        self._is_draining = False
         is_alive = WeakMethod(self._is_alive)  # the thread must not keep sessions alive that are no longer used
         self._heartbeat: Final = HeartbeatThread(
             store,
-            self._runner,
+            self.runner,
             every_s=self._rules.lease_s / BEATS_PER_LEASE,
             is_needed=lambda: (check := is_alive()) is not None and check(),
         )
@@ -136,7 +138,7 @@ class Sessions:
         """Whether this process runs this turn."""
         return request_id in self._live
 
-    async def begin(
+    async def begin(  # noqa: PLR0913 - the request, and how it is answered
         self,
         request: ServiceRequest,
         *,
@@ -144,18 +146,23 @@ class Sessions:
         permits: PermissionChannel | None = None,
         streams: bool = True,
         on_start: Callable[[], None] | None = None,
+        trace: str | None = None,
     ) -> LiveTurn | StoredTurn:
         """The turn of this request, begun now unless its id is known; raises `RefusedError` if it may not run.
 
         `sent` is the content as the client sent it, if the request does not hold it. `permits` sends the agent's
         permission requests to the client that began the turn; later readers only read. Without `streams`, the client
-        waits for the whole answer. `on_start` is called if the turn is begun now, also if it is refused at once.
+        waits for the whole answer. `on_start` is called if this process runs the turn now, also if it is refused. With
+        a queue, a worker runs it; `trace` is the W3C trace context for that worker.
         """
         engine, rejection = self._admit(request, sent)
         shape = record_request(request.payload, sent if rejection is not None else None)
-        record = self._new_record(request, shape)
+        record = new_turn(request, shape["digest"], self.runner, self.engine.clock.now())
         if live := self._live.get(record.request_id):
             return await self._join(live, record, rejection)
+        if self._queue is not None and rejection is None:
+            work = QueuedWork(engine.agent.name, request.to_json(), streams, engine.agent.may_restart, trace)
+            return await self._put_in_queue(self._queue, engine, request, record, work)
         limit = self._rules.concurrent_turns
         if limit is not None and len(self._live) + len(self._beginning) >= limit:
             raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": limit})
@@ -168,7 +175,7 @@ class Sessions:
             running = RunningTurn(engine, request, start.history, permits, rejection, streams=streams)
             if on_start is not None:
                 on_start()
-            live = self._run(running, shape, record, start)
+            live = self._run(running, shape, record, start.last_receipt_hash)
         finally:
             self._beginning.remove(record.request_id)
         return await self._join(live, record, rejection) if rejection is not None else live
@@ -217,139 +224,194 @@ class Sessions:
         return found if owner in (None, found.record.owner) else None
 
     async def cancel(self, turn: LiveTurn | StoredTurn) -> bool:
-        """Stop a turn; False if it is over. Another process that runs it notices within `CANCEL_POLL_S`."""
+        """Stop a turn; False if it is over. Another process that runs it is told, or notices within `CANCEL_POLL_S`."""
         if isinstance(turn, LiveTurn) and not turn.is_over:
             turn.cancel()
             return True
-        return await self.store.request_cancel(turn.request_id)
+        if not await self.store.request_cancel(turn.request_id):
+            return False
+        if self._channel is not None:
+            self._channel.publish(CANCEL_TOPIC, turn.request_id.encode())
+        return True
 
-    def read(
-        self, turn: LiveTurn | StoredTurn, after: int = 0, reader: Reader | None = None
-    ) -> AsyncGenerator[ViewBatch, None]:
-        """The packets of a turn after this number, to its end, in the view of this reader.
-
-        Without a reader, in the view of the client that sent the request.
-        """
-        return turn.read(after, self._own_view(turn, reader))
-
-    async def collect(self, turn: LiveTurn | StoredTurn, reader: Reader | None = None) -> ServiceResponse:
-        """The whole answer of a turn; raises the error that ended its stream, if one did."""
-        view = self._own_view(turn, reader)
-        collected = await self.collect_output(turn, view)
-        if collected.error is not None:
-            error = error_from_stream(collected.error)
-            error.ended_turn = True
-            raise error
-        if isinstance(turn, LiveTurn) and turn.receipt is not None:
-            request_id, receipt = turn.running.request.request_id, turn.receipt
-        else:
-            request_id, receipt = UUID(turn.request_id), from_json((await self._receipt_record(turn.request_id)).body)
-        metrics = response_metrics(receipt)
-        if view is not None:
-            metrics["adaptation"] = view.adapter.report_json()["totals"]
-        return ServiceResponse.trusted(
-            request_id=request_id,
-            created_at=datetime.fromisoformat(receipt["created_at"]),
-            output=collected.output,
-            metrics=metrics,
-        )
-
-    async def collect_output(self, turn: LiveTurn | StoredTurn, view: View | None = None) -> OutputCollector:
-        """Everything that a view has of a turn, once the turn is over."""
-        if view is None and isinstance(turn, LiveTurn):
-            return await turn.whole()
-        collected = OutputCollector()
-        async with aclosing(turn.read(0, view)) as batches:
-            async for batch in batches:
-                for record in batch.packets:
-                    collected.feed(StreamPacket.parse(record.body))
-        return collected
-
-    async def report(self, turn: LiveTurn | StoredTurn, reader: Reader | None = None) -> AdaptationReport | None:
-        """The adaptation report of a view, of a running turn as far as it goes; None if the turn has none."""
-        view = self._own_view(turn, reader)
-        if view is None:
-            if isinstance(turn, LiveTurn):
-                return turn.view.adapter.report
-            if turn.is_over:
-                return (await self.receipt(turn.request_id)).adaptation
-            view = self.engine.new_view(turn.record.capabilities)
-        stored = await self.store.turn(turn.request_id)
-        packets = stored_packets(self.store, turn.request_id, stored.last_seq if stored else 0)
-        async with aclosing(view.read(packets)) as batches:
-            async for _ in batches:
-                pass
-        return view.adapter.report
-
-    async def item(self, request_id: str, item_id: str) -> dict[str, Any] | None:
-        """The event that a notice names, as the agent made it; None if the turn has no such event."""
-        stored = await self.store.turn(request_id)
-        packets: list[StreamPacket] = []
-        async with aclosing(stored_packets(self.store, request_id, stored.last_seq if stored else 0)) as pages:
-            async for page in pages:
-                parsed = (StreamPacket.parse(record.body) for record in page)
-                packets += [packet for packet in parsed if not isinstance(packet, DeltaPacket)]
-        return find_event(packets, item_id)
-
-    def _own_view(self, turn: LiveTurn | StoredTurn, reader: Reader | None) -> View | None:
-        """The view of a reader; None if that is the one of the client that sent the request."""
-        if reader is None or reader.declared == turn.record.capabilities:
-            return None
-        return self.engine.new_view(reader.declared)
-
-    async def receipt(self, request_id: str) -> Receipt:
-        """The receipt of a turn that is over."""
-        return Receipt.parse((await self._receipt_record(request_id)).body)
-
-    async def _receipt_record(self, request_id: str) -> ReceiptRecord:
-        record = await self.store.receipt(request_id)
-        if record is None:
-            raise RefusedError(NO_RECEIPT, ErrorCode.NOT_FOUND, {})
-        return record
+    def _cancel_from_channel(self, payload: bytes) -> None:
+        if (turn := self._live.get(payload.decode(errors="replace"))) is not None:
+            turn.cancel()
 
     async def drain(self, seconds: float) -> None:
         """Wait up to so many seconds for the turns of this process, then cancel those that still run.
 
-        Ends that the store cannot write in that time are left to other processes.
+        Those that another process may run again go back to the queue. Ends that the store cannot write in that time are
+        left to other processes.
         """
+        self._is_draining = True
         until = monotonic() + seconds
+        if self._queue is not None and not self._live:  # a server: its clients read turns that workers run
+            await self._followers.wait_until_empty(seconds)
         if self._live:
             await asyncio.wait([turn.task for turn in self._live.values()], timeout=seconds)
         left = list(self._live.values())
         for turn in left:
-            turn.cancel()
+            turn.release() if turn.may_restart else turn.cancel()
         if left:
             await asyncio.wait([turn.task for turn in left])
+        await self._put_back([turn for turn in left if turn.is_released])
         await self._unwritten.drain(max(0.0, until - monotonic()))
         self._heartbeat.stop()
+        await self._followers.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    async def _put_back(self, turns: Sequence[LiveTurn]) -> None:
+        for turn in turns:
+            try:
+                is_queued = isinstance(self.store, QueueStore) and await self.store.queue_again(turn.record)
+            except StoreError:
+                continue  # other processes find it when the lease of this one is over
+            self._counts.restarted += is_queued
+            if is_queued and self._queue is not None:
+                self._queue.announce(turn.running.engine.agent.name, turn.request_id)
+
     async def recover(self) -> int:
-        """End the turns of dead processes, and rows of this process without a running turn; returns how many.
+        """Take care of turns of dead processes, and of rows of this process without a running turn; returns how many.
 
-        Their packets stay; an error and a close are added, so that readers get a stream that ends. Several processes
-        may do so at the same time.
+        A turn that may be restarted goes back to the queue. Any other one is ended: its packets stay, and an error and
+        a close are added, so that readers get a stream that ends. Several processes may do so at the same time.
         """
-        ended, lease_s = 0, self._rules.lease_s
-        while left := await self.store.abandoned(lease_s, runner=self._runner, limit=PAGE):
-            for turn in left:
-                ended += await self._interrupt(turn)
-        for turn in await self.store.running(self._runner):
-            # A beginning whose confirmation was lost leaves such a row, and so does a defect of Accord.
-            if not any(turn.request_id in known for known in (self._beginning, self._live, self._unwritten)):
-                ended += await self._interrupt(turn)
-        return ended
+        done, failures = 0, list[StoreError]()
+        # One at a time: another call would find the turns that this one has just taken over among its own.
+        async with self._recovering:
+            with self._outages.noted():
+                left = await self.store.abandoned(self._rules.lease_s, runner=self.runner, limit=PAGE)
+                own = await self.store.running(self.runner)
+            if self._outages.is_over_since(self._rules.lease_s):
+                done += await try_each(left, self._take_over, failures)
+            if not self._claims:  # a turn that is being claimed right now may be among them
+                # A beginning whose confirmation was lost leaves such a row, and so does a defect of Accord.
+                known = {*self._beginning, *self._live, *self._unwritten}
+                done += await try_each(
+                    [turn for turn in own if turn.request_id not in known], self._take_over, failures
+                )
+        if failures:
+            raise failures[0]
+        return done
 
-    def _stored_turn(self, record: TurnRecord) -> StoredTurn:
-        unread_s = self._rules.stop_unread_after_s
-        new_view = partial(self.engine.new_view, record.capabilities)
-        return StoredTurn(self.store, record, new_view=new_view, recover=self.recover, stop_unread_after_s=unread_s)
+    async def _take_over(self, turn: TurnRecord) -> bool:
+        """Restart or end a turn that no process runs; False if another process was faster, or it was deleted."""
+        claimed = await self.store.take_over(turn, self._rules.lease_s, runner=self.runner)
+        if claimed is None:
+            return False
+        work, is_last = claimed.work, claimed.turn.epoch >= EPOCHS_PER_RUN * MAX_RUNS
+        if work is not None and work.may_restart and not is_last and isinstance(self.store, QueueStore):
+            is_queued = await self.store.queue_again(claimed.turn)
+            self._counts.restarted += is_queued
+            if is_queued and self._queue is not None:
+                self._queue.announce(work.agent, turn.request_id)
+            return True
+        if not await self._endings.interrupt(claimed):
+            return False
+        if work is not None:
+            self._counts.given_up += 1
+            reason = f"{f'{MAX_RUNS} workers' if work.may_restart else 'the worker'} that ran this turn died"
+            LOG.error("A turn was given up", extra={"fields": {"request_id": turn.request_id, "why": reason}})
+            if self._queue is not None:
+                self._queue.bury(turn.request_id, reason)
+        return True
 
-    async def _start_in_store(self, engine: Engine, request: ServiceRequest, record: TurnRecord) -> TurnStart:
+    async def claim(self, agents: Sequence[str]) -> ClaimedTurn | None:
+        """Take the next turn of these agents from the queue; None if none waits."""
+        assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the worker is built
+        rules = self._rules
+        self._claims += 1
+        try:
+            claimed = await self.store.claim(
+                agents, runner=self.runner, history=rules.history, history_bytes=rules.history_bytes
+            )
+            if claimed is not None:
+                self._beginning.append(claimed.turn.request_id)  # until `run_claimed` runs it
+            return claimed
+        finally:
+            self._claims -= 1
+
+    async def run_claimed(self, claimed: ClaimedTurn) -> LiveTurn:
+        """Run a turn that `claim` returned; raises `StoreError` if what was sent of it before cannot be read."""
+        turn, work = claimed.turn, claimed.work
+        try:
+            if work is None:
+                raise StoreError(f"The turn {turn.request_id} was never in the queue")
+            request = ServiceRequest.parse(work.request)
+            if (earlier := self._live.get(turn.request_id)) is not None:
+                earlier.release()
+                await asyncio.wait([earlier.task])
+            sent, unstored = await self._sent_before(turn) if turn.epoch > 1 else ([], ())
+            running = RunningTurn(self.engines[work.agent], request, claimed.history, streams=work.streams)
+            if claimed.is_cancelled:
+                running.cancel()
+            shape, last_hash = record_request(request.payload), claimed.last_receipt_hash
+            may_restart = work.may_restart
+            return self._run(running, shape, turn, last_hash, sent=sent, unstored=unstored, may_restart=may_restart)
+        finally:
+            self._beginning.remove(turn.request_id)
+
+    async def _sent_before(self, turn: TurnRecord) -> tuple[list[PacketRecord], Sequence[str]]:
+        """The packets that an earlier worker has sent of this turn, and those of them that the store does not have."""
+        self._loop_ran_at = monotonic()
+        self._heartbeat.start()
+        unstored = await fence_when_possible(self._log, turn, lambda: self._is_draining)
+        sent: list[PacketRecord] = []
+        async with aclosing(stored_packets(self.store, turn.request_id, turn.last_seq)) as pages:
+            async for page in pages:
+                sent += page
+        sent += [PacketRecord(seq, body) for seq, body in enumerate(unstored, start=turn.last_seq + 1)]
+        return sent, unstored
+
+    async def _put_in_queue(
+        self,
+        queue: WorkQueue,
+        engine: Engine,
+        request: ServiceRequest,
+        record: TurnRecord,
+        work: QueuedWork,
+    ) -> LiveTurn | StoredTurn:
+        """Have a worker run this turn, unless its id is known."""
+        assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the service is built
+        # Followed first: a worker may be faster than the answer of the store.
+        follower = self._followers.join(record.request_id)
+        try:
+            start = await self.store.queue_turn(
+                self._new_session(engine, request, record),
+                record := replace(record, runner=""),
+                work,
+                quota_bytes=self._rules.quota_bytes,
+                max_running=self._rules.turns_per_user,
+            )
+        except StoreConflictError:
+            follower.close()
+            raise foreign_session_error() from None
+        except BaseException:
+            follower.close()
+            raise
+        if start.existing is not None:
+            follower.close()
+            return await self._join(self._stored_turn(start.existing), record, None)
+        queue.announce(work.agent, record.request_id)
+        return self._stored_turn(record, follower)
+
+    def _stored_turn(self, record: TurnRecord, follower: Follower | None = None) -> StoredTurn:
+        return StoredTurn(
+            self.store,
+            record,
+            log=self._log,
+            followers=self._followers,
+            new_view=partial(self.engine.new_view, record.capabilities),
+            stop_unread_after_s=self._rules.stop_unread_after_s,
+            follower=follower,
+        )
+
+    def _new_session(self, engine: Engine, request: ServiceRequest, record: TurnRecord) -> SessionRecord:
         declared = request.payload.capabilities
-        session = SessionRecord(
+        return SessionRecord(
             session_id=record.session_id,
             owner=record.owner,
             agent=engine.agent.name,
@@ -358,29 +420,42 @@ class Sessions:
             created_at=record.created_at,
             updated_at=record.created_at,
         )
+
+    async def _start_in_store(self, engine: Engine, request: ServiceRequest, record: TurnRecord) -> TurnStart:
+        rules = self._rules
         try:
-            rules = self._rules
             return await self.store.begin_turn(
-                session,
+                self._new_session(engine, request, record),
                 record,
                 history=rules.history,
                 history_bytes=rules.history_bytes,
                 quota_bytes=rules.quota_bytes,
             )
         except StoreConflictError:
-            raise RefusedError(
-                "This session belongs to another user; use another session_id", ErrorCode.FORBIDDEN, {}
-            ) from None
+            raise foreign_session_error() from None
 
-    def _run(self, running: RunningTurn, shape: dict[str, Any], record: TurnRecord, start: TurnStart) -> LiveTurn:
+    def _run(  # noqa: PLR0913 - the turn, and what came before it
+        self,
+        running: RunningTurn,
+        shape: dict[str, Any],
+        record: TurnRecord,
+        last_receipt_hash: str | None,
+        *,
+        sent: Sequence[PacketRecord] = (),
+        unstored: Sequence[str] = (),
+        may_restart: bool = False,
+    ) -> LiveTurn:
         live = self._live[record.request_id] = LiveTurn(
             running,
             record,
             self.store,
+            log=self._log.open_turn(record, len(sent), unstored),
             new_view=partial(self.engine.new_view, record.capabilities),
-            end=partial(self._end, shape, start.last_receipt_hash),
+            end=partial(self._endings.end, shape, last_receipt_hash),
             forget=self._forget,
             stop_unread_after_s=self._rules.stop_unread_after_s,
+            sent=sent,
+            may_restart=may_restart,
         )
         self._heartbeat.start()
         if self._timer is None:
@@ -388,91 +463,16 @@ class Sessions:
         return live
 
     def _forget(self, turn: LiveTurn) -> None:
-        self._live.pop(turn.request_id, None)
+        # After an outage of the store, this process may have been given its own turn once more, under a new epoch.
+        if self._live.get(turn.request_id) is turn:
+            del self._live[turn.request_id]
         if turn.is_end_unwritten:
             self._unwritten.add(turn)
 
-    def _new_record(self, request: ServiceRequest, shape: dict[str, Any]) -> TurnRecord:
-        """The turn's record at its beginning; raises `InvalidMessageError` if an id of the context is not usable."""
-        session_id, owner, conversation_id = (
-            request.context.session_id,
-            request.context.user.id,
-            request.payload.conversation_id,
-        )
-        if not (is_id(session_id) and is_id(owner) and (conversation_id is None or is_id(conversation_id))):
-            ids = {"context.session_id": session_id, "context.user.id": owner}
-            if conversation_id is not None:
-                ids["payload.conversation_id"] = conversation_id
-            expected = f"1 to {MAX_ID_CHARS} characters, none of them U+0000"
-            wrong = [Problem(field, expected) for field, value in ids.items() if not is_id(value)]
-            raise InvalidMessageError("ServiceRequest", wrong)
-        return TurnRecord(
-            request_id=str(request.request_id),
-            session_id=session_id,
-            owner=owner,
-            runner=self._runner,
-            request_digest=shape["digest"],
-            created_at=self.engine.clock.now(),
-            capabilities=request.payload.capabilities,
-            conversation_id=conversation_id,
-        )
-
-    async def _end(self, shape: dict[str, Any], previous: str | None, live: LiveTurn, last: PacketBatch) -> None:
-        running, now = live.running, self.engine.clock.now()
-        messages = (
-            []
-            if running.rejection is not None
-            else [ChatMessage.trusted(role=Role.USER, content=running.request.payload.query, timestamp=now)]
-        )
-        if answer := running.answer_text:
-            messages.append(ChatMessage.trusted(role=Role.ASSISTANT, content=answer, timestamp=now))
-        state = TurnState.REFUSED if running.rejection is not None else STATE_BY_OUTCOME[outcome_of(running).status]
-        ending = TurnEnd(last, state, now, messages)
-        report = (await live.exact_view(last)).adapter.report_json()
-        content = partial(receipt_content, running, report, shape, now)
-        live.receipt = await self._seal_and_end(ending, content, previous)
-
-    async def _seal_and_end(
-        self, ending: TurnEnd, content_after: Callable[[str | None], ReceiptContent], previous: str | None
-    ) -> Mapping[str, Any]:
-        """End a turn in the store, with a receipt that follows the session's last one; returns its members."""
-        for _ in range(MAX_SEALINGS):
-            content = content_after(previous)
-            sealed = seal_members(content.encoded, self._sign)
-            members = content.members
-            ending.receipt = ReceiptRecord(
-                request_id=members["request_id"],
-                session_id=members["session_id"],
-                body=sealed.json,
-                hash=sealed.hash,
-                previous_hash=previous,
-            )
-            if await self.store.end_turn(ending):
-                if self._on_turn_ended is not None:
-                    self._on_turn_ended(members)
-                return members
-            previous = await self.store.last_receipt_hash(members["session_id"])
-        raise StoreError("Too many turns of this session end at the same time; try again")
-
-    async def _interrupt(self, turn: TurnRecord) -> int:
-        """End a turn that no process runs; returns 1, or 0 if it was already ended or deleted."""
-        now = self.engine.clock.now()
-        packets = [ErrorPacket(p=stream_error(StoreError(INTERRUPTED))), ClosePacket()]
-        last = PacketBatch(turn.request_id, turn.last_seq + 1, [packet.to_json() for packet in packets])
-        session = await self.store.session(turn.session_id)
-        if session is None:
-            return 0
-        content = partial(interrupted_content, turn, session, INTERRUPTED, now)
-        previous = await self.store.last_receipt_hash(turn.session_id)
-        try:
-            await self._seal_and_end(TurnEnd(last, TurnState.FAILED, now), content, previous)
-        except StoreConflictError:  # another process was faster
-            return 0
-        return 1
-
     def _is_alive(self) -> bool:
         """Whether this process has turns and its event loop runs; called by the thread that sends heartbeats."""
-        return bool(self._live or self._unwritten) and monotonic() - self._loop_ran_at < self.engine.limits.turn_s
+        has_turns = bool(self._live or self._beginning or self._unwritten)
+        return has_turns and monotonic() - self._loop_ran_at < self.engine.limits.turn_s
 
     def _poll_later(self) -> None:
         self._loop_ran_at = monotonic()
@@ -488,7 +488,7 @@ class Sessions:
     async def _cancel_requested(self) -> None:
         """Cancel the turns of this process whose cancellation another process requested."""
         try:
-            requested = await self.store.cancel_requests(self._runner)
+            requested = await self.store.cancel_requests(self.runner)
         except StoreError:
             return  # the next poll tries again
         for request_id in requested:

@@ -79,19 +79,15 @@ class View:
             async for batch in batches:
                 packets: list[PacketRecord] = []
                 for record in batch:
-                    packets += await self._adapt(record, after)
+                    packet = StreamPacket.parse(record.body)
+                    # Not in a function of its own: a coroutine for each packet would take 8 % longer.
+                    adapted = await self.feed_in_thread(packet) if self.is_slow(packet) else self.feed(packet)
+                    for each in adapted:
+                        self.seq += 1
+                        if self.seq > after:
+                            packets.append(PacketRecord(self.seq, record.body if each is packet else each.to_json()))
                     unpaused += len(record.body)
                     if unpaused > PAUSE_BYTES:
                         unpaused = 0
                         await asyncio.sleep(0)
                 yield ViewBatch(packets, batch[-1].seq)
-
-    async def _adapt(self, record: PacketRecord, after: int) -> list[PacketRecord]:
-        packet = StreamPacket.parse(record.body)
-        adapted = await self.feed_in_thread(packet) if self.is_slow(packet) else self.feed(packet)
-        made: list[PacketRecord] = []
-        for each in adapted:
-            self.seq += 1
-            if self.seq > after:
-                made.append(PacketRecord(self.seq, record.body if each is packet else each.to_json()))
-        return made

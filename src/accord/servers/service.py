@@ -160,34 +160,21 @@ async def begin_turn(  # noqa: PLR0913 - the caller, the request, and how it is 
     sent: SentContent | None = None,
     streams: bool = True,
     on_start: Callable[[], None] | None = None,
+    trace: str | None = None,
 ) -> LiveTurn | StoredTurn:
     """Start the turn of this request, or return the one that was started before; raises `RefusedError`.
 
     Checks what concerns the caller. Whether the request itself is acceptable is decided by the engine. For the last
-    three parameters see `Sessions.begin`.
+    four parameters see `Sessions.begin`.
     """
     _check_caller(caller, request)
     request_id = str(request.request_id)
     if service.sessions.is_running(request_id):
         return await service.sessions.begin(request, sent=sent)
     service.check_is_open()
-    key = caller_key(caller.id, address)
-    turns = service.running_turns.setdefault(key, set())
-    limit = service.settings.turns_per_caller
-    if len(turns) >= limit:
-        message = f"You have {limit} running turns, which is the limit; try again when one of them has ended"
-        raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": TURNS_RETRY_AFTER_S, "limit": limit})
-    turns.add(request_id)
-
-    def release(_: Any = None) -> None:
-        # Looked up again: two requests with one id may share an entry, and the first to end may have removed the set.
-        running = service.running_turns.get(key, set())
-        running.discard(request_id)
-        if not running:
-            service.running_turns.pop(key, None)
-
+    release = _count_turn(service, caller_key(caller.id, address), request_id)
     try:
-        turn = await service.sessions.begin(request, sent=sent, streams=streams, on_start=on_start)
+        turn = await service.sessions.begin(request, sent=sent, streams=streams, on_start=on_start, trace=trace)
     except BaseException:
         release()
         raise
@@ -211,20 +198,30 @@ def _check_caller(caller: Caller, request: ServiceRequest) -> None:
 @contextmanager
 def reserve_turn(service: Service, key: str, request_id: str) -> Generator[None]:
     """Count one more running turn of this caller; raises `RefusedError` above the limit."""
+    release = _count_turn(service, key, request_id)
+    try:
+        yield
+    finally:
+        release()
+
+
+def _count_turn(service: Service, key: str, request_id: str) -> Callable[..., None]:
+    """Count one more running turn of this caller; returns the function that ends this, which ignores its arguments."""
     turns = service.running_turns.setdefault(key, set())
     limit = service.settings.turns_per_caller
     if len(turns) >= limit:
         message = f"You have {limit} running turns, which is the limit; try again when one of them has ended"
         raise RefusedError(message, ErrorCode.RATE_LIMIT_EXCEEDED, {"retry_after": TURNS_RETRY_AFTER_S, "limit": limit})
     turns.add(request_id)
-    try:
-        yield
-    finally:
-        # Looked up again: the last to end may have removed the set.
+
+    def release(_: Any = None) -> None:
+        # Looked up again: two requests with one id may share an entry, and the first to end may have removed the set.
         running = service.running_turns.get(key, set())
         running.discard(request_id)
         if not running:
             service.running_turns.pop(key, None)
+
+    return release
 
 
 def check_model_allowed(caller: Caller, model: str) -> None:

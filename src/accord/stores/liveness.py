@@ -13,18 +13,18 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
+    and_,
     bindparam,
     delete,
     exists,
     literal_column,
-    or_,
     select,
     type_coerce,
     update,
 )
 
 from accord.stores.prepared import PreparedStatement, by_engine, database_now
-from accord.stores.schema import IS_RUNNING, probes, runners, turns
+from accord.stores.schema import IS_RUNNING, probes, runners, slots, turns
 from accord.stores.statements import TURN_COLUMNS, turn_record
 from accord.wire.session import TurnRecord
 
@@ -46,7 +46,7 @@ def probe(connection: Connection) -> None:
 FORGOTTEN_AFTER: Final = timedelta(days=1)
 
 _OF: Final = bindparam("of", type_=turns.c.runner.type)
-_MICROSECONDS: Final = 1_000_000
+MICROSECONDS: Final = 1_000_000
 
 
 def _is_before(column: Column[Any], seconds: str) -> ColumnElement[bool]:
@@ -65,22 +65,34 @@ _FORGET: Final = PreparedStatement(
     .where(_is_before(runners.c.seen_at, "age"))
     .where(~exists().where(turns.c.runner == runners.c.runner, IS_RUNNING))
 )
+_FORGET_SLOTS: Final = PreparedStatement(
+    delete(slots).where(_is_before(slots.c.taken_at, "age")).where(~exists().where(runners.c.runner == slots.c.holder))
+)
 
 
 def beat(connection: Connection, runner: str) -> None:
     """Write a heartbeat, and delete the rows of processes that ended long ago."""
     _BEAT.rowcount(connection, {"of": runner})
-    _FORGET.rowcount(connection, {"age": FORGOTTEN_AFTER // timedelta(microseconds=1)})
+    age = FORGOTTEN_AFTER // timedelta(microseconds=1)
+    _FORGET.rowcount(connection, {"age": age})
+    _FORGET_SLOTS.rowcount(connection, {"age": age})
 
 
-# The turn's beginning and the heartbeat both have to be old: an idle process sends no heartbeats.
+def is_silent(
+    lease: str, runner: Column[Any] = turns.c.runner, since: Column[Any] = turns.c.leased_at
+) -> ColumnElement[bool]:
+    """Whether the process of a turn or a slot sent no heartbeat for this parameter of the statement, in microseconds.
+
+    The beginning of the turn or slot counts as one: an idle process sends no heartbeats.
+    """
+    has_beaten = exists().where(runners.c.runner == runner, ~_is_before(runners.c.seen_at, lease))
+    return and_(_is_before(since, lease), ~has_beaten)
+
+
+# The empty runner is that of turns that wait in the queue.
 _ABANDONED: Final = PreparedStatement(
     select(*TURN_COLUMNS)
-    .join_from(turns, runners, turns.c.runner == runners.c.runner, isouter=True)
-    .where(IS_RUNNING)
-    .where(turns.c.runner != _OF)
-    .where(_is_before(turns.c.leased_at, "lease"))
-    .where(or_(runners.c.seen_at.is_(None), _is_before(runners.c.seen_at, "lease")))
+    .where(IS_RUNNING, turns.c.runner != _OF, turns.c.runner != literal_column("''"), is_silent("lease"))
     .order_by(turns.c.created_at, turns.c.request_id)
     .limit(bindparam("limit", type_=Integer))
 )
@@ -88,7 +100,7 @@ _ABANDONED: Final = PreparedStatement(
 
 def abandoned(connection: Connection, lease_s: float, runner: str, limit: int) -> list[TurnRecord]:
     """Running turns of other processes that sent no heartbeat for so long."""
-    values = {"lease": int(lease_s * _MICROSECONDS), "of": runner, "limit": limit}
+    values = {"lease": int(lease_s * MICROSECONDS), "of": runner, "limit": limit}
     return [turn_record(row) for row in _ABANDONED.rows(connection, values)]
 
 
@@ -135,4 +147,4 @@ def mark_read(connection: Connection, request_id: str) -> None:
 
 def is_read(connection: Connection, request_id: str, within_s: float) -> bool:
     """Whether a client of another process has read this turn within so many seconds."""
-    return _IS_READ.first(connection, {"of": request_id, "within": int(within_s * _MICROSECONDS)}) is not None
+    return _IS_READ.first(connection, {"of": request_id, "within": int(within_s * MICROSECONDS)}) is not None

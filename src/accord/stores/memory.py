@@ -4,20 +4,28 @@ It has the same contract as the other stores, except that its data is lost when 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import date, datetime
-from itertools import count, islice
+from itertools import count
 from math import inf
 from time import monotonic
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
-from accord.errors import StoreConflictError, StoreError
-from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart, WholeTurn
+from accord.errors import StoreConflictError
+from accord.ports import (
+    HISTORY_BYTES,
+    ClaimedTurn,
+    DeletionProgress,
+    PacketBatch,
+    TurnEnd,
+    TurnProgress,
+    TurnStart,
+    WholeTurn,
+)
+from accord.stores.memory_records import MemoryMessage, MemorySession, MemoryTurn, last_messages, message_size
+from accord.stores.memory_slots import MemorySlots
 from accord.stores.rules import (
-    CLOSED,
     HAS_TOKENS,
     KNOWN_REQUEST,
     NOT_ITS_RECEIPT,
@@ -42,117 +50,17 @@ from accord.wire.session import (
     TurnState,
 )
 
-_encode: Final = msgspec.json.Encoder().encode
 
-
-# Made by compiled code, and not searched for reference cycles (`gc=False`): they stay for as long as the store, and the
-# search took 5 µs a turn.
-class _MemorySession(msgspec.Struct, gc=False):
-    """A session with its messages and receipts; `initial` is its record, `used_at` when it was last used."""
-
-    initial: SessionRecord
-    used_at: datetime
-    turns: list[str] = []
-    messages: list["_MemoryMessage"] = []
-    stored_bytes: int = 0
-    receipts: list[ReceiptRecord] = []
-
-    @property
-    def last_hash(self) -> str | None:
-        return self.receipts[-1].hash if self.receipts else None
-
-    @property
-    def session(self) -> SessionRecord:
-        """The session as it is now."""
-        if self.used_at == self.initial.updated_at:
-            return self.initial
-        return replace(self.initial, updated_at=self.used_at)
-
-    def renew(self, session: SessionRecord) -> None:
-        """Replace the record; only its beginning stays."""
-        self.initial = replace(session, created_at=self.initial.created_at)
-        self.update_used_at(session.updated_at)
-
-    def update_used_at(self, at: datetime) -> None:
-        self.used_at = max(self.used_at, at)
-
-
-class _MemoryMessage(msgspec.Struct, gc=False):
-    """A message, its size, and where it belongs."""
-
-    message: ChatMessage
-    size: int
-    session_id: str
-    conversation_id: str | None
-
-
-def _message_size(message: ChatMessage) -> int:
-    """The bytes of the message's JSON, which other stores keep; making that text would take twice as long."""
-    return len(_encode({name: value for name, value in message.__dict__.items() if value is not None}))
-
-
-def _last_messages(messages: Iterable[_MemoryMessage], limit: int, max_bytes: int) -> Sequence[ChatMessage]:
-    """The last messages that fit, oldest first; `messages` are the newest first."""
-    last: list[ChatMessage] = []
-    for each in islice(messages, limit):
-        max_bytes -= each.size
-        if max_bytes < 0:
-            break
-        last.append(each.message)
-    return last[::-1]
-
-
-class _MemoryTurn(msgspec.Struct, gc=False):
-    """A turn: its record at the beginning, and what was stored since."""
-
-    initial: TurnRecord
-    leased_at: float
-    packets: list[str] = []
-    state: TurnState = TurnState.RUNNING
-    ended_at: datetime | None = None
-    receipt: ReceiptRecord | None = None
-    read_at: float = -inf
-    cancel_requested: bool = False
-    stored_bytes: int = 0
-
-    @property
-    def record(self) -> TurnRecord:
-        """The turn as it is now."""
-        return replace(self.initial, state=self.state, last_seq=len(self.packets), ended_at=self.ended_at)
-
-    def append(self, new: PacketBatch) -> None:
-        """Add packets that follow those that are stored."""
-        if new.packets and new.first_seq != len(self.packets) + 1:
-            raise StoreConflictError(NOT_NEXT)
-        self.packets.extend(new.packets)
-        self.stored_bytes += stored_size(*new.packets)
-
-
-@dataclass(frozen=True, slots=True)
-class _MemoryHeartbeat:
-    """Writes heartbeats into a dict; setting one item is safe in any thread."""
-
-    beats: dict[str, float]
-    clock: Callable[[], float]
-
-    def beat(self, runner: str) -> None:
-        self.beats[runner] = self.clock()
-
-    def close(self) -> None:
-        pass
-
-
-class MemoryStore:
+class MemoryStore(MemorySlots):
     """Sessions in this process's memory. Every call runs to its end without yielding, so each is atomic."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self._clock: Final = clock
+        super().__init__(clock)
         self._is_open = False
-        self._sessions: Final[dict[str, _MemorySession]] = {}
-        self._turns: Final[dict[str, _MemoryTurn]] = {}
-        self._conversations: Final[dict[tuple[str, str], list[_MemoryMessage]]] = {}
+        self._sessions: Final[dict[str, MemorySession]] = {}
+        self._turns: Final[dict[str, MemoryTurn]] = {}
+        self._conversations: Final[dict[tuple[str, str], list[MemoryMessage]]] = {}
         """The messages of each named conversation, by owner and name."""
-        self._beats: Final[dict[str, float]] = {}
         self._tokens: Final[dict[str, TokenRecord]] = {}
         self._requires_tokens = False
         self._usage: Final[dict[str, int]] = {}
@@ -204,18 +112,18 @@ class MemoryStore:
             check_quota(self._usage.get(session.owner, 0), quota_bytes)
         stored = self._sessions.get(session.session_id)
         if stored is None:
-            stored = self._sessions[session.session_id] = _MemorySession(session, session.updated_at)
+            stored = self._sessions[session.session_id] = MemorySession(session, session.updated_at)
         elif stored.initial.owner != session.owner:
             raise StoreConflictError(NOT_YOURS)
         else:
             stored.renew(session)
-        self._turns[turn.request_id] = _MemoryTurn(turn, self._clock())
+        self._turns[turn.request_id] = MemoryTurn(turn, self._clock())
         stored.turns.append(turn.request_id)
         if turn.conversation_id is None:
             messages = (each for each in reversed(stored.messages) if each.conversation_id is None)
         else:
             messages = reversed(self._conversations.get((turn.owner, turn.conversation_id), ()))
-        last = _last_messages(messages, history, history_bytes)
+        last = last_messages(messages, history, history_bytes)
         return TurnStart(stored.session, None, last, stored.last_hash)
 
     async def turn(self, request_id: str) -> TurnRecord | None:
@@ -224,10 +132,6 @@ class MemoryStore:
         turn = self._turns.get(request_id)
         return turn.record if turn else None
 
-    def heartbeat(self) -> Heartbeat:
-        """An object that a thread can write heartbeats with."""
-        return _MemoryHeartbeat(self._beats, self._clock)
-
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
         """Running turns of other processes that sent no heartbeat for so long."""
         self._check_open()
@@ -235,6 +139,25 @@ class MemoryStore:
         others = [turn for turn in self._running_turns() if turn.initial.runner != runner]
         left = [turn for turn in others if max(beats.get(turn.initial.runner, -inf), turn.leased_at) < since]
         return _oldest_first(left)[:limit]
+
+    async def take_over(self, turn: TurnRecord, lease_s: float, *, runner: str) -> ClaimedTurn | None:
+        """Give an abandoned turn, or one of `runner`, to `runner`."""
+        known = self._turns.get(turn.request_id)
+        if known is None or known.state is not TurnState.RUNNING or known.initial.epoch != turn.epoch:
+            return None
+        if known.initial.runner != runner:
+            left = {each.request_id for each in await self.abandoned(lease_s, runner=runner, limit=len(self._turns))}
+            if turn.request_id not in left:
+                return None
+        known.initial, known.leased_at = replace(known.initial, runner=runner, epoch=turn.epoch + 1), self._clock()
+        session = self._sessions[turn.session_id]
+        cancelled = known.cancel_requested
+        return ClaimedTurn(known.record, session.session, None, (), session.last_hash, cancelled)
+
+    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, TurnProgress]:
+        """How far these turns are."""
+        found = {of: self._turns[of] for of in request_ids if of in self._turns}
+        return {of: TurnProgress(each.state is TurnState.RUNNING, len(each.packets)) for of, each in found.items()}
 
     async def running(self, runner: str) -> list[TurnRecord]:
         """The running turns of one process."""
@@ -293,7 +216,7 @@ class MemoryStore:
         turn.state, turn.ended_at = ending.state, ending.ended_at
         session.update_used_at(ending.ended_at)
         session_id, name = turn.initial.session_id, turn.initial.conversation_id
-        messages = [_MemoryMessage(message, _message_size(message), session_id, name) for message in ending.messages]
+        messages = [MemoryMessage(message, message_size(message), session_id, name) for message in ending.messages]
         session.messages.extend(messages)
         if name is not None:
             self._conversations.setdefault((turn.initial.owner, name), []).extend(messages)
@@ -316,12 +239,12 @@ class MemoryStore:
             raise StoreConflictError(KNOWN_REQUEST)
         check_chain(session, turns, stored.last_hash if stored else None)
         if stored is None:
-            stored = self._sessions[session.session_id] = _MemorySession(session, session.updated_at)
+            stored = self._sessions[session.session_id] = MemorySession(session, session.updated_at)
         else:
             stored.renew(session)
         size = 0
         for each in turns:
-            turn = _MemoryTurn(each.turn, self._clock(), [*each.packets], each.turn.state, each.turn.ended_at)
+            turn = MemoryTurn(each.turn, self._clock(), [*each.packets], each.turn.state, each.turn.ended_at)
             turn.receipt, turn.stored_bytes = each.receipt, stored_size(*each.packets)
             size += turn.stored_bytes + stored_size(each.receipt.body)
             self._turns[each.turn.request_id] = turn
@@ -334,7 +257,7 @@ class MemoryStore:
         """The last messages of a session that fit, the oldest of them first."""
         self._check_open()
         stored = self._sessions.get(session_id)
-        return _last_messages(reversed(stored.messages), limit, max_bytes) if stored else []
+        return last_messages(reversed(stored.messages), limit, max_bytes) if stored else []
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
         """The hash of the session's last receipt."""
@@ -442,14 +365,10 @@ class MemoryStore:
         rows = (row for row in self._model_usage.values() if row.key_id == key and row.day >= (since or date.min))
         return sum(row.cost_micro for row in rows)
 
-    def _check_open(self) -> None:
-        if not self._is_open:
-            raise StoreError(CLOSED)
-
-    def _running_turns(self) -> Iterator[_MemoryTurn]:
+    def _running_turns(self) -> Iterator[MemoryTurn]:
         return (turn for turn in self._turns.values() if turn.state is TurnState.RUNNING)
 
-    def _running(self, request_id: str, message: str) -> _MemoryTurn:
+    def _running(self, request_id: str, message: str) -> MemoryTurn:
         turn = self._turns.get(request_id)
         if turn is None or turn.state is not TurnState.RUNNING:
             raise StoreConflictError(message)
@@ -471,7 +390,7 @@ class MemoryStore:
             )
         return deleted
 
-    def _erase_conversations(self, session: _MemorySession) -> None:
+    def _erase_conversations(self, session: MemorySession) -> None:
         """Remove the messages of a deleted session from the conversations that it took part in."""
         owner = session.initial.owner
         for name in {each.conversation_id for each in session.messages if each.conversation_id is not None}:
@@ -481,7 +400,7 @@ class MemoryStore:
                 del self._conversations[owner, name]
 
 
-def _oldest_first(turns: Iterable[_MemoryTurn]) -> list[TurnRecord]:
+def _oldest_first(turns: Iterable[MemoryTurn]) -> list[TurnRecord]:
     return sorted((turn.record for turn in turns), key=lambda turn: (turn.created_at, turn.request_id))
 
 

@@ -13,6 +13,7 @@ NO_SESSION: Final = "The turn's session is gone; it was deleted"
 NOT_ITS_SESSION: Final = "The turn is not of this session and its owner"
 NOT_NEXT: Final = "The packets do not follow the last one of a running turn"
 NOT_RUNNING: Final = "The turn is not running"
+NOT_ITS_EPOCH: Final = "The turn was given to another process"
 NOT_ITS_RECEIPT: Final = "The receipt is not of this turn and its session"
 NOT_ITS_CHAIN: Final = "The receipts do not follow the session's last one"
 KNOWN_REQUEST: Final = "A turn of this request id is stored already"
@@ -34,6 +35,16 @@ def check_quota(stored: int, quota: int) -> None:
             "have the operator raise limits.max_user_bytes",
             ErrorCode.QUOTA_EXCEEDED,
             {"stored_bytes": stored, "quota_bytes": quota},
+        )
+
+
+def check_running(running: int, limit: int) -> None:
+    """Raise `RefusedError` if a user has as many turns that run or wait as the limit allows."""
+    if running >= limit:
+        raise RefusedError(
+            f"You have {limit} running turns, which is the limit; try again when one of them has ended",
+            ErrorCode.RATE_LIMIT_EXCEEDED,
+            {"retry_after": 1, "limit": limit},
         )
 
 

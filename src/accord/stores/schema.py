@@ -120,11 +120,30 @@ turns: Final = Table(
     Column("read_at", Instant),
     Column("cancel_requested", Integer, nullable=False, server_default="0"),
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
+    # Counts the processes that were given this turn: what an earlier one still writes is refused.
+    Column("epoch", Integer, nullable=False, server_default="0"),
     Index("ix_turns_session", "session_id"),
     sqlite_with_rowid=False,
 )
 # A literal and not a parameter: only then does a database see that the partial index fits.
 IS_RUNNING: Final = turns.c.state == literal_column(f"'{TurnState.RUNNING.value}'")
+
+# What a worker needs to run a queued turn; deleted when the turn ends. `place` is the order among waiting turns, and
+# NULL once a worker has the turn (`queue.py`).
+work: Final = Table(
+    "work",
+    METADATA,
+    Column("request_id", ID, ForeignKey("turns.request_id", ondelete="CASCADE"), primary_key=True),
+    Column("owner", ID, nullable=False),
+    Column("agent", ID, nullable=False),
+    Column("request", Text, nullable=False),
+    Column("streams", Integer, nullable=False),
+    Column("may_restart", Integer, nullable=False),
+    Column("trace", Text),
+    Column("queued_at", Instant, nullable=False),
+    Column("place", BigInteger),
+)
+IS_WAITING: Final = work.c.place.is_not(None)
 
 # The last heartbeat of each process that runs turns, by the database's clock.
 runners: Final = Table(
@@ -132,6 +151,18 @@ runners: Final = Table(
     METADATA,
     Column("runner", ID, primary_key=True),
     Column("seen_at", Instant, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+# The calls of backends that may be called only so many times at once: the first by `number` run, the others wait.
+slots: Final = Table(
+    "slots",
+    METADATA,
+    Column("backend", ID, primary_key=True),
+    Column("slot_id", ID, primary_key=True),
+    Column("holder", ID, nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("taken_at", Instant, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -228,6 +259,9 @@ def whole_schema() -> MetaData:
     for name, columns, condition in (
         ("ix_sessions_deleting", (sessions.c.session_id,), IS_DELETING),
         ("ix_turns_running", (turns.c.created_at,), IS_RUNNING),
+        ("ix_turns_running_owner", (turns.c.owner,), IS_RUNNING),
+        ("ix_work_place", (work.c.agent, work.c.place), IS_WAITING),
+        ("ix_work_owner", (work.c.agent, work.c.owner, work.c.place), IS_WAITING),
         ("ix_messages_conversation", (conversation, messages.c.added_at), conversation.is_not(None)),
     ):
         Index(name, *columns, sqlite_where=condition, postgresql_where=condition)

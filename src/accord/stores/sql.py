@@ -11,8 +11,22 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from sqlalchemy import Connection
 
-from accord.ports import HISTORY_BYTES, DeletionProgress, Heartbeat, PacketBatch, TurnEnd, TurnStart, WholeTurn
-from accord.stores import erase, liveness, statements, tokens, transcripts, usage
+from accord.ports import (
+    HISTORY_BYTES,
+    ClaimedTurn,
+    DeletionProgress,
+    Heartbeat,
+    PacketBatch,
+    QueueDepth,
+    QueuedWork,
+    RunningTurns,
+    SlotRecord,
+    TurnEnd,
+    TurnProgress,
+    TurnStart,
+    WholeTurn,
+)
+from accord.stores import erase, liveness, queue, slots, statements, tokens, transcripts, usage
 from accord.stores.liveness import probe
 from accord.wire.conversation import ChatMessage
 from accord.wire.keys import KeyRules, UsageGroup, UsageRecord, UsageTotal
@@ -61,6 +75,18 @@ class SqlStore(ABC):
         """Begin a turn in its session, unless a turn of that request id is known."""
         return await self.write(statements.begin_turn, session, turn, (history, history_bytes), quota_bytes)
 
+    async def queue_turn(
+        self,
+        session: SessionRecord,
+        turn: TurnRecord,
+        work: QueuedWork,
+        *,
+        quota_bytes: int | None = None,
+        max_running: int | None = None,
+    ) -> TurnStart:
+        """Begin a turn that waits for a worker, unless a turn of that request id is known."""
+        return await self.write(queue.queue_turn, session, turn, work, quota_bytes, max_running)
+
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
         return await self.read(statements.turn_of, request_id)
@@ -72,6 +98,36 @@ class SqlStore(ABC):
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
         """Running turns of other processes that sent no heartbeat for so long."""
         return await self.read(liveness.abandoned, lease_s, runner, limit)
+
+    async def take_over(self, turn: TurnRecord, lease_s: float, *, runner: str) -> ClaimedTurn | None:
+        """Give an abandoned turn, or one of `runner`, to `runner`."""
+        return await self.write(queue.take_over, turn, int(lease_s * 1_000_000), runner, (0, 0))
+
+    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, TurnProgress]:
+        """How far these turns are."""
+        return await self.read(queue.turn_states, request_ids)
+
+    async def claim(
+        self, agents: Sequence[str], *, runner: str, history: int, history_bytes: int
+    ) -> ClaimedTurn | None:
+        """Give the next waiting turn of these agents to `runner`."""
+        return await self.write(queue.claim, agents, runner, (history, history_bytes))
+
+    async def queue_again(self, turn: TurnRecord) -> bool:
+        """Put a turn back to the front of the queue."""
+        return await self.write(queue.queue_again, turn)
+
+    async def waiting(self) -> int:
+        """How many turns wait for a worker."""
+        return await self.read(queue.waiting)
+
+    async def queue_depths(self) -> list[QueueDepth]:
+        """What waits for each agent."""
+        return await self.read(queue.queue_depths)
+
+    async def running_turns(self, *, limit: int) -> RunningTurns:
+        """How many turns run, and the oldest of them."""
+        return await self.read(queue.running_turns, limit)
 
     async def running(self, runner: str) -> list[TurnRecord]:
         """The running turns of one process."""
@@ -176,6 +232,22 @@ class SqlStore(ABC):
     async def spent(self, key: str, since: date | None) -> int:
         """What this key has cost from this day on, in micro-dollars."""
         return await self.read(usage.spent_of, key, since)
+
+    async def take_slot(self, slot: SlotRecord, *, limit: int, lease_s: float) -> bool:
+        """Add a call of a backend if fewer than `limit` run or wait."""
+        return await self.write(slots.take_slot, slot, limit, lease_s)
+
+    async def queue_slot(self, slot: SlotRecord) -> None:
+        """Add a call of a backend behind those that run and wait."""
+        await self.write(slots.queue_slot, slot)
+
+    async def held_slots(self, backend: str, *, limit: int, lease_s: float) -> list[str]:
+        """The ids of the calls that hold a slot, the oldest first."""
+        return await self.read(slots.held_slots, backend, limit, lease_s)
+
+    async def free_slots(self, freed: Sequence[SlotRecord]) -> None:
+        """Remove calls that have ended."""
+        await self.write(slots.free_slots, freed)
 
     async def _erase(
         self, hide: Callable[[Connection, T], int], which: T, progress: DeletionProgress | None

@@ -2,7 +2,8 @@
 
 Durability: a write-ahead log with `synchronous=FULL`. A commit returns after the log was flushed to the disk, so
 what was acknowledged survives `kill -9` and a power cut. One thread writes, and all that wait share its commits;
-reads have connections of their own and never wait. Not for network file systems, which cannot share the log.
+the writing threads of several processes take turns (`write_lock.py`). Reads have connections of their own and never
+wait. Not for network file systems, which cannot share the log.
 
 Checkpoints are ours to start, not SQLite's: they are made with the write lock held. SQLite before 3.51.3 can, very
 rarely, damage a file when one process resets the log while another one checkpoints without that lock. The log is
@@ -35,6 +36,7 @@ from accord.stores.migrate import migrate
 from accord.stores.prepared import driver_of
 from accord.stores.rules import CLOSED
 from accord.stores.sql import P, SqlStore, Statement, T
+from accord.stores.write_lock import WriteLock
 from accord.stores.writer import Writer
 from accord.wire.session import DeletionCounts
 
@@ -90,6 +92,8 @@ class SqliteStore(SqlStore):
         self._failures: Final = FailureLog()
         self._files: Final = tuple(path.with_name(path.name + end) for end in ("", "-wal", "-shm"))
         self._identity: tuple[tuple[int, int], ...] = ()
+        self._lock: Final = WriteLock(path)
+        """The lock of the writing thread."""
         self._opened: _Opened | None = None
 
     @property
@@ -110,7 +114,14 @@ class SqliteStore(SqlStore):
         with raise_store_errors(str(self._path), sqlite3.Error):
             writing, reading = await asyncio.to_thread(self._connections)
         self._checkpoint_at, self._checkpoint_bytes = CHECKPOINT_ROWS, LOG_BYTES
-        writer = Writer(writing, driver_of(writing), check=self._check_identity, tidy=self._tidy)
+        writer = Writer(
+            writing,
+            driver_of(writing),
+            self._lock,
+            lock_timeout_s=self._busy_timeout_s,
+            check=self._check_identity,
+            tidy=self._tidy,
+        )
         readers = ThreadPoolExecutor(READERS, thread_name_prefix="accord-store-reader")
         self._opened = _Opened(writer, readers, deque(reading))
 
@@ -204,7 +215,9 @@ class SqliteStore(SqlStore):
         engine = create_engine("sqlite+pysqlite://", creator=self._connect, poolclass=NullPool)
         with ExitStack() as opened:
             writing = opened.enter_context(engine.connect())
-            self._prepare(writing)
+            with WriteLock(self._path) as lock:
+                lock.acquire_within(self._busy_timeout_s)
+                self._prepare(writing)
             reading = [opened.enter_context(engine.connect()) for _ in range(READERS)]
             for connection in reading:
                 _set_pragmas(driver_of(connection), _FOR_READING)
@@ -250,9 +263,11 @@ class SqliteStore(SqlStore):
         self._checkpoint_at = driver.total_changes + CHECKPOINT_ROWS
         mode = "TRUNCATE" if self._has_deleted else "RESTART"
         driver.execute(f"PRAGMA busy_timeout={CHECKPOINT_TIMEOUT_MS}")
+        self._lock.acquire()
         try:
             (is_busy, *_) = driver.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
         finally:
+            self._lock.release()
             driver.execute(f"PRAGMA busy_timeout={int(self._busy_timeout_s * 1000)}")
         self._checkpoint_bytes = LOG_BYTES + (log_bytes if is_busy else 0)
         self._has_deleted = self._has_deleted and bool(is_busy)
@@ -284,7 +299,9 @@ class _SqliteHeartbeat:
 
     def beat(self, runner: str) -> None:
         """Write that this process is alive."""
-        with raise_store_errors(str(self._path), sqlite3.Error):
+        # Closed after each heartbeat, so that one that waited for too long does not hold the lock later.
+        with raise_store_errors(str(self._path), sqlite3.Error), WriteLock(self._path) as lock:
+            lock.acquire_within(self._busy_timeout_s)
             connection = self._connection = self._connection or self._open()
             driver = driver_of(connection)
             driver.execute("BEGIN IMMEDIATE")

@@ -13,12 +13,15 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import asdict, replace
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
     Connection,
     Integer,
+    Text,
     and_,
     bindparam,
     case,
+    cast,
     func,
     insert,
     literal,
@@ -37,6 +40,7 @@ from accord.stores.prepared import BulkInsert, PreparedStatement, Row, by_engine
 from accord.stores.rules import (
     KNOWN_REQUEST,
     NO_SESSION,
+    NOT_ITS_EPOCH,
     NOT_ITS_RECEIPT,
     NOT_ITS_SESSION,
     NOT_NEXT,
@@ -48,6 +52,7 @@ from accord.stores.rules import (
 )
 from accord.stores.schema import IS_DELETING, IS_RUNNING, messages, packets, receipts, sessions, turns
 from accord.stores.transcripts import add_stored_bytes, conversation_of, stored_bytes_of
+from accord.stores.work import remove_work
 from accord.wire.request import ClientCapabilities
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
 
@@ -189,26 +194,54 @@ def turn_record(row: Row) -> TurnRecord:
 
 _ADDED: Final = bindparam("added", type_=Integer)
 _STORED: Final = bindparam("stored", type_=BigInteger)
-_ADVANCE: Final = PreparedStatement(
+_EPOCH: Final = turns.c.epoch == bindparam("of_epoch", type_=Integer)
+_ADVANCING: Final = (
     update(turns)
-    .where(turns.c.request_id == bindparam("of"), IS_RUNNING)
+    .where(turns.c.request_id == bindparam("of"), IS_RUNNING, _EPOCH)
     .where(or_(literal_column("0") == _ADDED, turns.c.last_seq == bindparam("before")))
     .values(last_seq=turns.c.last_seq + _ADDED, stored_bytes=turns.c.stored_bytes + _STORED)
 )
+_ADVANCE: Final = PreparedStatement(_ADVANCING)
 _ADD_PACKET: Final = PreparedStatement(insert(packets).values(values_of(packets)))
+
+# For PostgreSQL, all packets with one statement instead of one for each, and together with the update of their turn.
+_BODIES: Final = (
+    func.unnest(bindparam("bodies", type_=ARRAY(Text)))
+    .table_valued("body", with_ordinality="place", name="bodies")
+    .render_derived()
+)
+_NUMBERED: Final = select(
+    bindparam("of", type_=packets.c.request_id.type),
+    bindparam("before", type_=Integer) + cast(_BODIES.c.place, Integer),
+    _BODIES.c.body,
+)
+_ADVANCED: Final = _ADVANCING.returning(turns.c.request_id).cte("advanced")
+_ADD_PACKETS: Final = PreparedStatement(insert(packets).from_select([*packets.c.keys()], _NUMBERED))
+_APPEND: Final = PreparedStatement(
+    insert(packets).from_select([*packets.c.keys()], _NUMBERED.where(select(_ADVANCED.c.request_id).exists()))
+)
 
 
 def append_packets(connection: Connection, new: PacketBatch) -> None:
     """Add packets that follow those of their turn."""
-    added = {"added": len(new.packets), "stored": stored_size(*new.packets)}
-    if not _ADVANCE.rowcount(connection, {"of": new.request_id, "before": new.first_seq - 1, **added}):
+    added = {"added": len(new.packets), "stored": stored_size(*new.packets), "of_epoch": new.epoch}
+    values = {"of": new.request_id, "before": new.first_seq - 1, **added}
+    if connection.dialect.name == "postgresql" and new.packets:
+        if not _APPEND.rowcount(connection, {**values, "bodies": list(new.packets)}):
+            raise StoreConflictError(NOT_NEXT)
+        return
+    if not _ADVANCE.rowcount(connection, values):
         raise StoreConflictError(NOT_NEXT)
     _insert_packets(connection, new)
 
 
 def _insert_packets(connection: Connection, new: PacketBatch) -> None:
+    of, before = new.request_id, new.first_seq - 1
+    if connection.dialect.name == "postgresql":
+        if new.packets:
+            _ADD_PACKETS.rowcount(connection, {"of": of, "before": before, "bodies": list(new.packets)})
+        return
     numbered = enumerate(new.packets, start=new.first_seq)
-    of = new.request_id
     _ADD_PACKET.execute_many(connection, [{"request_id": of, "seq": seq, "body": body} for seq, body in numbered])
 
 
@@ -233,6 +266,7 @@ _LOCK_TURN: Final = PreparedStatement(
         turns.c.last_seq,
         turns.c.stored_bytes,
         turns.c.conversation_id,
+        turns.c.epoch,
         sessions.c.session_id,
         sessions.c.owner,
         sessions.c.message_count,
@@ -252,6 +286,7 @@ class _LockedTurn(NamedTuple):
     last_seq: int
     stored: int
     conversation_id: str | None
+    epoch: int
     session_id: str
     owner: str
     message_count: int
@@ -261,7 +296,7 @@ class _LockedTurn(NamedTuple):
 
 _END: Final = PreparedStatement(
     update(turns)
-    .where(turns.c.request_id == bindparam("of"), IS_RUNNING, turns.c.last_seq == bindparam("before"))
+    .where(turns.c.request_id == bindparam("of"), IS_RUNNING, _EPOCH, turns.c.last_seq == bindparam("before"))
     .values(state=bindparam("new_state"), ended_at=bindparam("at"), last_seq=bindparam("last"))
 )
 
@@ -273,6 +308,8 @@ def end_turn(connection: Connection, ending: TurnEnd) -> bool:
     if row is None or row[0] != TurnState.RUNNING.value:
         raise StoreConflictError(NOT_RUNNING)
     locked = _LockedTurn(*row)
+    if locked.epoch != last.epoch:
+        raise StoreConflictError(NOT_ITS_EPOCH)
     if receipt and (receipt.request_id, receipt.session_id) != (last.request_id, locked.session_id):
         raise StoreConflictError(NOT_ITS_RECEIPT)
     if receipt and receipt.previous_hash != locked.last_hash:
@@ -280,8 +317,11 @@ def end_turn(connection: Connection, ending: TurnEnd) -> bool:
     if last.packets and last.first_seq != locked.last_seq + 1:
         raise StoreConflictError(NOT_NEXT)
     over = {"of": last.request_id, "before": locked.last_seq, "last": locked.last_seq + len(last.packets)}
+    over["of_epoch"] = last.epoch
     if not _END.rowcount(connection, {**over, "new_state": ending.state.value, "at": ending.ended_at}):
         raise StoreConflictError(NOT_RUNNING)  # another process was faster
+    if locked.epoch:
+        remove_work(connection, last.request_id)
     _insert_packets(connection, last)
     add_stored_bytes(connection, locked.owner, _append_transcript(connection, locked, ending))
     return True

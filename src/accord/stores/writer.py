@@ -1,11 +1,13 @@
-"""The one thread that writes a SQLite file. Jobs that arrive while it is busy share its next commit.
+"""The one thread of a process that writes a SQLite file. Jobs that arrive while it is busy share its next commit.
 
 It groups jobs into transactions and delivers their results. It knows neither the schema nor the file: a job is a
-function over a connection. It never delays a commit to gather jobs, since a commit takes long enough for that.
+function over a connection. It never delays a commit to gather jobs, since a commit takes long enough for that, and so
+does waiting for the writers of other processes.
 """
 
 import asyncio
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 from accord.errors import StoreError
 from accord.ports import PacketBatch, TurnEnd
 from accord.stores.failure import UncancellableFuture
+from accord.stores.write_lock import WriteLock
 
 MAX_GROUP: Final = 512
 MAX_GROUP_BYTES: Final = 4 * 1024 * 1024
@@ -52,23 +55,32 @@ class Writer:
     """Executes jobs in the order in which they were submitted, many in one transaction.
 
     `check` is called before and after each commit; its error fails the whole group, so that no job is confirmed that
-    is not stored. `tidy` is called last, outside of any transaction.
+    is not stored. `tidy` is called last, outside of any transaction. `lock` is taken around each transaction. If that
+    takes `lock_timeout_s`, since a process that has it is stopped, for example, all waiting jobs fail.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
         connection: Connection,
         driver: sqlite3.Connection,
+        lock: WriteLock,
         *,
+        lock_timeout_s: float,
         check: Callable[[], None],
         tidy: Callable[[sqlite3.Connection], None],
     ) -> None:
         self.commits = 0
         self._connection: Final = connection
         self._driver: Final = driver
+        self._lock: Final = lock
+        self._lock_timeout_s: Final = lock_timeout_s
+        self._undelivered = 0
+        self._timer: asyncio.TimerHandle | None = None
         self._check: Final = check
         self._tidy: Final = tidy
         self._jobs: Final[SimpleQueue[Job | None]] = SimpleQueue()
+        self._taken: Final[deque[Job]] = deque()
+        """The job that the thread waits for the lock with: whichever thread removes it has to answer it."""
         self._loop: Final = asyncio.get_running_loop()
         self._thread: Final = Thread(target=self._work, name="accord-store-writer", daemon=True)
         self._thread.start()
@@ -76,43 +88,50 @@ class Writer:
     def submit(self, statement: Callable[..., Any], *args: Any) -> UncancellableFuture:
         """Submit a job; the future is done when the job is on disk. The job runs even if its caller is cancelled."""
         future = UncancellableFuture(loop=self._loop)
+        self._undelivered += 1
         self._jobs.put(Job(statement, args, future))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._lock_timeout_s, self._check_blocked)
         return future
 
     async def close(self) -> None:
-        """Finish the submitted jobs, then stop."""
+        """Finish the submitted jobs, then stop; a thread that gets no lock in time is left behind."""
         self._jobs.put(None)
-        await asyncio.to_thread(self._thread.join)
+        while self._thread.is_alive() and self._lock.waiting_s < self._lock_timeout_s:
+            await asyncio.to_thread(self._thread.join, max(0.1, self._lock_timeout_s))
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _work(self) -> None:
-        with self._connection:
+        with self._lock, self._connection:
             is_open = True
-            while is_open:
+            while is_open and (job := self._jobs.get()) is not None:
+                self._taken.append(job)
+                self._lock.acquire()
+                # Jobs that came while the thread waited for the lock belong to this group.
                 group, is_open = self._next_group()
-                if not group:
-                    return
-                outcomes = self._write(group)
+                outcomes = self._write(group) if group else []
+                self._lock.release()
                 # The event loop may be closed; then no caller waits any more.
                 with suppress(RuntimeError):
-                    self._loop.call_soon_threadsafe(_deliver, outcomes)
+                    self._loop.call_soon_threadsafe(self._deliver, outcomes)
                 with suppress(sqlite3.DatabaseError, OSError):
                     self._tidy(self._driver)
 
     def _next_group(self) -> tuple[list[Job], bool]:
-        """Wait for a job and take all that are queued; also whether the writer is still open."""
+        """Take all jobs that are queued; also whether the writer is still open."""
         group: list[Job] = []
         bytes_left = MAX_GROUP_BYTES
-        job = self._jobs.get()
-        while job is not None:
+        while len(group) < MAX_GROUP and bytes_left > 0:
+            try:
+                job = self._taken.pop() if self._taken else self._jobs.get_nowait()
+            except (Empty, IndexError):
+                break
+            if job is None:
+                return group, False
             group.append(job)
             bytes_left -= job.size
-            if len(group) == MAX_GROUP or bytes_left <= 0:
-                break
-            try:
-                job = self._jobs.get_nowait()
-            except Empty:
-                break
-        return group, job is not None
+        return group, True
 
     def _write(self, group: Sequence[Job]) -> list[JobOutcome]:
         """Execute all jobs in one transaction; if a job fails, each in its own, so that only that one fails."""
@@ -129,12 +148,46 @@ class Writer:
         try:
             outcomes = [JobOutcome(job, job.statement(self._connection, *job.args)) for job in group]
             self._driver.execute("COMMIT")
+            self._lock.release()
         finally:
             self._driver.rollback()  # does nothing after a commit
             self._connection.rollback()  # a job that used SQLAlchemy made it begin a transaction
         self._check()
         self.commits += 1
         return outcomes
+
+    def _deliver(self, outcomes: Sequence[JobOutcome]) -> None:
+        self._undelivered -= len(outcomes)
+        for outcome in outcomes:
+            if outcome.error is None:
+                outcome.job.future.set_result(outcome.result)
+            else:
+                outcome.job.future.set_exception(outcome.error)
+
+    def _check_blocked(self) -> None:
+        """Fail the waiting jobs if the thread has been waiting for the lock for too long; else check again later."""
+        left_s = self._lock_timeout_s - self._lock.waiting_s
+        if left_s <= 0:
+            self._deliver([JobOutcome(job, error=_lock_error()) for job in self._remove_waiting()])
+            left_s = self._lock_timeout_s
+        self._timer = self._loop.call_later(left_s, self._check_blocked) if self._undelivered else None
+
+    def _remove_waiting(self) -> list[Job]:
+        removed: list[Job] = []
+        with suppress(IndexError):
+            removed.append(self._taken.pop())
+        with suppress(Empty):
+            while (job := self._jobs.get_nowait()) is not None:
+                removed.append(job)
+            self._jobs.put(None)  # it ends the thread
+        return removed
+
+
+def _lock_error() -> sqlite3.OperationalError:
+    """The error that SQLite raises when it has waited for a lock for too long."""
+    error = sqlite3.OperationalError("database is locked")
+    error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_BUSY, "SQLITE_BUSY"
+    return error
 
 
 def _storage_failed(error: Exception) -> bool:
@@ -143,11 +196,3 @@ def _storage_failed(error: Exception) -> bool:
         return True
     cause = error.orig if isinstance(error, DBAPIError) else error
     return type(cause) in (sqlite3.OperationalError, sqlite3.DatabaseError)
-
-
-def _deliver(outcomes: Sequence[JobOutcome]) -> None:
-    for outcome in outcomes:
-        if outcome.error is None:
-            outcome.job.future.set_result(outcome.result)
-        else:
-            outcome.job.future.set_exception(outcome.error)

@@ -109,7 +109,7 @@ class Fallback(Message, frozen=True):
     message: str | None = None
     retried: bool | None = Field(default=None, description="It refused a field, and was asked again without it.")
     skipped: bool | None = Field(
-        default=None, description="True if it was not tried, because it was down a moment before."
+        default=None, description="True if it was not tried: it was down a moment before, or at its limit of calls."
     )
     endpoint_message: str | None = Field(
         default=None, description="The message of the endpoint itself, shortened and without keys."

@@ -64,7 +64,7 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     request_digest: str
     """Distinguishes a repeated request from another one with the same id."""
     runner: str
-    """The process that runs it, by a name that is unique among all processes."""
+    """The process that runs it, by a name that is unique among all processes; empty while it waits in the queue."""
     state: TurnState = TurnState.RUNNING
     last_seq: int = 0
     """The number of the last stored packet; the first is 1."""
@@ -74,6 +74,8 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What the client that sent the request declared; its view is the default one."""
     conversation_id: str | None = None
     """The conversation whose history the turn continues; None if that is its session's own."""
+    epoch: int = 0
+    """How many workers it was given to; 0 for a turn that never was in the queue."""
 
 
 class PacketRecord(NamedTuple):

@@ -1,12 +1,23 @@
 """Metrics: every number comes from a receipt or a transport, and the values of every label are bounded."""
 
+import asyncio
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from accord.errors import ErrorCode
-from accord.servers.observability.metrics import MAX_UNKNOWN, OTHER, LabelNames, Metrics
+from accord.errors import ErrorCode, StoreError
+from accord.ports import LinkCounts
+from accord.servers.observability.metrics import (
+    MAX_UNKNOWN,
+    OTHER,
+    WAITING_CACHED_S,
+    LabelNames,
+    Metrics,
+    WaitingCount,
+)
 from accord.wire.receipt import Fallback, Timings, Work
 from tests.receipts import a_body
+from tests.servers.observability.test_status import Clock, OneProcessChannel
 from tests.servers.observability.turns import CANCELLED, FAILED, REFUSED, an_eventful_turn, backend, emulating
 
 
@@ -116,3 +127,32 @@ def test_two_services_do_not_share_their_numbers(metrics: Metrics):
     other = Metrics(version="2")
     other.turn_ended(an_eventful_turn())
     assert value(metrics, "accord_turns_total", outcome="done") == 0
+
+
+def test_the_queue_is_read_at_most_every_few_seconds_and_missing_while_it_cannot_be_read(metrics: Metrics):
+    clock, found, reads = Clock(), [3], list[int]()
+
+    async def read() -> int:
+        reads.append(1)
+        if not found:
+            raise StoreError("away")
+        return found[0]
+
+    counts, channel = LinkCounts(), OneProcessChannel()
+    metrics.report_links(channel, counts, WaitingCount(read, clock))
+    assert value(metrics, "accord_waiting_turns") is None
+    for seconds, expected, times in ((0.0, 3, 1), (WAITING_CACHED_S - 1, 3, 1), (1.0, 5, 2)):
+        clock.now += seconds
+        asyncio.run(metrics.refresh())
+        assert (value(metrics, "accord_waiting_turns"), len(reads)) == (expected, times)
+        found[0] = 5
+    found.clear()
+    clock.now += WAITING_CACHED_S
+    asyncio.run(metrics.refresh())
+    assert value(metrics, "accord_waiting_turns") is None
+    assert value(metrics, "accord_channel_up") == 1
+    channel.is_connected = False
+    assert value(metrics, "accord_channel_up") == 0
+    counts.restarted, counts.given_up, counts.late_news, counts.store_took_over = 1, 2, 3, 4
+    names = ("restarted_turns", "given_up_turns", "late_news", "store_takeovers")
+    assert [value(metrics, f"accord_{name}_total") for name in names] == [1, 2, 3, 4]

@@ -181,7 +181,9 @@ class Application:
             try:
                 ended = await sessions.recover()
                 if ended:
-                    LOGGER.warning("Ended turns of a process that stopped", extra={"fields": {"turns": ended}})
+                    LOGGER.warning(
+                        "Ended or restarted turns of a process that stopped", extra={"fields": {"turns": ended}}
+                    )
                 # Without a retention period nothing expires, but a deletion that was interrupted is finished.
                 before = sessions.engine.clock.now() - self._retention if self._retention else EPOCH
                 await sessions.store.expire(before)

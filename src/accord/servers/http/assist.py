@@ -70,7 +70,14 @@ def assist_endpoint(service: Service) -> HttpEndpoint:
         with continuing_trace(exchange.scope["headers"]):
             address = client_address(exchange.scope)
             turn = await begin_turn(
-                service, exchange.caller, address, request, sent=sent, streams=streams, on_start=on_start
+                service,
+                exchange.caller,
+                address,
+                request,
+                sent=sent,
+                streams=streams,
+                on_start=on_start,
+                trace=exchange.trace_context,
             )
         return await answer_turn(service, exchange, turn, after if streams else None, warnings=warnings)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from accord.errors import ErrorCode, RefusedError
-from accord.ports import Clock, TokenStore
+from accord.ports import Channel, Clock, TokenStore
 from accord.servers.http.rates import RateLimits
 from accord.servers.service import ANONYMOUS, Caller, Headers
 from accord.wire.session import TokenRecord, looks_like_token, token_digest
@@ -127,7 +127,7 @@ class TokenAuthenticator:
     open it again. Without a store as well, it is always open.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that are handed in
         self,
         tokens: TokenStore | None,
         oidc: IdentityVerifier | None,
@@ -135,10 +135,11 @@ class TokenAuthenticator:
         clock: Clock,
         *,
         recheck_s: float = RECHECK_S,
+        channel: Channel | None = None,
     ) -> None:
         self._tokens: Final = None if tokens is None else TokenVerifier(tokens, clock, recheck_s)
         self._oidc: Final = oidc
-        self._rates: Final = RateLimits(rates, clock)
+        self._rates: Final = RateLimits(rates, clock, channel=channel)
 
     async def authenticate(self, headers: Headers) -> Caller:
         """Identify the caller; raises `RefusedError` with `UNAUTHENTICATED` if that fails."""

@@ -72,6 +72,12 @@ class Exchange:
     started_turn: str | None = None
     """The id of the turn that this request has started."""
 
+    @property
+    def trace_context(self) -> str | None:
+        """The W3C trace context that the client sent."""
+        header = self.headers.get(b"traceparent")
+        return None if header is None else header.decode("latin-1")
+
     def path_parameter(self, name: str) -> str:
         """A part of the path, by its name in the route."""
         return str(self.scope["path_params"][name])

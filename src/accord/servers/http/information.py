@@ -97,14 +97,21 @@ def information_routes(
 
     Without `emulation`, that of the engine is reported.
     """
+    return {
+        **probe_routes(service, metrics),
+        CAPABILITIES_PATH: capabilities_endpoint(service, emulation, calls),
+        OPENAPI_PATH: openapi_endpoint(service),
+        DOCS_PATH: docs_endpoint(service),
+    }
+
+
+def probe_routes(service: Service, metrics: Metrics) -> dict[str, ReadOnlyEndpoint]:
+    """The paths for orchestrators and Prometheus, which workers have, too: health and metrics."""
     health = Health(service)
     return {
         HEALTH_PATH: health_endpoint(health),
         LIVE_PATH: live_endpoint(health),
         READY_PATH: ready_endpoint(health),
-        CAPABILITIES_PATH: capabilities_endpoint(service, emulation, calls),
-        OPENAPI_PATH: openapi_endpoint(service),
-        DOCS_PATH: docs_endpoint(service),
         METRICS_PATH: metrics_endpoint(metrics),
     }
 
@@ -181,6 +188,7 @@ def metrics_endpoint(metrics: Metrics) -> ReadOnlyEndpoint:
     """The metrics in the text format of Prometheus."""
 
     async def read(_: Scope) -> InformationResponse:
+        await metrics.refresh()
         media_type, body = metrics.render()
         return InformationResponse(body, media_type, headers=_NO_STORE)
 

@@ -23,9 +23,11 @@ from typing import Final, Protocol
 
 import uvicorn
 
+from accord.config import ServerConfig
 from accord.errors import UsageError
 from accord.servers.http.app import Application
 from accord.servers.http.connection import with_limits
+from accord.servers.http.exchange import App
 from accord.servers.service import Service
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -53,9 +55,11 @@ async def serve(
     started: Callable[[str], None] = lambda _: None,
     deadline: "ExitDeadline | None" = None,
     on_hangup: Callable[[], None] | None = None,
+    listener: socket.socket | None = None,
 ) -> None:
     """Serve until a signal comes; `started` is called with the address when the service listens.
 
+    A given `listener` is served instead of the address of the settings.
     `on_hangup` is called in the event loop when SIGHUP comes; without it, the signal is ignored.
     A given `deadline` also applies to what the caller closes after the service, and to tasks that do not end.
     """
@@ -67,17 +71,21 @@ async def serve(
         SignalHandler(application.service, server, used_deadline, on_hangup).installed(),
     ):
         try:
-            await server.serve(sockets=[listen_at(server.config.host, server.config.port)])
+            await server.serve(sockets=[listener or listen_at(server.config.host, server.config.port)])
         finally:
             announcing.cancel()
 
 
 def make_server(application: Application) -> uvicorn.Server:
     """A uvicorn server with the limits of the application's settings."""
-    settings = application.service.settings
+    return server_of(application, application.service.settings)
+
+
+def server_of(app: App, settings: ServerConfig, *, has_lifespan: bool = True) -> uvicorn.Server:
+    """A uvicorn server of any ASGI application, with these limits."""
     http, websocket = with_limits(settings)
     config = uvicorn.Config(
-        application,
+        app,
         host=settings.host,
         port=settings.port,
         http=http,
@@ -86,7 +94,7 @@ def make_server(application: Application) -> uvicorn.Server:
         ws_per_message_deflate=False,  # 261 KB of a compressed message can unpack to 411 MB
         proxy_headers=bool(settings.trusted_proxies),  # uvicorn's default trusts every process on loopback
         forwarded_allow_ips=settings.trusted_proxies,
-        lifespan="on",
+        lifespan="on" if has_lifespan else "off",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -103,11 +111,14 @@ class _UvicornServer(uvicorn.Server):
         yield
 
 
-def listen_at(host: str, port: int) -> socket.socket:
-    """A listening socket; raises `UsageError` with the reason and what to do about it."""
+def listen_at(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
+    """A listening socket; raises `UsageError` with the reason and what to do about it.
+
+    The kernel divides new connections between the sockets that share an address.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, port), family=family, backlog=2048)
+        return socket.create_server((host, port), family=family, backlog=2048, reuse_port=is_shared)
     except OSError as error:
         # `create_server` adds the address to the system's message, as a Python tuple.
         reason = str(error.strerror or error).partition(" (while attempting")[0]

@@ -9,11 +9,25 @@ from typing import Any, Final
 
 from accord.servers.observability.logs import LOGGER, REQUEST_ID, Log, set_up_logging
 from accord.servers.observability.metrics import Metrics
+from accord.servers.observability.status import ProcessRole, StatusCounts, StatusFacts, StatusPublisher
 from accord.servers.observability.traces import Traces, continuing_trace
 from accord.servers.observability.watchdog import Watchdog
 from accord.servers.service import NullObserver, Observer
 
-__all__ = ["REQUEST_ID", "Log", "Metrics", "Observers", "Traces", "Watchdog", "continuing_trace", "set_up_logging"]
+__all__ = [
+    "REQUEST_ID",
+    "Log",
+    "Metrics",
+    "Observers",
+    "ProcessRole",
+    "StatusCounts",
+    "StatusFacts",
+    "StatusPublisher",
+    "Traces",
+    "Watchdog",
+    "continuing_trace",
+    "set_up_logging",
+]
 
 
 class Observers:

@@ -4,17 +4,22 @@ All numbers of a turn or a model API call come from its receipt. The values of e
 stays for ever once it exists, and clients choose many of the names. The endpoint is in `servers/http/information.py`.
 """
 
+import asyncio
+import os
 from bisect import bisect_left
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
+from math import inf
+from time import monotonic
 from typing import Any, Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from accord.errors import ErrorCode
+from accord.errors import ErrorCode, StoreError
+from accord.ports import Channel, LinkCounts
 from accord.servers.observability.calls import OTHER, count_tokens, cut_name, field_label
 from accord.servers.service import NullObserver
 from accord.wire.adaptation import Rung
@@ -28,6 +33,10 @@ MAX_UNKNOWN: Final = 50
 MAX_MODELS: Final = 200
 MAX_KEYS: Final = 1_000
 """Models and keys are named by the operator and the endpoints, not by clients."""
+
+WAITING_CACHED_S: Final = 5.0
+WAITING_READ_S: Final = 2.0
+"""How long the number of waiting turns is not read again, and how long reading it may take."""
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 TRANSPORTS: Final = ("sse", "websocket")
@@ -211,6 +220,57 @@ class _BackendStates:
         return [down]
 
 
+class WaitingCount:
+    """How many turns wait in the queue of the service, read from the store at most every few seconds."""
+
+    def __init__(self, read: Callable[[], Awaitable[int]], clock: Callable[[], float] = monotonic) -> None:
+        self.value: int | None = None
+        """None while it is not known."""
+        self._read: Final = read
+        self._clock: Final = clock
+        self._read_at = -inf
+
+    async def refresh(self) -> None:
+        """Read the number again if it is too old; requests meanwhile get the older one."""
+        if self._clock() - self._read_at < WAITING_CACHED_S:
+            return
+        self._read_at = self._clock()
+        try:
+            async with asyncio.timeout(WAITING_READ_S):
+                self.value = await self._read()
+        except (StoreError, TimeoutError):
+            self.value = None
+
+
+class _LinkMetrics:
+    """Collects what is known of the other processes: the channel to them, the queue, and what went wrong."""
+
+    def __init__(self, channel: Channel, counts: LinkCounts, waiting: WaitingCount) -> None:
+        self._channel: Final = channel
+        self._counts: Final = counts
+        self._waiting: Final = waiting
+
+    def collect(self) -> Iterable[Metric]:
+        """Every metric."""
+        up = float(self._channel.is_connected)
+        yield GaugeMetricFamily("accord_channel_up", "1 while this process is connected to the others.", up)
+        if self._waiting.value is not None:
+            text = "Turns that wait in the queue of the service, for any process."
+            yield GaugeMetricFamily("accord_waiting_turns", text, self._waiting.value)
+        counts = self._counts
+        for name, text, value in (
+            (
+                "restarted_turns",
+                "Turns that went back to the queue when their worker was gone.",
+                counts.restarted,
+            ),
+            ("given_up_turns", "Queued turns that were ended because their workers died.", counts.given_up),
+            ("late_news", "Times that a reader read the store because news was late.", counts.late_news),
+            ("store_takeovers", "Batches that the store took because JetStream did not.", counts.store_took_over),
+        ):
+            yield CounterMetricFamily(f"accord_{name}", text, value)
+
+
 class Metrics(NullObserver):
     """The metrics of one service."""
 
@@ -221,11 +281,14 @@ class Metrics(NullObserver):
         self._routes: Final = LabelNames()
         self._methods: Final = LabelNames(METHODS, unknown=0)
         self._transports: Final = LabelNames(TRANSPORTS, unknown=0)
+        self._waiting: WaitingCount | None = None
         self._register_turns()
         self._register_requests()
         self._calls: Final = CallMetrics(self._backends)
         self.registry.register(self._calls)
         Info("accord_build", "The version that is running.", registry=self.registry).info({"version": version})
+        about = "The process whose numbers these are; each process of a service has its own."
+        Info("accord_process", about, registry=self.registry).info({"pid": str(os.getpid())})
         ProcessCollector(registry=self.registry)
 
     def _register_turns(self) -> None:
@@ -297,6 +360,16 @@ class Metrics(NullObserver):
     def report_backends(self, states: Callable[[], Mapping[str, bool]]) -> None:
         """Report which backends are down by the result of this function: their names, and whether they are."""
         self.registry.register(_BackendStates(states))
+
+    def report_links(self, channel: Channel, counts: LinkCounts, waiting: WaitingCount) -> None:
+        """Report the channel to other processes, the queue, and what went wrong between them."""
+        self._waiting = waiting
+        self.registry.register(_LinkMetrics(channel, counts, waiting))
+
+    async def refresh(self) -> None:
+        """Read what has to be read from the store; to be called before `render`."""
+        if self._waiting is not None:
+            await self._waiting.refresh()
 
     def count_running(self, count: Callable[[], int]) -> None:
         """Report the result of this function as the number of running turns."""

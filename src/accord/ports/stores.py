@@ -1,19 +1,13 @@
-"""The interfaces of the parts that the engine is given: backends, clock, permission channel, stores.
+"""Stores of sessions, tokens, usage and slots, and the values that they are given and return."""
 
-Only protocols and the values that they exchange; the implementations are in `backends/`, `stores/` and `servers/`.
-"""
-
-import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
-from typing import Any, Final, Protocol, runtime_checkable
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from accord.wire.agent_work import Permission, PermissionRequest
-from accord.wire.conversation import ChatMessage, ConversationMessage
+from accord.wire.conversation import ChatMessage
 from accord.wire.keys import KeyRules, UsageGroup, UsageRecord, UsageTotal
-from accord.wire.manifest import CapabilityManifest
 from accord.wire.session import (
     DeletionCounts,
     PacketRecord,
@@ -23,189 +17,6 @@ from accord.wire.session import (
     TurnRecord,
     TurnState,
 )
-from accord.wire.work import AnyPiece, WorkOrder
-
-
-class Backend(Protocol):
-    """A backend that answers work orders.
-
-    `answer` yields pieces of an answer, an `EndPiece` last, or raises `BackendError`. Closing the iterator stops the
-    work at once. `probe` returns if the backend can be reached, and raises `BackendError` if it cannot.
-    """
-
-    @property
-    def name(self) -> str:
-        """The name in the configuration."""
-        ...
-
-    @property
-    def manifest(self) -> CapabilityManifest:
-        """The capabilities that it declares."""
-        ...
-
-    def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """Answer a work order, piece by piece."""
-        ...
-
-    async def probe(self) -> None:
-        """Check that it can be reached."""
-        ...
-
-
-@runtime_checkable
-class ManagedBackend(Backend, Protocol):
-    """A backend that runs as a process of its own: it is started before the first turn and ended after the last."""
-
-    async def discover(self) -> CapabilityManifest:
-        """Start it and return the manifest that it declares; raises `BackendError` if it cannot be started."""
-        ...
-
-    async def aclose(self) -> None:
-        """End it, and every process that it started."""
-        ...
-
-
-@runtime_checkable
-class ResendingBackend(Backend, Protocol):
-    """A backend that sends a failed request again by itself, after a wait."""
-
-    def answer_once(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
-        """Answer as `answer` does, but raise the first failure: another backend can be tried at once."""
-        ...
-
-
-class EvidenceSource(Protocol):
-    """Where a support level comes from, and its date."""
-
-    @property
-    def source(self) -> str:
-        """The operator, a table of model facts, a probe, or the endpoint itself."""
-        ...
-
-    @property
-    def date(self) -> str | None:
-        """The date, if it is known."""
-        ...
-
-
-@runtime_checkable
-class DescribedBackend(Backend, Protocol):
-    """A backend that names its model and the evidence for each entry of its manifest; receipts repeat both.
-
-    Changed evidence must be a new object: receipts cache what they wrote by identity.
-    """
-
-    @property
-    def model(self) -> str | None:
-        """The model, if the backend is one."""
-        ...
-
-    @property
-    def evidence(self) -> Mapping[str, EvidenceSource]:
-        """The evidence for each entry of the manifest."""
-        ...
-
-
-class OpenReply(Protocol):
-    """The open reply of an endpoint to a request that was passed on."""
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether it is a stream of events."""
-        ...
-
-    @property
-    def summary(self) -> Any:
-        """What was read so far: `id`, `finish_reasons`, `model`, `usage`, and the `counts` that usage is made of."""
-        ...
-
-    async def whole(self) -> bytes:
-        """The whole answer."""
-        ...
-
-    def blocks(self) -> AsyncGenerator[bytes, None]:
-        """The events of a stream, as many at a time as have arrived."""
-        ...
-
-    async def close(self) -> None:
-        """Close the reply."""
-        ...
-
-
-@runtime_checkable
-class RelayingBackend(Backend, Protocol):
-    """A backend that takes requests of the API it speaks as they are."""
-
-    @property
-    def api_name(self) -> str:
-        """The API that it speaks."""
-        ...
-
-    async def relay(self, body: dict[str, Any], headers: Mapping[str, str], *, may_resend: bool = False) -> OpenReply:
-        """Send a request as it is, but for the model; with `may_resend` again after a failure that may pass."""
-        ...
-
-    def count_answers(self, data: bytes) -> int:
-        """How many answers a whole answer of this API has."""
-        ...
-
-    def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
-        """The pieces of a whole answer of this API."""
-        ...
-
-    def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
-        """The body with further messages at the end of its conversation."""
-        ...
-
-
-@runtime_checkable
-class CountingBackend(Backend, Protocol):
-    """A backend whose endpoint may be able to count the tokens of a request of the messages API."""
-
-    @property
-    def can_count(self) -> bool:
-        """Whether it can."""
-        ...
-
-    async def count_tokens(self, body: dict[str, Any], headers: Mapping[str, str]) -> int:
-        """Return the number of input tokens; raises `BackendError` if the endpoint does not say."""
-        ...
-
-
-class Clock(Protocol):
-    """The time of day and a monotonic clock."""
-
-    def now(self) -> datetime:
-        """The time of day, in UTC."""
-        ...
-
-    def monotonic(self) -> float:
-        """Seconds since an arbitrary moment; never goes back."""
-        ...
-
-
-class SystemClock:
-    """The clock of the operating system."""
-
-    def now(self) -> datetime:
-        """The time of day, in UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Seconds since an arbitrary moment; never goes back."""
-        return time.monotonic()
-
-
-class PermissionChannel(Protocol):
-    """Requests permissions from the client of a running turn; a transport that can reach its client passes one in.
-
-    The request is sent once the client has received the first `after` packets of the turn. Every outcome is a
-    `Permission`; the only exception is the cancellation of the caller, which withdraws the request.
-    """
-
-    async def __call__(self, question: PermissionRequest, after: int) -> Permission:
-        """Request a permission and return the outcome."""
-        ...
 
 
 class TurnStart(msgspec.Struct, frozen=True):
@@ -218,11 +29,74 @@ class TurnStart(msgspec.Struct, frozen=True):
 
 
 class PacketBatch(msgspec.Struct):
-    """Consecutive packets to append to a turn, numbered from `first_seq`."""
+    """Consecutive packets to append to a turn, numbered from `first_seq`, by the worker of this epoch."""
 
     request_id: str
     first_seq: int
     packets: Sequence[str]
+    epoch: int = 0
+
+    @property
+    def last_seq(self) -> int:
+        """The number of its last packet."""
+        return self.first_seq + len(self.packets) - 1
+
+
+class QueuedWork(msgspec.Struct, frozen=True):
+    """What a worker needs to run a turn.
+
+    `request` is a `ServiceRequest` as JSON. With `may_restart`, the turn of a worker that died is run again.
+    `trace` is the W3C `traceparent` of the request.
+    """
+
+    agent: str
+    request: str
+    streams: bool = True
+    may_restart: bool = False
+    trace: str | None = None
+
+
+class ClaimedTurn(msgspec.Struct, frozen=True):
+    """A turn that a worker was given to run, or to end: its record has the worker's epoch.
+
+    `work` is None for a turn that never was in the queue, since its process ran it directly.
+    """
+
+    turn: TurnRecord
+    session: SessionRecord
+    work: QueuedWork | None
+    history: Sequence[ChatMessage] = ()
+    last_receipt_hash: str | None = None
+    is_cancelled: bool = False
+    waited_s: float = 0.0
+    """How long ago it was put into the queue, by the storage's clock."""
+
+
+class ListedTurn(msgspec.Struct, frozen=True):
+    """A running turn as operators see it. `age_s` is how long its process has it, by the storage's clock."""
+
+    request_id: str
+    owner: str
+    agent: str
+    runner: str
+    epoch: int
+    last_seq: int
+    age_s: float
+
+
+class RunningTurns(NamedTuple):
+    """How many turns run in all processes, and those that have run for the longest time."""
+
+    total: int
+    oldest: Sequence[ListedTurn]
+
+
+class QueueDepth(msgspec.Struct, frozen=True):
+    """How many turns of an agent wait, and for how long the first of them has waited, by the storage's clock."""
+
+    agent: str
+    waiting: int
+    oldest_s: float
 
 
 class TurnEnd(msgspec.Struct):
@@ -233,6 +107,13 @@ class TurnEnd(msgspec.Struct):
     ended_at: datetime
     messages: Sequence[ChatMessage] = ()
     receipt: ReceiptRecord | None = None
+
+
+class TurnProgress(NamedTuple):
+    """How far a turn is: whether it runs, and the number of its last stored packet."""
+
+    is_running: bool
+    last_seq: int
 
 
 class WholeTurn(msgspec.Struct, frozen=True):
@@ -324,8 +205,21 @@ class SessionStore(Protocol):
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
         """Return running turns of other processes than `runner` without a heartbeat for `lease_s`, oldest first.
 
-        The start of a turn counts as a heartbeat of its process. The storage's clock decides.
+        The start of a turn counts as a heartbeat of its process. The storage's clock decides. Turns that wait in the
+        queue are not abandoned.
         """
+        ...
+
+    async def take_over(self, turn: TurnRecord, lease_s: float, *, runner: str) -> ClaimedTurn | None:
+        """Give an abandoned turn, or a turn of `runner` itself, to `runner` under a new epoch.
+
+        From then on the process that had it can neither append to it nor end it. None if it is not abandoned any more,
+        has ended, or was given to another process since `turn` was read.
+        """
+        ...
+
+    async def turn_states(self, request_ids: Sequence[str]) -> dict[str, TurnProgress]:
+        """Return how far these turns are; those that do not exist are missing."""
         ...
 
     async def running(self, runner: str) -> list[TurnRecord]:
@@ -404,6 +298,55 @@ class SessionStore(Protocol):
         ...
 
 
+@runtime_checkable
+class QueueStore(Protocol):
+    """A store that several processes can share as a queue of turns."""
+
+    async def queue_turn(
+        self,
+        session: SessionRecord,
+        turn: TurnRecord,
+        work: QueuedWork,
+        *,
+        quota_bytes: int | None = None,
+        max_running: int | None = None,
+    ) -> TurnStart:
+        """Begin a turn as `begin_turn` does, but without a history: it waits for a worker.
+
+        A new turn is also refused if its owner has `max_running` other turns that run or wait.
+        """
+        ...
+
+    async def claim(
+        self, agents: Sequence[str], *, runner: str, history: int, history_bytes: int
+    ) -> ClaimedTurn | None:
+        """Give the next waiting turn of these agents to `runner`, under a new epoch; None if there is none.
+
+        Users take turns: one with many waiting turns does not delay the first turn of another. Of several callers, in
+        any process, exactly one gets a turn.
+        """
+        ...
+
+    async def queue_again(self, turn: TurnRecord) -> bool:
+        """Put a turn that `claim` or `take_over` gave to this epoch back to the front of the queue.
+
+        False if the turn has ended or another process has it now.
+        """
+        ...
+
+    async def waiting(self) -> int:
+        """Return how many turns wait."""
+        ...
+
+    async def queue_depths(self) -> list[QueueDepth]:
+        """Return what waits for each agent that has waiting turns, by its name."""
+        ...
+
+    async def running_turns(self, *, limit: int) -> RunningTurns:
+        """Return how many turns run, in all processes, and at most `limit` of them, the oldest first."""
+        ...
+
+
 class TokenStore(Protocol):
     """Stores the hashes of API tokens, never a token itself.
 
@@ -439,18 +382,6 @@ class TokenStore(Protocol):
         ...
 
 
-class BackendPrice(Protocol):
-    """What a backend costs, in micro-dollars."""
-
-    def cost(self, usage: Mapping[str, Any] | None) -> int | None:
-        """The cost of an answer by the usage of its end; None if that is not known."""
-        ...
-
-    def estimate(self, input_tokens: int, max_output_tokens: int | None = None) -> int:
-        """About what a request will cost, before it is sent."""
-        ...
-
-
 class UsageStore(Protocol):
     """Stores what was used: one row for each key, user, backend, model and day (UTC)."""
 
@@ -469,5 +400,46 @@ class UsageStore(Protocol):
         ...
 
 
-class Store(SessionStore, TokenStore, UsageStore, Protocol):
-    """A store of sessions, tokens and usage."""
+class SlotRecord(msgspec.Struct, frozen=True):
+    """A call of a backend that may be called only so many times at once, and the process that makes it."""
+
+    backend: str
+    slot_id: str
+    holder: str
+
+
+class SlotStore(Protocol):
+    """Stores the calls of backends that run or wait, of all processes, in the order in which they came.
+
+    The first `limit` calls of a backend hold its slots; the others wait. A call counts for `lease_s` after it came and
+    after each heartbeat of its process. The storage's clock decides.
+    """
+
+    def heartbeat(self) -> Heartbeat:
+        """Open a separate connection for a thread that sends heartbeats."""
+        ...
+
+    async def take_slot(self, slot: SlotRecord, *, limit: int, lease_s: float) -> bool:
+        """Add a call if fewer than `limit` run or wait; False if not, and then nothing is stored."""
+        ...
+
+    async def queue_slot(self, slot: SlotRecord) -> None:
+        """Add a call behind those that run and wait."""
+        ...
+
+    async def held_slots(self, backend: str, *, limit: int, lease_s: float) -> list[str]:
+        """Return the ids of the calls that hold a slot, oldest first."""
+        ...
+
+    async def free_slots(self, freed: Sequence[SlotRecord]) -> None:
+        """Remove calls that have ended or wait no longer; unknown ones are ignored."""
+        ...
+
+
+class Store(SessionStore, TokenStore, UsageStore, SlotStore, Protocol):
+    """A store of sessions, tokens, usage and slots."""
+
+
+@runtime_checkable
+class SharedStore(Store, QueueStore, Protocol):
+    """A store that is also a queue of turns."""

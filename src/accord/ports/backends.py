@@ -1,0 +1,205 @@
+"""Backends and what the engine is given besides stores: clock, permission channel, prices."""
+
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol, runtime_checkable
+
+from accord.wire.agent_work import Permission, PermissionRequest
+from accord.wire.conversation import ConversationMessage
+from accord.wire.manifest import CapabilityManifest
+from accord.wire.work import AnyPiece, WorkOrder
+
+
+class Backend(Protocol):
+    """A backend that answers work orders.
+
+    `answer` yields pieces of an answer, an `EndPiece` last, or raises `BackendError`. Closing the iterator stops the
+    work at once. `probe` returns if the backend can be reached, and raises `BackendError` if it cannot.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name in the configuration."""
+        ...
+
+    @property
+    def manifest(self) -> CapabilityManifest:
+        """The capabilities that it declares."""
+        ...
+
+    def answer(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
+        """Answer a work order, piece by piece."""
+        ...
+
+    async def probe(self) -> None:
+        """Check that it can be reached."""
+        ...
+
+
+@runtime_checkable
+class ManagedBackend(Backend, Protocol):
+    """A backend that runs as a process of its own: it is started before the first turn and ended after the last."""
+
+    async def discover(self) -> CapabilityManifest:
+        """Start it and return the manifest that it declares; raises `BackendError` if it cannot be started."""
+        ...
+
+    async def aclose(self) -> None:
+        """End it, and every process that it started."""
+        ...
+
+
+@runtime_checkable
+class ResendingBackend(Backend, Protocol):
+    """A backend that sends a failed request again by itself, after a wait."""
+
+    def answer_once(self, order: WorkOrder) -> AsyncIterator[AnyPiece]:
+        """Answer as `answer` does, but raise the first failure: another backend can be tried at once."""
+        ...
+
+
+class EvidenceSource(Protocol):
+    """Where a support level comes from, and its date."""
+
+    @property
+    def source(self) -> str:
+        """The operator, a table of model facts, a probe, or the endpoint itself."""
+        ...
+
+    @property
+    def date(self) -> str | None:
+        """The date, if it is known."""
+        ...
+
+
+@runtime_checkable
+class DescribedBackend(Backend, Protocol):
+    """A backend that names its model and the evidence for each entry of its manifest; receipts repeat both.
+
+    Changed evidence must be a new object: receipts cache what they wrote by identity.
+    """
+
+    @property
+    def model(self) -> str | None:
+        """The model, if the backend is one."""
+        ...
+
+    @property
+    def evidence(self) -> Mapping[str, EvidenceSource]:
+        """The evidence for each entry of the manifest."""
+        ...
+
+
+class OpenReply(Protocol):
+    """The open reply of an endpoint to a request that was passed on."""
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a stream of events."""
+        ...
+
+    @property
+    def summary(self) -> Any:
+        """What was read so far: `id`, `finish_reasons`, `model`, `usage`, and the `counts` that usage is made of."""
+        ...
+
+    async def whole(self) -> bytes:
+        """The whole answer."""
+        ...
+
+    def blocks(self) -> AsyncGenerator[bytes, None]:
+        """The events of a stream, as many at a time as have arrived."""
+        ...
+
+    async def close(self) -> None:
+        """Close the reply."""
+        ...
+
+
+@runtime_checkable
+class RelayingBackend(Backend, Protocol):
+    """A backend that takes requests of the API it speaks as they are."""
+
+    @property
+    def api_name(self) -> str:
+        """The API that it speaks."""
+        ...
+
+    async def relay(self, body: dict[str, Any], headers: Mapping[str, str], *, may_resend: bool = False) -> OpenReply:
+        """Send a request as it is, but for the model; with `may_resend` again after a failure that may pass."""
+        ...
+
+    def count_answers(self, data: bytes) -> int:
+        """How many answers a whole answer of this API has."""
+        ...
+
+    def read_pieces(self, data: bytes, *, streamed: bool) -> Sequence[AnyPiece]:
+        """The pieces of a whole answer of this API."""
+        ...
+
+    def with_messages(self, body: dict[str, Any], added: Sequence[ConversationMessage]) -> dict[str, Any]:
+        """The body with further messages at the end of its conversation."""
+        ...
+
+
+@runtime_checkable
+class CountingBackend(Backend, Protocol):
+    """A backend whose endpoint may be able to count the tokens of a request of the messages API."""
+
+    @property
+    def can_count(self) -> bool:
+        """Whether it can."""
+        ...
+
+    async def count_tokens(self, body: dict[str, Any], headers: Mapping[str, str]) -> int:
+        """Return the number of input tokens; raises `BackendError` if the endpoint does not say."""
+        ...
+
+
+class Clock(Protocol):
+    """The time of day and a monotonic clock."""
+
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary moment; never goes back."""
+        ...
+
+
+class SystemClock:
+    """The clock of the operating system."""
+
+    def now(self) -> datetime:
+        """The time of day, in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Seconds since an arbitrary moment; never goes back."""
+        return time.monotonic()
+
+
+class PermissionChannel(Protocol):
+    """Requests permissions from the client of a running turn; a transport that can reach its client passes one in.
+
+    The request is sent once the client has received the first `after` packets of the turn. Every outcome is a
+    `Permission`; the only exception is the cancellation of the caller, which withdraws the request.
+    """
+
+    async def __call__(self, question: PermissionRequest, after: int) -> Permission:
+        """Request a permission and return the outcome."""
+        ...
+
+
+class BackendPrice(Protocol):
+    """What a backend costs, in micro-dollars."""
+
+    def cost(self, usage: Mapping[str, Any] | None) -> int | None:
+        """The cost of an answer by the usage of its end; None if that is not known."""
+        ...
+
+    def estimate(self, input_tokens: int, max_output_tokens: int | None = None) -> int:
+        """About what a request will cost, before it is sent."""
+        ...

@@ -1,0 +1,1 @@
+"""What connects several processes of one service: channels, the queue of turns, and the log of live packets."""
