@@ -140,7 +140,7 @@ def test_every_law_follows_the_number_of_examples_that_is_asked_for(path: Path):
 
 
 PACKAGE = [path for path in SOURCES if path.is_relative_to(ROOT / "src")]
-ROUTES = re.compile(r"/(?:v1|health|metrics|openapi\.json|docs)(?:/|$)")
+ROUTES = re.compile(r"/(?:v1|health|metrics|openapi\.json|docs|page)(?:/|$)")
 OTHER_SERVICES = ("src/accord/backends/",)
 """Where paths of other services are spelled."""
 

@@ -136,6 +136,7 @@ MISTAKES = [
     ('policy = "strikt"', ["a.toml:1:1: policy: expected one of strict, standard, permissive"]),
     ("unknown = 1", ["a.toml:1:1: unknown: expected one of deny, try"]),
     ("retention_days = 0", ["a.toml:1:1: retention_days: expected a number of at least 1"]),
+    ("server.page = 1", ["a.toml:1:8: server.page: expected true or false"]),
     ("retention_days = '3'", ["a.toml:1:1: retention_days: expected a whole number"]),
     ("retention_days = 3.0", ["a.toml:1:1: retention_days: expected a whole number"]),
     ("retention_days = true", ["a.toml:1:1: retention_days: expected a whole number"]),

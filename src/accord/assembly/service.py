@@ -41,6 +41,7 @@ from accord.servers.observability import (
     Watchdog,
 )
 from accord.servers.observability.metrics import WaitingCount
+from accord.servers.page.files import page_routes
 from accord.servers.service import Authenticator, Service
 from accord.version import package_version
 from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH
@@ -223,6 +224,8 @@ def make_application(
         path: RequireAuthentication(service, app) if path in PROTECTED_PATHS else app for path, app in routes.items()
     }
     endpoints |= model_endpoints(service, calls)
+    if service.settings.page:
+        endpoints |= page_routes()
     days = loaded.config.retention_days
     retention = None if days is None else timedelta(days=days)
     # The command has opened the store already, with the backends.

@@ -307,6 +307,7 @@ class ServerConfig(ConfigTable, frozen=True):
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
     port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8000
     workers: Count = 1
+    page: Annotated[bool, Strict()] = True
     max_body_bytes: Count = 64 * 1024 * 1024
     max_frame_bytes: Count = 16 * 1024 * 1024
     max_header_bytes: Count = 64 * 1024

@@ -155,6 +155,8 @@ STARTER: Final = """\
 #port = 8000
 # How many processes serve this address; one for each processor core is best. Rates and limits are those of one process.
 #workers = 1
+# Whether there is a web page at /.
+#page = true
 #max_body_bytes = 67108864
 # The largest WebSocket message; send larger requests over HTTP.
 #max_frame_bytes = 16777216

@@ -3,6 +3,8 @@
 from typing import Final
 from urllib.parse import quote
 
+PAGE_PATH: Final = "/"
+PAGE_FILE_PATH: Final = "/page/{path:path}"
 ASSIST_PATH: Final = "/v1/assist"
 WEBSOCKET_PATH: Final = "/v1/ws"
 REQUEST_PATH: Final = "/v1/requests/{request_id}"

@@ -270,13 +270,13 @@ def choose_format(accept: str | None, offered: Sequence[str] = OFFERED) -> str |
     """The offered format that an Accept header prefers (RFC 9110), the earlier of equals; None if it accepts none."""
     if accept is None or not accept.strip():
         return offered[0]
-    ranges = [_parse_range(part) for part in accept.split(",")[:MAX_RANGES] if part.strip()]
+    ranges = [parse_range(part) for part in accept.split(",")[:MAX_RANGES] if part.strip()]
     best = max(offered, key=lambda offer: _quality(offer, ranges))
     return best if _quality(best, ranges) > 0 else None
 
 
-def _parse_range(part: str) -> tuple[str, float]:
-    """A media range and its quality; parameters other than `q` are ignored."""
+def parse_range(part: str) -> tuple[str, float]:
+    """A media range, or another accepted value, and its quality; parameters other than `q` are ignored."""
     media, *parameters = (piece.strip().lower() for piece in part.split(";"))
     for parameter in parameters:
         name, _, value = parameter.partition("=")

@@ -4,30 +4,25 @@ These endpoints only read. They do not authenticate (`app.RequireAuthentication`
 which part of the service fails.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from typing import Any, Final
 
 from pydantic_core import to_json
-from starlette.types import Receive, Scope, Send
+from starlette.types import Scope
 
 from accord.core.output.profile import STANDARD_EVENTS
 from accord.core.work.dispositions import effective_fields
 from accord.core.work.emulation.choose import choose_emulations
 from accord.core.work.fields import TABLE
 from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_api
-from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.documentation import documentation_page
 from accord.servers.http.health import Health
-from accord.servers.observability.logs import REQUEST_ID
+from accord.servers.http.read_only import HTML, ReadOnlyEndpoint, ReadOnlyResponse, with_etag
 from accord.servers.observability.metrics import Metrics
 from accord.servers.service import RETRY_AFTER_S, Service
 from accord.wire.capability import Capability
 from accord.wire.disposition import Api, BackendFields, FieldFacts, FieldOutcome, ModelApis
 from accord.wire.emulation import EmulationConfig
-from accord.wire.problem import PROBLEM_MEDIA_TYPE, problem_body
 from accord.wire.receipt import BackendParty
 from accord.wire.request import TextProfile
 from accord.wire.routes import (
@@ -42,52 +37,11 @@ from accord.wire.routes import (
 from accord.wire.service import HealthCheckResponse, HealthCheckStatus, ServiceCapabilities
 
 JSON: Final = "application/json"
-HTML: Final = "text/html; charset=utf-8"
-ALLOWED: Final = ("GET", "HEAD")
-PAGE_POLICY: Final = (
+DOCS_POLICY: Final = (
     "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 _NO_STORE: Final = {"cache-control": "no-store"}
-
-
-@dataclass(frozen=True, slots=True)
-class InformationResponse:
-    """A whole HTTP response."""
-
-    body: bytes
-    media_type: str
-    status: int = 200
-    headers: Mapping[str, str] | None = None
-
-
-class ReadOnlyEndpoint:
-    """The ASGI application of a path that supports GET and HEAD only."""
-
-    def __init__(self, read: Callable[[Scope], Awaitable[InformationResponse]]) -> None:
-        self._read: Final = read
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one HTTP request; its body is not read."""
-        del receive
-        if scope["method"] in ALLOWED:
-            response = await self._read(scope)
-        else:
-            message = f"This method is not supported here; use {' or '.join(ALLOWED)}"
-            error = RefusedError(message, ErrorCode.METHOD_NOT_FOUND, {"allowed": list(ALLOWED)})
-            body = problem_body(error, request_id=REQUEST_ID.get()).to_json().encode()
-            response = InformationResponse(body, PROBLEM_MEDIA_TYPE, error.facts.http, {"allow": ", ".join(ALLOWED)})
-        headers = {
-            "content-type": response.media_type,
-            "content-length": str(len(response.body)),
-            "x-content-type-options": "nosniff",
-            **(response.headers or {}),
-        }
-        if response.status == 304:
-            del headers["content-length"], headers["content-type"]
-        raw = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
-        await send({"type": "http.response.start", "status": response.status, "headers": raw})
-        await send({"type": "http.response.body", "body": response.body if scope["method"] != "HEAD" else b""})
 
 
 def information_routes(
@@ -119,7 +73,7 @@ def probe_routes(service: Service, metrics: Metrics) -> dict[str, ReadOnlyEndpoi
 def health_endpoint(health: Health) -> ReadOnlyEndpoint:
     """Health including the backends; 503 if the service is not ready."""
 
-    async def read(_: Scope) -> InformationResponse:
+    async def read(_: Scope) -> ReadOnlyResponse:
         report = await health.check()
         return _health(report, is_ready=report.status is HealthCheckStatus.OK or await health.is_ready())
 
@@ -129,7 +83,7 @@ def health_endpoint(health: Health) -> ReadOnlyEndpoint:
 def live_endpoint(health: Health) -> ReadOnlyEndpoint:
     """200 as long as the process answers. Nothing is probed."""
 
-    async def read(_: Scope) -> InformationResponse:
+    async def read(_: Scope) -> ReadOnlyResponse:
         return _health(health.report(HealthCheckStatus.OK), is_ready=True)
 
     return ReadOnlyEndpoint(read)
@@ -138,18 +92,18 @@ def live_endpoint(health: Health) -> ReadOnlyEndpoint:
 def ready_endpoint(health: Health) -> ReadOnlyEndpoint:
     """200 if this process can run turns, otherwise 503. No backend is probed."""
 
-    async def read(_: Scope) -> InformationResponse:
+    async def read(_: Scope) -> ReadOnlyResponse:
         is_ready = await health.is_ready()
         return _health(health.report(health.status_of(is_well=is_ready)), is_ready=is_ready)
 
     return ReadOnlyEndpoint(read)
 
 
-def _health(report: HealthCheckResponse, *, is_ready: bool) -> InformationResponse:
+def _health(report: HealthCheckResponse, *, is_ready: bool) -> ReadOnlyResponse:
     body = report.to_json().encode()
     if is_ready:
-        return InformationResponse(body, JSON, headers=_NO_STORE)
-    return InformationResponse(body, JSON, 503, {**_NO_STORE, "retry-after": str(RETRY_AFTER_S)})
+        return ReadOnlyResponse(body, JSON, headers=_NO_STORE)
+    return ReadOnlyResponse(body, JSON, 503, {**_NO_STORE, "retry-after": str(RETRY_AFTER_S)})
 
 
 def capabilities_endpoint(
@@ -157,10 +111,10 @@ def capabilities_endpoint(
 ) -> ReadOnlyEndpoint:
     """What the agent accepts, what each backend supports, and how answers can be displayed."""
 
-    async def read(_: Scope) -> InformationResponse:
+    async def read(_: Scope) -> ReadOnlyResponse:
         config = emulation or service.sessions.engine.dispatcher.config.emulation
         body = service_capabilities(service, config, calls).to_json().encode()
-        return InformationResponse(body, JSON, headers=_NO_STORE)
+        return ReadOnlyResponse(body, JSON, headers=_NO_STORE)
 
     return ReadOnlyEndpoint(read)
 
@@ -168,8 +122,8 @@ def capabilities_endpoint(
 def openapi_endpoint(service: Service) -> ReadOnlyEndpoint:
     """The contract as an OpenAPI document."""
 
-    async def read(scope: Scope) -> InformationResponse:
-        return _with_etag(scope, _openapi_json(service.sessions.engine.agent.name, service.version), JSON)
+    async def read(scope: Scope) -> ReadOnlyResponse:
+        return with_etag(scope, _openapi_json(service.sessions.engine.agent.name, service.version), JSON)
 
     return ReadOnlyEndpoint(read)
 
@@ -177,9 +131,9 @@ def openapi_endpoint(service: Service) -> ReadOnlyEndpoint:
 def docs_endpoint(service: Service) -> ReadOnlyEndpoint:
     """The contract as a page that loads nothing else."""
 
-    async def read(scope: Scope) -> InformationResponse:
+    async def read(scope: Scope) -> ReadOnlyResponse:
         page = _docs_page(service.sessions.engine.agent.name, service.version)
-        return _with_etag(scope, page, HTML, {"content-security-policy": PAGE_POLICY})
+        return with_etag(scope, page, HTML, {"content-security-policy": DOCS_POLICY})
 
     return ReadOnlyEndpoint(read)
 
@@ -187,10 +141,10 @@ def docs_endpoint(service: Service) -> ReadOnlyEndpoint:
 def metrics_endpoint(metrics: Metrics) -> ReadOnlyEndpoint:
     """The metrics in the text format of Prometheus."""
 
-    async def read(_: Scope) -> InformationResponse:
+    async def read(_: Scope) -> ReadOnlyResponse:
         await metrics.refresh()
         media_type, body = metrics.render()
-        return InformationResponse(body, media_type, headers=_NO_STORE)
+        return ReadOnlyResponse(body, media_type, headers=_NO_STORE)
 
     return ReadOnlyEndpoint(read)
 
@@ -256,18 +210,6 @@ def _backend_fields(calls: ModelCalls, name: str) -> BackendFields:
             for name, record in records.items()
         }
     return BackendFields.trusted(api=kind, fields=fields)
-
-
-def _with_etag(
-    scope: Scope, body: bytes, media_type: str, headers: Mapping[str, str] | None = None
-) -> InformationResponse:
-    """The body with its entity tag; 304 for a client that already has it."""
-    tag = f'"{sha256(body).hexdigest()[:32]}"'
-    headers = {"etag": tag, "cache-control": "no-cache", **(headers or {})}
-    known = b",".join(value for name, value in scope["headers"] if name == b"if-none-match").decode("latin-1")
-    if any(each.strip().removeprefix("W/") in (tag, "*") for each in known.split(",")):
-        return InformationResponse(b"", media_type, 304, headers)
-    return InformationResponse(body, media_type, headers=headers)
 
 
 # Cached: the document takes a tenth of a second, and depends on these two texts alone.

@@ -1,0 +1,1 @@
+"""The web page of the service: native ES modules that use the HTTP API, as any other client does."""
