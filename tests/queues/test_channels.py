@@ -10,7 +10,9 @@ import pytest
 
 from accord.ports.queue import Channel
 from accord.queues.local import LocalChannel
+from accord.queues.nats.connection import NatsConnection, NatsSettings
 from accord.queues.postgres import PostgresChannel
+from tests.queues.nats_server import NatsServer
 from tests.stores.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.anyio
@@ -21,6 +23,7 @@ MANY = 500
 KINDS: dict[str, Callable[[pytest.FixtureRequest, Path], Channel]] = {
     "local": lambda _, folder: LocalChannel(folder / "service" / "channel"),
     "postgres": lambda request, folder: PostgresChannel(database_of(request, folder)),
+    "nats": lambda request, folder: NatsConnection(nats_of(request, folder)),
 }
 """Makes a channel of one service, each call as another process would."""
 
@@ -29,7 +32,17 @@ KINDS: dict[str, Callable[[pytest.FixtureRequest, Path], Channel]] = {
 def database_of(request: pytest.FixtureRequest, folder: Path) -> str:
     """A database for one test, the same for all of its channels: every channel of a database gets all messages."""
     server: PostgresServer = request.getfixturevalue("postgres")
-    return server.make_database(f"channel_{sha256(bytes(folder)).hexdigest()[:12]}")
+    return server.make_database(f"channel_{digest_of(folder)}")
+
+
+def nats_of(request: pytest.FixtureRequest, folder: Path) -> NatsSettings:
+    """A prefix for one test, the same for all of its channels."""
+    server: NatsServer = request.getfixturevalue("nats_server")
+    return NatsSettings(server.url, prefix=f"channel_{digest_of(folder)}")
+
+
+def digest_of(folder: Path) -> str:
+    return sha256(bytes(folder)).hexdigest()[:12]
 
 
 MakeChannel = Callable[[], Awaitable[Channel]]

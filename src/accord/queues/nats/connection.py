@@ -41,6 +41,8 @@ DEAD_AGE_S: Final = 7 * 86_400
 DEDUPLICATE_S: Final = 120
 HEADER_ROOM: Final = 1_024
 """Bytes of the largest message that are left for its headers."""
+GAP_TOPIC: Final = "gap"
+"""The topic of a message that says that another one was not sent."""
 
 LOG: Final = logging.getLogger("accord.queue")
 
@@ -132,8 +134,9 @@ class NatsConnection:
             )
             self._jetstream = self._client.jetstream(timeout=REQUEST_S)
             await self._make_streams_when_possible(self._jetstream)
-            for topic in self._receivers:
-                await self._subscribe(topic)
+            # To all topics, so that a receiver that is added later misses nothing while it is subscribed.
+            await self._client.subscribe(self.names.topic(">"), cb=self._received)
+            await _flush(self._client, CONNECT_S)
         except (NatsError, OSError, TimeoutError, ValueError) as error:
             await self.close()
             place = urlsplit(settings.url.split(",")[0])
@@ -152,12 +155,16 @@ class NatsConnection:
             with suppress(NatsError, OSError, TimeoutError, asyncio.CancelledError):
                 if client.is_connected:
                     await self._send(client)
-                    await client.flush(timeout=1)
+                    await _flush(client, 1)
             with suppress(NatsError, OSError, TimeoutError):
                 await client.close()
 
     def publish(self, topic: str, payload: bytes) -> None:
-        """Send a message to the other processes soon."""
+        """Send a message to the other processes soon; one that is too large is logged, and they notice a gap."""
+        if len(payload) > self.max_bytes:
+            fields = {"topic": topic, "bytes": len(payload)}
+            LOG.error("A message between processes is too large and was not sent", extra={"fields": fields})
+            topic, payload = GAP_TOPIC, b""
         self.send(self.names.topic(topic), payload)
 
     def send(self, subject: str, payload: bytes, headers: Mapping[str, str] | None = None) -> None:
@@ -177,27 +184,30 @@ class NatsConnection:
         return task
 
     def subscribe(self, topic: str, receive: Receive) -> Callable[[], None]:
-        """Call `receive` with each message of this topic. Topics are few, so their subscriptions stay."""
-        receivers = self._receivers.get(topic)
-        if receivers is None:
-            receivers = self._receivers[topic] = []
-            if self._client is not None:
-                self.run(self._subscribe(topic))
+        """Call `receive` with each message of this topic."""
+        receivers = self._receivers.setdefault(topic, [])
         receivers.append(receive)
-        return lambda: receivers.remove(receive)
+
+        def end() -> None:
+            if receive in receivers:
+                receivers.remove(receive)
+
+        return end
 
     def on_gap(self, lost: Callable[[], None]) -> None:
-        """Call `lost` after every new connection."""
+        """Call `lost` after every new connection, and when a message was too large."""
         self._lost.append(lost)
 
-    async def _subscribe(self, topic: str) -> None:
-        receivers = self._receivers[topic]
+    async def _received(self, message: Msg) -> None:
+        topic = message.subject.removeprefix(self.names.topic(""))
+        if topic == GAP_TOPIC:
+            self._report_gap()
+        for receive in tuple(self._receivers.get(topic, ())):
+            receive(message.data)
 
-        async def pass_on(message: Msg) -> None:
-            for receive in tuple(receivers):
-                receive(message.data)
-
-        await self.client.subscribe(self.names.topic(topic), cb=pass_on)
+    def _report_gap(self) -> None:
+        for lost in self._lost:
+            lost()
 
     async def _send(self, client: Client | None) -> None:
         while self._outbox and client is not None:
@@ -214,8 +224,7 @@ class NatsConnection:
 
     async def _reconnected(self) -> None:
         LOG.warning("NATS is connected again")
-        for lost in self._lost:
-            lost()
+        self._report_gap()
 
     async def _make_streams_when_possible(self, jetstream: JetStreamContext) -> None:
         """Make the streams; a cluster that elects a leader right now never answers a request, but it does the next."""
@@ -263,6 +272,13 @@ class NatsConnection:
                 await jetstream.stream_info(stream.name or "")
             except NotFoundError:
                 await jetstream.add_stream(stream)
+
+
+async def _flush(client: Client, timeout_s: int) -> None:
+    """Return when the server has processed what was sent before."""
+    # The client's ping overtakes commands that it has not written yet; a second ping follows them.
+    for _ in range(2):
+        await client.flush(timeout=timeout_s)
 
 
 async def _logged(work: Any) -> None:
