@@ -65,7 +65,7 @@ class ProcessSockets:
         self._parent: Final = socket.socket(fileno=descriptors[1])
 
     def report_start(self, agent: str, address: str, *, is_open: bool) -> None:
-        """Tell the parent that this process serves; from then on, the end of the parent stops it."""
+        """Report to the parent that this process serves; from then on, the end of the parent stops it."""
         message = StartMessage(agent=agent, address=address, is_open=is_open)
         with suppress(OSError):  # the parent has ended: that is noticed below
             self._parent.sendall(json.dumps(message).encode())
@@ -186,7 +186,7 @@ class _ProcessGroup:
             member.pause_s = FIRST_PAUSE_S if lived_s > STEADY_S else min(2 * member.pause_s, LAST_PAUSE_S)
             member.pause_s = max(member.pause_s, FIRST_PAUSE_S)
             if member.pause_s > FIRST_PAUSE_S and member.listener is not None:
-                # It does not get on its feet: give its connections to the other processes.
+                # It keeps ending soon after its start: its connections go to the other processes.
                 member.listener.close()
                 member.listener = None
             fields = {"status": status, "served_s": round(lived_s, 1), "again_in_s": member.pause_s}

@@ -194,7 +194,7 @@ def _process_style(row: ProcessRow) -> str:
 
 PROCESS_COLUMNS: Final[Sequence[Column[ProcessRow]]] = (
     Column("PROCESS", lambda row: row.name),
-    Column("STATE", lambda row: f"silent {format_seconds(row.heard_s)}" if row.is_silent else "ok", 1),
+    Column("STATE", lambda row: f"silent {format_seconds(row.age_s)}" if row.is_silent else "ok", 1),
     Column("ROLE", lambda row: row.status.role.value, 5),
     Column("TURNS", _running, 0, is_number=True),
     Column("DONE", lambda row: str(row.status.done), 6, is_number=True),

@@ -64,7 +64,7 @@ class StoreLog:
         await self._store.append_packets(new)
 
     def announce(self, request_id: str, news: TurnNews) -> None:
-        """Tell the processes that follow this turn."""
+        """Send news to the processes that follow this turn."""
         if self._channel is not None:
             self._channel.publish(news_topic(request_id), encode_news(news, self._channel.max_bytes))
 

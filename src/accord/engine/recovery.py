@@ -53,7 +53,7 @@ async def try_each(
 
 
 class OutageGuard:
-    """Notes when the store was away: nobody could send heartbeats then, so that silence did not mean death."""
+    """Notes when the store was away: no process could send heartbeats then, so a silent one may be alive."""
 
     def __init__(self) -> None:
         self._over_at: float | None = -inf

@@ -224,7 +224,7 @@ class Sessions(SessionReads):
         return found if owner in (None, found.record.owner) else None
 
     async def cancel(self, turn: LiveTurn | StoredTurn) -> bool:
-        """Stop a turn; False if it is over. Another process that runs it is told, or notices within `CANCEL_POLL_S`."""
+        """Stop a turn; False if it is over. In another process it stops within `CANCEL_POLL_S`."""
         if isinstance(turn, LiveTurn) and not turn.is_over:
             turn.cancel()
             return True

@@ -64,7 +64,7 @@ class Slot:
 
 @dataclass(slots=True)
 class _Queue:
-    """The calls of this process that wait for one backend: its limit for each, and what to tell it."""
+    """The calls of this process that wait for one backend: the limit and the future of each."""
 
     waiting: dict[Slot, tuple[int, "asyncio.Future[Slot]"]] = field(
         default_factory=dict[Slot, tuple[int, "asyncio.Future[Slot]"]]
@@ -104,9 +104,9 @@ class BackendSlots:
         )
 
     def connect(self, channel: Channel) -> None:
-        """Tell other processes at once of slots that are freed here, and hear of those that are freed there."""
+        """Announce slots that are freed here to other processes at once, and receive their announcements."""
         self._channel = channel
-        channel.subscribe(TOPIC, self._hear)
+        channel.subscribe(TOPIC, self._freed_elsewhere)
         channel.on_gap(self._wake_all)
 
     async def take(self, backend: str, limit: int) -> Slot | BackendBusyError:
@@ -197,7 +197,7 @@ class BackendSlots:
                 if self._channel is not None:
                     self._channel.publish(TOPIC, backend.encode())
 
-    def _hear(self, message: bytes) -> None:
+    def _freed_elsewhere(self, message: bytes) -> None:
         if (queue := self._queues.get(message.decode(errors="replace"))) is not None:
             queue.wake.set()
 

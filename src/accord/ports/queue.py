@@ -84,7 +84,7 @@ class TurnLog(Protocol):
     """Takes the packets of one running turn, from one process at a time, before any client gets them."""
 
     async def append(self, new: PacketBatch) -> None:
-        """Store these packets and tell those who follow the turn.
+        """Store these packets and announce them to the turn's followers.
 
         Raises `StoreConflictError` if another process has the turn now, `StoreError` if they cannot be stored.
         """
@@ -98,7 +98,7 @@ class TurnLog(Protocol):
         ...
 
     def ended(self, last: PacketBatch) -> None:
-        """Tell those who follow the turn that it was ended in the store with this batch."""
+        """Announce to the turn's followers that it was ended in the store with this batch."""
         ...
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class WorkItem(Protocol):
 
 
 class WorkQueue(Protocol):
-    """Tells workers that turns wait. The turns themselves are in the store, so that none is lost with a message."""
+    """Announces waiting turns to the workers. The turns are in the store: a lost message loses none."""
 
     @property
     def counts_turns(self) -> bool:

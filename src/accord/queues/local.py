@@ -158,7 +158,7 @@ class LocalChannel:
             (self._folder / self._name.hex()).unlink()
 
     def _find_peers(self) -> None:
-        """List the folder if it has changed; make the socket again if somebody has removed it."""
+        """List the folder if it has changed; make the socket again if it was removed."""
         try:
             changed_at = self._folder.stat().st_mtime_ns
             if changed_at == self._listed_at:

@@ -210,7 +210,7 @@ class PostgresChannel:
 
 
 class ChannelWorkQueue:
-    """Tells workers over a channel that turns wait. Every idle worker looks into the store then."""
+    """Announces waiting turns to the workers over a channel. Every idle worker looks into the store then."""
 
     def __init__(self, channel: Channel) -> None:
         self.counts_turns: Final = False

@@ -33,7 +33,7 @@ def test_a_process_is_silent_after_three_missed_messages_and_forgotten_later():
     assert table.rows(100.0 + FORGOTTEN_AFTER_S + 0.1) == []
     table.add(a_status(), 500.0)
     table.add(a_status(running=9), 501.0)
-    assert [(row.status.running, row.heard_s) for row in table.rows(502.0)] == [(9, 1.0)]
+    assert [(row.status.running, row.age_s) for row in table.rows(502.0)] == [(9, 1.0)]
 
 
 def test_a_process_that_stops_is_not_shown_any_more():
@@ -95,7 +95,7 @@ def test_programs_get_everything_as_one_json_object():
     assert set(found) == {"totals", "processes", "queue", "turns", "problem"}
     assert (found["totals"]["running"], found["totals"]["silent"], found["problem"]) == (1, 1, "no store")
     (process,) = found["processes"]
-    assert (process["runner"], process["is_silent"], process["heard_s"]) == ("r1", True, 7.0)
+    assert (process["runner"], process["is_silent"], process["age_s"]) == ("r1", True, 7.0)
     assert process["waited"] == {"p50_s": 0.01, "p99_s": 0.02}
     assert found["turns"][0]["owner"] == "ada\x1b"
     assert found["queue"] == [{"agent": "demo", "waiting": 3, "oldest_s": 1.5}]

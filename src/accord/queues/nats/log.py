@@ -260,7 +260,7 @@ class _JetStreamTurnLog:
         self._copying: asyncio.Task[None] | None = None
         self._is_closed = False
         self._is_in_doubt = False
-        """Whether JetStream may have packets, and followers may have seen them, that nobody has confirmed."""
+        """Whether JetStream may have packets, and followers may have seen them, without a confirmation."""
 
     async def append(self, new: PacketBatch) -> None:
         """Publish packets; the session store takes them if JetStream cannot."""
@@ -298,7 +298,7 @@ class _JetStreamTurnLog:
         """Publish the last packets to the followers; the session store has them."""
         bodies = last.packets[max(0, self._logged_seq + 1 - last.first_seq) :]
         first = last.last_seq - len(bodies) + 1
-        self._tell(TurnNews(first, last.last_seq, bodies, is_over=True))
+        self._announce(TurnNews(first, last.last_seq, bodies, is_over=True))
 
     def close(self) -> None:
         """Copy nothing more."""
@@ -359,10 +359,10 @@ class _JetStreamTurnLog:
             await self._log.store.append_packets(self._unstored_and(new.packets))
         self._copied(len(self._unstored))
         self._stored_seq = self._logged_seq = new.last_seq
-        self._tell(TurnNews(new.first_seq, new.last_seq))
+        self._announce(TurnNews(new.first_seq, new.last_seq))
 
-    def _tell(self, news: TurnNews) -> None:
-        """Tell the followers what the session store has, with the packets if they fit into a message."""
+    def _announce(self, news: TurnNews) -> None:
+        """Announce to the followers what the session store has, with the packets if they fit into a message."""
         connection = self._log.connection
         headers = {SEQ_HEADER: str(news.first_seq), EPOCH_HEADER: str(self._epoch)}
         if news.is_over:

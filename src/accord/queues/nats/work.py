@@ -29,7 +29,7 @@ MAX_TURN_BYTES: Final = 200
 
 
 class NatsWorkQueue:
-    """Tells workers over JetStream that turns wait."""
+    """Announces waiting turns to the workers over JetStream."""
 
     def __init__(self, connection: NatsConnection, *, ack_wait_s: float = ACK_WAIT_S) -> None:
         self.counts_turns: Final = True

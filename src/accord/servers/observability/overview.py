@@ -24,12 +24,12 @@ class ProcessRow:
     """A process: its last status, and how long ago that came."""
 
     status: ProcessStatus
-    heard_s: float
+    age_s: float
 
     @property
     def is_silent(self) -> bool:
         """Whether several messages did not come."""
-        return self.heard_s > MISSED * self.status.every_s
+        return self.age_s > MISSED * self.status.every_s
 
     @property
     def name(self) -> str:
@@ -51,7 +51,7 @@ class ProcessTable:
             self._known[status.runner] = now, status
 
     def rows(self, now: float) -> list[ProcessRow]:
-        """Every process that was heard of lately: by role, then by host and process id."""
+        """Every process with a recent status: by role, then by host and process id."""
         for runner in [each for each, (at, _) in self._known.items() if now - at > FORGOTTEN_AFTER_S]:
             del self._known[runner]
         rows = [ProcessRow(status, now - at) for at, status in self._known.values()]
@@ -113,7 +113,7 @@ class Overview:
         processes: list[Any] = [
             {
                 **msgspec.to_builtins(row.status),
-                "heard_s": round(row.heard_s, 3),
+                "age_s": round(row.age_s, 3),
                 "is_silent": row.is_silent,
             }
             for row in self.processes

@@ -25,7 +25,7 @@ from accord.wire.receipt import OutcomeStatus
 
 STATUS_TOPIC: Final = "status"
 REQUEST_TOPIC: Final = "status-request"
-"""A viewer that has just started requests a status of everybody, so that it need not wait."""
+"""A viewer that has just started requests a status of every process, so that it need not wait."""
 EVERY_S: Final = 2.0
 WINDOW_S: Final = 60.0
 WINDOW_SIZE: Final = 1_000
@@ -253,7 +253,7 @@ class StatusPublisher:
 
 
 def memory_mb() -> float:
-    """The resident memory of this process; where the system does not tell, the most that it ever was."""
+    """The resident memory of this process; where the system does not report it, the peak."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6

@@ -19,7 +19,7 @@ from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.wire.request import Identity, ServiceRequest
 
 LOOK_EVERY_S: Final = 3.0
-"""How often an idle worker looks into the store without having been told to."""
+"""How often an idle worker looks into the store without a message."""
 RECEIVE_AT_ONCE: Final = 32
 EXTEND_EVERY_S: Final = 10.0
 """How often the messages of running turns are kept from being delivered again."""
@@ -61,7 +61,7 @@ class Worker:
         stopping = asyncio.create_task(self._stopping.wait())
         chores = [asyncio.create_task(each) for each in (self._extend_messages(), self._recover())]
         try:
-            await self._take(())  # turns may wait whose announcement nobody has got
+            await self._take(())  # turns may wait whose announcement was lost
             while not self._stopping.is_set():
                 if len(self._running) >= self._turns:
                     self._room.clear()
@@ -192,12 +192,14 @@ class Worker:
                     await item.extend()
 
     async def _recover(self) -> None:
-        """Take care of turns whose worker died."""
+        """Restart or end the turns of dead workers."""
         while True:
             try:
                 count = await self._sessions.recover()
                 if count:
-                    LOG.warning("Took care of turns of a process that stopped", extra={"fields": {"turns": count}})
+                    LOG.warning(
+                        "Restarted or ended the turns of a process that stopped", extra={"fields": {"turns": count}}
+                    )
             except StoreError as error:
                 LOG.warning("Turns of dead workers cannot be found: %s", error.message)
             except Exception:

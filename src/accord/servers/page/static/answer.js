@@ -247,7 +247,9 @@ export class AnswerView {
 
   #showError({ code, message, details }) {
     this.#endText();
-    this.#flow.append(this.#errorBox("stream-error", message, { code, details, retryable: true }));
+    // A turn that was stopped on purpose is not a failure.
+    const kind = code === "cancelled" ? "user-error" : "stream-error";
+    this.#flow.append(this.#errorBox(kind, message, { code, details, retryable: true }));
   }
 
   #errorBox(kind, message, { code, domain, retryable, details }) {

@@ -33,6 +33,8 @@ const TAGS = {
   [smd.LIST_ORDERED]: "ol",
   [smd.LIST_ITEM]: "li",
   [smd.TABLE]: "table",
+  [smd.EQUATION_BLOCK]: "code",
+  [smd.EQUATION_INLINE]: "code",
 };
 
 const CLEAN = {
