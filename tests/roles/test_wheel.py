@@ -1,12 +1,18 @@
 """What `pip install accord-agents` gives: the wheel's files, its version, and a service without any extra."""
 
+import json
+import os
+import subprocess
+import sys
+import tarfile
 from dataclasses import replace
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from scripts.fetch_page import EXPECTED, find_problems
 
-from tests.roles.install import Installation
+from tests.roles.install import ROOT, Installation
 from tests.roles.user import User
 
 IMPORT_ALL = """\
@@ -23,6 +29,9 @@ for module in walk_packages(accord.__path__, "accord."):
     except Exception:
         print(module.name)
 """
+PAGE = "accord/servers/page"
+STATIC = ROOT / "src" / PAGE / "static"
+EXPECTED_FILES = json.loads(EXPECTED.read_text(encoding="utf-8"))
 EXTRAS = ("asyncpg", "PIL", "jwt", "opentelemetry", "cryptography")
 
 
@@ -36,9 +45,39 @@ def test_the_wheel_has_everything_that_runs_and_nothing_that_does_not(installed:
         f"{folder}/licenses/LICENSE",
         f"{folder}/entry_points.txt",
     } <= names
+    assert {name for name in names if name.startswith(f"{PAGE}/") and not name.endswith(".py")} == {
+        f"{PAGE}/vendor.json",
+        *(f"{PAGE}/static/{path.relative_to(STATIC)}" for path in STATIC.rglob("*") if path.is_file()),
+    }
+    assert find_problems(vendored(installed.wheel), EXPECTED_FILES) == []
     assert any(name.startswith("accord/stores/migrations/versions/") for name in names)
     assert {name.split("/")[0] for name in names} == {"accord", folder}
     assert [name for name in names if "test" in Path(name).name or "__pycache__" in name] == []
+
+
+def test_a_wheel_can_be_built_from_the_source_distribution_without_npm(tmp_path: Path):
+    build("sdist", ROOT, tmp_path)
+    [archive] = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as source:
+        source.extractall(tmp_path, filter="data")
+    build("wheel", tmp_path / archive.name.removesuffix(".tar.gz"), tmp_path)
+    [wheel] = tmp_path.glob("*.whl")
+    assert find_problems(vendored(wheel), EXPECTED_FILES) == []
+
+
+def build(target: str, source: Path, folder: Path) -> None:
+    """Build this target while nothing listens where npm is sent to."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", target, "--directory", str(folder)]
+    environ = {**os.environ, "NPM_CONFIG_REGISTRY": "http://127.0.0.1:9/", "NPM_CONFIG_FETCH_RETRIES": "0"}
+    done = subprocess.run(command, cwd=source, env=environ, capture_output=True, text=True, timeout=50, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def vendored(wheel: Path) -> dict[str, bytes]:
+    """The libraries of the page in a wheel."""
+    with ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if name.startswith(f"{PAGE}/static/vendor/")]
+        return {Path(name).name: archive.read(name) for name in names}
 
 
 def test_the_environment_runs_the_wheel_and_not_this_checkout(user: User, installed: Installation):
@@ -79,6 +118,8 @@ def test_the_demo_is_served_without_any_extra(user: User):
         assert served.fetch("/health").body["status"] == "ok"
         assert "accord_turns_total" in served.fetch("/metrics").text
         assert served.fetch("/docs", accept="text/html").status == 200
+        assert served.fetch("/", accept="text/html").status == 200
+        assert served.fetch("/page/vendor/lit-html.js").status == 200
         assert served.press_ctrl_c() == 0
     assert "Traceback" not in served.log
 

@@ -30,6 +30,9 @@ FILES = {
 }
 
 
+LIBRARIES = ("lit-html.js", "LICENSES.txt")
+
+
 class RefuseAll(AllowAll):
     """Refuses every caller, so that a file which needs authentication fails its test."""
 
@@ -49,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 def application(folder: Path) -> Application:
     service = make_service(demo, authenticator=RefuseAll())
-    return Application(service, page_routes(PageFiles(folder)), loopback_only=True)
+    return Application(service, page_routes(PageFiles(folder, LIBRARIES)), loopback_only=True)
 
 
 def fetch(folder: Path, path: str, method: str = "GET", **headers: str) -> Answered:
@@ -187,6 +190,16 @@ def test_gzip_is_used_only_where_the_client_accepts_it(header: str, expected: bo
 
 def test_a_request_under_another_host_name_gets_no_page_of_a_loopback_service(folder: Path):
     assert fetch(folder, "/", host="evil.example").status == 403
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_page_without_its_libraries_says_how_to_fetch_them(folder: Path, name: str):
+    (folder / "vendor" / name).unlink()
+    given = fetch(folder, "/")
+    assert (given.status, given.headers["content-type"]) == (503, "text/html; charset=utf-8")
+    assert given.headers["cache-control"] == "no-store"
+    assert b"<code>make page</code>" in given.content
+    assert fetch(folder, "/page/main.js").status == 200
 
 
 def test_every_file_of_the_page_can_be_served():

@@ -1,12 +1,14 @@
 """Serve the files of the page, from the folder `static` beside this file.
 
 They need no authentication: the page asks for a token and sends it to the API. A file is read and compressed when it is
-first requested, and again when it has changed.
+first requested, and again when it has changed. The libraries in `static/vendor/` are not in the repository:
+`scripts/fetch_page.py` fetches them at set-up and when a wheel is built.
 """
 
 import gzip
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,6 +21,8 @@ from accord.servers.http.read_only import HTML, ReadOnlyEndpoint, ReadOnlyRespon
 from accord.wire.routes import PAGE_FILE_PATH, PAGE_PATH
 
 STATIC: Final = Path(__file__).parent / "static"
+VENDOR: Final = Path(__file__).parent / "vendor.json"
+"""The names of the libraries, with their sizes and hashes."""
 INDEX: Final = "index.html"
 MEDIA_TYPES: Final[Mapping[str, str]] = {
     ".css": "text/css; charset=utf-8",
@@ -43,6 +47,13 @@ HEADERS: Final[Mapping[str, str]] = {
     "vary": "Accept-Encoding",
 }
 """Also of the files that are not the document: a browser can open each of them by itself."""
+NO_LIBRARIES: Final = b"""<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><title>Accord</title></head>
+<body><p>The service is running, but the libraries of its page are missing. Run <code>make page</code> in the folder of
+the source code, and load this page again.</p></body>
+</html>
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +67,18 @@ class PageFile:
 
 
 class PageFiles:
-    """The files of a folder."""
+    """The files of a folder. `libraries` are the names below `vendor/` without which the page cannot work."""
 
-    def __init__(self, folder: Path = STATIC) -> None:
+    def __init__(self, folder: Path = STATIC, libraries: Collection[str] | None = None) -> None:
         self._folder: Final = folder
+        self._libraries: Final = read_libraries() if libraries is None else libraries
         self._cache: Final[dict[str, PageFile]] = {}
+
+    def respond_index(self, scope: Scope) -> ReadOnlyResponse:
+        """Answer with the document, or with 503 if a library is missing."""
+        if all((self._folder / "vendor" / name).is_file() for name in self._libraries):
+            return self.respond(scope, INDEX)
+        return ReadOnlyResponse(NO_LIBRARIES, HTML, 503, {**HEADERS, "cache-control": "no-store"})
 
     def respond(self, scope: Scope, name: str) -> ReadOnlyResponse:
         """Answer with the file of this name, or with 404."""
@@ -92,12 +110,17 @@ def page_routes(files: PageFiles | None = None) -> dict[str, ReadOnlyEndpoint]:
     files = files or PageFiles()
 
     async def read_index(scope: Scope) -> ReadOnlyResponse:
-        return files.respond(scope, INDEX)
+        return files.respond_index(scope)
 
     async def read_file(scope: Scope) -> ReadOnlyResponse:
         return files.respond(scope, str(scope["path_params"]["path"]))
 
     return {PAGE_PATH: ReadOnlyEndpoint(read_index), PAGE_FILE_PATH: ReadOnlyEndpoint(read_file)}
+
+
+def read_libraries() -> Collection[str]:
+    """The names of the libraries that the page uses."""
+    return json.loads(VENDOR.read_text(encoding="utf-8")).keys()
 
 
 def accepts_gzip(accept_encoding: bytes) -> bool:
