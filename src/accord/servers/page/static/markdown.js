@@ -4,7 +4,7 @@
 // and each block is passed through DOMPurify when it is complete.
 
 import * as smd from "./vendor/streaming-markdown.js";
-import "./vendor/purify.js";
+import DOMPurify from "./vendor/purify.js";
 
 const SAFE_LINK = /^(https?:\/\/|mailto:)[^\s]/i;
 const INLINE_IMAGE = /^data:image\/(png|jpe?g|gif|webp|avif|apng|bmp)[;,]/i;
@@ -155,7 +155,7 @@ export class MarkdownWriter {
     const node = this.#nodes.pop();
     if (this.#nodes.length === 1) {
       const block = node.localName === "code" && node.parentElement?.localName === "pre" ? node.parentElement : node;
-      globalThis.DOMPurify.sanitize(block, CLEAN);
+      DOMPurify.sanitize(block, CLEAN);
       block.classList.add("block");
     }
   }
