@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from accord.backends.scripted import ScriptedBackend
+from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Links, Sessions
 from accord.engine.packet_log import StoreLog
 from accord.queues.postgres import ChannelWorkQueue, PostgresChannel
@@ -35,7 +36,7 @@ def test_a_worker_with_room_for_one_runs_all_that_wait_without_another_message(
         await queue.receive(["safe"], limit=1, timeout_s=5)  # the messages are gone
         await asyncio.sleep(0.1)
         await queue.receive(["safe"], limit=1, timeout_s=0.1)
-        working = worker.Worker(sessions, queue, turns=1)
+        working = worker.Worker(sessions, queue, ServerConfig(), turns=1)
         task = asyncio.create_task(working.run())
         async with asyncio.timeout(20):
             while sum(place.runs().values()) < 4 or await store.waiting() or sessions.running:  # noqa: ASYNC110

@@ -96,7 +96,7 @@ async def _work(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         metrics.report_backends(lambda: backends_down(sessions))
         report_links(metrics, links, store)
         assert links.queue is not None  # noqa: S101 - checked by `run_worker`
-        worker = Worker(sessions, links.queue, turns=turns, waited=counts.waited.add)
+        worker = Worker(sessions, links.queue, settings, turns=turns, waited=counts.waited.add)
         # What the probes report on; it serves no client.
         service = Service(sessions, settings, make_authenticator(settings, store), observers, package_version())
         _stop_on_signal(worker, service, deadline)

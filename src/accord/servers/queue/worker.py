@@ -12,9 +12,11 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any, Final
 
+from accord.config import ServerConfig
 from accord.engine import LiveTurn, Sessions
 from accord.errors import AccordError, StoreError
 from accord.ports import ClaimedTurn, WorkItem, WorkQueue
+from accord.servers.http.body import read_request
 from accord.servers.observability import REQUEST_ID, continuing_trace
 from accord.wire.request import Identity, ServiceRequest
 
@@ -32,13 +34,23 @@ LOG: Final = logging.getLogger("accord.worker")
 
 
 class Worker:
-    """Runs turns of the queue. `waited` is called with the seconds that each new turn was in the queue."""
+    """Runs turns of the queue. `settings` has the limits of what other programs send.
+
+    `waited` is called with the seconds that each new turn was in the queue.
+    """
 
     def __init__(
-        self, sessions: Sessions, queue: WorkQueue, *, turns: int, waited: Callable[[float], None] = lambda _: None
+        self,
+        sessions: Sessions,
+        queue: WorkQueue,
+        settings: ServerConfig,
+        *,
+        turns: int,
+        waited: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._sessions: Final = sessions
         self._queue: Final = queue
+        self._settings: Final = settings
         self._turns: Final = turns
         self._waited: Final = waited
         self._agents: Final = deque(dict.fromkeys(each.agent.name for each in sessions.engines.values()))
@@ -141,7 +153,8 @@ class Worker:
     async def _accept(self, item: WorkItem, body: bytes) -> bool:
         """Put the request of another program into the store; False if that is all that is to be done."""
         try:
-            await self._sessions.begin(_addressed(ServiceRequest.parse(body), item.agent))
+            read = await read_request(body, self._settings)
+            await self._sessions.begin(_addressed(read.request, item.agent), sent=read.sent)
         except StoreError as error:
             if item.deliveries >= MAX_DELIVERIES:
                 await item.reject(f"Delivered {item.deliveries} times; the last failure: {error.message}")
