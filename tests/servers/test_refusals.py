@@ -18,6 +18,8 @@ from accord.ports import SessionStore
 from accord.stores.memory import MemoryStore
 from accord.stores.sqlite import SqliteStore
 from accord.wire.session import TurnState
+from tests.servers.conftest import NewQueue
+from tests.servers.queued import PROGRAM, QUEUED, reached
 from tests.servers.refusing import EVERYWHERE, Refused, application
 from tests.servers.transports import body, served, within
 
@@ -35,6 +37,9 @@ NATIVE_VISION = {"required": [{"capability": "vision", "min_support": "native"}]
 HTTP = frozenset({"http-json", "http-events", "websocket"})
 CLIENTS = frozenset({"client-ask", "client-stream"})
 ACP = frozenset({"acp-1", "acp-2"})
+ALL = frozenset({*EVERYWHERE, PROGRAM})
+ROUTES = [*((None, name) for name in EVERYWHERE), *QUEUED, ("nats", PROGRAM)]
+"""Each transport without a queue, and those with a queue behind them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,7 @@ class Row:
     payload: Mapping[str, Any] = field(default_factory=dict[str, Any])
     agent: Mapping[str, Any] = field(default_factory=dict[str, Any])
     named: Mapping[str, str] | None = None
-    where: frozenset[str] = frozenset(EVERYWHERE)
+    where: frozenset[str] = ALL
 
     def request(self, number: int = 1) -> dict[str, Any]:
         made = body(number, "SECRET", **self.payload)
@@ -88,7 +93,7 @@ ROWS = [
         "Missing required field: data",
         NO_DATA,
         {"content": [{"type": "image", "mimeType": "image/png"}]},
-        where=frozenset(EVERYWHERE) - {"engine"},
+        where=ALL - {"engine"},
     ),
     Row(
         "a requirement of the request",
@@ -96,7 +101,7 @@ ROWS = [
         "No backend can do this work; nearest is a: vision (not declared)",
         {},
         {"requirements": NATIVE_VISION},
-        where=frozenset(EVERYWHERE) - ACP,
+        where=ALL - ACP,
     ),
     Row(
         "a requirement of the agent",
@@ -111,15 +116,16 @@ ROWS = [
         "There is no agent nobody here; context.agent may name answer",
         {"agents": ["answer"]},
         named={"id": "nobody", "name": "Nobody"},
-        where=HTTP | {"engine"},
+        where=HTTP | {"engine", PROGRAM},
     ),
 ]
-CASES = [
-    pytest.param(transport, row, id=f"{transport}-{row.name}")
-    for row in ROWS
-    for transport in EVERYWHERE
-    if transport in row.where
-]
+Case = tuple[str | None, str, Row]
+CASES: list[Case] = [(queue, transport, row) for row in ROWS for queue, transport in ROUTES if transport in row.where]
+
+
+def name_case(case: Case) -> str:
+    queue, transport, row = case
+    return "-".join(filter(None, (queue, transport, row.name)))
 
 
 class Service:
@@ -143,12 +149,14 @@ def expected(row: Row, transport: str) -> dict[str, Any]:
     return json.loads(text.replace("promptCapabilities.", "session.prompt.") if transport == "acp-2" else text)
 
 
-@pytest.mark.parametrize(("transport", "row"), CASES)
-def test_a_refusal_is_the_same_on_every_transport_and_the_agent_does_not_run(transport: str, row: Row):
-    service = Service(**row.agent)
+@pytest.mark.parametrize(("queue", "transport", "row"), CASES, ids=map(name_case, CASES))
+def test_a_refusal_is_the_same_on_every_transport_and_the_agent_does_not_run(
+    queue: str | None, transport: str, row: Row, new_queue: NewQueue
+):
+    service, loaded = Service(**row.agent), new_queue(queue)
 
     async def run() -> None:
-        async with EVERYWHERE[transport](service.sessions) as send:
+        async with reached(transport, loaded, service.sessions) as (_, send):
             refused = await send(row.request())
             assert isinstance(refused, Refused), refused
             assert refused.code == row.code
@@ -172,23 +180,24 @@ def test_a_refusal_is_the_same_on_every_transport_and_the_agent_does_not_run(tra
 
 
 STORED = [
-    pytest.param(transport, row, id=f"{transport}-{row.name}")
-    for row in ROWS
-    for transport in sorted(set(EVERYWHERE) - {"engine"})
+    (queue, transport, row)
+    for queue, transport, row in CASES
     # The Python client does not send malformed content, so that the service has no receipt of it.
-    if transport in row.where and not (transport in CLIENTS and row.code is ErrorCode.CONTENT_INVALID)
+    if transport != "engine" and not (transport in CLIENTS and row.code is ErrorCode.CONTENT_INVALID)
 ]
 
 
-@pytest.mark.parametrize(("transport", "row"), STORED)
-def test_a_refusal_has_a_receipt_in_the_chain_of_its_session_and_leaves_nothing_running(transport: str, row: Row):
-    service = Service(**row.agent)
+@pytest.mark.parametrize(("queue", "transport", "row"), STORED, ids=map(name_case, STORED))
+def test_a_refusal_has_a_receipt_in_the_chain_of_its_session_and_leaves_nothing_running(
+    queue: str | None, transport: str, row: Row, new_queue: NewQueue
+):
+    service, loaded = Service(**row.agent), new_queue(queue)
 
     async def run() -> None:
-        async with EVERYWHERE[transport](service.sessions) as send:
+        async with reached(transport, loaded, service.sessions) as (sessions, send):
             for number in (1, 2, 3):
                 assert isinstance(await send(row.request(number)), Refused)
-            store = service.sessions.store
+            store = sessions.store
             session_id = (await store.sessions("u", limit=10))[0].session_id
             receipts = [json.loads(record.body) for record in await store.receipts(session_id)]
             assert verify(receipts).ok
@@ -200,7 +209,7 @@ def test_a_refusal_has_a_receipt_in_the_chain_of_its_session_and_leaves_nothing_
                 assert turn is not None
                 assert turn.state is TurnState.REFUSED
             assert list(await store.history(session_id, limit=10)) == []
-            assert service.sessions.running == 0
+            assert sessions.running == 0
 
     within(run)
 
