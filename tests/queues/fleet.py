@@ -24,15 +24,17 @@ EVENTS: Final = {"accept": "text/event-stream"}
 ROOT: Final = Path(__file__).parent.parent.parent
 AGENTS: Final = {"safe": "tests.queues.agents:safe", "never": "tests.queues.agents:never"}
 SKEWED: Final = """
-import os
+import os, time
 from datetime import timedelta
+from pathlib import Path
 from accord.ports import SystemClock
-right = SystemClock.now
-SystemClock.now = lambda clock: right(clock) + timedelta(seconds=float(os.environ["ACCORD_TEST_SKEW_S"]))
+wrong_by, right_now, right_time = Path(os.environ["ACCORD_TEST_CLOCK"]), SystemClock.now, time.time
+SystemClock.now = lambda clock: right_now(clock) + timedelta(seconds=float(wrong_by.read_text()))
+time.time = lambda: right_time() + float(wrong_by.read_text())
 from accord.cli import main
 main()
 """
-"""A process whose clock is wrong by ACCORD_TEST_SKEW_S seconds."""
+"""A process whose clock is wrong by the number of seconds in the file ACCORD_TEST_CLOCK, which may change."""
 
 Packets = list[tuple[int, dict[str, Any]]]
 
@@ -66,7 +68,7 @@ class Place:
 class Process:
     """One `accord serve` or `accord worker`, which may be replaced by another one at the same address."""
 
-    def __init__(self, place: Place, name: str, command: str, *, skew_s: float = 0, **settings: Any) -> None:
+    def __init__(self, place: Place, name: str, command: str, *, skew_s: float | None = None, **settings: Any) -> None:
         self.place: Final = place
         self.name: Final = name
         self.command: Final = command
@@ -77,7 +79,10 @@ class Process:
         self.is_stopped = False
         agents, turns = settings.pop("agents", AGENTS), settings.pop("turns", 100)
         self._agent: Final = next(iter(agents))
-        self._program: Final = ["-c", SKEWED] if skew_s else ["-m", "accord"]
+        self._clock: Final = place.folder / f"{name}.clock"
+        if skew_s is not None:
+            self.set_clock(skew_s)
+        self._program: Final = ["-m", "accord"] if skew_s is None else ["-c", SKEWED]
         self._config: Final = place.folder / f"{name}.toml"
         options: dict[str, Any] = {
             "lease_s": 2.0,
@@ -91,7 +96,7 @@ class Process:
             "ACCORD_STORE_URL": place.database,
             "ACCORD_QUEUE_URL": place.nats or "",
             "ACCORD_TEST_RUNS": str(place.runs_file),
-            "ACCORD_TEST_SKEW_S": str(skew_s),
+            "ACCORD_TEST_CLOCK": str(self._clock),
             "PYTHONPATH": str(ROOT),
         }
 
@@ -133,6 +138,12 @@ class Process:
                     raise
             await self.kill()
             await asyncio.sleep(0.2)
+
+    def set_clock(self, skew_s: float) -> None:
+        """Have the clock of a process that was made with `skew_s` be wrong by so many seconds from now on."""
+        changed = self._clock.with_suffix(".new")
+        changed.write_text(str(skew_s))
+        changed.replace(self._clock)  # at once: the process may read it at any moment
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
