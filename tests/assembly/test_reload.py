@@ -99,6 +99,19 @@ async def _read(client: aiohttp.ClientSession, request: dict[str, Any]) -> str:
         return await response.text()
 
 
+async def described(client: aiohttp.ClientSession) -> dict[str, tuple[str, dict[str, str]]]:
+    """The model of each backend, and the source of each of its capabilities that the operator declares."""
+    async with client.get("/v1/capabilities") as response:
+        backends = (await response.json())["backends"]
+    return {
+        backend["name"]: (
+            backend["model"],
+            {name: each["source"] for name, each in backend["evidence"].items() if each["source"] == "operator"},
+        )
+        for backend in backends
+    }
+
+
 def test_a_reload_changes_groups_health_and_capabilities(tmp_path: Path):
     async def run() -> None:
         async with (
@@ -108,18 +121,23 @@ def test_a_reload_changes_groups_health_and_capabilities(tmp_path: Path):
             accord_serve(tmp_path, config=BACKEND.format(name="a", url=first.url)) as served,
             aiohttp.ClientSession(served.address) as client,
         ):
+            assert await described(client) == {"a": ("m-a", {"streaming": "operator"})}
             body = {"model": "pair", "messages": [{"role": "user", "content": "hi"}]}
             async with client.post("/v1/chat/completions", json=body) as response:
                 assert response.status == 404
-            both = BACKEND.format(name="a", url=first.url) + BACKEND.format(name="b", url=second.url)
+            tools = BACKEND.replace('streaming = "native"', 'streaming = "native", tool_use = "native"')
+            both = tools.format(name="a", url=first.url) + BACKEND.format(name="b", url=second.url)
             group = '[groups.pair]\nbackends = ["b", "a"]\n[emulation]\npreset = { json_mode = true }\n'
             await reload(served, both + group, "Reloaded the configuration")
             async with client.post("/v1/chat/completions", json=body) as response:
                 assert (response.status, response.headers["accord-served-by"]) == (200, "b; model=m-b")
             async with client.get("/v1/capabilities") as response:
                 told = await response.json()
-            assert [backend["name"] for backend in told["backends"]] == ["a", "b"]
             assert "json_mode" in told["emulations"]
+            assert await described(client) == {
+                "a": ("m-a", {"streaming": "operator", "tool_use": "operator"}),
+                "b": ("m-b", {"streaming": "operator"}),
+            }
             async with client.get("/health") as response:
                 assert (await response.json())["status"] == "ok"
 

@@ -23,7 +23,7 @@ from accord.engine.circuit import CircuitChange, Circuits, CircuitSettings
 from accord.engine.slots import BackendSlots
 from accord.errors import ConfigProblem, UsageError
 from accord.images import CachedShrinker, PillowImages, has_pillow
-from accord.ports import Backend, DescribedBackend, SystemClock
+from accord.ports import Backend, BackendDescription, DescribedBackend, SystemClock
 from accord.wire.emulation import Disabled, EmulationConfig, EmulationStrategy
 
 TURNED_OFF: Final = "Turned off in the configuration"
@@ -48,8 +48,10 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
 def build_dispatcher(loaded: LoadedConfig, *, slots: BackendSlots | None = None) -> Dispatcher:
     """Build the backends of this configuration and their dispatcher; without any, the built-in echo answers."""
     config = loaded.config
+    echo = ConfiguredBackend(BackendConfig(name="echo", kind="echo"), BackendEvidence(), EchoBackend())
+    configured = {each.backend.name: each for each in build_backends(loaded) or [echo]}
     return Dispatcher(
-        [configured.backend for configured in build_backends(loaded)] or [EchoBackend()],
+        [each.backend for each in configured.values()],
         config=plan_config(config),
         settings=emulation_settings(config),
         limits=time_limits(config),
@@ -57,6 +59,7 @@ def build_dispatcher(loaded: LoadedConfig, *, slots: BackendSlots | None = None)
         circuits=build_circuits(config),
         concurrent={each.name: each.concurrent for each in config.backends if each.concurrent is not None},
         slots=slots,
+        describe=lambda name: configured[name].describe(),
     )
 
 
@@ -159,6 +162,11 @@ class ConfiguredBackend:
             else Evidence(level, self.config.kind)
             for name, level in self.backend.manifest.items()
         }
+
+    def describe(self) -> BackendDescription:
+        """Its model, and what is known of each capability."""
+        model = self.backend.model if isinstance(self.backend, DescribedBackend) else None
+        return BackendDescription(model or self.config.model, self.evidence)
 
 
 def build_backends(loaded: LoadedConfig, *, warns: bool = True) -> list[ConfiguredBackend]:

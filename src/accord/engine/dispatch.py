@@ -25,7 +25,7 @@ from accord.engine.decision_log import log_plan
 from accord.engine.limits import NOTHING_MORE, TimeLimits, TurnTimer
 from accord.engine.slots import BackendSlots, LimitedAttempts
 from accord.errors import AccordError, BackendError, EmulationError, ErrorCode, RefusedError, TimedOutError
-from accord.ports import Backend, Clock, DescribedBackend, ResendingBackend, SystemClock
+from accord.ports import Backend, BackendDescription, Clock, DescribedBackend, ResendingBackend, SystemClock
 from accord.stores.memory_slots import MemorySlots
 from accord.wire.capability import Capability, canonical_name
 from accord.wire.disposition import FieldRecord
@@ -88,6 +88,7 @@ class Dispatcher:
         circuits: Circuits | None = None,
         concurrent: Mapping[str, int] | None = None,
         slots: BackendSlots | None = None,
+        describe: Callable[[str], BackendDescription] | None = None,
     ) -> None:
         self.backends: Final = {backend.name: backend for backend in backends}
         self.known: Final = {backend.name: backend for backend in backends if isinstance(backend, DescribedBackend)}
@@ -102,6 +103,8 @@ class Dispatcher:
         """How many calls of a backend may run at once, by name; backends without a limit are not in it."""
         self.slots = slots or BackendSlots(MemorySlots())
         """Where these calls are counted: until a store is handed in, in this process only."""
+        self._describe: Final = describe
+        """Describes the backend of a name; without it, those are described that do it themselves."""
         self._once: Final = {name: each for name, each in self.backends.items() if isinstance(each, ResendingBackend)}
         self._refused: Final[dict[str, set[str]]] = {}
         self._contradictions: Final[Counter[tuple[str, str]]] = Counter()
@@ -114,6 +117,13 @@ class Dispatcher:
         """The backend of this name with its manifest and what it has refused or contradicted."""
         refused = frozenset(self._refused.get(name, ()))
         return Candidate(name, self.backends[name].manifest, refused, frozenset(self.contradicted_by(name)))
+
+    def describe(self, name: str) -> BackendDescription:
+        """The model of this backend and the evidence for its manifest, as they are known now."""
+        if self._describe is not None:
+            return self._describe(name)
+        known = self.known.get(name)
+        return BackendDescription() if known is None else BackendDescription(known.model, known.evidence)
 
     def refused_by(self, name: str) -> list[str]:
         """The capabilities that this backend has refused."""

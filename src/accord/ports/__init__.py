@@ -6,6 +6,7 @@ Only protocols and the values that they exchange; the implementations are in `ba
 
 from accord.ports.backends import (
     Backend,
+    BackendDescription,
     BackendPrice,
     Clock,
     CountingBackend,
@@ -46,6 +47,7 @@ from accord.ports.stores import (
 __all__ = [
     "HISTORY_BYTES",
     "Backend",
+    "BackendDescription",
     "BackendPrice",
     "Channel",
     "ClaimedTurn",

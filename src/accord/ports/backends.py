@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Protocol, runtime_checkable
 
@@ -89,6 +90,14 @@ class DescribedBackend(Backend, Protocol):
     def evidence(self) -> Mapping[str, EvidenceSource]:
         """The evidence for each entry of the manifest."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class BackendDescription:
+    """The model of a backend, and the evidence for each entry of its manifest, as far as they are known."""
+
+    model: str | None = None
+    evidence: Mapping[str, EvidenceSource] = field(default_factory=dict[str, EvidenceSource])
 
 
 class OpenReply(Protocol):

@@ -43,7 +43,7 @@ class ServiceCapabilities(Message, frozen=True):
         description="Every agent that `context.agent` may name, the one that answers otherwise included.",
     )
     backends: list[BackendParty] = Field(
-        description="In the operator's order, with the capabilities that each has refused."
+        description="In the operator's order, with the source and date of each capability, and those that were refused."
     )
     emulations: dict[CapabilityName, Emulates] = Field(
         description="The capabilities that Accord emulates, and the kind of strategy."

@@ -14,6 +14,8 @@ from accord.core.output.profile import STANDARD_EVENTS
 from accord.core.work.dispositions import effective_fields
 from accord.core.work.emulation.choose import choose_emulations
 from accord.core.work.fields import TABLE
+from accord.core.work.plan import Candidate
+from accord.engine import Dispatcher
 from accord.engine.model_calls import ModelCalls, ModelCallsRef, backend_api
 from accord.servers.http.documentation import documentation_page
 from accord.servers.http.health import Health
@@ -23,7 +25,7 @@ from accord.servers.service import RETRY_AFTER_S, Service
 from accord.wire.capability import Capability
 from accord.wire.disposition import Api, BackendFields, FieldFacts, FieldOutcome, ModelApis
 from accord.wire.emulation import EmulationConfig
-from accord.wire.receipt import BackendParty
+from accord.wire.receipt import BackendParty, EvidenceRecord
 from accord.wire.request import TextProfile
 from accord.wire.routes import (
     CAPABILITIES_PATH,
@@ -162,20 +164,29 @@ def service_capabilities(
         {
             "agent": engine.party,
             "agents": {name: each.party for name, each in service.sessions.engines.items()},
-            "backends": [
-                BackendParty(
-                    name=candidate.name,
-                    manifest=candidate.manifest,
-                    refused=sorted(candidate.refused),
-                    contradicted=sorted(candidate.contradicted) or None,
-                )
-                for candidate in engine.dispatcher.candidates()
-            ],
+            "backends": [backend_party(engine.dispatcher, candidate) for candidate in engine.dispatcher.candidates()],
             "emulations": {entry.capability: entry.strategy.type for entry in performed},
             "text_profiles": list(TextProfile),
             "events": sorted(STANDARD_EVENTS),
             "model_apis": None if calls is None else model_apis(calls.current),
         }
+    )
+
+
+def backend_party(dispatcher: Dispatcher, candidate: Candidate) -> BackendParty:
+    """A backend as it is now: its manifest, the source of each entry, and what contradicts it."""
+    described = dispatcher.describe(candidate.name)
+    return BackendParty(
+        name=candidate.name,
+        model=described.model,
+        manifest=candidate.manifest,
+        evidence={
+            name: EvidenceRecord(source=each.source, date=each.date)
+            for name, each in described.evidence.items()
+            if name in candidate.manifest
+        },
+        refused=sorted(candidate.refused),
+        contradicted=sorted(candidate.contradicted) or None,
     )
 
 
