@@ -330,20 +330,20 @@ def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> 
         [CapabilityRequirement.trusted(capability=need.capability, min_support=need.min_support) for need in needs],
     )
     settlement, engine = _Settlement(negotiation), EmulationEngine(config.emulation)
+    # A capability can be stated more than once; all of its needs must accept emulation.
+    native_only = {
+        need.capability
+        for need in needs
+        if need.min_support is not MinSupport.EMULATED or need.because in PARAMETER_REASONS
+    }
     may_try = config.unknown is UnknownPolicy.TRY and config.policy is not WorkPolicy.STRICT
     for name in dict.fromkeys(negotiation.unsupported):
         canonical = canonical_name(name)
         reason = CONTRADICTED if canonical in contradicted else negotiation.reasons[name]
         strategy = engine.resolve(name)
-        # A capability can be stated more than once; all of its needs must accept emulation.
-        accepts_emulation = all(
-            need.min_support is MinSupport.EMULATED and need.because not in PARAMETER_REASONS
-            for need in needs
-            if need.capability == name
-        )
         if may_try and canonical not in lacking and declared_level(candidate.manifest, name) is None:
             settlement.tried.append(name)
-        elif accepts_emulation and build_emulation(name, strategy, DEFAULT_SETTINGS) is not None:
+        elif name not in native_only and build_emulation(name, strategy, DEFAULT_SETTINGS) is not None:
             settlement.rescues.append(Rescue(capability=name, strategy=strategy, instead_of=reason))
         else:
             reason = REFUSED_BEFORE if canonical in refused else reason
