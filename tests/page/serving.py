@@ -1,0 +1,131 @@
+"""The page of a real service in a tab of a real browser.
+
+`open_tab` serves an agent in this process, so that a test decides when the agent goes on, and fails for what no page of
+ours may do: a request to another host, a violation of the security policy, an uncaught exception, a console error.
+"""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from playwright.async_api import Browser, Locator, Page, expect
+
+from accord.agent import Agent, Run
+from accord.assembly.parts import build_engine
+from accord.assembly.reload import make_model_calls
+from accord.assembly.service import make_application, make_authenticator, make_service
+from accord.assembly.store import open_store_and_backends
+from accord.config import read_config
+from accord.engine.model_calls import ModelCallsRef
+from accord.ports import Store
+from accord.servers.service import Service
+from tests.page.browser import PageLog
+from tests.page.proxy import Proxy
+from tests.servers.transports import served
+
+WAIT_MS: Final = 15_000
+"""How long a page may take to show something, on a machine that runs other tests as well."""
+CONFIG: Final = """
+[store]
+kind = "memory"
+
+[[backends]]
+name = "plain"
+kind = "scripted"
+manifest = "declared"
+options = { script = ["An answer ", "of the model."] }
+overrides = { streaming = "native", tool_use = "unsupported", image_input = "unsupported" }
+
+[[backends]]
+name = "seeing"
+kind = "scripted"
+manifest = "declared"
+options = { script = ["A picture."] }
+overrides = { streaming = "native", tool_use = "emulated", image_input = "native" }
+"""
+
+expect.set_options(timeout=WAIT_MS)
+
+
+@dataclass(slots=True)
+class ServedPage:
+    """A service with a page, between which and the browser is a proxy that can cut connections."""
+
+    address: str
+    service: Service
+    store: Store
+    proxy: Proxy
+
+
+@asynccontextmanager
+async def serve_page(run: Run, *, accepts: tuple[str, ...] = (), config: str = CONFIG) -> AsyncGenerator[ServedPage]:
+    """Serve an agent in this process as `accord serve` does."""
+    loaded = read_config(config)
+    settings = loaded.config.server.model_copy(update={"port": 0})
+    engine = build_engine(loaded, agent=Agent(run, name="tested", accepts=accepts))
+    async with open_store_and_backends(loaded, engine) as store:
+        service, metrics = make_service(loaded, settings, engine, store, make_authenticator(settings, store))
+        calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
+        application = make_application(loaded, service, metrics, calls, loopback_only=True)
+        async with served(application) as direct:
+            proxy = Proxy(direct)
+            async with proxy.running() as address:
+                yield ServedPage(address, service, store, proxy)
+
+
+@dataclass(slots=True)
+class Tab:
+    """A tab with the page, and what a user does in it."""
+
+    page: Page
+    log: PageLog
+    site: ServedPage
+
+    async def send(self, text: str) -> Locator:
+        """Send a prompt; returns the answer, which goes on."""
+        count = await self.turns.count()
+        await self.page.get_by_label("Message", exact=True).fill(text)
+        await self.page.get_by_label("Message", exact=True).press("Enter")
+        await expect(self.turns).to_have_count(count + 1)
+        return self.turns.last.locator(".answer")
+
+    async def ask(self, text: str) -> Locator:
+        """Send a prompt; returns the answer when it is complete."""
+        answer = await self.send(text)
+        await self.completed()
+        return answer
+
+    async def completed(self) -> None:
+        """Wait until the answer is complete."""
+        await expect(self.page.get_by_role("status").first).to_have_text("The answer is complete.")
+
+    async def show(self, view: str) -> Locator:
+        """Choose a view."""
+        await self.page.get_by_role("tab", name=view).click()
+        return self.page.get_by_role("tabpanel", name=view)
+
+    @property
+    def turns(self) -> Locator:
+        return self.page.get_by_role("article", name="Question and answer")
+
+
+@asynccontextmanager
+async def open_tab(
+    browser: Browser, run: Run, *, accepts: tuple[str, ...] = (), config: str = CONFIG, **options: Any
+) -> AsyncGenerator[Tab]:
+    """Serve this agent and open its page in a new context of the browser, which gets the options."""
+    async with (
+        serve_page(run, accepts=accepts, config=config) as site,
+        await browser.new_context(**options) as context,
+    ):
+        context.set_default_timeout(WAIT_MS)
+        log = PageLog(urlsplit(site.address).netloc)
+        await log.watch(context)
+        page = await context.new_page()
+        await page.goto(site.address)
+        await expect(page.locator("#agent-name")).to_have_text("tested")
+        yield Tab(page, log, site)
+        problems = log.problems()
+        assert not problems, problems
