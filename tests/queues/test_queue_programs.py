@@ -46,8 +46,11 @@ def test_a_program_publishes_a_request_and_reads_packets_with_a_plain_client(new
     bounded(run)
 
 
+LARGE = 1_048_576
+"""The largest message that NATS accepts."""
 POISON = {
     "nothing": b"",
+    "no room for a reason": b"x" * LARGE,
     "no UTF-8": b"\xff\xfe\n\n",
     "no JSON": b"{" * 3,
     "no request": b'{"hello": "there"}',
@@ -78,10 +81,14 @@ def test_messages_that_cannot_be_processed_are_kept_with_the_reason_and_the_work
             for what, payload in POISON.items():
                 await client.publish(f"{place.prefix}.work.safe", payload)
                 message = await dead.next_msg(timeout=10)
-                assert message.data == payload, what
+                assert message.data == payload[: len(message.data)], what
+                assert len(message.data) >= min(len(payload), LARGE - 4_000), what
                 assert (message.headers or {})["Accord-Reason"], what
+            # A subject with this id would be too long for NATS.
+            await client.publish(f"{place.prefix}.work.safe", b"{", headers={"Nats-Msg-Id": "i" * 5_000})
+            assert (await dead.next_msg(timeout=10)).subject == f"{place.prefix}.dead.message"
             stored = await client.jetstream().stream_info(f"{place.prefix}_DEAD".upper())
-            assert stored.state.messages == len(POISON)
+            assert stored.state.messages == len(POISON) + 1
             assert worker.is_running
             assert text_of(await stream(server, request("count 3 1"))) == numbers(3)
             await client.close()

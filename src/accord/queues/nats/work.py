@@ -26,6 +26,9 @@ TURN_MEMBERS: Final = {"request_id"}
 """The members of a message about a turn that the store has; a request of another program has more."""
 
 MAX_TURN_BYTES: Final = 200
+MAX_NAME_CHARS: Final = 100
+"""The longest id of a message that names its dead letter; a subject must not be longer than some 4,000 bytes."""
+MAX_REASON_CHARS: Final = 1_000
 
 
 class NatsWorkQueue:
@@ -106,9 +109,15 @@ class NatsWorkItem:
             await self._message.ack()
 
     async def reject(self, reason: str) -> None:
-        """Move the message to the dead letters."""
-        name = self._message.headers.get(MESSAGE_ID_HEADER, "message") if self._message.headers else "message"
-        self._connection.send(self._connection.names.dead(name), self._message.data, {REASON_HEADER: reason})
+        """Move the message to the dead letters, cut if there is no room for the reason.
+
+        A message that is larger than NATS accepts would end the connection for good, and so would a long subject.
+        """
+        name = (self._message.headers or {}).get(MESSAGE_ID_HEADER, "")
+        subject = self._connection.names.dead(name if 0 < len(name) <= MAX_NAME_CHARS else "message")
+        reason = reason[:MAX_REASON_CHARS]
+        room = self._connection.max_bytes - len(reason.encode(errors="replace"))
+        self._connection.send(subject, self._message.data[:room], {REASON_HEADER: reason})
         with suppress(NatsError, OSError):
             await self._message.term()
 
