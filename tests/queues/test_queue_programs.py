@@ -46,6 +46,26 @@ def test_a_program_publishes_a_request_and_reads_packets_with_a_plain_client(new
     bounded(run)
 
 
+def test_requests_of_a_program_wait_however_many_a_user_has(new_place: Callable[[str], Place]):
+    place = new_place("nats")
+    worker = Process(place, "w", "worker", turns=10, turns_per_caller=3)
+
+    async def run() -> None:
+        async with running(worker):
+            client = await connect(place.nats or "")
+            packets = await client.subscribe(f"{place.prefix}.packets.out.*")
+            for number in range(8):
+                made = request("count 2 100", session=f"s{number}")
+                await client.publish(f"{place.prefix}.work.safe", json.dumps(made).encode())
+            ended = 0
+            while ended < 8:
+                ended += "Accord-Over" in ((await packets.next_msg(timeout=10)).headers or {})
+            assert sorted(place.runs().values()) == [1] * 8
+            await client.close()
+
+    bounded(run)
+
+
 LARGE = 1_048_576
 """The largest message that NATS accepts."""
 POISON = {

@@ -82,12 +82,8 @@ async def _work(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         if links.channel is not None:
             engine.dispatcher.slots.connect(links.channel)
         unread_s = settings.unread_grace_s if settings.unread is UnreadPolicy.STOP else None
-        rules = session_rules(
-            loaded.config,
-            stop_unread_after_s=unread_s,
-            lease_s=settings.lease_s,
-            turns_per_user=settings.turns_per_caller,
-        )
+        # Without a limit of turns per user: a server checks that, and requests of other programs wait instead.
+        rules = session_rules(loaded.config, stop_unread_after_s=unread_s, lease_s=settings.lease_s)
         sign = make_signer(loaded)
         sessions = Sessions(
             engine, store, rules, others=others, on_turn_ended=observers.turn_ended, sign=sign, links=links
