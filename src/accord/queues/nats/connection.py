@@ -14,9 +14,9 @@ from time import monotonic
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import nats
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import TimeoutError as NatsTimeoutError
 from nats.js import JetStreamContext
@@ -29,6 +29,8 @@ from accord.wire.queue_messages import Names
 
 CONNECT_S: Final = 5
 RECONNECT_EVERY_S: Final = 0.25
+REOPEN_EVERY_S: Final = 1.0
+"""How long to wait before a connection that the server has ended with an error is made again."""
 PING_EVERY_S: Final = 5
 """A server that does not answer two pings is gone: the connection is made anew."""
 REQUEST_S: Final = 2.0
@@ -58,6 +60,29 @@ class NatsSettings:
     ca_file: str | None = None
 
 
+class _Follower:
+    """A subscription to one subject, which outlives the client that it was made with."""
+
+    def __init__(self, subject: str, receive: Callable[[Msg], None]) -> None:
+        self._subject: Final = subject
+        self._receive: Final = receive
+        self._subscription: Subscription | None = None
+        self._is_ended = False
+
+    async def subscribe(self, client: Client) -> None:
+        self._subscription = await client.subscribe(self._subject, cb=self._pass_on)
+        if self._is_ended:
+            await self._subscription.unsubscribe()
+
+    async def end(self) -> None:
+        self._is_ended = True
+        if self._subscription is not None:
+            await self._subscription.unsubscribe()
+
+    async def _pass_on(self, message: Msg) -> None:
+        self._receive(message)
+
+
 class NatsConnection:
     """A connection that is made again when it breaks, and the channel of a service over it."""
 
@@ -73,18 +98,12 @@ class NatsConnection:
         self._outbox: Final[deque[tuple[str, bytes, Mapping[str, str] | None]]] = deque()
         self._sending: asyncio.Task[None] | None = None
         self._tasks: Final[set[asyncio.Task[Any]]] = set()
+        self._followers: Final[list[_Follower]] = []
 
     @property
     def client(self) -> Client:
         """The client; raises `StoreError` if there is no connection now."""
         if self._client is None or not self._client.is_connected:
-            raise StoreError("NATS cannot be reached")
-        return self._client
-
-    @property
-    def latest_client(self) -> Client:
-        """The client, even if it is connecting again; raises `StoreError` if there never was a connection."""
-        if self._client is None:
             raise StoreError("NATS cannot be reached")
         return self._client
 
@@ -109,15 +128,26 @@ class NatsConnection:
         """Connect and make sure that the streams exist."""
         if self._client is not None:
             return
-        settings = self._settings
+        try:
+            await self._connect()
+        except (NatsError, OSError, TimeoutError, ValueError) as error:
+            place = urlsplit(self._settings.url.split(",")[0])
+            # The client tries again until the time is over; what failed each time, it only reports.
+            cause = self._last_error if isinstance(error, TimeoutError) and self._last_error is not None else error
+            raise StoreError(
+                f"NATS at {place.hostname}:{place.port or 4222} cannot be used: {_reason(cause)}"
+            ) from error
+
+    async def _connect(self) -> None:
+        settings, before, client = self._settings, self._client, Client()
         options: dict[str, Any] = {}
         if settings.credentials_file is not None:
             options["user_credentials"] = settings.credentials_file
         if settings.ca_file is not None or urlsplit(settings.url).scheme == "tls":
             options["tls"] = ssl.create_default_context(cafile=settings.ca_file)
         try:
-            self._client = await asyncio.wait_for(
-                nats.connect(
+            await asyncio.wait_for(
+                client.connect(
                     settings.url.split(","),
                     name=self._name,
                     connect_timeout=CONNECT_S,
@@ -127,29 +157,31 @@ class NatsConnection:
                     error_cb=self._failed,
                     disconnected_cb=self._disconnected,
                     reconnected_cb=self._reconnected,
+                    closed_cb=self._closed,
                     allow_reconnect=True,
                     **options,
                 ),
                 2 * CONNECT_S,
             )
-            self._jetstream = self._client.jetstream(timeout=REQUEST_S)
-            await self._make_streams_when_possible(self._jetstream)
+            jetstream = client.jetstream(timeout=REQUEST_S)
+            await self._make_streams_when_possible(jetstream)
             # To all topics, so that a receiver that is added later misses nothing while it is subscribed.
-            await self._client.subscribe(self.names.topic(">"), cb=self._received)
-            await _flush(self._client, CONNECT_S)
-        except (NatsError, OSError, TimeoutError, ValueError) as error:
-            await self.close()
-            place = urlsplit(settings.url.split(",")[0])
-            # The client tries again until the time is over; what failed each time, it only reports.
-            cause = self._last_error if isinstance(error, TimeoutError) and self._last_error is not None else error
-            raise StoreError(
-                f"NATS at {place.hostname}:{place.port or 4222} cannot be used: {_reason(cause)}"
-            ) from error
+            await client.subscribe(self.names.topic(">"), cb=self._received)
+            # From here on, a new follower subscribes by itself.
+            self._client, self._jetstream = client, jetstream
+            for follower in tuple(self._followers):
+                await follower.subscribe(client)
+            await _flush(client, CONNECT_S)
+        except BaseException:
+            self._client = before
+            with suppress(NatsError, OSError, TimeoutError):
+                await client.close()
+            raise
 
     async def close(self) -> None:
         """Send what is waiting and disconnect."""
         client, self._client = self._client, None
-        for task in self._tasks:
+        for task in tuple(self._tasks):
             task.cancel()
         if client is not None:
             with suppress(NatsError, OSError, TimeoutError, asyncio.CancelledError):
@@ -194,6 +226,21 @@ class NatsConnection:
 
         return end
 
+    def follow(self, subject: str, receive: Callable[[Msg], None]) -> Callable[[], None]:
+        """Call `receive` with each message of this subject, also after the connection was made again."""
+        follower = _Follower(subject, receive)
+        self._followers.append(follower)
+        if self._client is not None:
+            # Also while NATS is away: the client subscribes when it is back.
+            self.run(follower.subscribe(self._client))
+
+        def end() -> None:
+            if follower in self._followers:
+                self._followers.remove(follower)
+                self.run(follower.end())
+
+        return end
+
     def on_gap(self, lost: Callable[[], None]) -> None:
         """Call `lost` after every new connection, and when a message was too large."""
         self._lost.append(lost)
@@ -225,6 +272,22 @@ class NatsConnection:
     async def _reconnected(self) -> None:
         LOG.warning("NATS is connected again")
         self._report_gap()
+
+    async def _closed(self) -> None:
+        """Connect again: after most errors that a server sends, the client gives up for good."""
+        if self._client is not None and self._client.is_closed:
+            LOG.error("NATS has ended the connection: %s", _reason(self._client.last_error or StoreError("no reason")))
+            self.run(self._reopen())
+
+    async def _reopen(self) -> None:
+        while True:
+            await asyncio.sleep(REOPEN_EVERY_S)
+            try:
+                await self._connect()
+            except (NatsError, OSError, TimeoutError, ValueError) as error:
+                LOG.warning("NATS cannot be connected again yet: %s", _reason(error))
+            else:
+                return await self._reconnected()
 
     async def _make_streams_when_possible(self, jetstream: JetStreamContext) -> None:
         """Make the streams; a cluster that elects a leader right now never answers a request, but it does the next."""

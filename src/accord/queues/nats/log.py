@@ -23,7 +23,6 @@ from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.js.errors import APIError, NotFoundError
 
@@ -139,30 +138,12 @@ class JetStreamLog:
 
     def follow(self, request_id: str, receive: Callable[[TurnNews], None]) -> Callable[[], None]:
         """Call `receive` with the news of a turn."""
-        subscription: Subscription | None = None
-        is_ended = False
 
-        async def pass_on(message: Msg) -> None:
-            news = _read_news(message)
-            if news is not None:
+        def pass_on(message: Msg) -> None:
+            if (news := _read_news(message)) is not None:
                 receive(news)
 
-        async def subscribe() -> None:
-            nonlocal subscription
-            # Also while NATS is away: the client subscribes when it is back.
-            client, subject = self.connection.latest_client, self.connection.names.packets_out(request_id)
-            subscription = await client.subscribe(subject, cb=pass_on)
-            if is_ended:
-                await subscription.unsubscribe()
-
-        def end() -> None:
-            nonlocal is_ended
-            is_ended = True
-            if subscription is not None:
-                self.connection.run(subscription.unsubscribe())
-
-        self.connection.run(subscribe())
-        return end
+        return self.connection.follow(self.connection.names.packets_out(request_id), pass_on)
 
     def on_gap(self, lost: Callable[[], None]) -> None:
         """Call `lost` after every new connection."""
