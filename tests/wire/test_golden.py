@@ -13,6 +13,7 @@ from accord.wire.inspection import InspectionReport
 from accord.wire.manifest import CapabilityRequirements, CompatibilityReport, NegotiationResult
 from accord.wire.message import Message
 from accord.wire.packet import StreamError, StreamPacket
+from accord.wire.plan import PlanRequest, PlanResponse
 from accord.wire.problem import ProblemBody
 from accord.wire.request import (
     AgentRequest,
@@ -54,6 +55,9 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "packet_delta": StreamPacket,
     "packet_error": StreamPacket,
     "packet_event": StreamPacket,
+    "plan_request": PlanRequest,
+    "plan_response": PlanResponse,
+    "plan_response_refusal": PlanResponse,
     "problem_body": ProblemBody,
     "service_capabilities": ServiceCapabilities,
     "service_request": ServiceRequest,

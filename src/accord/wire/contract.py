@@ -17,6 +17,7 @@ from accord.wire.inspection import InspectionReport
 from accord.wire.keys import KeyChange, KeyInfo, KeyList, KeyRequest, NewKey, UsageGroup, UsageReport
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, CompatibilityReport, NegotiationResult
 from accord.wire.packet import StreamPacket
+from accord.wire.plan import PlanRequest, PlanResponse
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, ProblemBody
 from accord.wire.receipt import Receipt
 from accord.wire.request import AgentRequest, ClientCapabilities, ServiceRequest, ServiceResponse
@@ -34,6 +35,7 @@ from accord.wire.routes import (
     LIVE_PATH,
     METRICS_PATH,
     OPENAPI_PATH,
+    PLAN_PATH,
     READY_PATH,
     RECEIPT_PATH,
     REQUEST_PATH,
@@ -142,6 +144,7 @@ def paths(schema_of: SchemaOf) -> Json:
             "The current capabilities",
             json_content(schema_of(ServiceCapabilities)),
         ),
+        PLAN_PATH: _plan(schema_of),
         **_admin(schema_of),
         HEALTH_PATH: _health(
             "health",
@@ -239,6 +242,19 @@ def _read(name: str, summary: str, schema_of: SchemaOf, description: str, conten
     responses = {"200": {"description": description, "content": content}}
     responses |= problems(_COMMON_ERRORS, schema_of(ProblemBody))
     return {"get": {"operationId": name, "summary": summary, "responses": _with_headers(responses)}}
+
+
+def _plan(schema_of: SchemaOf) -> Json:
+    answer = {"description": "The plan, or the refusal", "content": json_content(schema_of(PlanResponse))}
+    errors = problems((*_COMMON_ERRORS, *_BODY_ERRORS), schema_of(ProblemBody))
+    return {
+        "post": {
+            "operationId": "plan",
+            "summary": "Ask which backend would do work with these requirements, and why the others would not",
+            "requestBody": {"required": True, "content": json_content(schema_of(PlanRequest))},
+            "responses": _with_headers({"200": answer, **errors}),
+        }
+    }
 
 
 def _admin(schema_of: SchemaOf) -> Json:
@@ -344,6 +360,8 @@ SERVED: Final[tuple[type[BaseModel], ...]] = (
     HealthCheckResponse,
     ProblemBody,
     ServiceCapabilities,
+    PlanRequest,
+    PlanResponse,
     Receipt,
     AdaptationReport,
     KeyRequest,

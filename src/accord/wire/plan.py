@@ -10,7 +10,7 @@ from pydantic import Field
 from accord.errors import ErrorCode
 from accord.wire.capability import CapabilityName
 from accord.wire.emulation import EmulationStrategy
-from accord.wire.manifest import MinSupport, NegotiationResult
+from accord.wire.manifest import CapabilityRequirements, MinSupport, NegotiationResult
 from accord.wire.message import Message
 
 
@@ -121,3 +121,20 @@ class Refusal(Message, frozen=True):
     offers: list[Offer] = Field(default_factory=list[Offer])
     nearest: str | None = None
     remedies: list[Remedy] = Field(default_factory=list[Remedy])
+
+
+class PlanRequest(Message, frozen=True):
+    """The question which backend would do work with these requirements."""
+
+    requirements: CapabilityRequirements
+    policy: WorkPolicy | None = Field(default=None, description="The operator's policy, if it is absent.")
+
+
+class PlanResponse(Message, frozen=True):
+    """The decision, made without running anything: a plan or a refusal, either with the offer of every backend."""
+
+    plan: Plan | None = Field(default=None, description="Present if a backend can do the work.")
+    refusal: Refusal | None = Field(default=None, description="Present if none can.")
+    warnings: list[str] = Field(
+        default_factory=list[str], description="Names that are neither known capabilities nor declared by a backend."
+    )

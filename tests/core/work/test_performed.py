@@ -15,6 +15,7 @@ from accord.core.work.plan import (
     PlanConfig,
     check_requirements,
     plan,
+    plan_requirements,
     remove_unsupported,
 )
 from accord.wire.capability import canonical_name
@@ -290,6 +291,28 @@ def test_the_refusal_at_once_is_the_one_that_a_plan_gives(
         assert found.needs == bare.needs
         assert [offer.backend for offer in found.offers] == [offer.backend for offer in bare.offers]
         assert len(found.remedies) > 0
+
+
+@given(REQUIREMENTS, CANDIDATES, CONFIGS)
+def test_requirements_alone_are_decided_for_every_backend(
+    required: list[dict[str, str]], candidates: list[Candidate], config: PlanConfig
+):
+    requirements = CapabilityRequirements.model_validate({"required": required})
+    found = plan_requirements(requirements, candidates, config)
+    if isinstance(found, Plan):
+        assert found.offer.is_acceptable
+        assert sorted([found.backend, *(each.backend for each in found.lost)]) == sorted(
+            each.name for each in candidates
+        )
+        assert all(each.why for each in found.lost)
+        # Work that states no more and has nothing to emulate gets the same backends, or is refused for that reason.
+        bare = plan(WorkOrder(requirements=requirements), candidates, config)
+        assert isinstance(bare, Plan) or found.offer.rescues
+    else:
+        assert [offer.backend for offer in found.offers] == [each.name for each in candidates]
+        assert not any(offer.is_acceptable for offer in found.offers)
+    if required:
+        assert (check_requirements(requirements, candidates, config) is None) is isinstance(found, Plan)
 
 
 def test_very_many_stated_requirements_are_checked_without_the_cache():

@@ -15,9 +15,10 @@ import pytest
 from accord.agents import demo
 from accord.engine.budgets import BackendUse, Budgets
 from accord.ports import SystemClock
-from accord.servers.http.admin import MAX_BODY_BYTES, NOT_ADMIN
+from accord.servers.http.admin import NOT_ADMIN
 from accord.servers.http.app import Application
 from accord.servers.http.authentication import TokenAuthenticator
+from accord.servers.http.body import SMALL_BYTES
 from accord.stores.sqlite import SqliteStore
 from accord.wire.keys import KeyRules, UsageRecord
 from accord.wire.session import TokenRecord, looks_like_token, token_digest
@@ -214,7 +215,7 @@ def test_usage_is_added_up_and_limited_as_the_query_says(tmp_path: Path):
         ("PATCH", f"{KEYS}/plain", {"rules": {"budget_usd": "much"}}, (400, "budget_usd: ")),
         ("PATCH", f"{KEYS}/plain", {"rules": {"spend": 1}}, (400, "spend: Extra inputs are not permitted")),
         ("PATCH", f"{KEYS}/none", {"rules": None}, (404, "There is no key of this id")),
-        ("POST", KEYS, {"user": "a", "label": "x" * MAX_BODY_BYTES}, (413, "longer than the limit")),
+        ("POST", KEYS, {"user": "a", "label": "x" * SMALL_BYTES}, (413, "longer than the limit")),
         ("PUT", f"{KEYS}/plain", {}, (405, "use GET, PATCH, DELETE")),
         ("DELETE", USAGE, None, (405, "use GET")),
         ("GET", f"{USAGE}?by=week", None, (400, "by: expected one of key, user, model, backend, day")),

@@ -194,10 +194,8 @@ def check_requirements(
         return None
 
     def check() -> Refusal | None:
-        needs = _raise_to_policy(stated_needs(CapabilityRequirements.trusted(required=required)), config.policy)
-        offers = [_offer(candidate, needs, config, None) for candidate in candidates]
-        is_possible = any(offer.is_acceptable for offer in offers)
-        return None if is_possible else _refuse(needs, offers, config.policy)
+        outcome = plan_requirements(CapabilityRequirements.trusted(required=required), candidates, config)
+        return outcome if isinstance(outcome, Refusal) else None
 
     if len(required) > MAX_CACHED_REQUIREMENTS:
         return check()
@@ -205,6 +203,14 @@ def check_requirements(
     declared = _declarations([name for name, _ in levels], (), candidates)
     key = (levels, declared, config.policy, config.unknown)
     return _CHECKED.get_or_compute((config.emulation,), (config.emulation.strategies,), check, key=key)
+
+
+def plan_requirements(
+    requirements: CapabilityRequirements, candidates: Sequence[Candidate], config: PlanConfig
+) -> Plan | Refusal:
+    """What `plan` decides for these requirements alone, if the work has all that emulations work on."""
+    needs = _raise_to_policy(stated_needs(requirements), config.policy)
+    return _choose(needs, [_offer(candidate, needs, config, None) for candidate in candidates], config.policy)
 
 
 _OUTCOMES: Final = IdentityCache[Plan | Refusal]()
@@ -258,17 +264,22 @@ def _decide(
         )
         for candidate in candidates
     ]
+    return _choose(needs, offers, config.policy)
+
+
+def _choose(needs: list[Need], offers: list[Offer], policy: WorkPolicy) -> Plan | Refusal:
+    """The plan with the best of these offers; a refusal if none is acceptable."""
     # The sort is stable: between equals the operator's order decides.
     acceptable = sorted((offer for offer in offers if offer.is_acceptable), key=_rank)
     if not acceptable:
-        return _refuse(needs, offers, config.policy)
+        return _refuse(needs, offers, policy)
     best, *others = acceptable
     lost = [
         RejectedOffer(backend=offer.backend, why=_why_not_chosen(offer, best), offer=offer)
         for offer in offers
         if offer != best
     ]
-    return Plan(backend=best.backend, policy=config.policy, needs=needs, offer=best, fallbacks=others, lost=lost)
+    return Plan(backend=best.backend, policy=policy, needs=needs, offer=best, fallbacks=others, lost=lost)
 
 
 def offer_for(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> Offer:
@@ -332,9 +343,7 @@ def _settle(candidate: Candidate, needs: Sequence[Need], config: PlanConfig) -> 
     settlement, engine = _Settlement(negotiation), EmulationEngine(config.emulation)
     # A capability can be stated more than once; all of its needs must accept emulation.
     native_only = {
-        need.capability
-        for need in needs
-        if need.min_support is not MinSupport.EMULATED or need.because in PARAMETER_REASONS
+        need.capability for need in needs if need.min_support is MinSupport.NATIVE or need.because in PARAMETER_REASONS
     }
     may_try = config.unknown is UnknownPolicy.TRY and config.policy is not WorkPolicy.STRICT
     for name in dict.fromkeys(negotiation.unsupported):

@@ -13,7 +13,7 @@ from accord.core.vocabulary import unknown_name
 from accord.engine.keys import change_rules, describe_key, new_token
 from accord.errors import ErrorCode, RefusedError
 from accord.ports import Store
-from accord.servers.http.body import read_body, too_large
+from accord.servers.http.body import read_small_body
 from accord.servers.http.exchange import Exchange, HttpEndpoint
 from accord.servers.http.requests import not_found_error
 from accord.servers.service import Service
@@ -21,7 +21,6 @@ from accord.wire.keys import KeyChange, KeyList, KeyRequest, NewKey, UsageGroup,
 from accord.wire.routes import KEY_PATH, KEYS_PATH, USAGE_PATH
 from accord.wire.session import TokenRecord
 
-MAX_BODY_BYTES: Final = 64 * 1024
 NOT_ADMIN: Final = "This needs a key that may use the admin API; `accord keys add USER --admin` makes one"
 NO_KEY: Final = "There is no key of this id"
 PARAMETERS: Final = ("by", "key", "since", "until")
@@ -113,10 +112,7 @@ class AdminEndpoints:
         return store
 
     async def _body(self, exchange: Exchange) -> bytes:
-        body = await read_body(exchange.receive, exchange.headers, self._service.settings)
-        if len(body) > MAX_BODY_BYTES:
-            raise too_large(MAX_BODY_BYTES)
-        return body
+        return await read_small_body(exchange.receive, exchange.headers, self._service.settings)
 
     async def _find(self, exchange: Exchange, store: Store) -> TokenRecord:
         key_id = exchange.path_parameter("key_id")

@@ -26,6 +26,7 @@ from accord.servers.http.exchange import (
     read_headers,
     send_problem,
 )
+from accord.servers.http.plan import plan_endpoint
 from accord.servers.http.requests import RequestEndpoints, not_found_error
 from accord.servers.http.websocket import WebSocketEndpoint, reject_websocket
 from accord.servers.service import Service
@@ -100,7 +101,12 @@ class Application:
         self._opens_store: Final = opens_store
         assist = assist_endpoint(service)
         routes: list[BaseRoute] = [Route(path, app) for path, app in (more or {}).items()]
-        endpoints = (*RequestEndpoints(service).endpoints(), *AdminEndpoints(service).endpoints(), assist)
+        endpoints = (
+            *RequestEndpoints(service).endpoints(),
+            *AdminEndpoints(service).endpoints(),
+            plan_endpoint(service),
+            assist,
+        )
         routes += [Route(each.route, each) for each in endpoints]
         routes.append(WebSocketRoute(WEBSOCKET_PATH, WebSocketEndpoint(service)))
         starlette = Starlette(routes=routes, lifespan=self._lifespan)

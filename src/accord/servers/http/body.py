@@ -21,6 +21,8 @@ from accord.wire.request import ServiceRequest
 LOGGER: Final = logging.getLogger("accord.servers")
 MAX_DIGITS: Final = 20
 """A Content-Length with more digits is too large; Python refuses to parse numbers of thousands of digits."""
+SMALL_BYTES: Final = 64 * 1024
+"""The limit of requests that are never long."""
 LONG_BYTES: Final = 256 * 1024
 """A longer body is parsed in a thread."""
 CONTENT_FIELDS: Final = ("payload.content", "payload.payload.content")
@@ -45,6 +47,14 @@ async def read_body(receive: Receive, headers: Headers, settings: ServerConfig) 
     except TimeoutError:
         message = f"The body did not arrive within {settings.body_timeout_s:g} seconds; send the request again"
         raise RefusedError(message, ErrorCode.REQUEST_TIMED_OUT, {}) from None
+
+
+async def read_small_body(receive: Receive, headers: Headers, settings: ServerConfig) -> bytes:
+    """The body of a request that is never long; raises as `read_body` does."""
+    body = await read_body(receive, headers, settings)
+    if len(body) > SMALL_BYTES:
+        raise too_large(SMALL_BYTES)
+    return body
 
 
 async def _receive_body(receive: Receive, max_bytes: int) -> bytes:
