@@ -84,7 +84,7 @@ function cell(backend, name) {
   return html`<td class=${`level-${level}`}>
     <span aria-hidden="true">${MARKS[level] ?? "?"}</span> ${level === "unknown" ? "not declared" : level}${reason ? `: ${reason}` : ""}
     ${contradicted ? html`<br /><strong>its answers contradict this</strong>` : nothing}
-    ${evidence ? html`<br /><span class="facts">${evidence.source}${evidence.date ? `, ${evidence.date}` : ""}</span>` : nothing}
+    ${evidence ? html`<br /><span class="facts">from ${evidence.source}${evidence.date ? `, ${evidence.date}` : ""}</span>` : nothing}
   </td>`;
 }
 
