@@ -122,6 +122,18 @@ async def test_an_end_whose_receipt_does_not_follow_the_last_one_returns_false_a
     assert await store.receipts("s1") == [first, second]
 
 
+async def test_a_chain_is_read_in_pages(store: SessionStore):
+    chain: list[ReceiptRecord] = []
+    for name in ("r1", "r2", "r3", "r4", "r5"):
+        await begun(store, name)
+        chain.append(a_receipt(name, chain[-1].hash if chain else None))
+        assert await store.end_turn(ending(name, receipt=chain[-1]))
+    pages = [await store.receipts("s1", after=after, limit=2) for after in (0, 2, 4, 6)]
+    assert pages == [chain[:2], chain[2:4], chain[4:], []]
+    assert await store.receipts("s1", after=3) == chain[3:]
+    assert await store.receipts("other", after=0, limit=2) == []
+
+
 @pytest.mark.parametrize("receipt", [a_receipt("r1", None), a_receipt("r2", None, "s2")], ids=["turn", "session"])
 async def test_a_turn_cannot_end_with_the_receipt_of_another(store: SessionStore, receipt: ReceiptRecord):
     await begun(store, "r2")

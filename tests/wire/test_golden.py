@@ -15,6 +15,7 @@ from accord.wire.message import Message
 from accord.wire.packet import StreamError, StreamPacket
 from accord.wire.plan import PlanRequest, PlanResponse
 from accord.wire.problem import ProblemBody
+from accord.wire.receipt import ReceiptVerification
 from accord.wire.request import (
     AgentRequest,
     ClientCapabilities,
@@ -59,6 +60,7 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "plan_response": PlanResponse,
     "plan_response_refusal": PlanResponse,
     "problem_body": ProblemBody,
+    "receipt_verification": ReceiptVerification,
     "service_capabilities": ServiceCapabilities,
     "service_request": ServiceRequest,
     "service_request_full": ServiceRequest,

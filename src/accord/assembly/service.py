@@ -15,7 +15,7 @@ from accord.assembly.loop import run_async
 from accord.assembly.parts import build_engine, build_other_engines, session_rules
 from accord.assembly.processes import ProcessSockets
 from accord.assembly.reload import Reloader, make_model_calls
-from accord.assembly.signing import make_signer
+from accord.assembly.signing import make_own_signature_check, make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.config import LoadedConfig, ServerConfig, UnreadPolicy
 from accord.engine import Engine, Links, Sessions
@@ -199,6 +199,7 @@ def make_service(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         keys=store,
         budgets=Budgets(store, SystemClock()),
         call_log=call_log,
+        verify_signature=make_own_signature_check(loaded),
     )
     return service, metrics
 

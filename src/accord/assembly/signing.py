@@ -17,7 +17,7 @@ from accord.core.receipt import Sign, VerifySignature
 from accord.errors import UsageError
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 NOT_INSTALLED: Final = f"signing receipts needs an extra: {install_command('signing')}"
 EXPECTED: Final = "expected an Ed25519 key as PEM, as `accord receipts keygen` writes it"
@@ -46,6 +46,17 @@ def make_key(file: Path) -> Path:
 
 def make_signer(loaded: LoadedConfig) -> Sign | None:
     """Return the function that signs receipts with the configured key, or None if there is no key."""
+    key = _signing_key(loaded)
+    return None if key is None else lambda data: b64encode(key.sign(data)).decode()
+
+
+def make_own_signature_check(loaded: LoadedConfig) -> VerifySignature | None:
+    """Return the function that checks signatures of the configured key, or None if there is no key."""
+    key = _signing_key(loaded)
+    return None if key is None else _check_against([key.public_key()])
+
+
+def _signing_key(loaded: LoadedConfig) -> "Ed25519PrivateKey | None":
     if loaded.config.signing_key is None:
         return None
     file = loaded.path_of(loaded.config.signing_key)
@@ -60,7 +71,7 @@ def make_signer(loaded: LoadedConfig) -> Sign | None:
         raise UsageError(f"{file}: {EXPECTED}") from error
     if not isinstance(key, Ed25519PrivateKey):
         raise UsageError(f"{file}: {EXPECTED}")
-    return lambda data: b64encode(key.sign(data)).decode()
+    return key
 
 
 def make_signature_check(files: Sequence[str]) -> VerifySignature | None:
@@ -68,10 +79,13 @@ def make_signature_check(files: Sequence[str]) -> VerifySignature | None:
     if not files:
         return None
     try:
-        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - an extra
+        return _check_against([_public_key(Path(file)) for file in files])
     except ImportError as error:
         raise UsageError(f"--public-key: {NOT_INSTALLED}") from error
-    keys = [_public_key(Path(file)) for file in files]
+
+
+def _check_against(keys: "Sequence[Ed25519PublicKey]") -> VerifySignature:
+    from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - an extra
 
     def verify_signature(data: bytes, signature: str) -> bool:
         try:

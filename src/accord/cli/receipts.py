@@ -15,7 +15,7 @@ from accord.assembly.signing import make_key, make_signature_check
 from accord.assembly.store import run_with_store
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, load_if_trusted
 from accord.console import Cell, Console, styled, styled_line
-from accord.core.receipt import SHOWN_CHARS, ReceiptState, Verification, has_valid_hash, verify
+from accord.core.receipt import SHOWN_CHARS, Verification, has_valid_hash, parse_receipt, verify
 from accord.core.summarise import summarise_work
 from accord.errors import StoreError, UsageError
 from accord.files import parse_message, read_text
@@ -23,7 +23,7 @@ from accord.ports import Store
 from accord.terminal import escape_line, format_count
 from accord.wire.agent_work import PermissionRecord
 from accord.wire.message import Message
-from accord.wire.receipt import Receipt, Work
+from accord.wire.receipt import Receipt, ReceiptState, Work
 
 COLOURS: Final = {ReceiptState.OK: "green", ReceiptState.MISSING: "yellow", ReceiptState.OUT_OF_ORDER: "yellow"}
 
@@ -151,23 +151,9 @@ def read_receipts(file: str) -> list[Any]:
 
 def _parse_json(text: str, place: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
-    except RecursionError:
-        raise UsageError(f"{place}: expected JSON: nested too deeply") from None
+        return parse_receipt(text)
     except ValueError as error:
         raise UsageError(f"{place}: expected JSON: {error}") from None
-
-
-def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Make the object, unless it has a name twice: it would be unclear which of the two was hashed."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("an object has the same name twice")
-    return members
-
-
-def _reject_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def _print_json(found: Verification, ends: Mapping[str, str]) -> None:

@@ -6,10 +6,10 @@ whole chain was not rewritten shows only by signatures. Keys are not handled her
 are passed in.
 """
 
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from hashlib import sha256
 from math import isfinite
 from typing import Any, Final, NamedTuple, cast
@@ -18,7 +18,7 @@ import msgspec
 
 from accord.errors import NotSerialisableError
 from accord.wire.message import MAX_DEPTH
-from accord.wire.receipt import Receipt, ReceiptBody
+from accord.wire.receipt import Receipt, ReceiptBody, ReceiptState
 
 # Canonical JSON is RFC 8785 (JCS): UTF-8, no spaces, members sorted by the UTF-16 code units of their names, strings
 # with the fewest escapes, numbers as ECMAScript writes a double. One difference: a whole number beyond ±(2^53 - 1) is
@@ -163,18 +163,6 @@ def seal_members(members: dict[str, Any], sign: Sign | None = None) -> SealedRec
     return SealedReceipt(members, written_hash, f'{written[:-1].decode()},"hash":"{written_hash}"{signature}}}')
 
 
-class ReceiptState(StrEnum):
-    """The state of one receipt in its chain."""
-
-    OK = "ok"
-    ALTERED = "altered"
-    BROKEN_LINK = "broken link"
-    UNSIGNED = "unsigned"
-    FORGED = "forged"
-    MISSING = "missing"
-    OUT_OF_ORDER = "out of order"
-
-
 @dataclass(frozen=True, slots=True)
 class ReceiptFinding:
     """The state of one receipt; `index` counts from 0. `missing` is reported where the next receipt refers to it."""
@@ -223,32 +211,46 @@ def verify(
     """
     # Plain values, so that members which this version does not know are covered as well.
     items = [receipt.dump() if isinstance(receipt, Receipt) else receipt for receipt in receipts]
-    chain = _Chain(items, verify_signature)
-    findings = [chain.check(index, item) for index, item in enumerate(items)]
+    hashes = [cast("Mapping[str, Any]", item).get("hash") for item in items if isinstance(item, Mapping)]
+    chain = ChainVerifier(verify_signature, {each for each in hashes if isinstance(each, str)})
+    findings = [chain.check(item) for item in items]
     end = findings[-1].hash if findings else None
     if last is not None and end != last:
         reason = f"the receipts should end with {_short(last)}: later ones were removed, or all were replaced"
         findings.append(ReceiptFinding(len(items), ReceiptState.MISSING, reason, last))
     for session, expected in (ends or {}).items():
-        if chain.ends.get(session) != expected:
-            reason = f"the store's last receipt of this session is {_short(expected)}: the end is missing or rewritten"
-            findings.append(ReceiptFinding(len(items), ReceiptState.MISSING, reason, expected, session))
+        if (finding := chain.check_end(session, expected)) is not None:
+            findings.append(finding)
     return Verification(tuple(findings), end, len(items))
 
 
-class _Chain:
-    """Checks receipts one by one against those before them in their session."""
+class ChainVerifier:
+    """Checks receipts one by one against those before them in their session.
 
-    def __init__(self, items: list[Any], verify_signature: VerifySignature | None) -> None:
-        self._is_signed = verify_signature
-        hashes = [cast("Mapping[str, Any]", item).get("hash") for item in items if isinstance(item, Mapping)]
-        self._all = {each for each in hashes if isinstance(each, str)}
-        self._places: dict[str, int] = {}
-        self._followers: dict[str, int] = {}
-        self.ends: dict[str, str] = {}
+    `hashes` are those of all receipts that will be checked. Without them, a receipt that comes too early is reported
+    as one whose predecessor is missing.
+    """
 
-    def check(self, index: int, item: Any) -> ReceiptFinding:
+    def __init__(self, verify_signature: VerifySignature | None = None, hashes: Collection[str] = ()) -> None:
+        self._is_signed: Final = verify_signature
+        self._all: Final = hashes
+        self._places: Final[dict[str, int]] = {}
+        self._followers: Final[dict[str, int]] = {}
+        self.count = 0
+        self.ends: Final[dict[str, str]] = {}
+        """The hash of the last receipt of each session so far."""
+
+    def check_end(self, session: str, expected: str) -> ReceiptFinding | None:
+        """Check that the receipts of this session have ended with this hash, the last one that the store has."""
+        if self.ends.get(session) == expected:
+            return None
+        reason = f"the store's last receipt of this session is {_short(expected)}: the end is missing or rewritten"
+        return ReceiptFinding(self.count, ReceiptState.MISSING, reason, expected, session)
+
+    def check(self, item: Any) -> ReceiptFinding:
         """Check this receipt, given those before it."""
+        index = self.count
+        self.count += 1
         if not isinstance(item, Mapping):
             return ReceiptFinding(index, ReceiptState.ALTERED, "it is not an object")
         fields = cast("Mapping[str, Any]", item)
@@ -280,7 +282,7 @@ class _Chain:
         return self._misplaced(str(previous))
 
     def _misplaced(self, previous: str) -> tuple[ReceiptState, str]:
-        if previous not in self._all:
+        if previous not in self._all and previous not in self._places:
             return (
                 ReceiptState.MISSING,
                 f"the receipt before it, {_short(previous)}, is missing: removed or rewritten",
@@ -289,6 +291,25 @@ class _Chain:
             rival = self._followers[previous] + 1
             return ReceiptState.BROKEN_LINK, f"it follows {_short(previous)}, as receipt {rival} does already"
         return ReceiptState.OUT_OF_ORDER, f"it belongs right after {_short(previous)}"
+
+
+def parse_receipt(text: str) -> Any:
+    """Parse the JSON of a receipt; raises `ValueError` if it is none, or if it is unclear what of it was hashed."""
+    try:
+        return json.loads(text, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("an object has the same name twice")
+    return members
+
+
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def has_valid_hash(receipt: Mapping[str, Any]) -> bool:

@@ -277,8 +277,8 @@ class SessionStore(Protocol):
         """Return the hash that the session's next receipt has to name."""
         ...
 
-    async def receipts(self, session_id: str) -> list[ReceiptRecord]:
-        """Return a session's receipts in the order of their chain."""
+    async def receipts(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[ReceiptRecord]:
+        """Return a session's receipts in the order of their chain, or only `limit` of them after the first `after`."""
         ...
 
     async def receipt(self, request_id: str) -> ReceiptRecord | None:

@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from uuid import UUID, uuid4
 
 from accord.config import ServerConfig
+from accord.core.receipt import VerifySignature
 from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
 from accord.engine.budgets import Budgets
 from accord.engine.call_log import CallLog
@@ -137,6 +138,8 @@ class Service:
     """The store of keys and usage, for the admin API; None if there is none."""
     budgets: Budgets | None = None
     """Counts usage and budgets while the application runs; None if nothing is counted."""
+    verify_signature: VerifySignature | None = None
+    """Checks signatures of receipts against the configured key; None if there is no key."""
     is_draining: bool = False
     running_turns: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     """The request ids of the turns that run in this process, by the key of their caller."""

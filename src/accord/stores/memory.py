@@ -265,11 +265,11 @@ class MemoryStore(MemorySlots):
         stored = self._sessions.get(session_id)
         return stored.last_hash if stored else None
 
-    async def receipts(self, session_id: str) -> list[ReceiptRecord]:
-        """A session's receipts in the order of their chain."""
+    async def receipts(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[ReceiptRecord]:
+        """A session's receipts in the order of their chain, or a page of them."""
         self._check_open()
         stored = self._sessions.get(session_id)
-        return [*stored.receipts] if stored else []
+        return stored.receipts[after : None if limit is None else after + limit] if stored else []
 
     async def receipt(self, request_id: str) -> ReceiptRecord | None:
         """The receipt of one turn."""

@@ -173,9 +173,9 @@ class SqlStore(ABC):
         """The hash of the session's last receipt."""
         return await self.read(transcripts.last_receipt_hash, session_id)
 
-    async def receipts(self, session_id: str) -> list[ReceiptRecord]:
-        """A session's receipts in the order of their chain."""
-        return await self.read(transcripts.receipts_of, session_id)
+    async def receipts(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[ReceiptRecord]:
+        """A session's receipts in the order of their chain, or a page of them."""
+        return await self.read(transcripts.receipts_of, session_id, after, limit)
 
     async def receipt(self, request_id: str) -> ReceiptRecord | None:
         """The receipt of one turn."""

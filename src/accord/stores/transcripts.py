@@ -117,13 +117,22 @@ def last_receipt_hash(connection: Connection, session_id: str) -> str | None:
 _RECEIPTS: Final = (
     select(*_RECEIPT).join_from(receipts, sessions, receipts.c.session_id == sessions.c.session_id).where(~IS_DELETING)
 )
-_RECEIPTS_OF: Final = PreparedStatement(_RECEIPTS.where(receipts.c.session_id == _OF).order_by(receipts.c.position))
+_RECEIPTS_OF: Final = PreparedStatement(
+    _RECEIPTS.where(
+        receipts.c.session_id == _OF,
+        # The positions of a chain have no gaps, and a page by position costs the same wherever it is.
+        receipts.c.position > bindparam("after", type_=Integer),
+        receipts.c.position <= bindparam("to", type_=Integer),
+    ).order_by(receipts.c.position)
+)
+_LAST_POSITION: Final = 2**31 - 1
 _RECEIPT_OF: Final = PreparedStatement(_RECEIPTS.where(receipts.c.request_id == _OF))
 
 
-def receipts_of(connection: Connection, session_id: str) -> list[ReceiptRecord]:
-    """A session's receipts in the order of their chain."""
-    return [_receipt(row) for row in _RECEIPTS_OF.rows(connection, {"of": session_id})]
+def receipts_of(connection: Connection, session_id: str, after: int, limit: int | None) -> list[ReceiptRecord]:
+    """A session's receipts in the order of their chain, or a page of them."""
+    to = _LAST_POSITION if limit is None else after + limit
+    return [_receipt(row) for row in _RECEIPTS_OF.rows(connection, {"of": session_id, "after": after, "to": to})]
 
 
 def receipt_of(connection: Connection, request_id: str) -> ReceiptRecord | None:

@@ -19,7 +19,7 @@ from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, Com
 from accord.wire.packet import StreamPacket
 from accord.wire.plan import PlanRequest, PlanResponse
 from accord.wire.problem import PROBLEM_MEDIA_TYPE, ProblemBody
-from accord.wire.receipt import Receipt
+from accord.wire.receipt import Receipt, ReceiptVerification
 from accord.wire.request import AgentRequest, ClientCapabilities, ServiceRequest, ServiceResponse
 from accord.wire.routes import (
     ADAPTATION_PATH,
@@ -40,6 +40,7 @@ from accord.wire.routes import (
     RECEIPT_PATH,
     REQUEST_PATH,
     USAGE_PATH,
+    VERIFICATION_PATH,
 )
 from accord.wire.service import HealthCheckResponse, ServiceCapabilities
 
@@ -128,6 +129,13 @@ def paths(schema_of: SchemaOf) -> Json:
         REQUEST_PATH: _request(schema_of),
         RECEIPT_PATH: _part_of_turn(
             "receipt", "Read the receipt of a turn that has ended", schema_of, schema_of(Receipt)
+        ),
+        VERIFICATION_PATH: _part_of_turn(
+            "verification",
+            "Verify the receipts of the turn's session",
+            schema_of,
+            schema_of(ReceiptVerification),
+            errors=(*_TURN_ERRORS, ErrorCode.TOO_LARGE),
         ),
         ADAPTATION_PATH: _part_of_turn(
             "adaptation",
@@ -229,9 +237,16 @@ def _request(schema_of: SchemaOf) -> Json:
     }
 
 
-def _part_of_turn(name: str, summary: str, schema_of: SchemaOf, schema: Json, *parameters: Json) -> Json:
+def _part_of_turn(
+    name: str,
+    summary: str,
+    schema_of: SchemaOf,
+    schema: Json,
+    *parameters: Json,
+    errors: Iterable[ErrorCode] = _TURN_ERRORS,
+) -> Json:
     given = {"200": {"description": "Found", "content": json_content(schema)}}
-    responses = _with_headers({**given, **problems(_TURN_ERRORS, schema_of(ProblemBody))})
+    responses = _with_headers({**given, **problems(errors, schema_of(ProblemBody))})
     return {
         "parameters": [_REQUEST_ID, *parameters],
         "get": {"operationId": name, "summary": summary, "responses": responses},
@@ -363,6 +378,7 @@ SERVED: Final[tuple[type[BaseModel], ...]] = (
     PlanRequest,
     PlanResponse,
     Receipt,
+    ReceiptVerification,
     AdaptationReport,
     KeyRequest,
     KeyChange,

@@ -223,3 +223,37 @@ class Receipt(ReceiptBody, frozen=True):
 
     hash: Sha256
     signature: str | None = Field(default=None, description="An Ed25519 signature of the hash, in base64.")
+
+
+class ReceiptState(StrEnum):
+    """The state of one receipt in its chain."""
+
+    OK = "ok"
+    ALTERED = "altered"
+    BROKEN_LINK = "broken link"
+    UNSIGNED = "unsigned"
+    FORGED = "forged"
+    MISSING = "missing"
+    OUT_OF_ORDER = "out of order"
+
+
+class ReceiptProblem(Message, frozen=True):
+    """What is wrong with one receipt of a chain; a missing one is reported where the next one refers to it."""
+
+    number: int = Field(description="The place in the chain, from 1.")
+    state: ReceiptState
+    reason: str
+    hash: str | None = None
+
+
+class ReceiptVerification(Message, frozen=True):
+    """Whether the receipts of a session are unaltered, complete and in order."""
+
+    ok: bool
+    count: int = Field(description="How many receipts were verified.")
+    last: str | None = Field(default=None, description="The hash of the last one.")
+    wrong: list[ReceiptProblem] = Field(default_factory=list[ReceiptProblem], description="The first problems.")
+    signed: bool | None = Field(
+        default=None,
+        description="Whether the configured key has signed every receipt; absent if no key is configured.",
+    )

@@ -1,20 +1,23 @@
-"""`/v1/requests/{id}` and the paths below it: read, resume, cancel, receipt, adaptation report, deferred items.
+"""`/v1/requests/{id}` and the paths below it: read, resume, cancel; receipt, verification, adaptation report, items.
 
 A client that reads a turn may declare its own capabilities, and then gets the turn in its own view. A turn of another
 user is answered like one that does not exist, so that request ids cannot be probed.
 """
 
+import asyncio
 from typing import Final
 from uuid import UUID
 
 from accord.core.receipt import canonical_object
 from accord.engine import LiveTurn, StoredTurn
+from accord.engine.chain import verify_chain
 from accord.engine.sessions import NO_REQUEST
 from accord.errors import ErrorCode, RefusedError
 from accord.servers.http.assist import answer_turn, parse_last_event_id
 from accord.servers.http.exchange import EVENT_STREAM, Exchange, HttpEndpoint
 from accord.servers.service import Caller, Service
-from accord.wire.routes import ADAPTATION_PATH, ITEM_PATH, RECEIPT_PATH, REQUEST_PATH
+from accord.wire.routes import ADAPTATION_PATH, ITEM_PATH, RECEIPT_PATH, REQUEST_PATH, VERIFICATION_PATH
+from accord.wire.session import ReceiptRecord
 
 
 class RequestEndpoints:
@@ -23,12 +26,14 @@ class RequestEndpoints:
     def __init__(self, service: Service) -> None:
         self._service: Final = service
         self._sessions: Final = service.sessions
+        self._verifying: Final = asyncio.Lock()
 
     def endpoints(self) -> list[HttpEndpoint]:
         """The endpoints of all paths of a request."""
         handlers = {
             REQUEST_PATH: {"GET": self.read, "DELETE": self.cancel},
             RECEIPT_PATH: {"GET": self.receipt},
+            VERIFICATION_PATH: {"GET": self.verification},
             ADAPTATION_PATH: {"GET": self.adaptation},
             ITEM_PATH: {"GET": self.item},
         }
@@ -53,10 +58,14 @@ class RequestEndpoints:
 
     async def receipt(self, exchange: Exchange) -> int:
         """Answer with the receipt as it was sealed."""
-        record = await self._sessions.store.receipt((await self._find_turn(exchange)).request_id)
-        if record is None:
-            raise not_found_error("This turn has not ended yet and has no receipt; try again later")
-        return await exchange.answer(record.body)
+        return await exchange.answer((await self._find_receipt(exchange)).body)
+
+    async def verification(self, exchange: Exchange) -> int:
+        """Answer whether the receipts of the turn's session are unaltered, complete and in order."""
+        record = await self._find_receipt(exchange)
+        async with self._verifying:  # one at a time: it takes a processor
+            found = await verify_chain(self._sessions.store, record.session_id, self._service.verify_signature)
+        return await exchange.answer(found)
 
     async def adaptation(self, exchange: Exchange) -> int:
         """Answer with the adaptation report of the reader's view, of a running turn as far as it goes."""
@@ -73,6 +82,12 @@ class RequestEndpoints:
         if item is None:
             raise not_found_error("This request has no item of this id")
         return await exchange.answer(canonical_object(item).decode())
+
+    async def _find_receipt(self, exchange: Exchange) -> ReceiptRecord:
+        record = await self._sessions.store.receipt((await self._find_turn(exchange)).request_id)
+        if record is None:
+            raise not_found_error("This turn has not ended yet and has no receipt; try again later")
+        return record
 
     async def _find_turn(self, exchange: Exchange) -> LiveTurn | StoredTurn:
         exchange.request_id = parse_request_id(exchange.path_parameter("request_id"))
