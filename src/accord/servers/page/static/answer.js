@@ -1,11 +1,12 @@
 // Shows the packets of one turn in an element: text, events and errors, in the order in which they come.
 //
-// Packets are written once for each frame of the screen, however many have come; nothing is rendered a second time.
+// Packets are written 20 times a second, however many have come; nothing is rendered a second time.
 
 import { bytes } from "./format.js";
 import { MarkdownWriter, isInlineImage, makeLink } from "./markdown.js";
 
-const PER_FRAME = 400; // packets; a resumed stream may bring thousands at once
+const DRAW_MS = 50; // at every frame, layout and painting of a long answer take three times as much of the main thread
+const PER_DRAW = 1_200; // packets; a resumed stream may bring thousands at once
 
 /** Make an element with a class and children. */
 export function element(name, className, ...children) {
@@ -42,7 +43,8 @@ export class AnswerView {
   isEnded = false;
 
   #queue = [];
-  #frame = 0;
+  #timer = 0;
+  #drawnAt = 0;
   #form;
   #writer = null;
   #flow = element("div", "flow");
@@ -61,7 +63,7 @@ export class AnswerView {
     this.element.setAttribute("aria-busy", "true");
   }
 
-  /** Show a packet with the next frame. */
+  /** Show a packet soon. */
   add(packet) {
     this.#queue.push(packet);
     this.#schedule();
@@ -69,8 +71,9 @@ export class AnswerView {
 
   /** Show all that has come, now. */
   flush() {
-    if (this.#frame) this.#unschedule();
-    while (this.#queue.length) this.#write(PER_FRAME);
+    clearTimeout(this.#timer);
+    this.#timer = 0;
+    while (this.#queue.length) this.#write(PER_DRAW);
   }
 
   /** Show an error that is not part of the stream: a refusal, a lost connection. */
@@ -95,22 +98,13 @@ export class AnswerView {
   }
 
   #schedule() {
-    // A hidden tab draws no frames, but its text should be complete when it is shown again.
-    if (!this.#frame) {
-      this.#frame = document.hidden ? setTimeout(() => this.#draw(), 200) : requestAnimationFrame(() => this.#draw());
-      this.isTimer = document.hidden;
-    }
-  }
-
-  #unschedule() {
-    if (this.isTimer) clearTimeout(this.#frame);
-    else cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
+    this.#timer ||= setTimeout(() => this.#draw(), Math.max(0, this.#drawnAt + DRAW_MS - performance.now()));
   }
 
   #draw() {
-    this.#frame = 0;
-    this.#write(PER_FRAME);
+    this.#timer = 0;
+    this.#drawnAt = performance.now();
+    this.#write(PER_DRAW);
     if (this.#queue.length) this.#schedule();
     this.#actions.drawn?.();
   }
