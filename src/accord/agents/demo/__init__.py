@@ -1,0 +1,5 @@
+"""The demo agent."""
+
+from accord.agents.demo.tour import demo
+
+__all__ = ["demo"]
