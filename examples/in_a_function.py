@@ -60,7 +60,7 @@ if __name__ == "__main__":
     request: dict[str, Any] = {
         "request_id": "550e8400-e29b-41d4-a716-446655440000",
         "context": {"session_id": "s", "user": {"id": "u", "name": "U"}},
-        "payload": {"query": "hello", "capabilities": {"supported_events": [], "prefers_markdown": False}},
+        "payload": {"query": "help", "capabilities": {"supported_events": [], "prefers_markdown": False}},
     }
     body = base64.b64encode(json.dumps(request).encode()).decode()
     response = handle({"method": "POST", "path": "/v1/assist", "body": body, "isBase64Encoded": True})

@@ -10,6 +10,7 @@ from itertools import count
 import pytest
 from hypothesis import HealthCheck, settings
 
+from accord.agents.demo.pace import PACE_VARIABLE
 from tests.laws import EXAMPLES
 
 NUMBERS = count()
@@ -19,6 +20,7 @@ settings.register_profile(
 )
 settings.load_profile("house")
 
+os.environ[PACE_VARIABLE] = "0"  # the demo without pauses, also in the processes that tests start
 os.environ["ACCORD_STATE_DIR"] = tempfile.mkdtemp(prefix="accord-tests-")  # for what starts before any test does
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from accord.agent import Agent, Turn, Yielded
-from accord.agents import demo, relay
+from accord.agents import relay
 from accord.backends.scripted import ScriptedBackend
 from accord.core.output.agent_work import build_plan_event, build_tool_call_event
 from accord.engine import Dispatcher, Engine
@@ -16,7 +16,6 @@ from accord.errors import UsageError
 from accord.ports import SystemClock
 from accord.wire.agent_work import PLAN, TOOL_CALL
 from accord.wire.conversation import TextPart, ToolResultPart, ToolUsePart
-from accord.wire.event import PresentationEventType
 from accord.wire.packet import ErrorPacket, EventPacket
 from accord.wire.work import EndPiece, TextPiece, ThinkingPiece, ToolCallPiece, ToolSpec, WorkPiece
 from tests.engine.test_engine import asking, played, said
@@ -26,23 +25,6 @@ STREAMS = {"streaming": "native"}
 
 def running(agent: Agent, *backends: ScriptedBackend) -> Engine:
     return Engine(agent, Dispatcher(backends), clock=SystemClock())
-
-
-def test_the_demo_shows_every_event_and_fails_at_nothing():
-    packets = played(running(demo).begin(asking("hello")))
-    shown = {packet.p["type"] for packet in packets if isinstance(packet, EventPacket)}
-    assert shown == {str(kind) for kind in PresentationEventType}
-    assert not any(isinstance(packet, ErrorPacket) for packet in packets)
-    assert "You said: **hello**." in said(packets)
-
-
-def test_the_demo_works_for_a_voice_client():
-    heard = said(
-        played(running(demo).begin(asking("hello", capabilities={"supported_events": [], "prefers_markdown": False})))
-    )
-    assert "**" not in heard
-    assert "```" not in heard
-    assert "what: text, how: as it comes." in heard
 
 
 def test_the_relay_passes_text_thoughts_and_calls():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from accord.agent import Turn
+from accord.agents.demo.tour import COMMANDS
 from accord.assembly.agents import load_agent
 from accord.backends.scripted import ScriptedBackend
 from accord.engine import Dispatcher, Engine
@@ -32,5 +33,10 @@ def test_every_agent_of_the_page_answers(number: int, tmp_path: Path, monkeypatc
 
 
 def test_the_page_names_every_parameter_of_ask():
-    listed = re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE)
+    listed = re.findall(r"^\| `(\w+)` \|", PAGE.partition("## The demo")[0], flags=re.MULTILINE)
     assert listed == [name for name in signature(Turn.ask).parameters if name != "self"]
+
+
+def test_the_page_names_every_command_of_the_demo():
+    first_cells = re.findall(r"^\| (`.*?) \|", PAGE.partition("## The demo")[2], flags=re.MULTILINE)
+    assert {name for cell in first_cells for name in re.findall(r"`(\w+)", cell)} == {*COMMANDS, "long"}

@@ -14,7 +14,7 @@ OUTPUT = {
         "emulated by Accord: structured_output_json_schema",
         "not chosen: text-only: image_input (not declared)",
     ],
-    "in_a_function.py": ["200 You said: hello.", "404 not_found"],
+    "in_a_function.py": ["200 Any text starts the tour. These words show one thing each:", "404 not_found"],
     "my_agent.py": [],
     "my_backend.py": ["HELLO"],
 }

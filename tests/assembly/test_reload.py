@@ -140,6 +140,9 @@ def test_a_reload_changes_groups_health_and_capabilities(tmp_path: Path):
             }
             async with client.get("/health") as response:
                 assert (await response.json())["status"] == "ok"
+            await reload(served, "", "Reloaded the configuration", count=2)
+            async with client.get("/v1/models") as response:
+                assert [each["id"] for each in (await response.json())["data"]] == ["demo-text", "demo-vision", "auto"]
 
     asyncio.run(run())
 

@@ -58,10 +58,21 @@ def test_a_configuration_runs_a_turn(config: Path):
     assert (config.parent / "accord.db").is_file()
 
 
-def test_without_a_file_the_demo_runs_on_an_echo():
-    engine = build_engine(load_config(None, environ={}))
-    assert engine.agent.name == "demo"
-    assert list(engine.dispatcher.backends) == ["echo"]
+@pytest.mark.parametrize(
+    ("agent", "backends"),
+    [(None, ["demo-text", "demo-vision"]), ("demo", ["demo-text", "demo-vision"]), ("relay", ["echo"])],
+)
+def test_without_a_file_the_demo_has_its_own_backends_and_any_other_agent_an_echo(
+    agent: str | None, backends: list[str]
+):
+    engine = build_engine(load_config(None, environ={}), agent=agent)
+    assert engine.agent.name == (agent or "demo")
+    assert list(engine.dispatcher.backends) == backends
+
+
+def test_with_a_backend_the_demo_runs_on_that(config: Path):
+    engine = build_engine(load_config(str(config), environ={}), agent="demo")
+    assert list(engine.dispatcher.backends) == ["local"]
 
 
 def test_sessions_can_be_listed_verified_and_deleted(config: Path):

@@ -38,7 +38,7 @@ def test_the_client_gets_the_declaration_and_an_answer(tmp_path: Path):
     texts = [
         update["content"]["text"] for update in found["updates"] if update["sessionUpdate"] == "agent_message_chunk"
     ]
-    assert "You said: **Hello**." in "".join(texts)
+    assert "- text: `Hello`" in "".join(texts)
     assert found["answered"] == {"stopReason": "end_turn"}
 
 

@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from accord.agent import Agent
+from accord.agents import demo
+from accord.agents.demo.backends import demo_backends
 from accord.assembly.agents import find_agent
 from accord.backends.evidence import BackendEvidence, Evidence, configured_evidence, gather
 from accord.backends.model_options import APIS, model_backend
@@ -34,9 +36,10 @@ LOG: Final = logging.getLogger("accord.backends")
 def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> Engine:
     """Build the engine of this configuration."""
     config = loaded.config
+    found = agent if isinstance(agent, Agent) else find_agent(agent or config.default_agent, config)
     return Engine(
-        agent if isinstance(agent, Agent) else find_agent(agent or config.default_agent, config),
-        build_dispatcher(loaded),
+        found,
+        build_dispatcher(loaded, found),
         limits=time_limits(config),
         size_limits=size_limits(config),
         content_limits=content_limits(config),
@@ -45,13 +48,19 @@ def build_engine(loaded: LoadedConfig, *, agent: Agent | str | None = None) -> E
     )
 
 
-def build_dispatcher(loaded: LoadedConfig, *, slots: BackendSlots | None = None) -> Dispatcher:
-    """Build the backends of this configuration and their dispatcher; without any, the built-in echo answers."""
+def build_dispatcher(loaded: LoadedConfig, agent: Agent, *, slots: BackendSlots | None = None) -> Dispatcher:
+    """Build the backends of this configuration and their dispatcher.
+
+    Without any, the demo agent has backends of its own; for any other agent, the built-in echo answers.
+    """
     config = loaded.config
-    echo = ConfiguredBackend(BackendConfig(name="echo", kind="echo"), BackendEvidence(), EchoBackend())
-    configured = {each.backend.name: each for each in build_backends(loaded) or [echo]}
+    kind, built_in = ("demo", demo_backends) if agent is demo else ("echo", lambda: [EchoBackend()])
+    backends = build_backends(loaded) or [
+        ConfiguredBackend(BackendConfig(name=each.name, kind=kind), BackendEvidence(), each) for each in built_in()
+    ]
+    configured = {each.backend.name: each for each in backends}
     return Dispatcher(
-        [each.backend for each in configured.values()],
+        [each.backend for each in backends],
         config=plan_config(config),
         settings=emulation_settings(config),
         limits=time_limits(config),

@@ -101,8 +101,8 @@ class Reloader:
         loaded = reread()
         # What needs a restart stays the same in every part.
         config = loaded.config.model_copy(update={"limits": self._started_with.limits})
-        slots = self._service.sessions.engine.dispatcher.slots
-        return loaded, build_dispatcher(replace(loaded, config=config), slots=slots)
+        engine = self._service.sessions.engine
+        return loaded, build_dispatcher(replace(loaded, config=config), engine.agent, slots=engine.dispatcher.slots)
 
     def _swap(self, loaded: LoadedConfig, dispatcher: Dispatcher) -> None:
         """Use the new backends for every request that begins from now on. Nothing is awaited here."""

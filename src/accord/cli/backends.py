@@ -41,8 +41,8 @@ CHECKED: Final = tuple(dict.fromkeys(map(str, (*REASONS, Capability.SYSTEM_MESSA
 """What a request can need of a backend; `accord backends` lists those of them that no source says anything about."""
 SOURCES: Final = ("operator", "probe", "endpoint", "facts", "API")
 NO_BACKEND: Final = (
-    "No backend is configured, so the built-in echo answers: it repeats the prompt. Add a backend to accord.toml "
-    "(`accord config init` writes one), such as:\n\n"
+    "No backend is configured, so the built-in echo answers: it repeats the prompt. (The demo agent has scripted "
+    "backends of its own.) Add a backend to accord.toml (`accord config init` writes one), such as:\n\n"
     '[[backends]]\nname = "local"\nkind = "openai"\nmodel = "llama3.2"\nbase_url = "http://localhost:11434/v1"'
 )
 COLOURS: Final[Mapping[ProbeFinding, str]] = {
