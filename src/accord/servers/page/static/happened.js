@@ -82,7 +82,9 @@ export function pipeline(receipt) {
   const wasRefused = outcome.status === "refused" && work.length === 0;
   const planned = work.filter((each) => each.candidates.length);
   const emulated = work.flatMap((each) => each.emulations?.emulated ?? []);
-  const attempts = work.reduce((sum, each) => sum + (each.emulations?.attempts?.length ?? 0), 0);
+  const attempts = work
+    .filter((each) => each.emulations?.emulated?.length)
+    .reduce((sum, each) => sum + (each.emulations.attempts?.length ?? 0), 0);
   const answered = work.map((each) => each.backend?.name).filter(Boolean);
   const fallbacks = work.reduce((sum, each) => sum + each.fallbacks.length, 0);
   const changed = adapted ? RUNGS.slice(1).filter((rung) => adapted.totals[rung]) : [];
@@ -147,7 +149,7 @@ function question(work, index, count) {
     )}
     ${table(
       "Backends",
-      ["backend", "", "why"],
+      ["backend", "decision", "why"],
       work.candidates.map((each) => [each.backend, each.chosen ? "chosen" : "lost", each.why]),
     )}
     ${table(
@@ -157,7 +159,7 @@ function question(work, index, count) {
     )}
     ${table(
       "Attempts",
-      ["attempt", "", "problems"],
+      ["attempt", "result", "problems"],
       (emulations?.attempts ?? []).map((each) => [each.number, each.ok ? "accepted" : "asked again", plainValue(each.problems ?? [])]),
     )}
     ${table(
