@@ -10,6 +10,7 @@ import pytest
 
 from accord.assembly.parts import build_engine
 from accord.assembly.store import make_store
+from accord.cli.options import load_if_trusted
 from accord.config import load_config
 from accord.engine import Sessions
 from accord.errors import UsageError
@@ -141,3 +142,12 @@ def test_a_deletion_shows_its_progress_on_a_terminal_and_removes_it(config: Path
     first, *_, last = screen.received.split("\r\x1b[K")
     assert "so far" in screen.received
     assert (first, last) == ("", "Deleted 1 session, 1 turn, 3 packets, 2 messages, 1 receipt\r\n")
+
+
+@pytest.mark.parametrize(("given", "kind"), [("memory", "memory"), ("./memory", "sqlite"), ("a.db", "sqlite")])
+def test_a_store_is_memory_or_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, kind: str):
+    monkeypatch.chdir(tmp_path)
+    loaded = load_if_trusted(None, store=given)
+    assert loaded.config.store.kind == kind
+    if kind == "sqlite":
+        assert loaded.config.store.path == str((tmp_path / given).absolute())

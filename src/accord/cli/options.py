@@ -40,7 +40,7 @@ TrustOption = Annotated[
 StoreOption = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="STORE", help="SQLite file, or postgresql://…, to use instead of the configured store."
+        "--store", metavar="STORE", help="SQLite file, postgresql://… or memory, to use instead of the configured store."
     ),
 ]
 QueueOption = Annotated[
@@ -118,6 +118,8 @@ def _store_flags(store: str | None) -> list[tuple[tuple[str, ...], Any, str]]:
         raise UsageError(
             f"--store {store.partition('://')[0]}://…: expected a file, or postgresql://user@host/database"
         )
+    if store == StoreKind.MEMORY.value:  # a file of this name is ./memory
+        return [(("store", "kind"), store, "--store")]
     # Relative to the working directory; a path in the file is relative to that file.
     path = str(Path(store).expanduser().absolute())
     return [(("store", "kind"), StoreKind.SQLITE.value, "--store"), (("store", "path"), path, "--store")]
