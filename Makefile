@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(READY) ## Serve the demo agent at http://127.0.0.1:8000 and print a line that asks it (ARGS="--port 0")
+run: $(READY) ## Serve the demo agent with its page at http://127.0.0.1:8000, and print a command that asks it (ARGS="--port 0")
 	@$(BIN)/accord serve $(ARGS)
 
 # Tests start hundreds of programs: what Python compiled is kept for the next one, whatever the machine's own choice is.

@@ -44,7 +44,7 @@ from accord.servers.observability.metrics import WaitingCount
 from accord.servers.page.files import page_routes
 from accord.servers.service import Authenticator, Service
 from accord.version import package_version
-from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH
+from accord.wire.routes import ASSIST_PATH, CAPABILITIES_PATH, METRICS_PATH, PAGE_PATH
 
 LOG: Final = logging.getLogger("accord.servers")
 NOT_OPEN: Final = (
@@ -109,7 +109,8 @@ async def _serve(  # noqa: PLR0913, PLR0917 - the parts that are handed in
         )
         calls = ModelCallsRef(make_model_calls(loaded, engine.dispatcher, engine.clock))
         application = make_application(loaded, service, metrics, calls, loopback_only=is_open and not insecure)
-        started = partial(print_start if sockets is None else sockets.report_start, engine.agent.name, is_open=is_open)
+        report = partial(print_start, has_page=settings.page) if sockets is None else sockets.report_start
+        started = partial(report, engine.agent.name, is_open=is_open)
         watchdog = Watchdog(engine.agent, stall_s=settings.stall_s, lagged=metrics.loop_lagged)
         reloader = Reloader(loaded, reread, service, calls)
         reporter = make_reporter(loaded, links, service, counts)
@@ -241,8 +242,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def print_start(agent: str, address: str, *, is_open: bool) -> None:
-    """Print the address of the service, and a command that sends a request; run again, it sends a new one."""
+def print_start(agent: str, address: str, *, is_open: bool, has_page: bool) -> None:
+    """Print the addresses of the page and the service, and a command that sends a request, a new one each time.
+
+    Only the command is written to standard output.
+    """
     user = "me" if is_open else "USER"
     request = {
         "request_id": "NEW_ID",
@@ -252,6 +256,9 @@ def print_start(agent: str, address: str, *, is_open: bool) -> None:
     }
     token = "" if is_open else ' -H "authorization: Bearer $TOKEN"'
     hint = "" if is_open else " (replace USER by the user of the token in $TOKEN)"
+    if has_page:
+        needs = "" if is_open else " (it asks for a token)"
+        print(f"Open {address}{PAGE_PATH} in a browser{needs}.", file=sys.stderr)
     print(f"Serving {agent} at {address} (documentation: {address}/docs; stop with Ctrl-C).", file=sys.stderr)
     print(f"Send a request{hint}:\n", file=sys.stderr)
     # In the shell, the id is between double quotes, outside of the single quotes around the body.
