@@ -21,7 +21,7 @@ PAIRS = [
     (language, command, answer) for (language, command), (_, answer) in pairwise(BLOCKS) if language in ("sh", "python")
 ]
 INTERPRETERS = {"sh": ["sh", "-c"], "python": [sys.executable, "-c"]}
-CHANGES = ("request_id", "created_at", "duration_ms")
+CHANGES = ("request_id", "created_at", "duration_ms", "last")
 """Members whose values are different each time."""
 
 
@@ -71,6 +71,10 @@ def test_the_page_shows_requests_and_their_answers_in_pairs():
         "text",
         "sh",
         "text",
+        "sh",
+        "json",
+        "sh",
+        "json",
     ]
     assert all(ADDRESS in command for _, command, _ in PAIRS)
 
