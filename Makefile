@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables draw measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -109,6 +109,9 @@ docs-tables: $(READY) ## Write docs/dispositions.md from the table of fields, an
 
 draw: $(READY) ## Draw docs/one-run.svg from what three clients really get
 	$(BIN)/python scripts/draw_run.py
+
+screenshots: $(READY) $(VENV)/chromium/.ready ## Make the pictures of the page in docs/ with the demo agent; look at them before you commit them
+	$(BIN)/python -m scripts.screenshots docs
 
 bench-core: $(READY) ## Measure content checks and negotiation against the protocol's SDK and msgspec
 	$(BIN)/python bench/core.py

@@ -45,9 +45,12 @@ FONTS: Final = """<?xml version="1.0"?>
   <dir>/usr/share/fonts</dir>
   <cachedir>{folder}/font-cache</cachedir>
   <alias><family>sans-serif</family><prefer><family>Open Sans</family></prefer></alias>
+  <alias><family>monospace</family><prefer>
+    <family>DejaVu Sans Mono</family><family>Liberation Mono</family><family>Noto Sans Mono</family>
+  </prefer></alias>
 </fontconfig>
 """
-"""The fonts of the package first: pages look the same on each machine, as far as they have these characters."""
+"""The fonts of the package, and those of the machine for what it lacks, such as letters of equal width."""
 
 
 class UnavailableError(Exception):

@@ -60,10 +60,13 @@ class Proxy:
     async def _copy_answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
             while data := await reader.read(CHUNK):
-                writer.write(data)
-                if self._limits and b"content-type: text/event-stream" in data:
-                    await _copy(reader, writer, self._limits.pop(0))
-                    return
+                if not self._limits or b"content-type: text/event-stream" not in data:
+                    writer.write(data)
+                    continue
+                limit = self._limits.pop(0) + data.index(b"\r\n\r\n") + 4
+                writer.write(data[:limit])
+                await _copy(reader, writer, max(0, limit - len(data)))
+                return
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None = None) -> None:

@@ -4,23 +4,25 @@
 ours may do: a request to another host, a violation of the security policy, an uncaught exception, a console error.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from playwright.async_api import Browser, Locator, Page, expect
 
-from accord.agent import Agent, Run
+from accord.agent import Agent, Run, Turn, Yielded
 from accord.assembly.parts import build_engine
 from accord.assembly.reload import make_model_calls
 from accord.assembly.service import make_application, make_authenticator, make_service
 from accord.assembly.store import open_store_and_backends
 from accord.config import read_config
+from accord.engine.keys import new_token
 from accord.engine.model_calls import ModelCallsRef
 from accord.ports import Store
-from accord.servers.service import Service
+from accord.wire.session import TokenRecord
 from tests.page.browser import PageLog
 from tests.page.proxy import Proxy
 from tests.servers.transports import served
@@ -49,18 +51,44 @@ overrides = { streaming = "native", tool_use = "emulated", image_input = "native
 expect.set_options(timeout=WAIT_MS)
 
 
+async def echo(turn: Turn) -> AsyncIterator[Yielded]:
+    """Answer with the prompt."""
+    yield f"You wrote: {turn.text}"
+
+
+PIXEL: Final = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+
+
+async def show_everything(turn: Turn) -> AsyncIterator[Yielded]:
+    """Ask a model, and yield every kind of event."""
+    yield turn.progress("Reading", 0.5)
+    yield turn.thought("Think first.")
+    async for text in turn.ask(turn.text):
+        yield text
+    yield "\n\n## Figures\n\n| Sales | Units |\n|---|---|\n| North | 42 |\n\nA **bold** claim"
+    yield turn.citation(
+        {"source_id": "one", "uri": "https://one.example/", "title": "A first source", "snippet": "As it says."},
+        {"source_id": "two", "uri": "https://two.example/", "title": "A second source"},
+    )
+    yield ".\n\n"
+    yield turn.media({"url": PIXEL, "mime_type": "image/png", "alt_text": "A red dot"})
+    yield turn.user_error("The weather is unknown", domain="tool", retryable=True)
+    yield turn.markdown("> A *block* of its own.")
+
+
 @dataclass(slots=True)
 class ServedPage:
-    """A service with a page, between which and the browser is a proxy that can cut connections."""
+    """A service with a page, the proxy between it and the browser, and the token of the user "ada" if it needs one."""
 
     address: str
-    service: Service
-    store: Store
     proxy: Proxy
+    token: str | None
 
 
 @asynccontextmanager
-async def serve_page(run: Run, *, accepts: tuple[str, ...] = (), config: str = CONFIG) -> AsyncGenerator[ServedPage]:
+async def serve_page(
+    run: Run, *, accepts: tuple[str, ...] = (), config: str = CONFIG, needs_token: bool = False
+) -> AsyncGenerator[ServedPage]:
     """Serve an agent in this process as `accord serve` does."""
     loaded = read_config(config)
     settings = loaded.config.server.model_copy(update={"port": 0})
@@ -72,7 +100,14 @@ async def serve_page(run: Run, *, accepts: tuple[str, ...] = (), config: str = C
         async with served(application) as direct:
             proxy = Proxy(direct)
             async with proxy.running() as address:
-                yield ServedPage(address, service, store, proxy)
+                yield ServedPage(address, proxy, await add_token(store) if needs_token else None)
+
+
+async def add_token(store: Store) -> str:
+    """Add a token of the user "ada"; from now on the service needs one."""
+    token, made = new_token()
+    await store.put_token(TokenRecord.model_validate({"user": "ada", "created_at": datetime.now(UTC), **made}))
+    return token
 
 
 @dataclass(slots=True)
@@ -86,8 +121,8 @@ class Tab:
     async def send(self, text: str) -> Locator:
         """Send a prompt; returns the answer, which goes on."""
         count = await self.turns.count()
-        await self.page.get_by_label("Message", exact=True).fill(text)
-        await self.page.get_by_label("Message", exact=True).press("Enter")
+        await self.prompt.fill(text)
+        await self.prompt.press("Enter")
         await expect(self.turns).to_have_count(count + 1)
         return self.turns.last.locator(".answer")
 
@@ -99,12 +134,20 @@ class Tab:
 
     async def completed(self) -> None:
         """Wait until the answer is complete."""
-        await expect(self.page.get_by_role("status").first).to_have_text("The answer is complete.")
+        await expect(self.status).to_have_text("The answer is complete.")
 
     async def show(self, view: str) -> Locator:
         """Choose a view."""
         await self.page.get_by_role("tab", name=view).click()
         return self.page.get_by_role("tabpanel", name=view)
+
+    @property
+    def prompt(self) -> Locator:
+        return self.page.get_by_role("textbox", name="Message")
+
+    @property
+    def status(self) -> Locator:
+        return self.page.locator("#status")
 
     @property
     def turns(self) -> Locator:
@@ -113,11 +156,17 @@ class Tab:
 
 @asynccontextmanager
 async def open_tab(
-    browser: Browser, run: Run, *, accepts: tuple[str, ...] = (), config: str = CONFIG, **options: Any
+    browser: Browser,
+    run: Run,
+    *,
+    accepts: tuple[str, ...] = (),
+    config: str = CONFIG,
+    needs_token: bool = False,
+    **options: Any,
 ) -> AsyncGenerator[Tab]:
     """Serve this agent and open its page in a new context of the browser, which gets the options."""
     async with (
-        serve_page(run, accepts=accepts, config=config) as site,
+        serve_page(run, accepts=accepts, config=config, needs_token=needs_token) as site,
         await browser.new_context(**options) as context,
     ):
         context.set_default_timeout(WAIT_MS)
@@ -125,7 +174,8 @@ async def open_tab(
         await log.watch(context)
         page = await context.new_page()
         await page.goto(site.address)
-        await expect(page.locator("#agent-name")).to_have_text("tested")
+        if not needs_token:
+            await expect(page.locator("#agent-name")).to_have_text("tested")
         yield Tab(page, log, site)
         problems = log.problems()
         assert not problems, problems
