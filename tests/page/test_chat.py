@@ -1,15 +1,26 @@
 """The chat: answers appear as they come, survive cut connections, and can be stopped, repeated and changed."""
 
 import asyncio
+import io
+from base64 import b64encode
 from collections.abc import AsyncIterator
 
 import pytest
+from PIL import Image
 from playwright.async_api import Browser, expect
 
 from accord.agent import Turn, Yielded
 from tests.page.serving import echo, open_tab
 
 pytestmark = pytest.mark.anyio
+
+
+def tall_image() -> str:
+    """A PNG that is higher than the window."""
+    file = io.BytesIO()
+    Image.new("RGB", (20, 1_500), "teal").save(file, "PNG")
+    return f"data:image/png;base64,{b64encode(file.getvalue()).decode()}"
+
 
 WORDS = [f"word{number} " for number in range(400)]
 LOST = r"ERR_(CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE|CONNECTION_CLOSED)"
@@ -65,6 +76,35 @@ async def test_no_word_is_repeated_or_lost_wherever_a_stream_is_cut(browser: Bro
         shown = await tab.ask("Count")
         assert tab.site.proxy.cuts_to_come == 0
         await expect(shown).to_have_text("".join(WORDS).strip())
+
+
+async def test_the_end_of_an_answer_stays_in_view_unless_the_user_scrolls_up(browser: Browser):
+    parts = asyncio.Semaphore(0)
+
+    async def answer(turn: Turn) -> AsyncIterator[Yielded]:
+        yield "The first line.\n\n"
+        yield turn.media({"url": tall_image(), "mime_type": "image/png", "alt_text": "a column"})
+        await parts.acquire()
+        yield "The second line.\n\n" + "more\n\n" * 50
+        await parts.acquire()
+        yield "The last line."
+
+    async with open_tab(browser, answer) as tab:
+        shown = await tab.send("Show")
+        await expect(shown.get_by_role("img")).to_be_in_viewport()
+        await expect(shown.get_by_text("The first line.")).not_to_be_in_viewport()
+        parts.release()
+        await expect(shown.get_by_text("more").last).to_be_in_viewport()
+        await tab.page.get_by_role("region", name="Conversation").hover()
+        await tab.page.mouse.wheel(0, -5_000)
+        await expect(shown.get_by_text("The first line.")).to_be_in_viewport()
+        parts.release()
+        await tab.completed()
+        await expect(shown.get_by_text("The first line.")).to_be_in_viewport()
+        await expect(shown.get_by_text("The last line.")).not_to_be_in_viewport()
+        await tab.show("Backends")
+        await tab.show("Chat")
+        await expect(shown.get_by_text("The first line.")).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("how", ["button", "Escape"])

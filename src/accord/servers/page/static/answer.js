@@ -106,7 +106,6 @@ export class AnswerView {
     this.#drawnAt = performance.now();
     this.#write(PER_DRAW);
     if (this.#queue.length) this.#schedule();
-    this.#actions.drawn?.();
   }
 
   #write(limit) {

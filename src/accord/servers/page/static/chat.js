@@ -26,6 +26,8 @@ export class ChatView {
   #status = document.getElementById("status");
   #attached = [];
   #isAtEnd = true;
+  #top = 0;
+  #sizes = new ResizeObserver(() => this.#scroll()); // also when an image has been loaded
 
   constructor(app) {
     this.#app = app;
@@ -55,7 +57,10 @@ export class ChatView {
     this.#stop.addEventListener("click", () => this.stop());
     this.#messages.addEventListener("scroll", () => {
       const { scrollHeight, scrollTop, clientHeight } = this.#messages;
-      this.#isAtEnd = scrollHeight - scrollTop - clientHeight < 40;
+      // What grows leaves the end behind as well, so that only scrolling up counts.
+      if (scrollTop < this.#top) this.#isAtEnd = false;
+      if (scrollHeight - scrollTop - clientHeight < 40) this.#isAtEnd = true;
+      this.#top = scrollTop;
     });
     this.#acceptDrops(document.getElementById("chat"));
     for (const example of document.querySelectorAll("[data-prompt]")) {
@@ -174,12 +179,13 @@ export class ChatView {
   #show(run, files) {
     document.getElementById("welcome").hidden = true;
     const again = () => this.#sendPrompt(run.query, files);
-    const answer = new AnswerView("markdown", { retry: again, drawn: () => this.#scroll() });
+    const answer = new AnswerView("markdown", { retry: again });
     const turn = element("article", "turn", this.#question(run, files, again), answer.element);
     turn.setAttribute("aria-label", "Question and answer");
     const footer = element("footer", "turn-footer");
     turn.append(footer);
     this.#messages.append(turn);
+    this.#sizes.observe(turn);
     this.#isAtEnd = true;
     this.#scroll();
     this.#showState("running");
@@ -191,7 +197,6 @@ export class ChatView {
         if (!run.isOver) return;
         answer.end();
         footer.append(...this.#runLinks(run));
-        this.#scroll();
         this.#status.textContent = state === "done" ? "The answer is complete." : this.#status.textContent;
       },
     });
