@@ -1,5 +1,6 @@
 """What an answer contains besides text, files that are attached, and answers that try to run something."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -37,6 +38,24 @@ async def test_every_kind_of_event_is_shown(browser: Browser):
         await expect(shown.get_by_text("Think first.")).to_be_visible()
         await shown.get_by_role("button", name="Source 2: A second source").click()
         await expect(shown.get_by_role("listitem").filter(has_text="A second source")).to_be_focused()
+
+
+async def test_progress_is_shown_until_the_end(browser: Browser):
+    goes_on = asyncio.Event()
+
+    async def answer(turn: Turn) -> AsyncIterator[Yielded]:
+        yield turn.progress("Reading the files", 0.25)
+        await goes_on.wait()
+        yield "Read."
+
+    async with open_tab(browser, answer) as tab:
+        shown = await tab.send("Read")
+        bar = shown.get_by_role("progressbar", name="Reading the files", include_hidden=True)
+        await expect(bar).to_be_visible()
+        await expect(bar).to_have_js_property("value", 0.25)
+        goes_on.set()
+        await tab.completed()
+        await expect(bar).to_be_hidden()
 
 
 @pytest.mark.parametrize(

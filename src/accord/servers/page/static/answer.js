@@ -87,6 +87,7 @@ export class AnswerView {
     this.flush();
     this.#endText();
     this.isEnded = true;
+    if (this.#progress) this.#progress.box.hidden = true; // also of an agent that forgot to complete it
     this.element.removeAttribute("aria-busy");
   }
 
