@@ -40,7 +40,7 @@ TrustOption = Annotated[
 StoreOption = Annotated[
     str | None,
     typer.Option(
-        "--store", metavar="STORE", help="SQLite file, postgresql://… or memory, to use instead of the configured store."
+        "--store", metavar="STORE", help="SQLite file, postgresql://… or memory, instead of the configured store."
     ),
 ]
 QueueOption = Annotated[
