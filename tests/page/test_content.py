@@ -99,7 +99,12 @@ async def test_files_that_the_agent_accepts_are_attached_and_sent(browser: Brows
         await expect(attached).to_have_count(1)
         await tab.ask("Look")
         await expect(attached).to_have_count(0)
-    assert types == ["image"]
+        await tab.turns.get_by_role("button", name="Send again").click()
+        await expect(tab.turns).to_have_count(2)
+        await tab.completed()
+        await tab.turns.last.get_by_role("button", name="Edit").click()
+        await expect(attached).to_contain_text(["cat.png (image, 4 B)"])
+    assert types == ["image", "image"]
 
 
 ATTACKS = {

@@ -71,7 +71,13 @@ async def test_a_refused_turn_is_shown_with_its_refusal(browser: Browser):
 
 
 async def test_the_receipt_can_be_saved_and_the_request_repeated(browser: Browser, tmp_path: Path):
-    async with open_tab(browser, echo, permissions=["clipboard-read", "clipboard-write"]) as tab:
+    prompts: list[str] = []
+
+    async def answer(turn: Turn) -> AsyncIterator[Yielded]:
+        prompts.append(turn.text)
+        yield "An answer."
+
+    async with open_tab(browser, answer, permissions=["clipboard-read", "clipboard-write"]) as tab:
         await tab.ask("it's me")
         view = await tab.show("What happened")
         async with tab.page.expect_download() as download:
@@ -82,12 +88,13 @@ async def test_the_receipt_can_be_saved_and_the_request_repeated(browser: Browse
         await view.get_by_role("button", name="Copy a curl line").click()
         await expect(view.get_by_role("button", name="Copied")).to_be_visible()
         line = await tab.page.evaluate("navigator.clipboard.readText()")
-        for _ in range(2):  # each time under a new request id
+        for _ in range(2):
             process = await asyncio.create_subprocess_shell(
                 line, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
             )
-            answer, _ = await asyncio.wait_for(process.communicate(), 10)
-            assert b"You wrote: it's me" in answer
+            output, _ = await asyncio.wait_for(process.communicate(), 10)
+            assert b"An answer." in output
+        assert prompts == ["it's me"] * 3
 
 
 async def test_the_matrix_shows_what_each_backend_declares(browser: Browser):
