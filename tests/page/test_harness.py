@@ -16,7 +16,7 @@ from tests.servers.transports import make_service, served
 
 pytestmark = pytest.mark.anyio
 
-DOCUMENT = """<!doctype html><html lang="en"><title>Page</title><script type="module" src="page/main.js"></script>"""
+DOCUMENT = """<!doctype html><html lang="en"><title>Page</title><link rel="icon" href="data:,"><script type="module" src="page/main.js"></script>"""
 END = "\nsetTimeout(() => document.body.append('the end'));"
 POLICY, REQUEST, CONSOLE, EXCEPTION = (
     "violations of the security policy",
