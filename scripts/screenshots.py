@@ -35,14 +35,18 @@ COLOURS: Final = 128
 MAX_BYTES: Final = 200_000
 
 
-async def wait_for_view(page: Page, title: str) -> None:
-    """Choose a view and wait for what it loads."""
+async def show_view(page: Page, title: str, look: str) -> None:
+    """Choose a view, wait for what it loads, and show a part of it that says something."""
     await page.get_by_role("tab", name=title).click()
     panel = page.get_by_role("tabpanel", name=title)
     await expect(panel).to_be_visible()
     if title == "Side by side":
         for column in await panel.get_by_role("region").all():
             await expect(column.get_by_role("button", name="Media").first).to_be_visible()
+        if look != "phone":  # there, this client is further down
+            await panel.get_by_role("region", name="Terminal").get_by_role("button", name="Markdown block").hover()
+    if title == "Chat":
+        await panel.get_by_role("heading", name="A chart").evaluate("heading => heading.scrollIntoView()")
     if title == "What happened":
         await expect(panel.get_by_role("heading", name="Receipt")).to_be_visible()
 
@@ -56,7 +60,7 @@ async def take_pictures(browser: Browser, address: str, folder: Path) -> None:
             await page.get_by_role("button", name="Send “Hello”").click()
             await expect(page.locator("#status")).to_have_text("The answer is complete.", timeout=TURN_MS)
             for name, title in VIEWS.items():
-                await wait_for_view(page, title)
+                await show_view(page, title, look)
                 write_picture(await page.screenshot(animations="disabled"), folder / f"page-{name}-{look}.png")
 
 
