@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Request, WebError, async_playwright
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Request, WebError, async_playwright, expect
 
 CHROMIUM: Final = Path(__file__).parent.parent.parent / ".venv" / "chromium" / "chromium"
 FLAGS: Final = (
@@ -23,6 +23,8 @@ FLAGS: Final = (
     "--no-first-run",
 )
 START_MS: Final = 30_000
+WAIT_MS: Final = 15_000
+"""How long a page may take to show something, on a machine that runs other tests as well."""
 LOCAL_SCHEMES: Final = {"about", "blob", "data"}
 VIOLATION: Final = "security policy: "
 REPORT_VIOLATIONS: Final = """
@@ -31,6 +33,8 @@ document.addEventListener("securitypolicyviolation", (event) => {
   console.error(`security policy: ${violatedDirective} blocked ${blockedURI} ${sample}`);
 });
 """
+
+expect.set_options(timeout=WAIT_MS)
 
 
 @asynccontextmanager

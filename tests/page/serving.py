@@ -23,12 +23,10 @@ from accord.engine.keys import new_token
 from accord.engine.model_calls import ModelCallsRef
 from accord.ports import Store
 from accord.wire.session import TokenRecord
-from tests.page.browser import PageLog
+from tests.page.browser import WAIT_MS, PageLog
 from tests.page.proxy import Proxy
 from tests.servers.transports import served
 
-WAIT_MS: Final = 15_000
-"""How long a page may take to show something, on a machine that runs other tests as well."""
 CONFIG: Final = """
 [store]
 kind = "memory"
@@ -47,8 +45,6 @@ manifest = "declared"
 options = { script = ["A picture."] }
 overrides = { streaming = "native", tool_use = "emulated", image_input = "native" }
 """
-
-expect.set_options(timeout=WAIT_MS)
 
 
 async def echo(turn: Turn) -> AsyncIterator[Yielded]:

@@ -10,8 +10,7 @@ from playwright.async_api import Browser, expect
 from accord.agents import demo
 from accord.servers.http.app import Application
 from accord.servers.page.files import PageFiles, page_routes
-from tests.page.browser import PageLog
-from tests.page.serving import WAIT_MS
+from tests.page.browser import WAIT_MS, PageLog
 from tests.servers.transports import make_service, served
 
 pytestmark = pytest.mark.anyio
