@@ -183,3 +183,30 @@ def test_a_refused_turn_is_shown_with_its_reasons(tmp_path: Path):
     assert "refused: CAPABILITY_UNSUPPORTED, No backend" in text
     assert "vision ([bold]not declared)" in text
     assert "far failed: timed_out" in text
+
+
+def test_what_was_emulated_and_adapted_is_written_in_lines(tmp_path: Path):
+    emulations = {
+        "emulated": [{"capability": "json_mode", "strategy": {"type": "post_processing", "detail": "parse it"}}],
+        "attempts": [{"number": 1, "ok": False, "problems": ["not JSON"]}, {"number": 2, "ok": True}],
+        "effects": [{"capability": "json_mode", "kind": "text_around_json", "count": 7}],
+    }
+    negotiation = {"native": ["streaming"], "unsupported": ["audio_input"], "reasons": {"audio_input": "not declared"}}
+    entry = {"position": 3, "id": "e", "type": "citation_block", "rung": "described", "reason": "not_declared"}
+    adaptation = {"totals": {"native": 2, "described": 1}, "entries": [entry | {"lost": ["items.snippet"]}]}
+    work = {"emulations": emulations, "negotiation": negotiation}
+    receipt = seal(a_body(work=[work], adaptation=adaptation))
+    (tmp_path / "r.jsonl").write_text(receipt.to_json())
+    text = accord("receipts", "show", str(tmp_path / "r.jsonl")).stdout
+    for line in (
+        "native: streaming",
+        "unsupported: audio_input (not declared)",
+        "json_mode: post_processing (parse it)",
+        "attempt 1: rejected: not JSON",
+        "attempt 2: accepted",
+        "effect on json_mode: text_around_json, 7",
+        "3 packets: 2 native, 1 described",
+    ):
+        assert f"{line}\n" in text
+    assert "items.snippet" in text
+    assert "{" not in text

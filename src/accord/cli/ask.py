@@ -1,15 +1,11 @@
 """`accord ask`: run one turn from the shell. The answer goes to standard output, everything else to standard error."""
 
-import base64
 import json
-import mimetypes
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any, Final, assert_never, cast
-from urllib.parse import quote
 from uuid import uuid4
 
 import typer
@@ -19,7 +15,9 @@ from accord.assembly.loop import run_async
 from accord.assembly.parts import build_engine, find_backend, session_rules
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
+from accord.cli.attachments import read_attachments
 from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, load, read_requirements
+from accord.cli.receipt_view import account
 from accord.config import LoadedConfig
 from accord.console import Console
 from accord.core.summarise import summarise_work
@@ -28,20 +26,12 @@ from accord.engine import Engine, Sessions
 from accord.errors import RefusedError, UsageError
 from accord.files import STDIN, read_json, read_text
 from accord.terminal import escape_line, warn
-from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
+from accord.wire.acp.content import ContentBlock
 from accord.wire.event import PresentationEventType
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.problem import stream_error
 from accord.wire.receipt import OutcomeStatus, Receipt
 from accord.wire.request import ClientCapabilities, ServiceRequest
-
-IMAGE_STARTS: Final[Mapping[str, tuple[bytes, ...]]] = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-}
-"""The first bytes of each image type; the name of a file may be wrong."""
-BINARY: Final = "application/octet-stream"
 
 PRINTED_EVENTS: Final = (PresentationEventType.THOUGHT_TRACE, PresentationEventType.USER_ERROR)
 """Events that are printed to standard error, so that standard output has the answer and nothing else."""
@@ -132,58 +122,6 @@ def make_request(prompt: str, content: Sequence[ContentBlock], requirements: Seq
     )
 
 
-def read_attachments(images: Sequence[str], files: Sequence[str], max_bytes: int) -> list[ContentBlock]:
-    """Read these images and files as content blocks; an error names the file and what was expected."""
-    blocks: list[ContentBlock] = []
-    for name in images:
-        data = _read_bytes(name, max_bytes)
-        kind = image_type(data)
-        if kind is None:
-            raise UsageError(f"{name}: expected an image (PNG, JPEG, GIF or WebP); use --file for other files")
-        blocks.append(ImageBlock(data=_base64(data), mime_type=kind))
-    return [*blocks, *(_file_block(name, _read_bytes(name, max_bytes)) for name in files)]
-
-
-def image_type(data: bytes) -> str | None:
-    """Return the media type of an image that models read, or None."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((kind for kind, starts in IMAGE_STARTS.items() if data.startswith(starts)), None)
-
-
-def _file_block(name: str, data: bytes) -> ContentBlock:
-    kind = mimetypes.guess_type(name)[0]
-    if kind is not None and kind.startswith("audio/"):
-        return AudioBlock(data=_base64(data), mime_type=kind)
-    # Without its folder: the model needs no path of this machine.
-    uri = f"file:///{quote(Path(name).name)}"
-    try:
-        if data.startswith(b"%PDF-"):
-            return ResourceBlock(resource=BlobResource(uri=uri, blob=_base64(data), mime_type="application/pdf"))
-        return ResourceBlock(resource=TextResource(uri=uri, text=data.decode(), mime_type=kind or "text/plain"))
-    except UnicodeDecodeError:
-        return ResourceBlock(resource=BlobResource(uri=uri, blob=_base64(data), mime_type=kind or BINARY))
-
-
-def _read_bytes(name: str, max_bytes: int) -> bytes:
-    path = Path(name)
-    try:
-        if path.is_file() and path.stat().st_size * 4 // 3 > max_bytes:
-            raise UsageError(f"{name}: is too large; limits.max_block_bytes allows {max_bytes} bytes of base64")
-        data = path.read_bytes()
-    except IsADirectoryError:
-        raise UsageError(f"{name}: is a directory; give a file") from None
-    except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}") from error
-    if not data:
-        raise UsageError(f"{name}: is empty; give a file with content")
-    return data
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
 async def _run_turn(
     loaded: LoadedConfig, engine: Engine, request: ServiceRequest, printer: "_PacketPrinter"
 ) -> Receipt:
@@ -238,31 +176,6 @@ class _PacketPrinter:
                     print(flush=True)
             case _:
                 assert_never(packet)
-
-
-def account(receipt: Receipt) -> Iterator[str]:
-    """Yield a line for each thing that the user should know: failures, emulations, losses, a bad outcome."""
-    outcome = receipt.outcome
-    for work in receipt.work:
-        for failed in work.fallbacks:
-            if failed.message != outcome.message:  # otherwise it is printed as the outcome
-                yield f"{'skipped' if failed.skipped else 'failed'}: {failed.message or failed.code}"
-            if failed.endpoint_message:
-                yield f"{failed.backend} says: {failed.endpoint_message}"
-        yield from _compromises(summarise_work(work.dump()))
-    if outcome.status is not OutcomeStatus.DONE:
-        yield f"{outcome.status}: {outcome.message or outcome.code}"
-
-
-def _compromises(summary: Mapping[str, Any]) -> Iterator[str]:
-    for each in summary.get("emulated", ()):
-        how = each["reason"] if each["by"] == "accord" else f"by {summary['backend']}: {each['strategy']}"
-        yield f"emulated: {each['capability']} ({how})"
-    for tried in summary.get("tried", ()):
-        yield f"tried: {tried} (no source says whether {summary['backend']} supports it)"
-    for lost in summary.get("lost", ()):
-        count = f", {lost['count']}" if "count" in lost else ""
-        yield f"lost: {lost['capability']} ({lost['reason']}{count})"
 
 
 def _to_json(text: str, receipt: Receipt, *, with_receipt: bool) -> dict[str, Any]:

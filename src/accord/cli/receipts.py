@@ -7,23 +7,18 @@ from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 import typer
-from rich.console import Group, RenderableType
-from rich.json import JSON
-from rich.table import Table
 
 from accord.assembly.signing import make_key, make_signature_check
 from accord.assembly.store import run_with_store
 from accord.cli.options import ConfigOption, JsonOption, StoreOption, load_if_trusted
+from accord.cli.receipt_view import print_receipt
 from accord.console import Cell, Console, styled, styled_line
 from accord.core.receipt import SHOWN_CHARS, Verification, has_valid_hash, parse_receipt, verify
-from accord.core.summarise import summarise_work
 from accord.errors import StoreError, UsageError
 from accord.files import parse_message, read_text
 from accord.ports import Store
 from accord.terminal import escape_line, format_count
-from accord.wire.agent_work import PermissionRecord
-from accord.wire.message import Message
-from accord.wire.receipt import Receipt, ReceiptState, Work
+from accord.wire.receipt import Receipt, ReceiptState
 
 COLOURS: Final = {ReceiptState.OK: "green", ReceiptState.MISSING: "yellow", ReceiptState.OUT_OF_ORDER: "yellow"}
 
@@ -135,7 +130,7 @@ def show_command(
     if number > len(receipts):
         raise UsageError(f"{file}: there is no receipt {number}; the file has {format_count(len(receipts), 'receipt')}")
     receipt = parse_message(receipts[number - 1], Receipt, f"{file}: receipt {number}")
-    Console().print(_render(receipt, is_intact=has_valid_hash(receipts[number - 1])))
+    print_receipt(Console(), receipt, is_intact=has_valid_hash(receipts[number - 1]))
 
 
 def read_receipts(file: str) -> list[Any]:
@@ -194,75 +189,3 @@ def _print_findings(found: Verification) -> None:
     if rows:
         console.print_table(("#", "session", "hash", "state", "why"), rows)
     console.print(summary, soft_wrap=True)
-
-
-def _render(receipt: Receipt, *, is_intact: bool) -> Group:
-    """Lay out a receipt: a table of facts, then each request to a backend."""
-    facts = Table.grid(padding=(0, 2))
-    for _ in range(2):
-        facts.add_column(overflow="fold")
-    request, agent, outcome, timings = receipt.request, receipt.parties.agent, receipt.outcome, receipt.timings
-    blocks = "".join(f", {count} {kind}" for kind, count in request.blocks.items())
-    size = f"{format_count(request.text_chars, 'character')}{blocks}, {format_count(request.files, 'file')}"
-    first = "" if timings.first_packet_ms is None else f", first packet after {timings.first_packet_ms} ms"
-    why = f": {outcome.code}, {outcome.message or 'no message'}" if outcome.code else ""
-    rows = {
-        "receipt": receipt.hash,
-        "seal": "intact" if is_intact else "broken: the content does not have this hash",
-        "signature": receipt.signature or "none",
-        "previous": receipt.previous or "none: the first of its session",
-        "session": receipt.session_id,
-        "request": f"{receipt.request_id}, {receipt.created_at.isoformat()}",
-        "prompt": f"{size}; digest {request.digest[:SHOWN_CHARS]}…",
-        "agent": f"{agent.name}, accepts {', '.join(agent.accepts) or 'nothing'}",
-        "client": f"assumed: {', '.join(receipt.parties.client.assumed) or 'nothing'}",
-        "work orders": str(len(receipt.work)),
-        "permissions": "\n".join(map(_format_permission, receipt.permissions or ())) or "none requested",
-        "time": f"plan {timings.plan_ms} ms{first}, total {timings.total_ms} ms",
-        "outcome": f"{outcome.status}{why}",
-    }
-    for name, value in rows.items():
-        facts.add_row(styled(name, "bold"), styled(value))
-    work: list[RenderableType] = []
-    for number, each in enumerate(receipt.work, start=1):
-        work += [styled(f"\nWork order {number}", "bold"), *_render_work(each)]
-    return Group(facts, *work, *_render_json({"Adaptation": receipt.adaptation}))
-
-
-def _format_permission(record: PermissionRecord) -> str:
-    offered = ", ".join(f"{option.id} ({option.kind})" for option in record.options)
-    answer = f"chose {record.chosen}" if record.chosen is not None else record.why or "no reason given"
-    return f"{record.title}: {record.status}, {answer}, after {record.waited_ms} ms; offered {offered}"
-
-
-def _render_work(work: Work) -> list[RenderableType]:
-    summary = summarise_work(work.dump())
-    model = f" ({summary['model']})" if "model" in summary else ""
-    answered = f"answered by {summary['backend']}{model}" if "backend" in summary else "not answered"
-    needs = ", ".join(f"{need.capability} ({need.because})" for need in work.needs) or "nothing in particular"
-    parts: list[RenderableType] = [styled(f"{answered}; needed {needs}")]
-    if work.candidates:
-        table = Table(title="Candidates", title_justify="left")
-        for column in ("backend", "chosen", "outcome", "why"):
-            table.add_column(column, overflow="fold")
-        outcomes = {each.backend: "skipped" if each.skipped else f"failed: {each.code}" for each in work.fallbacks}
-        outcomes |= {summary["backend"]: "answered"} if "backend" in summary else {}
-        for candidate in work.candidates:
-            chosen, outcome = "yes" if candidate.chosen else "no", outcomes.get(candidate.backend, "not called")
-            table.add_row(styled(candidate.backend), chosen, styled(outcome), styled(candidate.why))
-        parts.append(table)
-    for failed in work.fallbacks:
-        message = f" ({failed.endpoint_message})" if failed.endpoint_message else ""
-        what = "was skipped" if failed.skipped else "failed"
-        parts.append(styled_line(f"{failed.backend} {what}: {failed.message or failed.code}{message}"))
-    members = {"Negotiation": work.negotiation, "Emulations": work.emulations, "Usage": work.usage}
-    return parts + _render_json(members)
-
-
-def _render_json(values: Mapping[str, Any]) -> list[RenderableType]:
-    """Render each value that is there as JSON under its title."""
-    parts: list[RenderableType] = []
-    for title, value in values.items():
-        if data := value.dump() if isinstance(value, Message) else value:
-            parts += [styled(f"\n{title}", "bold"), JSON.from_data(data, highlight=False)]
-    return parts

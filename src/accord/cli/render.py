@@ -12,28 +12,20 @@ from typing import Annotated, Final, assert_never, cast
 
 import typer
 
-from accord.console import Console, styled, styled_line
+from accord.cli.receipt_view import print_adaptation
+from accord.console import Console
 from accord.core.output import ClientAdapter
 from accord.core.output.markdown import Profile, TextStripper
 from accord.core.output.profile import NAMED_CLIENTS
 from accord.errors import InvalidMessageError, UsageError
 from accord.files import path_exists, read_message
 from accord.images import PillowImages, has_pillow
-from accord.terminal import escape_line, format_count
-from accord.wire.adaptation import AdaptationReport, Rung
+from accord.terminal import escape_line
+from accord.wire.adaptation import AdaptationReport
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
 from accord.wire.request import ClientCapabilities
 
 READ_BYTES: Final = 65_536
-COLOURS: Final = {
-    Rung.NATIVE: "green",
-    Rung.SIMPLIFIED: "cyan",
-    Rung.SUBSTITUTED: "cyan",
-    Rung.DESCRIBED: "yellow",
-    Rung.DEFERRED: "magenta",
-    Rung.DROPPED: "red",
-    Rung.REFUSED: "red",
-}
 
 
 def render_command(  # noqa: PLR0913 - the command's own flags
@@ -127,23 +119,7 @@ def _print_report(report: AdaptationReport, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report.dump(), indent=2, ensure_ascii=False))
         return
-    rows = [
-        (
-            str(entry.position),
-            styled_line(entry.type),
-            str(entry.count),
-            styled(str(entry.rung), COLOURS[entry.rung]),
-            str(entry.reason),
-            styled_line(", ".join(entry.lost)),
-        )
-        for entry in report.entries
-    ]
-    console = Console()
-    columns = ("at", "item", "packets", "rung", "reason", "lost")
-    console.print_table(columns, rows, title="Adaptation report")
-    totals = ", ".join(f"{count} {rung}" for rung, count in report.totals.items() if count)
-    assumed = f"; assumed: {', '.join(report.assumed)}" if report.assumed else ""
-    console.print(f"{format_count(report.total(), 'packet')}: {totals or 'none'}{assumed}")
+    print_adaptation(Console(), report)
 
 
 def _read_chunks() -> Iterator[str]:
