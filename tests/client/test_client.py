@@ -51,6 +51,13 @@ def answer(seen: Seen) -> list[Step]:
     return [as_json({"request_id": request["request_id"], "created_at": "2026-01-01T00:00:00Z", "output": output})]
 
 
+def test_a_request_names_the_agent_that_must_answer(drive: Drive):
+    with FaultyServer(answer) as server, drive(server.url, agent="writer") as driver:
+        driver.run("ask", "hi")
+    (seen,) = server.seen
+    assert json.loads(seen.body)["context"]["agent"] == {"id": "writer", "name": "writer"}
+
+
 def test_a_question_gets_its_whole_answer(drive: Drive):
     with FaultyServer(answer) as server, drive(server.url + "/under/", capabilities=ClientCapabilities()) as driver:
         response = driver.run("ask", "hi", request_id=REQUEST_ID, files=["a.txt"])

@@ -36,6 +36,12 @@ def test_a_proxy_is_passed_by_where_the_environment_says_so(drive: Drive, monkey
         assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
 
 
+def test_a_client_can_do_without_the_proxy_of_the_environment(drive: Drive, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    with FaultyServer(rest) as server, drive(server.url, use_proxy=False) as driver:
+        assert driver.read(driver.client.stream("Hi"), []) == EXPECTED
+
+
 def test_a_proxy_of_another_kind_is_a_usage_error(drive: Drive, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("http_proxy", "socks5://127.0.0.1:1")
     with drive("http://service.invalid") as driver, pytest.raises(UsageError, match="http_proxy: expected"):

@@ -36,7 +36,7 @@ class AsyncClient:
         settings = make_settings("client", **options)
         self._settings: Final = settings
         self._connection: Final = ServiceConnection(base_url, settings)
-        self._sender: Final = make_sender(user, settings.session_id, settings.capabilities)
+        self._sender: Final = make_sender(user, settings)
 
     async def __aenter__(self) -> Self:
         return self

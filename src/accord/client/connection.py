@@ -209,7 +209,7 @@ class ServiceConnection:
             self._session = ClientSession(
                 connector=TCPConnector(limit=0, ssl=self._settings.ssl),
                 headers={"Authorization": f"Bearer {token}"} if token else {},
-                proxy=environment_proxy(self._base),
+                proxy=environment_proxy(self._base) if self._settings.use_proxy else None,
             )
         return self._session
 

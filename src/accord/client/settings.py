@@ -35,8 +35,10 @@ class Options(TypedDict, total=False):
 
     token: str | None
     session_id: str | None
+    agent: str | None
     capabilities: ClientCapabilities | dict[str, Any] | None
     ssl: SSLContext | Fingerprint | bool
+    use_proxy: bool
     timeout_s: float
     connect_s: float
     idle_s: float
@@ -57,10 +59,14 @@ class ClientSettings:
     """Sent as a bearer token."""
     session_id: str | None = None
     """The session of every request; a new one by default."""
+    agent: str | None = None
+    """The name of the agent that must answer; by default the one that the service serves."""
     capabilities: ClientCapabilities | dict[str, Any] | None = None
     """What this client can display; by default that of the standard client."""
     ssl: SSLContext | Fingerprint | bool = True
     """How the service's certificate is verified, as aiohttp takes it."""
+    use_proxy: bool = True
+    """Whether to connect through the proxy that the environment names."""
     timeout_s: float = 600.0
     """Time limit of everything but streams, with all attempts."""
     connect_s: float = 10.0
@@ -117,10 +123,11 @@ class Payload(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """The user, session and capabilities of a client's requests."""
+    """The user, session, agent and capabilities of a client's requests."""
 
     user: Identity
     session_id: str
+    agent: Identity | None
     capabilities: ClientCapabilities | None
 
     def make_request(self, query: str, payload: Payload) -> ServiceRequest:
@@ -133,7 +140,7 @@ class Sender:
         fields: dict[str, Any] = {"capabilities": self.capabilities, **payload}
         request_id = fields.pop("request_id", None) or uuid4()
         try:
-            context = SessionContext(session_id=self.session_id, user=self.user)
+            context = SessionContext(session_id=self.session_id, user=self.user, agent=self.agent)
             return ServiceRequest(request_id=request_id, context=context, payload=AgentRequest(query=query, **fields))
         except ValidationError as error:
             wrong = invalid_message("ServiceRequest", error)
@@ -156,15 +163,13 @@ def declaration_text(declared: ReadAs) -> str | None:
     return json.dumps(as_model(ClientCapabilities, declared, "capabilities", CAPABILITIES_EXAMPLE).dump())
 
 
-def make_sender(
-    user: Identity | dict[str, Any] | str,
-    session_id: str | None,
-    capabilities: ClientCapabilities | dict[str, Any] | None,
-) -> Sender:
+def make_sender(user: Identity | dict[str, Any] | str, settings: ClientSettings) -> Sender:
     """A sender. A user given as text has this text as id and name."""
     if isinstance(user, str):
         user = {"id": user, "name": user}
     identity = as_model(Identity, user, "user", USER_EXAMPLE)
+    capabilities = settings.capabilities
     if capabilities is not None:
         capabilities = as_model(ClientCapabilities, capabilities, "capabilities", CAPABILITIES_EXAMPLE)
-    return Sender(identity, session_id or str(uuid4()), capabilities)
+    agent = None if settings.agent is None else Identity(id=settings.agent, name=settings.agent)
+    return Sender(identity, settings.session_id or str(uuid4()), agent, capabilities)
