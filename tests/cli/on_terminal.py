@@ -11,6 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 WAIT_S = 60
+TAKE_TERMINAL = (
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
+    "os.execv(sys.executable, [sys.executable, '-m', 'accord', *sys.argv[1:]])"
+)
+"""Makes the terminal that of the new session, so that Ctrl-C and a new size become signals, as for a user."""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,7 @@ def config(*arguments: str, bare: Expected | None = None, empty: Expected = IGNO
 
 TABLE: dict[str, Row] = {
     "serve": config("demo", "--log-level", "error", "--port", "0", "--host", "192.0.2.1", empty=(2, "accord tokens add")),
+    "chat": Row(None, ("--as", "FILE"), (2, "or a file with ClientCapabilities")),
     "worker": config("demo", empty=(2, "There is no queue to take turns from")),
     "acp": config("no.such:agent", empty=(2, "no.such")),
     "ask": Row((2, "Missing argument 'prompt'"), ("hi", "--file", "FILE"), empty=(2, "is empty; give a file"), garbage=(1, "would help: ")),
@@ -155,7 +156,7 @@ def accord_process(*arguments: str, **options: Any) -> "subprocess.CompletedProc
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
 
 
-@pytest.mark.parametrize("name", ["acp", "render"])
+@pytest.mark.parametrize("name", ["acp", "chat", "render"])
 def test_commands_that_read_standard_input_end_with_it(name: str):
     done = accord_process(name, stdin=subprocess.DEVNULL)
     assert (done.returncode, "Traceback" in done.stderr) == (0, False)

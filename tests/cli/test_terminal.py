@@ -123,6 +123,7 @@ PROMPT = packets(
 COMMANDS: dict[str, tuple[tuple[str, ...], bytes | None]] = {
     "ask": (("ask", "hello", *TRUSTED), None),
     "ask for a program": (("ask", "hello", "--json", "--receipt", *TRUSTED), None),
+    "chat with a pipe": (("chat", "relay", *TRUSTED), b"hello\n"),
     "render": (("render", "--report"), STREAM),
     "render text": (("render", "--text"), HOSTILE.encode()),
     "tokens list": (("tokens", "list", *TRUSTED), None),

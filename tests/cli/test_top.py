@@ -26,6 +26,7 @@ from accord.console import Console
 from accord.ports import ListedTurn, QueueDepth, QueuedWork, RunningTurns
 from accord.servers.observability.overview import Overview, ProcessRow
 from accord.stores.postgres import PostgresStore
+from tests.cli.on_terminal import TAKE_TERMINAL
 from tests.servers.observability.test_status import a_status
 from tests.stores.postgres_server import running_server
 from tests.stores.records import a_session, a_turn
@@ -176,11 +177,6 @@ def test_without_a_shared_store_the_message_says_what_to_use(tmp_path: Path):
     assert "Give the --store of the service" in in_memory.stderr
 
 
-TAKE_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0);"
-    "os.execv(sys.executable, [sys.executable, '-m', 'accord', *sys.argv[1:]])"
-)
-"""Makes the terminal that of the new session, so that Ctrl-C and a new size become signals, as for a user."""
 ENTER_SCREEN, LEAVE_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
 
 

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -194,6 +195,9 @@ def _exit_on_signal() -> Generator[None]:
 
 @contextmanager
 def _handle_signals(handler: Callable[[signal.Signals], None]) -> Generator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread gets signals, and its command handles them
+        return
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError):  # not on every system
         for number in SIGNALS:

@@ -65,6 +65,7 @@ COMMANDS: Final = {
     row.name: row
     for row in (
         CommandRow("Run an agent", "serve", "serve_command", "Serve an agent over HTTP, SSE and WebSocket."),
+        CommandRow("Run an agent", "chat", "chat_command", "Chat with an agent in the terminal."),
         CommandRow("Run an agent", "worker", "worker_command", "Run turns of agents that a queue hands out."),
         CommandRow("Run an agent", "acp", "acp_command", "Serve an agent to an editor over ACP (stdio)."),
         CommandRow("Run an agent", "ask", "ask_command", "Run one turn and print the answer."),

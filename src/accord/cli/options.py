@@ -12,12 +12,14 @@ import typer
 
 from accord.config import LoadedConfig, QueueKind, StoreKind, load_config
 from accord.config.trust import describe_effects, is_trusted, trust
+from accord.core.output.profile import NAMED_CLIENTS
 from accord.core.vocabulary import unknown_names
 from accord.errors import UsageError
 from accord.files import STDIN, parse_message, path_exists, read_message
 from accord.terminal import escape_line
 from accord.wire.capability import KNOWN_CAPABILITIES
 from accord.wire.manifest import CapabilityManifest, CapabilityRequirements, MinSupport
+from accord.wire.request import ClientCapabilities
 
 MINIMUM_LEVELS: Final = tuple(map(str, MinSupport))
 STORE_VARIABLE: Final = "ACCORD_STORE_URL"
@@ -61,6 +63,15 @@ RequireOption = Annotated[
         help="Required capability, such as tool_use or tool_use=native, or a file with requirements; repeatable.",
     ),
 ]
+
+
+def read_client(value: str, option: str) -> ClientCapabilities | None:
+    """Parse the capabilities of a client: `web` (which declares nothing), `cli`, `voice`, or a file with them."""
+    if value in NAMED_CLIENTS:
+        return NAMED_CLIENTS[value]
+    if not path_exists(value):
+        raise UsageError(f"{option} {value}: expected {', '.join(NAMED_CLIENTS)}, or a file with ClientCapabilities")
+    return read_message(value, ClientCapabilities)
 
 
 def load(

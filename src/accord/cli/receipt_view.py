@@ -165,15 +165,14 @@ def print_adaptation(console: Console, report: AdaptationReport) -> None:
     rows = [
         (
             str(entry.position),
-            styled_line(entry.type),
-            str(entry.count),
+            styled_line(entry.type if entry.count == 1 else f"{entry.count} × {entry.type}"),
             styled(str(entry.rung), COLOURS[entry.rung]),
             str(entry.reason),
             styled_line(", ".join(entry.lost)),
         )
         for entry in report.entries
     ]
-    console.print_table(("at", "item", "packets", "rung", "reason", "lost"), rows, title="Adaptation report")
+    console.print_table(("at", "item", "rung", "reason", "lost"), rows, title="Adaptation report")
     assumed = f"; assumed: {', '.join(report.assumed)}" if report.assumed else ""
     console.print(f"{format_count(report.total(), 'packet')}: {format_totals(report) or 'none'}{assumed}")
 

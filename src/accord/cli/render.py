@@ -12,18 +12,16 @@ from typing import Annotated, Final, assert_never, cast
 
 import typer
 
+from accord.cli.options import read_client
 from accord.cli.receipt_view import print_adaptation
 from accord.console import Console
 from accord.core.output import ClientAdapter
 from accord.core.output.markdown import Profile, TextStripper
-from accord.core.output.profile import NAMED_CLIENTS
 from accord.errors import InvalidMessageError, UsageError
-from accord.files import path_exists, read_message
 from accord.images import PillowImages, has_pillow
 from accord.terminal import escape_line
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
-from accord.wire.request import ClientCapabilities
 
 READ_BYTES: Final = 65_536
 
@@ -59,10 +57,7 @@ def render_command(  # noqa: PLR0913 - the command's own flags
         sys.stdout.write(stripper.close())
         return
     shrinks = has_pillow() if images is None else images
-    if client not in NAMED_CLIENTS and not path_exists(client):
-        raise UsageError(f"--client {client}: expected {', '.join(NAMED_CLIENTS)}, or a file with ClientCapabilities")
-    capabilities = NAMED_CLIENTS[client] if client in NAMED_CLIENTS else read_message(client, ClientCapabilities)
-    adapter = ClientAdapter(capabilities, images=PillowImages() if shrinks else None)
+    adapter = ClientAdapter(read_client(client, "--client"), images=PillowImages() if shrinks else None)
     bad_lines = _render(adapter, as_packets=packets)
     if report or as_json:
         _print_report(adapter.report, as_json=as_json)

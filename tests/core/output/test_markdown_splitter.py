@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.output.markdown_splitter import MAX_CHARS, MarkdownSplitter, SourceBlock, SourceKind
+from accord.core.output.markdown_splitter import MAX_CHARS, MAX_LINES, MarkdownSplitter, SourceBlock, SourceKind
 from tests.core.output import MARKDOWN
 
 
@@ -126,3 +126,4 @@ def test_the_blocks_together_are_the_text_and_each_is_bounded(text: str, is_mark
     blocks += splitter.close()
     assert "".join(block.text for block in blocks) == text
     assert all(0 < len(block.text) <= MAX_CHARS + 1 for block in blocks)
+    assert all(block.text.count("\n") <= MAX_LINES for block in blocks)

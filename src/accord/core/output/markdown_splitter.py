@@ -12,6 +12,8 @@ from typing import Final
 
 MAX_CHARS: Final = 4_000
 """The longest block, and the longest line that is not cut. The tail is at most one of each."""
+MAX_LINES: Final = 40
+"""The most lines of a block: drawing a table takes time for each row."""
 TAB: Final = 4
 
 _CONTAINERS: Final = r"(?:[ \t]|>|[-*+][ \t]|\d{1,9}[.)][ \t])*"
@@ -165,7 +167,8 @@ class MarkdownSplitter:
 
     def _make_room(self, line: str, done: list[SourceBlock]) -> None:
         """Finish the block before it becomes too long; a table goes on with its header."""
-        if not self._lines or self._size + len(line) <= MAX_CHARS:
+        is_full = self._size + len(line) > MAX_CHARS or len(self._lines) >= MAX_LINES
+        if not (self._lines and is_full):
             return
         header = self._before or "".join(self._lines[:2])
         is_table = bool(self._before) or (len(self._lines) > 1 and _DELIMITERS.match(self._lines[1]) is not None)
