@@ -111,10 +111,11 @@ async def test_an_item_that_is_chosen_is_marked_in_every_client(browser: Browser
     async with open_tab(browser, show_everything) as tab:
         await tab.ask("Show")
         await tab.show("Side by side")
-        await items(tab.page, "Web page").get_by_role("button", name="Media").click()
-        for client in CLIENTS:
-            await expect(items(tab.page, client).locator(".highlighted")).to_have_text("Media")
-        await expect(body(tab.page, "Web page").locator(".highlighted")).to_have_class("media highlighted")
+        for chip, shown in {"Media": "A red dot", "Thought": "Think first."}.items():
+            await items(tab.page, "Web page").get_by_role("button", name=chip).click()
+            for client in CLIENTS:
+                await expect(items(tab.page, client).locator(".highlighted")).to_have_text(chip)
+            await expect(body(tab.page, "Web page").locator(".highlighted")).to_have_text(shown)
 
 
 async def test_what_the_voice_client_gets_can_be_played(browser: Browser):

@@ -93,7 +93,7 @@ export class AnswerView {
 
   /** Point out an item of the agent, if this view shows it as such. */
   highlight(id) {
-    for (const node of this.#flow.querySelectorAll("[data-item]")) {
+    for (const node of this.element.querySelectorAll("[data-item]")) {
       node.classList.toggle("highlighted", node.dataset.item === id);
     }
   }
