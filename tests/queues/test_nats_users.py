@@ -87,7 +87,8 @@ async def running_accord(
         assert process.stdout is not None
         assert process.stderr is not None
         async with asyncio.timeout(WAIT_S):
-            line = (await process.stderr.readline()).decode()
+            while (line := (await process.stderr.readline()).decode()).startswith("Open "):
+                pass  # the page
         assert line.startswith(("Serving", "Worker")), line
         yield process, line
     finally:

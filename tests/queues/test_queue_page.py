@@ -49,7 +49,8 @@ async def started(command: str, folder: Path, *more: str) -> AsyncGenerator[str]
     try:
         assert process.stderr is not None
         async with asyncio.timeout(WAIT_S):
-            line = (await process.stderr.readline()).decode()
+            while (line := (await process.stderr.readline()).decode()).startswith("Open "):
+                pass  # the page
         assert line.startswith(("Serving", "Worker")), line
         yield line
     finally:
