@@ -464,6 +464,7 @@ def test_a_token_is_read_from_the_environment_or_asked_for(tmp_path: Path):
             terminal.wait_for("Token:")
             terminal.type("wrong\r")
             terminal.wait_for("The token is not known to this service")
+            terminal.wait_until(lambda: terminal.shown.count("Token:") == 2)
             terminal.type(f"{token}\r")
             assert "You said hello" in ask(terminal, "hello")
             assert token.encode() not in terminal.received

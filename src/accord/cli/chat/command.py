@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, redirect_stderr
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, redirect_stderr, suppress
 from dataclasses import dataclass
 from functools import partial
 from getpass import getpass
@@ -24,7 +24,7 @@ from accord.cli.chat.turn import Output, TurnRunner
 from accord.cli.options import AgentArgument, ConfigOption, LogLevelOption, StoreOption, TrustOption, load
 from accord.client import AsyncClient
 from accord.client.settings import Wait
-from accord.config import LimitsConfig, LoadedConfig
+from accord.config import LimitsConfig, LoadedConfig, StoreKind
 from accord.console import Console
 from accord.core.output.profile import NAMED_CLIENTS
 from accord.engine import Engine
@@ -37,6 +37,8 @@ from accord.wire.request import ClientCapabilities, TextProfile
 TOKEN_VARIABLE: Final = "ACCORD_TOKEN"  # noqa: S105 - a name
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
+ANSWER_S: Final = 30.0
+"""How long the service may take to answer anything but a turn."""
 LEAVE_S: Final = 5.0
 """How long the command may take to end, whatever an agent in this process does."""
 PIPE: Final = DeclaredClient(
@@ -76,12 +78,11 @@ def chat_command(  # noqa: PLR0913 - one flag each
     screen = _open_screen()
     declared = screen.declared if client is None else read_declared_client(client, "--as")
     runner = TurnRunner(screen.output)
-    options: ClientOptions = {"user": user, "session_id": f"chat-{uuid4()}", "wait": runner.wait}
+    options: ClientOptions = {"user": user, "session_id": f"chat-{uuid4()}", "wait": runner.wait, "timeout_s": ANSWER_S}
     if url is None:
         with redirect_stderr(cast("IO[str]", runner.printed)):  # log lines, too, are shown above an answer
             set_up_logging(log_level, as_json=False)
-        memory_store = (("store", "kind"), "memory", "accord chat")
-        loaded = load(config, trusted=trust, store=store, flags=[] if store else [memory_store])
+        loaded = load(config, trusted=trust, store=store or StoreKind.MEMORY)
         engine = build_engine(loaded, agent=agent)
         target = ChatTarget("in this process", lambda _: _open_local(loaded, engine, options), loaded.config.limits)
     else:
@@ -95,6 +96,7 @@ class ClientOptions(TypedDict):
     user: str
     session_id: str
     wait: Wait
+    timeout_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +129,14 @@ def _chat(target: ChatTarget, screen: ChatScreen, runner: TurnRunner, declared: 
     with ExitDeadline() as deadline:
         while True:
             with Connection(partial(target.open_client, token)) as connection:
-                state, max_bytes = ChatState(declared), target.limits.max_block_bytes
                 chat = Chat(
                     connection,
                     runner,
                     screen.output,
                     screen.console,
-                    state,
+                    ChatState(declared),
                     agent=target.agent,
-                    max_block_bytes=max_bytes,
+                    max_block_bytes=target.limits.max_block_bytes,
                 )
                 try:
                     if screen.is_typed and (entered := _greet(chat, screen.output, target.place)):
@@ -183,7 +184,9 @@ def _greet(chat: Chat, output: Output, place: str) -> str | None:
         party = chat.fetch_agent()
     except AccordError as error:
         chat.show_error(error)
-        return getpass("Token: ").strip() if error.code is ErrorCode.UNAUTHENTICATED else None
+        with suppress(EOFError):
+            return getpass("Token: ").strip() if error.code is ErrorCode.UNAUTHENTICATED else None
+        return None
     output.note(
         f"{party.name} {place}, accepts {', '.join(party.accepts)}. Shown as {chat.state.declared.name}. "
         "/help lists the commands, Ctrl-D leaves."

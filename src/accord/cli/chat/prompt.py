@@ -55,7 +55,9 @@ class LineEditor:
 
     def __init__(self, commands: Iterable[str]) -> None:
         self._commands: Final = list(commands)
-        self._file: Final = make_state_folder(os.environ) / FILE_NAME
+        self._file: Path | None = None
+        with suppress(UsageError):  # without a folder of its own, the history is not kept
+            self._file = make_state_folder(os.environ) / FILE_NAME
         self._matches: list[str] = []
         if readline is None:
             return
@@ -68,7 +70,7 @@ class LineEditor:
             readline.parse_and_bind("tab: complete")
             # Pasted lines are one prompt. Python turns this off, since its own prompt cannot do that.
             readline.parse_and_bind("set enable-bracketed-paste on")
-        for entry in _read_entries(self._file):
+        for entry in _read_entries(self._file) if self._file else ():
             readline.add_history(entry)
 
     def read_line(self, prompt: str) -> str | None:
@@ -83,6 +85,8 @@ class LineEditor:
         """Add a prompt to the history, here and in the file."""
         if readline is not None:
             readline.add_history(entry)
+        if self._file is None:
+            return
         with suppress(OSError):  # a history that cannot be written must not end the chat
             descriptor = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
             try:

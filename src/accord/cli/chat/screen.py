@@ -235,7 +235,7 @@ class ScreenOutput:
             return []
         if block.kind is SourceKind.MARKDOWN:
             indent = min(block.indent, self._columns // 2)
-            source = block.before + "".join(_dedent(line, block.indent) for line in text.splitlines(keepends=True))
+            source = block.before + "\n".join(_dedent(line, block.indent) for line in text.split("\n"))
             rows = self._rows(Padding(AnswerMarkdown(source), (0, 0, 0, indent)))
             if any(rows):
                 # A table begins with an empty row; what is between blocks is decided here.

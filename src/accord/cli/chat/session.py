@@ -246,14 +246,15 @@ class Chat:
                 request_id=request_id,
             ),
         )
-        self._show_account(request_id)
+        if end.has_ended:
+            self._show_account(request_id)
         return end
 
     def _run(self, request_id: UUID, open_stream: OpenStream) -> TurnResult:
         is_markdown = self.state.declared.is_markdown
         end = self._runner.run(self._connection, request_id, open_stream, is_markdown=is_markdown)
-        if end.is_stopped:
-            self._output.note("Stopped.", "yellow")
+        if end.note:
+            self._output.note(end.note, "yellow")
         elif isinstance(end.error, AccordError):  # an error packet is shown by itself
             self.show_error(end.error)
         return end

@@ -25,8 +25,6 @@ except ImportError:  # Windows
 CANCEL_S: Final = 5.0
 CANCEL_AGAIN_S: Final = 0.2
 """How long to try to stop a turn at the service, and how long to wait for one that has not begun there yet."""
-
-
 SIGNALS: Final = [signal.SIGINT, *([signal.SIGCONT] if hasattr(signal, "SIGCONT") else [])]
 OpenStream = Callable[[AsyncClient], Stream]
 
@@ -109,10 +107,14 @@ Event = AnyPacket | Interrupted | Resumed | Reconnecting | PrintedText | CancelF
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """How a turn ended: the error that ended it, if any, and whether the user stopped it."""
+    """How a turn ended: the error that ended it, if any, and whether the user wanted to stop it."""
 
     error: AccordError | StreamError | None = None
     is_stopped: bool = False
+    note: str = ""
+    """What became of that, for the user."""
+    has_ended: bool = True
+    """Whether the turn has ended at the service, as far as is known."""
 
 
 class PrintedStream:
@@ -216,15 +218,17 @@ class _RunningTurn:
             case Resumed():
                 self._output.go_on_below()
             case CancelFailed(why):
-                self._output.note(f"Not stopped at the service: {why}. The turn may go on there.", "yellow")
-                return TurnResult(is_stopped=True)
+                note = f"Stopped reading, but the turn may go on at the service: {why}"
+                return TurnResult(is_stopped=True, note=note, has_ended=False)
             case Reconnecting(seconds):
                 self._was_lost = True
                 self._output.show_status(f"The connection was lost; trying again in {seconds:.1f} s")
             case PrintedText(text):
                 self._output.show_printed(text)
             case Future() as reading:
-                return TurnResult(self._error or _failure_of(reading), self._is_stopped)
+                error = self._error or _failure_of(reading)
+                note = "Stopped." if error is not None else "It ended before it could be stopped."
+                return TurnResult(error, self._is_stopped, note if self._is_stopped else "")
             case packet:
                 self._take(packet)
         return None
