@@ -2,19 +2,11 @@
 //
 // Packets are written 20 times a second, however many have come; nothing is rendered a second time.
 
-import { bytes } from "./format.js";
+import { button, element, jsonDetails } from "./dom.js";
 import { MarkdownWriter, isInlineImage, makeLink } from "./markdown.js";
 
 const DRAW_MS = 50; // at every frame, layout and painting of a long answer take three times as much of the main thread
 const PER_DRAW = 1_200; // packets; a resumed stream may bring thousands at once
-
-/** Make an element with a class and children. */
-export function element(name, className, ...children) {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  made.append(...children);
-  return made;
-}
 
 /** Writes plain text: one growing text node. */
 class TextWriter {
@@ -225,14 +217,12 @@ export class AnswerView {
       source.tabIndex = -1;
       this.#sources.append(source);
       const number = this.#sources.children.length;
-      const chip = element("button", "chip", String(number));
-      chip.type = "button";
-      chip.title = item.title || item.uri || "";
-      chip.setAttribute("aria-label", `Source ${number}: ${chip.title}`);
-      chip.addEventListener("click", () => {
+      const chip = button("chip", String(number), () => {
         source.scrollIntoView({ block: "nearest" });
         source.focus();
       });
+      chip.title = item.title || item.uri || "";
+      chip.setAttribute("aria-label", `Source ${number}: ${chip.title}`);
       chips.append(chip);
     }
     if (this.#writer) this.#writer.insert(chips);
@@ -251,12 +241,7 @@ export class AnswerView {
     const facts = [code, domain].filter((each) => each !== undefined && each !== null).join(", ");
     if (facts) box.append(element("p", "facts", facts));
     if (details) box.append(jsonDetails("Details", details));
-    if (retryable && this.#actions.retry) {
-      const retry = element("button", "small", "Try again");
-      retry.type = "button";
-      retry.addEventListener("click", this.#actions.retry);
-      box.append(retry);
-    }
+    if (retryable && this.#actions.retry) box.append(button("small", "Try again", this.#actions.retry));
     box.setAttribute("role", "alert");
     return box;
   }
@@ -293,13 +278,4 @@ function hostOf(address) {
 function unknownItem(event) {
   const name = typeof event.type === "string" ? event.type : "Item";
   return element("div", "unknown-item", jsonDetails(name, event.data ?? event));
-}
-
-/** A value as JSON, folded. */
-export function jsonDetails(title, value) {
-  const text = JSON.stringify(value, null, 2) ?? "";
-  const shown = text.length > 20_000 ? `${text.slice(0, 20_000)}\n… ${bytes(text.length)} in all` : text;
-  const pre = element("pre", "", shown);
-  pre.tabIndex = 0;
-  return element("details", "", element("summary", "", title), pre);
 }

@@ -1,7 +1,8 @@
 // The chat: prompt, attachments, and the answers as they come.
 
-import { AnswerView, element } from "./answer.js";
+import { AnswerView } from "./answer.js";
 import { acceptedFiles, explainRefusal, kindOf, readBlock } from "./attachments.js";
+import { button, element } from "./dom.js";
 import { bytes } from "./format.js";
 
 const STATES = {
@@ -123,9 +124,7 @@ export class ChatView {
   }
 
   #refuse(file, why) {
-    const anyway = element("button", "small", "Send it anyway, to see the refusal of the service");
-    anyway.type = "button";
-    anyway.addEventListener("click", () => {
+    const anyway = button("small", "Send it anyway, to see the refusal of the service", () => {
       this.#refusal.hidden = true;
       this.#attached.push(file);
       this.#showAttachments();
@@ -138,14 +137,12 @@ export class ChatView {
   #showAttachments() {
     this.#list.replaceChildren(
       ...this.#attached.map((file) => {
-        const remove = element("button", "remove", "×");
-        remove.type = "button";
-        remove.setAttribute("aria-label", `Remove ${file.name}`);
-        remove.addEventListener("click", () => {
+        const remove = button("remove", "×", () => {
           this.#attached = this.#attached.filter((each) => each !== file);
           this.#showAttachments();
           this.#input.focus();
         });
+        remove.setAttribute("aria-label", `Remove ${file.name}`);
         return element("li", "", `${file.name} (${kindOf(file)}, ${bytes(file.size)})`, remove);
       }),
     );
@@ -204,22 +201,17 @@ export class ChatView {
   }
 
   #question(run, files, again) {
-    const edit = element("button", "small", "Edit");
-    edit.type = "button";
-    edit.title = "Put this prompt into the input again";
-    edit.addEventListener("click", () => {
+    const edit = button("small", "Edit", () => {
       this.#input.value = run.query;
       this.#attached = [...files];
       this.#showAttachments();
       this.#fitInput();
       this.#input.focus();
     });
-    const retry = element("button", "small", "Send again");
-    retry.type = "button";
-    retry.addEventListener("click", again);
+    edit.title = "Put this prompt into the input again";
     const question = element("div", "question", element("p", "", run.query || "(no text)"));
     if (files.length) question.append(element("p", "facts", files.map((file) => file.name).join(", ")));
-    question.append(element("div", "question-actions", edit, retry));
+    question.append(element("div", "question-actions", edit, button("small", "Send again", again)));
     return question;
   }
 
@@ -227,12 +219,7 @@ export class ChatView {
     return [
       ["Side by side", "sides"],
       ["What happened", "happened"],
-    ].map(([text, view]) => {
-      const link = element("button", "small", text);
-      link.type = "button";
-      link.addEventListener("click", () => this.#app.showRun(run, view));
-      return link;
-    });
+    ].map(([text, view]) => button("small", text, () => this.#app.showRun(run, view)));
   }
 
   #showState(state) {

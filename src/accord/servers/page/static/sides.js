@@ -1,6 +1,7 @@
 // One run, side by side, as each client receives it: a web page, a terminal, a voice, and a client made of switches.
 
-import { AnswerView, element } from "./answer.js";
+import { AnswerView } from "./answer.js";
+import { button, element } from "./dom.js";
 import { EVENT_NAMES, REASONS, RUNGS } from "./format.js";
 
 const CLIENTS = [
@@ -130,23 +131,16 @@ class Column {
     const text = element("span", "tip", parts.join(" "));
     text.setAttribute("role", "tooltip");
     text.id = `tip-${this.#client.name}-${entry.position}-${entry.id}`;
-    const chip = element("button", `rung rung-${entry.rung}`, entry.count > 1 ? `${name} × ${entry.count}` : name);
-    chip.type = "button";
+    const title = entry.count > 1 ? `${name} × ${entry.count}` : name;
+    const chip = button(`rung rung-${entry.rung}`, title, () => this.#chosen(entry.id));
     chip.dataset.id = entry.id;
     chip.setAttribute("aria-describedby", text.id);
-    chip.addEventListener("click", () => this.#chosen(entry.id));
     return element("li", "", chip, text);
   }
 
   #addSpeech() {
     const speech = globalThis.speechSynthesis;
-    const play = element("button", "small", "▶ Play");
-    play.type = "button";
-    if (!speech) {
-      play.disabled = true;
-      play.title = "This browser has no speech";
-    }
-    play.addEventListener("click", () => {
+    const play = button("small", "▶ Play", () => {
       if (speech.speaking) {
         speech.cancel();
         play.textContent = "▶ Play";
@@ -161,6 +155,10 @@ class Column {
       play.textContent = "■ Stop";
       speech.speak(spoken);
     });
+    if (!speech) {
+      play.disabled = true;
+      play.title = "This browser has no speech";
+    }
     this.element.querySelector("header").append(play);
   }
 }
