@@ -79,7 +79,7 @@ async def block(_: Turn) -> Items:
     """Block the event loop, as a bad agent does, and leave a file before that."""
     yield "Blocking.\n\n"
     os.close(os.open("blocked", os.O_CREAT))
-    time.sleep(30)  # noqa: ASYNC251
+    time.sleep(300)  # noqa: ASYNC251
 
 
 async def content(turn: Turn) -> Items:

@@ -76,6 +76,17 @@ class LiveTerminal:
         """Return the screen as soon as this text has been on it; what has scrolled away counts, and rows are joined."""
         return self.wait_until(lambda: text in " ".join(self.scrolled.split()))
 
+    def press_until(self, key: str, text: str | None) -> None:
+        """Press a key, and once a second again, until this text has been on the screen, or until the command ends."""
+        end = time.monotonic() + WAIT_S
+        while time.monotonic() < end:
+            self.type(key)
+            again = time.monotonic() + 1
+            while time.monotonic() < again:
+                if not self.read() or (text is not None and text in self.scrolled):
+                    return
+        raise AssertionError(self.scrolled)
+
     def wait_for_prompt(self, *, count: int) -> str:
         """Return the screen as soon as there have been so many prompts, and the last is empty."""
         return self.wait_until(lambda: self._has_prompts(count))

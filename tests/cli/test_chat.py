@@ -150,10 +150,9 @@ def test_ctrl_c_stops_the_turn_at_the_service_and_the_prompt_comes_back(
         assert (place[1] / "stopped").exists()
         assert re.search("outcome +cancelled", ask(terminal, "/why", after=2))
         assert "You said hello" in ask(terminal, "hello", after=3)
-        terminal.type("\x03")
-        terminal.wait_for("Ctrl-C again or Ctrl-D leaves")
-        terminal.type("\x03")
-        terminal.read_to_end()
+        # CPython loses a Ctrl-C that comes while readline is about to wait, until the next key.
+        terminal.press_until("\x03", "Ctrl-C again or Ctrl-D leaves")
+        terminal.press_until("\x03", None)
         assert process.wait(WAIT_S) == 130
         assert b"Traceback" not in terminal.received
 
@@ -195,9 +194,8 @@ def test_what_is_typed_during_a_turn_is_not_echoed_into_it(open_chat: OpenChat, 
         terminal.wait_for("25% Waiting at the gate")
         terminal.type("typed early\r")
         (place[1] / "gate").touch()
-        shown = terminal.wait_for_prompt(count=3)
-        assert "typed early" not in answer_to(shown, "gate")
-        assert "You said typed early" in shown
+        assert "You said typed early" in terminal.wait_for_prompt(count=3)
+        assert terminal.received.index(b"typed early") > terminal.received.index(b"and after the gate.")
 
 
 def test_the_commands(open_chat: OpenChat, tmp_path: Path):
@@ -342,6 +340,7 @@ def test_the_history_is_kept_for_the_next_time(open_chat: OpenChat, tmp_path: Pa
 def test_pasted_lines_and_continued_lines_are_one_prompt(open_chat: OpenChat):
     with open_chat() as (terminal, _):
         terminal.wait_for_prompt(count=1)
+        assert b"\x1b[?2004h" in terminal.received  # the terminal marks what is pasted
         terminal.type("\x1b[200~two\rlines\x1b[201~ of text\r")
         terminal.wait_for("You said two lines of text")
         terminal.type("one\\\rtwo\r")

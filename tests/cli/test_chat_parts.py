@@ -20,6 +20,7 @@ from accord.cli.chat.live_area import LiveArea
 from accord.cli.chat.prompt import FILE_NAME, MAX_ENTRIES, LineEditor, read_prompt
 from accord.cli.chat.screen import ScreenOutput, format_progress
 from accord.console import Console
+from accord.terminal import escape_controls
 from accord.wire.event import MediaItem, ProgressUpdate
 from accord.wire.packet import AnyPacket, DeltaPacket, EventPacket
 from tests.cli.test_terminal import FORBIDDEN, HOSTILE
@@ -30,12 +31,12 @@ OURS = re.compile(r"\r?\x1b\[(?:[0-9;]*m|\d*[AKJ])|\r(?=\x1b|[^\n])")
 """What the chat writes itself: colours, and the cursor of the rows that are drawn again."""
 
 
-@given(updates=st.lists(st.tuples(ROWS, ROWS, st.booleans()), max_size=8))
-def test_the_terminal_shows_all_finished_rows_and_the_last_live_ones(updates: list[tuple[list[str], list[str], bool]]):
+@given(updates=st.lists(st.tuples(ROWS, ROWS), max_size=8))
+def test_the_terminal_shows_all_finished_rows_and_the_last_live_ones(updates: list[tuple[list[str], list[str]]]):
     screen, written, expected = pyte.Screen(20, 120), StringIO(), list[str]()
     area = LiveArea(written)
-    for finished, rows, redraw in updates:
-        area.update(finished, rows, redraw=redraw)
+    for finished, rows in updates:
+        area.update(finished, rows)
         expected += finished
         screen.reset()
         pyte.Stream(screen).feed(written.getvalue().replace("\n", "\r\n"))
@@ -68,6 +69,7 @@ def drawn(packets: list[AnyPacket], width: int, *, is_markdown: bool = True) -> 
     output.begin(is_markdown=is_markdown)
     for packet in packets:
         output.feed(packet)
+        output.draw()  # after every packet, as if each came late
     output.end()
     screen = pyte.HistoryScreen(width, 24, history=20_000)
     pyte.Stream(screen).feed(written.getvalue().replace("\n", "\r\n"))
@@ -172,7 +174,12 @@ def test_an_answer_is_drawn_in_full_at_every_width(width: int, expected: str):
     assert drawn(deltas(ANSWER), width) == expected
 
 
-@given(text=MARKDOWN, width=st.integers(8, 90), size=st.integers(1, 40))
+CONTROLS = st.lists(st.sampled_from(["a", "b ", "\x1b", "\x07", "\u202e", "&#8238;", "*", "`", "\n", "|", "- "])).map(
+    "".join
+)
+
+
+@given(text=MARKDOWN | CONTROLS, width=st.integers(8, 90), size=st.integers(1, 40))
 def test_what_is_drawn_does_not_depend_on_where_the_stream_was_cut_and_fits(text: str, width: int, size: int):
     whole = drawn([DeltaPacket(p=text)], width)
     assert drawn(deltas(text, size), width) == whole
@@ -190,6 +197,12 @@ def test_no_word_is_lost(shapes: list[tuple[str, str, str]], width: int):
     text = drawn(deltas("".join(shape.format(first, second) for shape, first, second in shapes)), width)
     words = "".join(first + second for _, first, second in shapes)
     assert sorted(re.sub(r"[^a-j]", "", text)) == sorted(words)  # in any order: columns are folded side by side
+
+
+@given(text=st.text("ab \x1b\x07\x08\u202e", max_size=60), width=st.integers(12, 80), is_markdown=st.booleans())
+def test_control_characters_are_written_out_and_nothing_is_cut_off(text: str, width: int, is_markdown: bool):
+    shown = "".join(drawn(deltas(text), width, is_markdown=is_markdown).split())
+    assert shown == "".join(escape_controls(text).split())
 
 
 def test_text_that_is_no_markdown_is_drawn_as_it_is():

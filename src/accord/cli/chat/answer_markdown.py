@@ -73,14 +73,13 @@ class AnswerMarkdown(Markdown):
     }
 
     def __init__(self, source: str) -> None:
-        # Escaped before it is measured, so that no row becomes longer afterwards. Without hyperlinks, which are control
-        # sequences: an address is written after its text.
-        super().__init__(escape_controls(source), hyperlinks=False)
+        # Without hyperlinks, which are control sequences: an address is written after its text.
+        super().__init__(source, hyperlinks=False)
         _keep_text(self.parsed)
 
 
 def _keep_text(tokens: Iterable["Token"]) -> None:
-    """Change the tokens that rich leaves out to text, and escape what entities such as `&#27;` stand for."""
+    """Change the tokens that rich leaves out to text; escape all text before it is measured, so that no row grows."""
     for token in tokens:
         kind = token.type
         if kind == "html_block":

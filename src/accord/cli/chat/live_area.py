@@ -15,14 +15,11 @@ class LiveArea:
         self._file: Final = file
         self._rows: list[str] = []
 
-    def update(self, finished: Sequence[str], rows: Sequence[str], *, redraw: bool = False) -> None:
-        """Replace the rows: by finished ones, which stay, and by others, which the next update replaces.
-
-        With `redraw`, also those that have not changed are written, because the terminal has another width.
-        """
+    def update(self, finished: Sequence[str], rows: Sequence[str]) -> None:
+        """Replace the rows: by finished ones, which stay, and by others, which the next update replaces."""
         old, new = self._rows, [*finished, *rows]
         pairs = zip(old, new, strict=False)
-        same = 0 if redraw else sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         # The cursor is in the last of the old rows; if there is none, at the start of an empty one.
         written = ""
         if same < len(old):

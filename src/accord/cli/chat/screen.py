@@ -122,7 +122,7 @@ class ScreenOutput:
         return max(0.0, max(DRAW_EVERY_S, DRAW_SHARE * self._took_s) - (monotonic() - self._drawn_at))
 
     def draw(self) -> None:
-        """Draw what has changed, everything if the terminal has another width."""
+        """Draw what has changed, also because the terminal has another width."""
         is_resized = self._console.width != self._width
         if not (self._is_dirty or is_resized):
             return
@@ -134,7 +134,7 @@ class ScreenOutput:
         rows += self._rows(self._cut(f"Thinking: …{self._thought_end[-self._width :]}")) if self._thought_chars else []
         rows += self._rows(self._cut(self._status)) if self._status else []
         # What does not fit is drawn when its block is finished.
-        self._area.update(self._finished, rows[-max(1, self._console.height - 1) :], redraw=is_resized)
+        self._area.update(self._finished, rows[-max(1, self._console.height - 1) :])
         self._finished = []
         self._is_dirty = False
         self._drawn_at = monotonic()
