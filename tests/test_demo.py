@@ -86,7 +86,7 @@ def test_the_tour_shows_every_kind_of_event_and_quotes_the_text():
 
 
 CHART = "Bar chart of units sold: North 42, South 27, East 35, West 18"
-SEEN = "I see a PNG image of 480 × 240 pixels; about 76% of it is white (#fafbfc)."
+SEEN = "I see a PNG image of 480 × 240 pixels; about 75% of it is white (#fafbfc)."
 FAILED = "The weather could not be looked up (part of the demo)."
 PARTS: list[tuple[str, str, list[str], list[str]]] = [
     ("json", "web", [], ["## JSON from any model", '{"region": "North", "units": 42},\n', "| `North` | 42 |"]),
