@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pyte
 import pytest
@@ -15,14 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import ConsoleDimensions
 
+from accord.cli.chat.events import GIVE_TOKEN, GIVE_USER, error_lines
 from accord.cli.chat.graphics import MAX_BYTES, GraphicsProtocol, draw_png, find_protocol, read_png
 from accord.cli.chat.live_area import LiveArea
 from accord.cli.chat.prompt import FILE_NAME, MAX_ENTRIES, LineEditor, read_prompt
 from accord.cli.chat.screen import ScreenOutput, format_progress
 from accord.console import Console
+from accord.errors import AccordError, ConnectionFailedError, ErrorCode, ErrorSeverity, RefusedError
 from accord.terminal import escape_controls
 from accord.wire.event import MediaItem, ProgressUpdate
-from accord.wire.packet import AnyPacket, DeltaPacket, EventPacket
+from accord.wire.packet import AnyPacket, DeltaPacket, EventPacket, StreamError
 from tests.cli.test_terminal import FORBIDDEN, HOSTILE
 from tests.core.output import MARKDOWN
 
@@ -420,3 +423,24 @@ def test_the_history_is_kept_in_a_private_file_and_shortened(tmp_path: Path, mon
     file.write_text("".join(f'"{number}"\n' for number in range(3 * MAX_ENTRIES)) + '"cut')
     LineEditor([])
     assert len(file.read_text().splitlines()) == MAX_ENTRIES
+
+
+def refused(code: ErrorCode = ErrorCode.CAPABILITY_UNSUPPORTED, **details: Any) -> RefusedError:
+    return RefusedError("No", code, details)
+
+
+ERRORS: list[tuple[AccordError | StreamError, list[str]]] = [
+    (refused(remedies=[{"change": "add a backend"}]), ["CAPABILITY_UNSUPPORTED: No", "would help: add a backend"]),
+    (refused(remedies="what a peer sent"), ["CAPABILITY_UNSUPPORTED: No"]),
+    (refused(remedies=[7, {}]), ["CAPABILITY_UNSUPPORTED: No"]),
+    (refused(ErrorCode.UNAUTHENTICATED), ["unauthenticated: No", GIVE_TOKEN]),
+    (refused(ErrorCode.FORBIDDEN, field="context.user.id"), ["forbidden: No", GIVE_USER]),
+    (refused(ErrorCode.FORBIDDEN), ["forbidden: No"]),
+    (ConnectionFailedError("Gone; with retry_connect=True the client keeps trying"), ["unavailable: Gone"]),
+    (StreamError(code="mine", message="Oh", severity=ErrorSeverity.FATAL), ["mine: Oh"]),
+]
+
+
+@pytest.mark.parametrize(("error", "lines"), ERRORS)
+def test_an_error_is_explained_with_what_would_help(error: AccordError | StreamError, lines: list[str]):
+    assert error_lines(error) == lines
