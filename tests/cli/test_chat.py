@@ -185,6 +185,18 @@ def test_after_a_pause_the_block_is_drawn_below_what_was_written_meanwhile(
         assert " ".join(shown.split()).count("Before the gate,") == 2
 
 
+def test_ctrl_c_leaves_also_if_the_starting_shell_has_turned_it_off(open_chat: OpenChat):
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # inherited by what is started
+    try:
+        with open_chat() as (terminal, process):
+            terminal.wait_for_prompt(count=1)
+            terminal.press_until("\x03", "Ctrl-C again or Ctrl-D leaves")
+            terminal.press_until("\x03", None)
+            assert process.wait(WAIT_S) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_what_is_typed_during_a_turn_is_not_echoed_into_it(open_chat: OpenChat, place: tuple[list[str], Path]):
     with open_chat() as (terminal, _):
         terminal.wait_for_prompt(count=1)

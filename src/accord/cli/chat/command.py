@@ -1,6 +1,7 @@
 """`accord chat`: its options, and how its parts are put together."""
 
 import os
+import signal
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, redirect_stderr, suppress
@@ -125,6 +126,9 @@ class ChatScreen:
 
 def _chat(target: ChatTarget, screen: ChatScreen, runner: TurnRunner, declared: DeclaredClient) -> int:
     """Chat until the user leaves; return the exit status."""
+    if screen.is_typed:
+        # A shell without job control has turned Ctrl-C off for what it starts in the background.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     token = os.environ.get(TOKEN_VARIABLE) or None
     with ExitDeadline() as deadline:
         while True:
