@@ -93,7 +93,9 @@ class User:
     @property
     def environ(self) -> dict[str, str]:
         path = f"{self.installed.commands}{os.pathsep}{os.environ['PATH']}"
-        return {"PATH": path, "HOME": str(self.home), "LANG": "C.UTF-8", "COLUMNS": "200", **self.variables}
+        # Without the pauses of the demo agent, which are there to be watched.
+        plain = {"LANG": "C.UTF-8", "COLUMNS": "200", "ACCORD_DEMO_PACE": "0"}
+        return {"PATH": path, "HOME": str(self.home), **plain, **self.variables}
 
     def write(self, name: str, text: str) -> Path:
         path = self.folder / name
