@@ -116,9 +116,14 @@ def failed(sentence: str, reply: Reply | None = None) -> CheckOutcome:
     return CheckOutcome(Result.FAIL, sentence, None if reply is None else describe(reply))
 
 
-def skipped(sentence: str, reply: Reply | None = None) -> CheckOutcome:
-    """A check that could not be judged."""
-    return CheckOutcome(Result.SKIPPED, sentence, None if reply is None else describe(reply))
+def not_judged(sentence: str, reply: Reply | None = None) -> CheckOutcome:
+    """A check that something else prevented, such as a missing login."""
+    return CheckOutcome(Result.NOT_JUDGED, sentence, None if reply is None else describe(reply))
+
+
+def not_applicable(sentence: str) -> CheckOutcome:
+    """A check about something that the agent does not declare."""
+    return CheckOutcome(Result.NOT_APPLICABLE, sentence)
 
 
 def capitalize(what: str) -> str:
@@ -148,7 +153,7 @@ def _skip_if_as_baseline(reply: Reply, baseline: Reply) -> CheckOutcome | None:
         why = "The agent refuses to work on any prompt, even on plain text"
     else:
         return None
-    return skipped(why, reply)
+    return not_judged(why, reply)
 
 
 def _unanswered(reply: Silent | Gone) -> CheckOutcome:
@@ -162,9 +167,9 @@ def judge_session(reply: Reply) -> CheckOutcome:
             has_id = isinstance(reply.result, dict) and isinstance(reply.result.get("sessionId"), str)  # pyright: ignore[reportUnknownMemberType]
             return passed("A session was created", reply) if has_id else failed("The result has no sessionId", reply)
         case Refused(code=code) if code == RpcCode.AUTH_REQUIRED:
-            return skipped("needs authentication", reply)
+            return not_judged("needs authentication", reply)
         case Refused() if is_agent_error(reply):
-            return skipped(f"The agent answered with an unrelated error: {describe(reply)}", reply)
+            return not_judged(f"The agent answered with an unrelated error: {describe(reply)}", reply)
         case Refused():
             return failed("A well-formed session/new was refused", reply)
         case _:
@@ -175,15 +180,15 @@ def judge_accepted(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
     """Whether a prompt that the agent must accept was accepted; `baseline` is its reply to plain text."""
     match reply:
         case Refused(code=code) if code == RpcCode.AUTH_REQUIRED:
-            return skipped("needs authentication", reply)
+            return not_judged("needs authentication", reply)
         case Refused() if is_agent_error(reply):
-            return skipped(f"The agent answered with an unrelated error: {describe(reply)}", reply)
+            return not_judged(f"The agent answered with an unrelated error: {describe(reply)}", reply)
         case Refused():
             return failed(f"{what} was refused", reply)
         case Answered() if stop_reason(reply) != REFUSAL:
             return passed(f"{what} was accepted", reply)
         case Answered():
-            return skipped("The agent refused to work on it, for an unknown reason", reply)
+            return not_judged("The agent refused to work on it, for an unknown reason", reply)
         case _:
             return _skip_if_as_baseline(reply, baseline) or _unanswered(reply)
 
@@ -195,7 +200,7 @@ def judge_rejected(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
     match reply:
         case Refused(code=code) if code == RpcCode.INVALID_PARAMS:
             if isinstance(baseline, Refused) and baseline.code == RpcCode.INVALID_PARAMS:
-                return skipped(f"Plain text is refused with {RpcCode.INVALID_PARAMS} as well", reply)
+                return not_judged(f"Plain text is refused with {RpcCode.INVALID_PARAMS} as well", reply)
             return passed(f"{what} was rejected with {RpcCode.INVALID_PARAMS}", reply)
         case Refused():
             return failed(
@@ -286,7 +291,7 @@ def judge_cancelled(reply: Reply, baseline: Reply, after_s: float) -> CheckOutco
         return passed("The turn ended as cancelled", reply)
     if isinstance(reply, Answered) and after_s < RACE_S:
         # The two may have crossed: the turn may have ended before the agent read the cancellation.
-        return skipped(f"The turn ended as {stop_reason(reply)} at about the time it was cancelled", reply)
+        return not_judged(f"The turn ended as {stop_reason(reply)} at about the time it was cancelled", reply)
     if isinstance(reply, Answered):
         return failed(f"The turn ended as {stop_reason(reply)}, not as cancelled", reply)
     if isinstance(reply, Refused) and (skip := _skip_if_as_baseline(reply, baseline)):
