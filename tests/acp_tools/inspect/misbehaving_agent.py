@@ -1,11 +1,12 @@
 """A small ACP agent without any library: it keeps the contract, or breaks it with the faults named on its command line."""
 
+import itertools
 import json
 import os
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,11 @@ REQUIRED = {
     "audio": ("data", "mimeType"),
     "resource": (),
 }
+SESSION_METHODS = ("list", "resume", "close", "delete")
 turns: dict[str, threading.Event] = {}
-sessions: set[str] = set()
+sessions: dict[str, list[tuple[str, str]]] = {}
+"""The messages of each session: who sent it, and its text."""
+call_ids = itertools.count(1000)
 lock = threading.Lock()
 is_initialized = False
 
@@ -56,6 +60,8 @@ def handle_line(line: bytes) -> None:
         handle_nonsense(message)
         return
     fields: Mapping[str, Any] = message  # pyright: ignore[reportUnknownVariableType]
+    if "method" not in fields:
+        return  # a reply of the inspector
     if "id" in fields:
         call(fields["id"], fields.get("method", ""), fields.get("params") or {})
     elif fields.get("method") == "session/cancel" and "ignores-cancel" not in FAULTS:
@@ -89,6 +95,8 @@ def call(call_id: Any, method: str, params: dict[str, Any]) -> None:
         new_session(call_id)
     elif method == "session/prompt":
         prompt(call_id, params)
+    elif "declares-sessions" in FAULTS and method in METHODS:
+        METHODS[method](call_id, params)
     else:
         fail(call_id, -32601, "Method not found")
 
@@ -101,8 +109,11 @@ def initialize(offered: int) -> dict[str, Any]:
         capabilities: dict[str, Any] = {"session": {"prompt": {name: {} for name in DECLARED}}}
         return {"protocolVersion": 2, "info": info, "capabilities": capabilities}
     flags: dict[str, Any] = dict.fromkeys(DECLARED, True) | ({"audio": "true"} if "malformed-flag" in FAULTS else {})
-    version = offered if "parrots-version" in FAULTS else 1
-    result = {"protocolVersion": version, "agentCapabilities": {"promptCapabilities": flags}}
+    version = offered if "parrots-version" in FAULTS else 2 if "wrong-body" in FAULTS and offered > 1 else 1
+    declared: dict[str, Any] = {"promptCapabilities": flags}
+    if FAULTS & {"declares-sessions", "lacks-declared-sessions"}:
+        declared |= {"loadSession": True, "sessionCapabilities": {name: {} for name in SESSION_METHODS}}
+    result = {"protocolVersion": version, "agentCapabilities": declared}
     return result if "anonymous" in FAULTS else {**result, "agentInfo": info}
 
 
@@ -110,9 +121,63 @@ def new_session(call_id: Any) -> None:
     if "needs-auth" in FAULTS:
         fail(call_id, -32000, "Authentication required")
         return
-    name = f"s{len(sessions)}"
-    sessions.add(name)
+    name = "s" if "same-session-id" in FAULTS else f"s{next(call_ids)}"
+    sessions[name] = []
     send({"id": call_id, "result": {"sessionId": name}})
+
+
+def load_session(call_id: Any, params: dict[str, Any]) -> None:
+    session = params["sessionId"]
+    if session not in sessions:
+        fail(call_id, -32002, "No such session")
+        return
+    if "loads-late" in FAULTS:
+        send({"id": call_id, "result": {}})
+    for kind, text in sessions[session]:
+        update(session, sessionUpdate=f"{kind}_message_chunk", content={"type": "text", "text": text})
+    if "loads-late" not in FAULTS:
+        send({"id": call_id, "result": {}})
+
+
+def resume_session(call_id: Any, params: dict[str, Any]) -> None:
+    if params["sessionId"] in sessions:
+        send({"id": call_id, "result": {}})
+    else:
+        fail(call_id, -32002, "No such session")
+
+
+def list_sessions(call_id: Any, params: dict[str, Any]) -> None:
+    found = [] if "lists-nothing" in FAULTS else list(sessions)
+    cwd = params.get("cwd") or "/"
+    send({"id": call_id, "result": {"sessions": [{"sessionId": name, "cwd": cwd} for name in found]}})
+
+
+def close_session(call_id: Any, _: dict[str, Any]) -> None:
+    send({"id": call_id, "result": {}})
+
+
+def delete_session(call_id: Any, params: dict[str, Any]) -> None:
+    if "deletes-nothing" not in FAULTS:
+        sessions.pop(params["sessionId"], None)
+    send({"id": call_id, "result": {}})
+
+
+METHODS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
+    "session/load": load_session,
+    "session/resume": resume_session,
+    "session/list": list_sessions,
+    "session/close": close_session,
+    "session/delete": delete_session,
+}
+
+
+def update(session: str, **members: Any) -> None:
+    send({"method": "session/update", "params": {"sessionId": session, "update": members}})
+
+
+def say(session: str, text: str) -> None:
+    message = {"messageId": "m1"} if IS_DRAFT else {}
+    update(session, sessionUpdate="agent_message_chunk", content={"type": "text", "text": text}, **message)
 
 
 def problem(block: dict[str, Any]) -> str | None:
@@ -144,13 +209,54 @@ def prompt(call_id: Any, params: dict[str, Any]) -> None:
 def turn(call_id: Any, session: str, blocks: list[dict[str, Any]]) -> None:
     if IS_DRAFT:
         send({"id": call_id, "result": {"messageId": "m"}})
+    sessions[session] += [("user", block["text"]) for block in blocks if block["type"] == "text"]
+    misbehave_in_turn(session)
+    if "no-updates" not in FAULTS:
+        say(session, "ok")
+        sessions[session].append(("agent", "ok"))
     is_long = any("slowly" in str(block.get("text")) for block in blocks) and "quick" not in FAULTS
     reason = "cancelled" if is_long and turns[session].wait(30) else "end_turn"
     if IS_DRAFT:
-        update = {"sessionUpdate": "state_update", "state": "idle", "stopReason": reason}
-        send({"method": "session/update", "params": {"sessionId": session, "update": update}})
-    else:
-        send({"id": call_id, "result": {"stopReason": reason}})
+        update(session, sessionUpdate="state_update", state="idle", stopReason=reason)
+        return
+    result = {"stopReason": "done" if "bad-stop-reason" in FAULTS and reason == "end_turn" else reason}
+    send({"id": call_id, "result": None if "null-result" in FAULTS and reason == "end_turn" else result})
+    if "answers-twice" in FAULTS:
+        send({"id": call_id, "result": result})
+    if "late-update" in FAULTS:
+        say(session, "one more thing")
+
+
+def misbehave_in_turn(session: str) -> None:
+    for fault, (method, params) in MESSAGES.items():
+        if fault in FAULTS and method == "session/update":
+            update(session, **params)
+        elif fault in FAULTS:
+            send({"id": next(call_ids), "method": method, "params": {"sessionId": session, **params}})
+    if "foreign-session" in FAULTS:
+        say("another-session", "hello")
+
+
+MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "malformed-update": ("session/update", {"sessionUpdate": "agent_message_chunk", "content": "not an object"}),
+    "unknown-status": (
+        "session/update",
+        {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "t", "status": "running"},
+    ),
+    "unfinished-call": (
+        "session/update",
+        {"sessionUpdate": "tool_call", "toolCallId": "1", "title": "t", "status": "in_progress"},
+    ),
+    "unstable-update": ("session/update", {"sessionUpdate": "plan_removed", "planId": "p"}),
+    "calls-fs": ("fs/read_text_file", {"path": "/etc/hosts"}),
+    "calls-terminal": ("terminal/create", {"command": "true"}),
+    "malformed-permission": (
+        "session/request_permission",
+        {"toolCall": {"toolCallId": "1"}, "options": [{"name": "Yes"}]},
+    ),
+    "unknown-client-method": ("client/beep", {}),
+}
+"""Messages that are sent in a turn, for each fault."""
 
 
 if "noisy-stdout" in FAULTS:

@@ -18,7 +18,7 @@ from accord.acp_tools.proxy.guard import (
     PendingCall,
     PendingCalls,
 )
-from accord.acp_tools.proxy.shape import BEFORE_HANDSHAKE, read_handshake
+from accord.acp_tools.shape import BEFORE_HANDSHAKE, read_handshake
 from accord.acp_tools.trace.entries import ProxyFinding, Severity, Side
 from accord.core.prompt import ContentValidator
 from tests.acp_tools.proxy.test_guard import IMAGE, TEXT, guard_after_handshake, line, prompt

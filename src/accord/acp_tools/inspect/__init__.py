@@ -1,7 +1,8 @@
 """Inspect an ACP agent: start it, send it valid and invalid messages, and report whether it keeps its contract.
 
-Pure: `declared` (what the agent declares) and `replies` (judging replies). With I/O: `connection` (one running agent),
-`probe` (agents and sessions for the checks), `checks` (every check), `run` (running them), `report` (the output).
+Pure: `declared` (what the agent declares), `replies` (judging replies), `conduct` (judging every message of the agent),
+`blocks` (what is sent). With I/O: `connection` (one running agent), `client` (what the inspector offers to it), `probe`
+(agents and sessions for the checks), `checks/` (every check), `run` (running them), `report` (the output).
 """
 
 from accord.acp_tools.inspect.checks import CHECKS

@@ -1,15 +1,18 @@
 """A connection to one running agent, for sending anything and recording everything that comes back.
 
-Unlike `stdio.RpcConnection` it answers no broken line and drops nothing: noise, unsolicited replies and state updates
-are kept for the checks. Every wait has a time limit. What is right or wrong is decided in `replies`.
+Unlike `stdio.RpcConnection` it answers no broken line and drops nothing: every line, noise, unsolicited replies and
+updates are kept for the checks. Every wait has a time limit. What is right or wrong is decided in `replies`, and for
+every single message in `conduct`.
 """
 
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from accord.acp_tools.inspect.client import InspectorClient, RefusedRequest
+from accord.acp_tools.inspect.conduct import Conduct
 from accord.acp_tools.inspect.replies import ECHOES, Answered, Gone, Refused, Reply, Silent, shorten
 from accord.core.rpc import (
     Id,
@@ -26,36 +29,46 @@ from accord.core.rpc import (
     request_line,
     result_line,
 )
-from accord.errors import RpcCode
 from accord.stdio import Peer
+from accord.wire.inspection import LineSender
 
 CHUNK: Final = 256 * 1024
 MAX_NOISE_LINES: Final = 1_000
+MAX_LOGGED_LINES: Final = 10_000
+MAX_LOGGED_BYTES: Final = 4_000
+"""How much of a line the log keeps."""
 AGENT_METHODS: Final = frozenset({"initialize", "session/new", "session/prompt"})
 """Methods that only clients call: a program that calls them echoes its input."""
+
+
+Update = Mapping[str, Any]
 
 
 class AgentConnection:
     """One running agent and what it has sent so far."""
 
-    def __init__(self, peer: Peer, timeout_s: float) -> None:
+    def __init__(self, peer: Peer, timeout_s: float, client: InspectorClient | None = None) -> None:
         self.peer: Final = peer
         self.timeout_s: Final = timeout_s
+        self.client: Final = client or InspectorClient()
+        self.conduct: Final = Conduct(self.client.capabilities)
+        self.log: Final[list[tuple[LineSender, bytes]]] = []
+        """The lines of both sides, in the order in which they were sent or received."""
         self.noise: Final[list[str]] = []
         """Lines on stdout that are not messages."""
-        self.states: Final[list[Mapping[str, Any]]] = []
-        """The state updates received; only the draft has them."""
+        self.updates: Final[list[tuple[str, Update]]] = []
+        """The updates received, each with its session."""
         self.unsolicited: Final[list[RpcResult | RpcFailure]] = []
         """Replies that match no pending call: those to broken lines, or with an id that was never sent."""
         self.errors_without_id: Final[list[RpcFailure]] = []
         """The unsolicited errors that have no id, not even null; recorded only after a broken line was sent."""
         self.got_broken_line = False
-        self.session: str | None = None
         self.is_busy = False
         """A call is still unanswered, so a check that needs an idle agent should start another one."""
         self.is_input_closed = False
         """The input was closed on purpose, so the agent may have exited."""
         self._pending: Final[dict[Id, asyncio.Future[Reply]]] = {}
+        self._answering: Final[set[asyncio.Task[None]]] = set()
         self._received: Final = asyncio.Event()
         self._last_id = 100
         self._is_over = False
@@ -67,7 +80,7 @@ class AgentConnection:
         return not self._is_over and self.peer.process.returncode is None
 
     async def call(self, method: str, params: Any = None, *, wait_s: float | None = None) -> Reply:
-        """RpcRequest a method and return the reply."""
+        """Call a method and return the reply."""
         call_id = self.next_id()
         return await self.exchange(request_line(call_id, method, params), call_id, wait_s=wait_s)
 
@@ -100,8 +113,12 @@ class AgentConnection:
         finally:
             self._pending.pop(call_id, None)
 
-    async def send(self, data: bytes) -> None:
-        """Send bytes as they are; that an agent is gone or does not read shows in the missing reply."""
+    async def send(self, data: bytes, *, piece_of: bytes | None = None) -> None:
+        """Send bytes as they are; that an agent is gone or does not read shows in the missing reply.
+
+        The first piece of a line is sent with the whole line as `piece_of`, and the others with nothing as that.
+        """
+        self._record_sent(data if piece_of is None else piece_of)
         with suppress(ConnectionError, TimeoutError, RuntimeError):
             self.peer.stdin.write(data)
             await asyncio.wait_for(self.peer.stdin.drain(), self.timeout_s)
@@ -110,20 +127,19 @@ class AgentConnection:
         """Send a notification."""
         await self.send(notification_line(method, params))
 
-    async def turn_end_within(self, since: int, seconds: float) -> Reply:
-        """How the turn ended (the draft reports it in a state update), looking at the states from index `since` on."""
+    async def turn_end_within(self, session: str, since: int, seconds: float) -> Reply:
+        """How the turn of a session ended (the draft reports it in an update), looking at updates from `since` on."""
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
-            if ended := find_turn_end(self.states[since:]):
+            updates = [update for updated, update in self.updates[since:] if updated == session]
+            if ended := find_turn_end([update for update in updates if update.get("sessionUpdate") == "state_update"]):
                 return ended
             left = deadline - asyncio.get_running_loop().time()
             if self._is_over:
                 return await self._gone()
             if left <= 0:
                 return Silent(seconds)
-            self._received.clear()
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._received.wait(), left)
+            await self.received_within(left)
 
     async def exits_within(self, seconds: float) -> bool:
         """Close the input; whether the agent exits by itself within this time."""
@@ -139,17 +155,26 @@ class AgentConnection:
             await self.peer.end()
         finally:
             self.reading.cancel()
-            await asyncio.gather(self.reading, return_exceptions=True)
+            await asyncio.gather(self.reading, *self._answering, return_exceptions=True)
+            await self.client.close()
+            self.conduct.close()
+
+    async def received_within(self, seconds: float) -> None:
+        """Wait until the agent has sent something more, or has ended."""
+        self._received.clear()
+        if not self._is_over:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._received.wait(), seconds)
 
     async def _read(self) -> None:
         splitter = LineSplitter()
         with suppress(ConnectionError):
             while data := await self.peer.stdout.read(CHUNK):
                 for line in splitter.feed(data):
-                    await self._handle_line(line)
+                    self._handle_line(line)
                 self._received.set()
             for line in splitter.close():
-                await self._handle_line(line)
+                self._handle_line(line)
         gone = await self._gone()
         self._is_over = True
         self._received.set()
@@ -163,24 +188,50 @@ class AgentConnection:
             await asyncio.wait_for(self.peer.process.wait(), 1.0)
         return Gone(self.peer.process.returncode)
 
-    async def _handle_line(self, line: bytes | OversizedLine) -> None:
+    def _handle_line(self, line: bytes | OversizedLine) -> None:
         if isinstance(line, OversizedLine):
             self._add_noise(f"a line longer than {line.max_bytes} bytes")
             return
-        for frame in read_frames(line):
-            match frame:
-                case RpcResult() | RpcFailure():
-                    pending = self._pending.get(frame.id)
-                    if pending is None or pending.done():
-                        self.unsolicited.append(frame)
-                    else:
-                        pending.set_result(to_reply(frame))
-                case RpcNotification():
-                    self._record_state(frame)
-                case RpcRequest():
-                    await self._answer(frame)
-                case MalformedMessage():
-                    self._record_broken(line)
+        number = self._log(LineSender.AGENT, line)
+        for frame in read_frames(line, batches=self.conduct.version >= 2):
+            if isinstance(frame, MalformedMessage):
+                self._record_broken(line)
+                continue
+            if isinstance(frame, RpcRequest) and self._is_echo(frame):
+                continue
+            self.conduct.received(frame, number)
+            self._handle_frame(frame)
+
+    def _handle_frame(self, frame: RpcRequest | RpcNotification | RpcResult | RpcFailure) -> None:
+        match frame:
+            case RpcResult() | RpcFailure():
+                pending = self._pending.get(frame.id)
+                if pending is None or pending.done():
+                    self.unsolicited.append(frame)
+                else:
+                    pending.set_result(to_reply(frame))
+            case RpcNotification():
+                self._record_update(frame)
+            case RpcRequest():
+                # Not awaited: a terminal may take long, and the agent goes on sending meanwhile.
+                task = asyncio.create_task(self._answer(frame))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
+
+    def _log(self, sender: LineSender, line: bytes) -> int:
+        """Add a line to the log and return its number."""
+        if len(self.log) < MAX_LOGGED_LINES:
+            self.log.append((sender, line[:MAX_LOGGED_BYTES]))
+        return len(self.log) - 1
+
+    def _record_sent(self, data: bytes) -> None:
+        for line in data.splitlines():
+            if not line.strip():
+                continue
+            number = self._log(LineSender.CLIENT, line)
+            for frame in read_frames(line):
+                if isinstance(frame, RpcRequest | RpcNotification):
+                    self.conduct.sent(frame, number)
 
     def _record_broken(self, line: bytes) -> None:
         failure = _error_without_id(line) if self.got_broken_line else None
@@ -194,24 +245,32 @@ class AgentConnection:
         if len(self.noise) < MAX_NOISE_LINES:
             self.noise.append(shorten(text))
 
-    def _record_state(self, notice: RpcNotification) -> None:
-        params = notice.value()
+    def _record_update(self, notice: RpcNotification) -> None:
+        try:
+            params = notice.value()
+        except (ValueError, RecursionError):
+            return
         if notice.method != "session/update" or not isinstance(params, Mapping):
             return
-        update: Any = params.get("update")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if isinstance(update, Mapping) and update.get("sessionUpdate") == "state_update":  # pyright: ignore[reportUnknownMemberType]
-            self.states.append(update)  # pyright: ignore[reportUnknownArgumentType]
+        members = cast("Mapping[str, Any]", params)
+        session, update = members.get("sessionId"), members.get("update")
+        if isinstance(session, str) and isinstance(update, Mapping):
+            self.updates.append((session, cast("Update", update)))
+
+    def _is_echo(self, call: RpcRequest) -> bool:
+        """Whether the agent sent a request of the inspector back, which then counts as its reply."""
+        pending = self._pending.get(call.id)
+        if call.method not in AGENT_METHODS or pending is None or pending.done():
+            return False
+        pending.set_result(Refused(None, ECHOES))
+        return True
 
     async def _answer(self, call: RpcRequest) -> None:
-        """RpcResult a call of the agent's: the inspector grants no permission and offers no method."""
-        pending = self._pending.get(call.id)
-        if call.method in AGENT_METHODS and pending is not None and not pending.done():
-            pending.set_result(Refused(None, ECHOES))
-        elif call.method == "session/request_permission":
-            await self.send(result_line(call.id, {"outcome": {"outcome": "cancelled"}}))
-        else:
-            error = {"code": RpcCode.METHOD_NOT_FOUND, "message": "Not offered by the inspector"}
-            await self.send(error_line(call.id, error))
+        answer = await self.client.answer(call)
+        if isinstance(answer, RefusedRequest):
+            await self.send(error_line(call.id, {"code": answer.code, "message": answer.message}))
+        elif answer is not None:
+            await self.send(result_line(call.id, answer))
 
 
 def find_turn_end(states: Sequence[Mapping[str, Any]]) -> Answered | None:

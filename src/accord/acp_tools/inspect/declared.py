@@ -57,6 +57,10 @@ DRAFT_FLAGS: Final[Mapping[str, FlagKind]] = {
     "auth": FlagKind.OBJECT,
 }
 """The flags of the version 2 draft."""
+UNSTABLE_FLAGS: Final = frozenset(
+    {"sessionCapabilities.fork", "mcpCapabilities.acp", "providers", "nes", "positionEncoding", "auth.env_var"}
+)
+"""Flags that are only in the unstable schema of version 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +71,10 @@ class DeclaredAgent:
     capabilities: list[DeclaredCapability]
     prompt: Mapping[str, Any]
     """The prompt capabilities, as received."""
+    version: int = 1
+    """The version that the agent is treated as: the negotiated one, or 1 if the result has none or its form."""
     has_sessions: bool = True
     """Whether sessions are declared; in version 1 every agent has them."""
-
-    @property
-    def version(self) -> int:
-        """The negotiated protocol version; 1 if the result has none."""
-        return self.agent.protocol_version or 1
 
 
 def read_initialize_result(result: Any) -> DeclaredAgent:
@@ -81,7 +82,9 @@ def read_initialize_result(result: Any) -> DeclaredAgent:
     members = _as_object(result)
     received: Any = members.get("protocolVersion")
     version = received if isinstance(received, int) and not isinstance(received, bool) else None
-    is_draft = (version or 1) >= 2
+    # An agent that answers version 2 with the members of version 1 most likely speaks version 1 (`version-body`).
+    has_v1_form = not members.keys() & {"capabilities", "info"} and bool(members.keys() & {"agentCapabilities"})
+    is_draft = (version or 1) >= 2 and not has_v1_form
     declared = _as_object(members.get("capabilities" if is_draft else "agentCapabilities"))
     info = _as_object(members.get("info" if is_draft else "agentInfo"))
     name, agent_version = (shorten(text) if isinstance(text := info.get(key), str) else None for key in INFO_KEYS)
@@ -90,6 +93,7 @@ def read_initialize_result(result: Any) -> DeclaredAgent:
         InspectedAgent(name=name, version=agent_version, protocol_version=version),
         list(_read_flags(declared, DRAFT_FLAGS if is_draft else FLAGS)),
         _as_object(prompt),
+        1 if has_v1_form else version or 1,
         not is_draft or isinstance(declared.get("session"), Mapping),
     )
 
@@ -121,9 +125,8 @@ def _unknown_flags(
         if name == "_meta":
             continue
         if flag not in flags:
-            yield DeclaredCapability(
-                flag=shorten(flag), received=_abridge(received), supported=False, remark="unknown: not in the schema"
-            )
+            remark = "unstable: in the unstable schema only" if flag in UNSTABLE_FLAGS else "unknown: not in the schema"
+            yield DeclaredCapability(flag=shorten(flag), received=_abridge(received), supported=False, remark=remark)
         elif flags[flag] is FlagKind.GROUP and isinstance(received, Mapping):
             yield from _unknown_flags(cast("Mapping[str, Any]", received), flags, f"{flag}.")
 

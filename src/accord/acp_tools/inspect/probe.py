@@ -1,92 +1,50 @@
-"""What the checks work with: the agent under inspection, started as often as needed, and content blocks to send.
+"""The agent under inspection, as the checks use it: `Inspection` is shared by all checks, `AgentProbe` belongs to one.
 
-All checks share one agent as long as it is alive and idle; otherwise it is replaced. An agent that was sent a broken
-line is watched until the next such check has run, because it may die late. The checks themselves are in `checks`.
+Each check works in a session of its own. Agents are reused from check to check as long as they are alive and idle; one
+that was sent a broken line is not, because it may die late, and is observed for a while instead. What each connection
+shows about the messages of the agent is collected here for the checks that report it. The checks are in `checks/`.
 """
 
 import asyncio
-import base64
-import struct
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import count
+from typing import Any, Final, Self
 
+from accord.acp_tools.inspect.blocks import TEXT, WORDS, Block, text_block
+from accord.acp_tools.inspect.client import InspectorClient
+from accord.acp_tools.inspect.conduct import Rule
 from accord.acp_tools.inspect.connection import AgentConnection, to_reply
 from accord.acp_tools.inspect.declared import DeclaredAgent, read_initialize_result
-from accord.acp_tools.inspect.replies import Answered, Gone, Refused, Reply, Silent, why_no_session
+from accord.acp_tools.inspect.replies import (
+    Answered,
+    CheckOutcome,
+    Gone,
+    Refused,
+    Reply,
+    Silent,
+    describe,
+    not_judged,
+    shorten,
+    why_no_session,
+)
 from accord.core.prompt.verdict import Declaration, read_declaration
 from accord.stdio import start_peer
-from accord.wire.acp.content import ContentType
-
-# Content blocks that are sent in prompts: a good one of each type, and some that are wrong in exactly one respect. The
-# texts are harmless, and short so that no model works on them for long.
-
-Block = Mapping[str, Any]
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-_HEADER: Final = struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)
-PNG: Final = (
-    b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", _HEADER) + _chunk(b"IDAT", zlib.compress(b"\0\xff")) + _chunk(b"IEND", b"")
-)
-"""One white pixel."""
-WAV: Final = b"RIFF\x28\0\0\0WAVEfmt " + struct.pack("<IHHIIHH", 16, 1, 1, 8000, 16000, 2, 16) + b"data\4\0\0\0\0\0\0\0"
-"""Two samples of silence."""
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode()
-
-
-TEXT: Final[Block] = {"type": "text", "text": "Reply with the word ok."}
-LONG_WORK: Final[Block] = {
-    "type": "text",
-    "text": "Count slowly from 1 to 1000, one number a line, and do nothing else.",
-}
-GOOD: Final[Mapping[ContentType, Block]] = {
-    ContentType.TEXT: TEXT,
-    ContentType.RESOURCE_LINK: {
-        "type": "resource_link",
-        "uri": "https://example.com/note.txt",
-        "name": "note.txt",
-        "mimeType": "text/plain",
-    },
-    ContentType.IMAGE: {"type": "image", "data": _base64(PNG), "mimeType": "image/png"},
-    ContentType.AUDIO: {"type": "audio", "data": _base64(WAV), "mimeType": "audio/wav"},
-    ContentType.RESOURCE: {
-        "type": "resource",
-        "resource": {"uri": "https://example.com/note.txt", "mimeType": "text/plain", "text": "A note."},
-    },
-}
-MALFORMED: Final[Mapping[str, tuple[str, Block]]] = {
-    "image-without-data": ("an image without data", {"type": "image", "mimeType": "image/png"}),
-    "image-without-mime-type": ("an image without mimeType", {"type": "image", "data": _base64(PNG)}),
-    "unknown-type": ("a block of an unknown type", {"type": "accord_hologram", "text": "ok"}),
-    "text-not-text": ("a text block whose text is a number", {"type": "text", "text": 42}),
-    "link-without-uri": ("a resource link without uri", {"type": "resource_link", "name": "note.txt"}),
-}
-BAD_BASE64: Final[Mapping[ContentType, Block]] = {
-    ContentType.IMAGE: {"type": "image", "data": "this is !! not base64", "mimeType": "image/png"},
-    ContentType.AUDIO: {"type": "audio", "data": "this is !! not base64", "mimeType": "audio/wav"},
-    ContentType.RESOURCE: {
-        "type": "resource",
-        "resource": {"uri": "https://example.com/a.bin", "blob": "this is !! not base64"},
-    },
-}
-
+from accord.wire.inspection import InspectedLine, LineSender
 
 UNKNOWN_METHOD: Final = "_accord/ping"
 NO_SESSIONS: Final = "session is not declared"
 UNKNOWN_NOTICE: Final = "_accord/nothing"
+MAX_WATCHED: Final = 3
+"""How many agents that got a broken line are observed at the same time."""
+MAX_LINES: Final = 12
+"""How many lines of the conversation a finding shows."""
+MAX_LINE_CHARS: Final = 600
 
 
 @dataclass(frozen=True, slots=True)
 class InspectSettings:
-    """How to start the agent, and how long to wait for it."""
+    """How to start the agent, how long to wait for it, and how many to run at the same time."""
 
     command: Sequence[str]
     environ: Mapping[str, str] | None = None
@@ -97,7 +55,20 @@ class InspectSettings:
     startup_s: float = 30.0
     watch_s: float = 0.2
     """How long to wait for a late error reply, or the end of the agent, after a broken line."""
+    jobs: int = 4
+    quick: bool = False
+    mock_llm: bool = False
+    authenticate: str | None = None
+    """The method to call after every handshake, for agents that require it."""
     secrets: Sequence[str] = field(default=(), repr=False)
+
+
+class CannotJudgeError(Exception):
+    """Something that a check needs did not work; `outcome` says what."""
+
+    def __init__(self, outcome: CheckOutcome) -> None:
+        super().__init__(outcome.sentence)
+        self.outcome: Final = outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +79,65 @@ class LineEffect:
     unsolicited: Sequence[Refused | Answered] = ()
     lacks_id: bool = False
     """Whether one of the unsolicited errors has no id."""
+    lines: tuple[InspectedLine, ...] = ()
 
 
-class AgentProbe:
-    """The agent under inspection."""
+@dataclass(frozen=True, slots=True)
+class FoundViolation:
+    """A broken rule, the check during which it was broken, and the lines that show it."""
+
+    rule: Rule
+    sentence: str
+    check: str
+    lines: tuple[InspectedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NextPrompt:
+    """The reply to plain text after a prompt that may have left its session unusable."""
+
+    after: str
+    reply: Reply
+    lines: tuple[InspectedLine, ...]
+
+
+class Inspection:
+    """The agent under inspection, and everything that was found out about it so far."""
 
     def __init__(self, settings: InspectSettings) -> None:
         self.settings: Final = settings
         self.handshake: Reply = Silent(0)
+        self.handshake_lines: tuple[InspectedLine, ...] = ()
         self.declared: DeclaredAgent = read_initialize_result(None)
         self.first_session: Reply = Silent(0)
         """The reply to the first `session/new`."""
         self.crashed_in: Final[list[str]] = []
         """The checks during which an agent died."""
-        self._noise: Final[list[str]] = []
-        self._baseline: Reply | None = None
-        self._answers_unknown: bool | None = None
-        self._shared: AgentConnection | None = None
-        self._fresh: Final[list[AgentConnection]] = []
-        self._line_effects: Final[dict[bytes, LineEffect]] = {}
-        self._watched: tuple[str, AgentConnection] | None = None
-        """The last agent that was sent a broken line, and the check that sent it."""
+        self.violations: Final[list[FoundViolation]] = []
+        self.judged: Final[set[Rule]] = set()
+        """The rules for which the agent sent something to judge."""
+        self.next_prompts: Final[list[NextPrompt]] = []
+        self.noise: Final[list[str]] = []
+        self.baseline: tuple[Reply, tuple[InspectedLine, ...]] | None = None
+        """The reply to plain text and the lines of that exchange."""
+        self.harmless: str | None = None
+        """A method that every agent answers."""
+        self.line_effects: Final[dict[bytes, LineEffect]] = {}
+        self._locks: Final[dict[str | bytes, asyncio.Lock]] = {}
+        self._idle: Final[list[AgentConnection]] = []
+        self._running: Final[set[AgentConnection]] = set()
+        self._watched: Final[list[tuple[str, AgentConnection]]] = []
+        """The last agents that were sent a broken line, and the checks that sent it."""
+        self._taken: Final[dict[AgentConnection, int]] = {}
+        """How many violations of each connection were collected."""
+        self.markers: Final = count(1)
+        self.model: Any = None
 
-    @property
-    def declaration(self) -> Declaration:
-        """The content types that the agent declares."""
-        return read_declaration(self.declared.prompt, self.declared.version)
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
     @property
     def lacks_sessions(self) -> bool:
@@ -147,38 +151,187 @@ class AgentProbe:
             return NO_SESSIONS
         return None if isinstance(self.first_session, Answered) else why_no_session(self.first_session)
 
+    def lock(self, name: str | bytes) -> asyncio.Lock:
+        """The lock of something that is found out once for all checks."""
+        return self._locks.setdefault(name, asyncio.Lock())
+
     async def open(self) -> None:
         """Start the first agent, with a handshake and a session."""
-        connection = self._shared = await self._start()
+        connection = await self.start()
         self.handshake = await self.initialize(connection, self.settings.protocol)
+        self.handshake_lines = self.render(connection, range(len(connection.log)))
         if isinstance(self.handshake, Answered):
             self.declared = read_initialize_result(self.handshake.result)
             if not self.lacks_sessions:
-                self.first_session = await self._open_session(connection)
+                self.first_session = await connection.call(
+                    "session/new", self.session_params(), wait_s=self.settings.startup_s
+                )
+        await self.give_back(connection, "handshake")
 
-    async def agent(self) -> AgentConnection:
-        """The shared agent, with a session if sessions work; a new one if the last has ended or is busy."""
-        if self._shared is not None and self._shared.is_alive and not self._shared.is_busy:
-            return self._shared
-        if self._shared is not None:
-            await self._end(self._shared)
-        self._shared = await self._start()
-        await self.initialize(self._shared, self.settings.protocol)
-        if self.why_no_session is None:
-            await self._open_session(self._shared)
-        return self._shared
-
-    async def fresh(self, *, initialized: bool = False) -> AgentConnection:
-        """A new agent for one check, ended after the check."""
-        connection = await self._start()
-        self._fresh.append(connection)
-        if initialized:
-            await self.initialize(connection, self.settings.protocol)
+    async def start(self, client: InspectorClient | None = None) -> AgentConnection:
+        """Start an agent, without a handshake."""
+        peer = await start_peer(self.settings.command, environ=self.settings.environ, cwd=self.settings.cwd)
+        connection = AgentConnection(peer, self.settings.timeout_s, client)
+        self._running.add(connection)
         return connection
 
     async def initialize(self, connection: AgentConnection, version: int) -> Reply:
         """Send `initialize` with this version and return the reply."""
-        return await connection.call("initialize", _initialize_params(version), wait_s=self.settings.startup_s)
+        params = initialize_params(version, connection.client.capabilities)
+        reply = await connection.call("initialize", params, wait_s=self.settings.startup_s)
+        if self.settings.authenticate is not None and isinstance(reply, Answered):
+            method = {"methodId": self.settings.authenticate}
+            await connection.call("authenticate", method, wait_s=self.settings.startup_s)
+        return reply
+
+    def session_params(self, **members: Any) -> dict[str, Any]:
+        """The parameters of `session/new`."""
+        return {"cwd": self.settings.session_cwd, "mcpServers": [], **members}
+
+    async def take(self) -> AgentConnection:
+        """An initialized agent: an idle one, or a new one."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_alive and not connection.is_busy:
+                return connection
+            await self.end(connection, "")
+        connection = await self.start()
+        await self.initialize(connection, self.settings.protocol)
+        return connection
+
+    async def give_back(self, connection: AgentConnection, check: str, *, counts_deaths: bool = True) -> None:
+        """Keep an agent for the next check if it is alive and idle; else end it."""
+        if counts_deaths and has_died(connection):
+            self.crashed_in.append(check)
+        if connection.is_alive and not connection.is_busy and not connection.got_broken_line:
+            self.collect(connection, check)
+            self._idle.append(connection)
+        elif connection.is_alive and connection.got_broken_line and counts_deaths:
+            self._watched.append((check, connection))
+            if len(self._watched) > MAX_WATCHED:
+                await self._end_watched(*self._watched.pop(0))
+        else:
+            await self.end(connection, check)
+
+    async def end(self, connection: AgentConnection, check: str) -> None:
+        """End an agent and collect what it did."""
+        await connection.end()
+        self.collect(connection, check)
+        self._running.discard(connection)
+
+    def collect(self, connection: AgentConnection, check: str) -> None:
+        """Collect the violations and the noise of this connection since the last time."""
+        violations = connection.conduct.violations
+        for violation in violations[self._taken.get(connection, 0) :]:
+            lines = self.render(connection, violation.lines)
+            self.violations.append(FoundViolation(violation.rule, violation.sentence, check, lines))
+        self._taken[connection] = len(violations)
+        self.judged.update(connection.conduct.judged)
+        self.noise.extend(connection.noise)
+        connection.noise.clear()
+
+    async def end_watched(self) -> None:
+        """End the agents that are still observed; record the check that sent the broken line if one died meanwhile."""
+        watched, self._watched[:] = list(self._watched), []
+        await asyncio.gather(*(self._end_watched(check, connection) for check, connection in watched))
+
+    async def _end_watched(self, check: str, connection: AgentConnection) -> None:
+        if has_died(connection):
+            self.crashed_in.append(check)
+        await self.end(connection, check)
+
+    async def collect_all(self) -> None:
+        """Collect what every agent did until now, for the checks that report on all of it."""
+        await self.end_watched()
+        for connection in list(self._running):
+            self.collect(connection, "")
+
+    async def close(self) -> None:
+        """End every agent that was started."""
+        await asyncio.gather(*(self.end(connection, "") for connection in list(self._running)))
+
+    def render(self, connection: AgentConnection, numbers: Sequence[int]) -> tuple[InspectedLine, ...]:
+        """These lines of a connection's log, shortened and without secrets."""
+        rendered: list[InspectedLine] = []
+        for number in numbers[-MAX_LINES:]:
+            sender, line = connection.log[number]
+            text = shorten(line.decode(errors="replace"), self.settings.secrets, max_chars=MAX_LINE_CHARS)
+            rendered.append(InspectedLine(sender=LineSender(sender), line=text))
+        return tuple(rendered)
+
+    def last_stderr_line(self) -> str | None:
+        """The last line that an agent wrote to stderr."""
+        for connection in self._running:
+            for line in reversed(connection.peer.stderr.split("\n")):
+                if line.strip():
+                    return line.strip()
+        return None
+
+
+class AgentProbe:
+    """What one check works with: agents, a session of its own, prompts."""
+
+    def __init__(self, inspection: Inspection, check: str) -> None:
+        self.inspection: Final = inspection
+        self.settings: Final = inspection.settings
+        self.check: Final = check
+        self._agent: AgentConnection | None = None
+        self._session: str | None = None
+        self._fresh: Final[list[AgentConnection]] = []
+        self._since: Final[dict[AgentConnection, int]] = {}
+        """The length of each log when the check began to use the connection."""
+
+    @property
+    def declared(self) -> DeclaredAgent:
+        """What the agent declares."""
+        return self.inspection.declared
+
+    @property
+    def declaration(self) -> Declaration:
+        """The content types that the agent declares."""
+        return read_declaration(self.declared.prompt, self.declared.version)
+
+    @property
+    def is_draft(self) -> bool:
+        """Whether the negotiated version is the draft."""
+        return self.declared.version >= 2
+
+    async def agent(self) -> AgentConnection:
+        """An initialized agent that no other check uses at the same time; the same one for the whole check."""
+        if self._agent is None or not self._agent.is_alive:
+            if self._agent is not None:
+                await self.inspection.give_back(self._agent, self.check)
+            self._agent = await self.inspection.take()
+            self._session = None
+            self._since[self._agent] = len(self._agent.log)
+        return self._agent
+
+    async def fresh(self, *, initialized: bool = False, client: InspectorClient | None = None) -> AgentConnection:
+        """A new agent for this check alone; `client` is what the inspector offers to it."""
+        connection = await self.inspection.start(client)
+        self._fresh.append(connection)
+        self._since[connection] = 0
+        if initialized:
+            await self.inspection.initialize(connection, self.settings.protocol)
+        return connection
+
+    async def open_session(self, connection: AgentConnection | None = None, **members: Any) -> str:
+        """Open a session; raises `CannotJudgeError` if that does not work."""
+        connection = connection or await self.agent()
+        params = self.inspection.session_params(**members)
+        reply = await connection.call("session/new", params, wait_s=self.settings.startup_s)
+        result = reply.result if isinstance(reply, Answered) else None
+        session_id = result.get("sessionId") if isinstance(result, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        if not isinstance(session_id, str):
+            raise CannotJudgeError(not_judged(f"A further session could not be opened: {describe(reply)}", reply))
+        return session_id
+
+    async def session(self) -> str:
+        """The session of this check on `agent()`, opened when it is first used."""
+        connection = await self.agent()
+        if self._session is None:
+            self._session = await self.open_session(connection)
+        return self._session
 
     async def prompt(
         self,
@@ -187,40 +340,83 @@ class AgentProbe:
         connection: AgentConnection | None = None,
         wait_s: float | None = None,
     ) -> Reply:
-        """Send a prompt and return the reply; to the session of the shared agent unless another is given."""
+        """Send a prompt and return the reply; in the session of this check unless another is given."""
         connection = connection or await self.agent()
-        since = len(connection.states)
-        params = {"sessionId": session or connection.session or "", "prompt": list(blocks)}
+        if session is None:
+            session = await self.session()
+        since = len(connection.updates)
+        params = {"sessionId": session, "prompt": list(blocks)}
         reply = await connection.call("session/prompt", params, wait_s=wait_s)
-        if self.declared.version >= 2 and isinstance(reply, Answered):
+        if self.is_draft and isinstance(reply, Answered):
             # In the draft the reply says that the prompt was accepted; an update reports the end of the turn.
-            ended = await connection.turn_end_within(since, connection.timeout_s)
+            ended = await connection.turn_end_within(session, since, connection.timeout_s)
             connection.is_busy = isinstance(ended, Silent)
         return reply
 
     async def baseline(self) -> Reply:
-        """The reply to plain text; sent once."""
-        if self._baseline is None:
-            self._baseline = await self.prompt(TEXT)
-        return self._baseline
+        """The reply to plain text, which is sent once for all checks."""
+        return (await self._send_baseline())[0]
+
+    async def baseline_lines(self) -> tuple[InspectedLine, ...]:
+        """The lines of the exchange of `baseline`."""
+        return (await self._send_baseline())[1]
+
+    async def _send_baseline(self) -> tuple[Reply, tuple[InspectedLine, ...]]:
+        inspection = self.inspection
+        async with inspection.lock("baseline"):
+            if inspection.baseline is None:
+                probe = AgentProbe(inspection, "text")
+                reply = await probe.prompt(TEXT)
+                if isinstance(reply, Answered):
+                    # What comes after the end of the turn is late, and judged as such.
+                    await (await probe.agent()).received_within(self.settings.watch_s)
+                inspection.baseline = (reply, probe.lines())
+                await probe.finish()
+            return inspection.baseline
+
+    async def prompt_text_again(self, after: str, connection: AgentConnection | None = None) -> Reply:
+        """Send plain text to the session that just got a bad prompt, and record whether it still works."""
+        connection = connection or await self.agent()
+        since = len(connection.log)
+        reply = await self.prompt(TEXT, connection=connection)
+        lines = self.inspection.render(connection, range(since, len(connection.log)))
+        self.inspection.next_prompts.append(NextPrompt(after, reply, lines))
+        return reply
+
+    def marked_text(self, words: str = WORDS) -> tuple[str, Block]:
+        """A marker that no other prompt has, and a text block that contains it."""
+        marker = f"accord-marker-{next(self.inspection.markers):04d}"
+        return marker, text_block(f"{words} ({marker})")
 
     async def harmless_request(self, **meta: Any) -> tuple[str, dict[str, Any]]:
         """A request that any agent can answer: an unknown method, or `initialize` if unknown methods get no reply."""
-        if self._answers_unknown is None:
-            reply = await (await self.fresh(initialized=True)).call(UNKNOWN_METHOD, {})
-            self._answers_unknown = isinstance(reply, Answered | Refused)
-        if self._answers_unknown:
+        inspection = self.inspection
+        async with inspection.lock("harmless"):
+            if inspection.harmless is None:
+                connection = await inspection.take()
+                reply = await connection.call(UNKNOWN_METHOD, {})
+                is_answered = isinstance(reply, Answered | Refused)
+                inspection.harmless = UNKNOWN_METHOD if is_answered else "initialize"
+                await inspection.give_back(connection, self.check)
+        if inspection.harmless == UNKNOWN_METHOD:
             return UNKNOWN_METHOD, {"_meta": meta}
-        return "initialize", {**_initialize_params(self.settings.protocol), "_meta": meta}
+        return "initialize", {**initialize_params(self.settings.protocol), "_meta": meta}
 
     async def send_line(self, line: bytes) -> LineEffect:
         """Send this line to a new agent, then a harmless request; done once for each line."""
-        if line in self._line_effects:
-            return self._line_effects[line]
+        inspection = self.inspection
+        async with inspection.lock(line):
+            effects = inspection.line_effects
+            if line not in effects:
+                effects[line] = await self._send_line(line)
+            return effects[line]
+
+    async def _send_line(self, line: bytes) -> LineEffect:
         request = await self.harmless_request()
-        # Not the shared agent: one that dies late would fail the next check.
+        # Not a shared agent: one that dies late would fail the next check.
         connection = await self.fresh(initialized=True)
         connection.got_broken_line = True
+        since = len(connection.log)
         await connection.send(line)
         reply = await connection.call(*request)
         # An error reply, or the end of the agent, may come after the reply to the next request.
@@ -228,83 +424,41 @@ class AgentProbe:
         if not connection.is_alive:
             reply = Gone(connection.peer.process.returncode)
         unsolicited = [to_reply(frame) for frame in connection.unsolicited]
-        effect = LineEffect(reply, unsolicited, bool(connection.errors_without_id))
-        self._line_effects[line] = effect
-        return effect
+        lines = self.inspection.render(connection, range(since, len(connection.log)))
+        return LineEffect(reply, unsolicited, bool(connection.errors_without_id), lines)
 
-    async def finish_check(self, check: str, *, counts_deaths: bool) -> None:
-        """End the agents of a check; if `counts_deaths`, record the check when an agent died during it."""
-        has_died = self._shared is not None and _died(self._shared)
-        while self._fresh:
-            connection = self._fresh[-1]
-            if counts_deaths and connection.got_broken_line and connection.is_alive:
-                await self.end_watched()
-                self._watched = (check, connection)
-            else:
-                has_died = has_died or _died(connection)
-                await self._end(connection)
-            self._fresh.pop()
-        if counts_deaths and has_died:
-            self.crashed_in.append(check)
-        if self._shared is not None and not self._shared.is_alive:
-            await self._end(self._shared)
-            self._shared = None
+    def lines(self) -> tuple[InspectedLine, ...]:
+        """The end of the conversations of this check."""
+        return tuple(
+            line
+            for connection, since in self._since.items()
+            for line in self.inspection.render(connection, range(since, len(connection.log)))
+        )[-MAX_LINES:]
 
-    async def end_watched(self) -> None:
-        """End the agent that is still watched; if it died meanwhile, record the check that sent it a broken line."""
-        if self._watched is None:
-            return
-        check, connection = self._watched
-        if _died(connection):
-            self.crashed_in.append(check)
-        await self._end(connection)
-        self._watched = None
-
-    async def close(self) -> None:
-        """End every agent that was started."""
-        for connection in self._all():
-            await self._end(connection)
+    async def finish(self, *, counts_deaths: bool = True) -> None:
+        """Give back or end the agents of this check; record the check if an agent died during it."""
+        if self._agent is not None:
+            await self.inspection.give_back(self._agent, self.check, counts_deaths=counts_deaths)
+            self._agent = None
+        for connection in self._fresh:
+            if connection.got_broken_line and connection.is_alive:
+                await self.inspection.give_back(connection, self.check, counts_deaths=counts_deaths)
+                continue
+            if counts_deaths and has_died(connection):
+                self.inspection.crashed_in.append(self.check)
+            await self.inspection.end(connection, self.check)
         self._fresh.clear()
-        self._shared = self._watched = None
-
-    def _all(self) -> list[AgentConnection]:
-        shared = [self._shared] if self._shared else []
-        return [*self._fresh, *shared, *([self._watched[1]] if self._watched else [])]
-
-    def last_stderr_line(self) -> str | None:
-        """The last line that the shared agent wrote to stderr."""
-        lines = self._shared.peer.stderr.split("\n") if self._shared else []
-        return next((line.strip() for line in reversed(lines) if line.strip()), None)
-
-    def all_noise(self) -> list[str]:
-        """The lines on stdout of any agent that are not messages."""
-        return [*self._noise, *(line for connection in self._all() for line in connection.noise)]
-
-    async def _start(self) -> AgentConnection:
-        peer = await start_peer(self.settings.command, environ=self.settings.environ, cwd=self.settings.cwd)
-        return AgentConnection(peer, self.settings.timeout_s)
-
-    async def _open_session(self, connection: AgentConnection) -> Reply:
-        params: dict[str, Any] = {"cwd": self.settings.session_cwd, "mcpServers": []}
-        reply = await connection.call("session/new", params, wait_s=self.settings.startup_s)
-        if isinstance(reply, Answered) and isinstance(reply.result, dict):
-            session_id: Any = reply.result.get("sessionId")  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-            connection.session = session_id if isinstance(session_id, str) else None
-        return reply
-
-    async def _end(self, connection: AgentConnection) -> None:
-        await connection.end()
-        self._noise.extend(connection.noise)
-        connection.noise.clear()
 
 
-def _died(connection: AgentConnection) -> bool:
+def has_died(connection: AgentConnection) -> bool:
+    """Whether the agent ended although its input was open."""
     return not connection.is_alive and not connection.is_input_closed
 
 
-def _initialize_params(version: int) -> dict[str, Any]:
+def initialize_params(version: int, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The parameters of `initialize`."""
     info = {"name": "accord-inspect", "version": "1"}
     params: dict[str, Any] = {"protocolVersion": version}
     params |= {"info": info, "capabilities": {}} if version >= 2 else {}
     # An agent of version 1 reads only these fields, also when version 2 is offered.
-    return params | {"clientInfo": info, "clientCapabilities": {}}
+    return params | {"clientInfo": info, "clientCapabilities": dict(capabilities or {})}

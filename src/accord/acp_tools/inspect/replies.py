@@ -1,16 +1,16 @@
 """Judge the replies of an agent: one function per question, from replies to an outcome with a sentence. Pure.
 
 An agent that cannot work here, for example because it has no key, does not fail for that: its reply to plain text is
-the baseline, and if that is an error unrelated to the request, other prompts are skipped.
+the baseline, and if that is an error unrelated to the request, other prompts are not judged.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from accord.errors import RpcCode
-from accord.wire.inspection import Result
+from accord.wire.inspection import ContentFate, InspectedLine, Level, Result
 
 MAX_CHARS: Final = 160
 MAX_READ: Final = 10_000
@@ -52,7 +52,7 @@ class Gone:
 Reply = Answered | Refused | Silent | Gone
 
 
-def shorten(text: str, secrets: Iterable[str] = ()) -> str:
+def shorten(text: str, secrets: Iterable[str] = (), *, max_chars: int = MAX_CHARS) -> str:
     """The text as one short line; the given secrets, and whatever looks like a key, are hidden."""
     text = text[:MAX_READ]
     for secret in secrets:
@@ -61,7 +61,7 @@ def shorten(text: str, secrets: Iterable[str] = ()) -> str:
     line = " ".join(_KEY_LIKE.sub(HIDDEN, text).split())
     # The text of an agent is printed on terminals and written to XML: no escape sequences, no control characters.
     line = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
-    return line if len(line) <= MAX_CHARS else line[: MAX_CHARS - 1] + "…"
+    return line if len(line) <= max_chars else line[: max_chars - 1] + "…"
 
 
 def describe(reply: Reply) -> str:
@@ -88,6 +88,8 @@ def stop_reason(reply: Reply) -> str | None:
 
 
 REFUSAL: Final = "refusal"
+KNOWN_VERSIONS: Final = (0, 1, 2)
+"""The versions of the protocol; 2 is the draft."""
 RACE_S: Final = 2.0
 """A turn that ends this soon after session/cancel may have ended before the agent read the cancellation."""
 NO_RESULT: Final = "initialize was not answered with a result"
@@ -99,11 +101,17 @@ REQUEST_ERRORS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """The result of a check with its sentence; `observed` is what the agent did."""
+    """The result of a check with its sentence; `observed` is what the agent did.
+
+    `level` is given where it depends on what was found, `lines` where other lines than those of the check show it.
+    """
 
     result: Result
     sentence: str
     observed: str | None = None
+    content: ContentFate | None = None
+    level: Level | None = None
+    lines: tuple[InspectedLine, ...] = ()
 
 
 def passed(sentence: str, reply: Reply | None = None) -> CheckOutcome:
@@ -143,10 +151,10 @@ def is_agent_error(reply: Reply) -> bool:
     return isinstance(reply, Refused) and reply.code not in REQUEST_ERRORS
 
 
-def _skip_if_as_baseline(reply: Reply, baseline: Reply) -> CheckOutcome | None:
-    """Skip if plain text gets the same reply: the agent may have no key, no network or a slow model."""
+def _not_judged_as_baseline(reply: Reply, baseline: Reply) -> CheckOutcome | None:
+    """Not judged if plain text gets the same reply: the agent may have no key, no network or a slow model."""
     if isinstance(reply, Silent) and isinstance(baseline, Silent):
-        why = f"Plain text is not answered within {reply.seconds:g} s either: a slow model needs a longer --timeout"
+        why = silent_text(baseline)
     elif is_agent_error(reply) and is_agent_error(baseline):
         why = f"The agent answers every prompt with an unrelated error: {describe(reply)}"
     elif stop_reason(reply) == REFUSAL == stop_reason(baseline):
@@ -154,6 +162,11 @@ def _skip_if_as_baseline(reply: Reply, baseline: Reply) -> CheckOutcome | None:
     else:
         return None
     return not_judged(why, reply)
+
+
+def silent_text(baseline: Silent) -> str:
+    """Why nothing can be said about prompts if plain text is not answered."""
+    return f"Plain text is not answered within {baseline.seconds:g} s either: a slow model needs a longer --timeout"
 
 
 def _unanswered(reply: Silent | Gone) -> CheckOutcome:
@@ -176,40 +189,66 @@ def judge_session(reply: Reply) -> CheckOutcome:
             return _unanswered(reply)
 
 
-def judge_accepted(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
-    """Whether a prompt that the agent must accept was accepted; `baseline` is its reply to plain text."""
+DROPPED: Final = "did not reach the model: it was silently dropped"
+PLACEHOLDER: Final = "did not reach the model: it was replaced by a placeholder"
+IF_DECLARED: Final[Mapping[ContentFate | None, str]] = {
+    ContentFate.ACCEPTED: "was accepted and reached the model",
+    ContentFate.DROPPED: DROPPED,
+    ContentFate.PLACEHOLDER: PLACEHOLDER,
+}
+IF_UNDECLARED: Final[Mapping[ContentFate | None, str]] = {
+    ContentFate.ACCEPTED: "was accepted although it was not declared, and reached the model",
+    ContentFate.DROPPED: DROPPED,
+    ContentFate.PLACEHOLDER: PLACEHOLDER,
+}
+"""What the fake model shows; without it, accepting and dropping look the same from outside."""
+
+
+def judge_accepted(reply: Reply, baseline: Reply, what: str, fate: ContentFate | None = None) -> CheckOutcome:
+    """Whether a prompt that the agent must accept was accepted; `baseline` is its reply to plain text.
+
+    `fate` is what the fake model received of the content, if it was used.
+    """
     match reply:
         case Refused(code=code) if code == RpcCode.AUTH_REQUIRED:
             return not_judged("needs authentication", reply)
         case Refused() if is_agent_error(reply):
             return not_judged(f"The agent answered with an unrelated error: {describe(reply)}", reply)
         case Refused():
-            return failed(f"{what} was refused", reply)
+            return replace(failed(f"{what} was refused", reply), content=ContentFate.REJECTED)
+        case Answered() if fate in (ContentFate.DROPPED, ContentFate.PLACEHOLDER):
+            return replace(failed(f"{what} {IF_DECLARED[fate]}", reply), content=fate)
         case Answered() if stop_reason(reply) != REFUSAL:
-            return passed(f"{what} was accepted", reply)
+            sentence = f"{what} {IF_DECLARED.get(fate, 'was accepted')}"
+            return replace(passed(sentence, reply), content=fate)
         case Answered():
             return not_judged("The agent refused to work on it, for an unknown reason", reply)
         case _:
-            return _skip_if_as_baseline(reply, baseline) or _unanswered(reply)
+            return _not_judged_as_baseline(reply, baseline) or _unanswered(reply)
 
 
-def judge_rejected(reply: Reply, baseline: Reply, what: str) -> CheckOutcome:
-    """Whether a prompt that the agent must reject was rejected with -32602; `baseline` is its reply to plain text."""
-    if skip := _skip_if_as_baseline(reply, baseline):
-        return skip
+def judge_rejected(reply: Reply, baseline: Reply, what: str, fate: ContentFate | None = None) -> CheckOutcome:
+    """Whether a prompt that the agent must reject was rejected with -32602; `baseline` is its reply to plain text.
+
+    `fate` is what the fake model received of the content, if it was used.
+    """
+    if known := _not_judged_as_baseline(reply, baseline):
+        return known
     match reply:
         case Refused(code=code) if code == RpcCode.INVALID_PARAMS:
             if isinstance(baseline, Refused) and baseline.code == RpcCode.INVALID_PARAMS:
                 return not_judged(f"Plain text is refused with {RpcCode.INVALID_PARAMS} as well", reply)
-            return passed(f"{what} was rejected with {RpcCode.INVALID_PARAMS}", reply)
+            outcome = passed(f"{what} was rejected with {RpcCode.INVALID_PARAMS}", reply)
+            return replace(outcome, content=ContentFate.REJECTED)
         case Refused():
-            return failed(
-                f"{what} was rejected with the wrong code, {reply.code} instead of {RpcCode.INVALID_PARAMS}", reply
-            )
+            wrong = f"{what} was rejected with the wrong code, {reply.code} instead of {RpcCode.INVALID_PARAMS}"
+            return replace(failed(wrong, reply), content=ContentFate.REJECTED)
         case Answered() if stop_reason(reply) == REFUSAL:
-            return failed(f"{what} ended the turn as {REFUSAL} instead of with error {RpcCode.INVALID_PARAMS}", reply)
+            wrong = f"{what} ended the turn as {REFUSAL} instead of with error {RpcCode.INVALID_PARAMS}"
+            return replace(failed(wrong, reply), content=ContentFate.REJECTED)
         case Answered():
-            return failed(f"{what} was accepted or silently dropped", reply)
+            wrong = f"{what} {IF_UNDECLARED.get(fate, 'was accepted or silently dropped')}"
+            return replace(failed(wrong, reply), content=fate or ContentFate.UNKNOWN)
         case _:
             return _unanswered(reply)
 
@@ -222,7 +261,7 @@ def judge_empty(reply: Reply, baseline: Reply) -> CheckOutcome:
         case Refused():
             return passed("The empty prompt was rejected", reply)
         case _:
-            return _skip_if_as_baseline(reply, baseline) or _unanswered(reply)
+            return _not_judged_as_baseline(reply, baseline) or _unanswered(reply)
 
 
 def judge_error(reply: Reply, code: int | None, what: str) -> CheckOutcome:
@@ -238,8 +277,20 @@ def judge_error(reply: Reply, code: int | None, what: str) -> CheckOutcome:
             return _unanswered(reply)
 
 
+def judge_request_error(reply: Reply, what: str, *, baseline: Reply | None = None) -> CheckOutcome:
+    """Whether a wrong request got an error that blames the request; a crash of its handler is no such error.
+
+    `baseline` is the reply to the same request without its fault: the same error there says nothing.
+    """
+    if isinstance(reply, Refused) and is_agent_error(reply) and reply.code != RpcCode.NOT_FOUND:
+        if isinstance(baseline, Refused) and baseline.code == reply.code:
+            return not_judged(f"The agent answered with an unrelated error: {describe(reply)}", reply)
+        return failed(f"{what} got error {reply.code}, which does not say what is wrong with the request", reply)
+    return judge_error(reply, None, what)
+
+
 def judge_version(reply: Reply, offered: int, *, supported: int) -> CheckOutcome:
-    """Whether the agent chose a version; `supported` is the one that it chose in the first handshake."""
+    """Whether the agent chose a version that it has; `supported` is the one that it chose in the first handshake."""
     if isinstance(reply, Refused) and reply.code == RpcCode.VERSION_UNSUPPORTED and offered < supported:
         return passed(f"The agent supports no version up to {offered}, and its error says so", reply)
     if isinstance(reply, Refused):
@@ -249,8 +300,10 @@ def judge_version(reply: Reply, offered: int, *, supported: int) -> CheckOutcome
     version = reply.result.get("protocolVersion") if isinstance(reply.result, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if not isinstance(version, int) or isinstance(version, bool):
         return failed("The result has no protocolVersion that is a whole number", reply)
-    if version == 65535:
-        return failed("The agent claims to support version 65535: it repeats the offered version", reply)
+    if version == offered and offered not in KNOWN_VERSIONS:
+        return failed(f"The agent claims to support version {offered}: it repeats the offered version", reply)
+    if version not in KNOWN_VERSIONS:
+        return failed(f"Offered version {offered}, the agent chose {version}, which does not exist", reply)
     return passed(f"Offered version {offered}, the agent chose {version}", reply)
 
 
@@ -294,8 +347,8 @@ def judge_cancelled(reply: Reply, baseline: Reply, after_s: float) -> CheckOutco
         return not_judged(f"The turn ended as {stop_reason(reply)} at about the time it was cancelled", reply)
     if isinstance(reply, Answered):
         return failed(f"The turn ended as {stop_reason(reply)}, not as cancelled", reply)
-    if isinstance(reply, Refused) and (skip := _skip_if_as_baseline(reply, baseline)):
-        return skip
+    if isinstance(reply, Refused) and (known := _not_judged_as_baseline(reply, baseline)):
+        return known
     if isinstance(reply, Refused):
         return failed("The cancelled turn ended with an error instead of the stop reason cancelled", reply)
     return _unanswered(reply) if isinstance(reply, Gone) else failed("The turn went on after session/cancel", reply)

@@ -20,7 +20,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from accord.acp_tools.proxy.degrade import FileToSave, degrade_prompt, user_notice
-from accord.acp_tools.proxy.shape import (
+from accord.acp_tools.shape import (
     BEFORE_HANDSHAKE,
     SHAPE_ONLY,
     Handshake,

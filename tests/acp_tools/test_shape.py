@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.acp_tools.proxy.shape import UPDATE, first_unverified, shape_faults
+from accord.acp_tools.shape import UPDATE, first_unverified, shape_faults
 
 TEXT = {"type": "text", "text": "words"}
 UNUSUAL: st.SearchStrategy[Any] = st.sampled_from(
