@@ -211,6 +211,7 @@ class Conduct:
         draft = draft or "info" in members
         if version >= 2 and stable and not draft:
             text = f"protocolVersion is {version}, but agentCapabilities and agentInfo are members of version 1"
+            self.version = 1  # what such an agent most likely speaks
         elif version < 2 and draft and not stable:
             text = f"protocolVersion is {version}, but capabilities and info are members of version 2"
         else:
