@@ -44,6 +44,7 @@ WORDS: Final = "Reply with the word ok."
 TEXT: Final[Block] = {"type": "text", "text": WORDS}
 LONG_WORK: Final = "Count slowly from 1 to 1000, one number a line, and do nothing else."
 NOTE: Final = "https://example.com/accord-note.txt"
+EMBEDDED_MARKER: Final = "accord-embedded-note"
 GOOD: Final[Mapping[ContentType, Block]] = {
     ContentType.TEXT: TEXT,
     ContentType.RESOURCE_LINK: {
@@ -56,7 +57,7 @@ GOOD: Final[Mapping[ContentType, Block]] = {
     ContentType.AUDIO: {"type": "audio", "data": _base64(WAV), "mimeType": "audio/wav"},
     ContentType.RESOURCE: {
         "type": "resource",
-        "resource": {"uri": NOTE, "mimeType": "text/plain", "text": "The note says accord-embedded-note."},
+        "resource": {"uri": NOTE, "mimeType": "text/plain", "text": f"The note says {EMBEDDED_MARKER}."},
     },
 }
 MALFORMED: Final[Mapping[str, tuple[str, Block]]] = {

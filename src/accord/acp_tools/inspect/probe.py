@@ -6,7 +6,9 @@ shows about the messages of the agent is collected here for the checks that repo
 """
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Final, Self
@@ -16,6 +18,7 @@ from accord.acp_tools.inspect.client import InspectorClient
 from accord.acp_tools.inspect.conduct import Rule
 from accord.acp_tools.inspect.connection import AgentConnection, to_reply
 from accord.acp_tools.inspect.declared import DeclaredAgent, read_initialize_result
+from accord.acp_tools.inspect.fake_model import FakeModel
 from accord.acp_tools.inspect.replies import (
     Answered,
     CheckOutcome,
@@ -48,6 +51,9 @@ class InspectSettings:
 
     command: Sequence[str]
     environ: Mapping[str, str] | None = None
+    """The environment of the agent; that of this process if it is None."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Variables that the user gave; they replace those of the environment and of the fake model."""
     cwd: str | None = None
     session_cwd: str = "/"
     protocol: int = 1
@@ -131,13 +137,17 @@ class Inspection:
         self._taken: Final[dict[AgentConnection, int]] = {}
         """How many violations of each connection were collected."""
         self.markers: Final = count(1)
-        self.model: Any = None
+        self.model: FakeModel | None = None
+        self._resources: Final = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        if self.settings.mock_llm:
+            self.model = await self._resources.enter_async_context(FakeModel())
+        self._resources.push_async_callback(self.close)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        await self._resources.aclose()
 
     @property
     def lacks_sessions(self) -> bool:
@@ -170,7 +180,12 @@ class Inspection:
 
     async def start(self, client: InspectorClient | None = None) -> AgentConnection:
         """Start an agent, without a handshake."""
-        peer = await start_peer(self.settings.command, environ=self.settings.environ, cwd=self.settings.cwd)
+        environ = os.environ if self.settings.environ is None else self.settings.environ
+        if self.model is not None:
+            environ = {**environ, **self.model.environ()}
+        peer = await start_peer(
+            self.settings.command, environ={**environ, **self.settings.variables}, cwd=self.settings.cwd
+        )
         connection = AgentConnection(peer, self.settings.timeout_s, client)
         self._running.add(connection)
         return connection

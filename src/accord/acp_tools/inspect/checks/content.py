@@ -1,12 +1,13 @@
 """Content in prompts: what is declared is accepted and reaches the model, what is not is rejected."""
 
+from dataclasses import replace
 from typing import Final
 
 from accord.acp_tools.inspect.blocks import BAD_BASE64, GOOD, MALFORMED, TEXT, Block
 from accord.acp_tools.inspect.checks.table import MAY, MUST, SHOULD, CheckTable, Needs
-from accord.acp_tools.inspect.fates import content_fate
 from accord.acp_tools.inspect.probe import AgentProbe
 from accord.acp_tools.inspect.replies import (
+    Answered,
     CheckOutcome,
     Reply,
     Silent,
@@ -18,6 +19,7 @@ from accord.acp_tools.inspect.replies import (
     not_judged,
     silent_text,
 )
+from accord.acp_tools.inspect.sent_content import content_fate
 from accord.core.prompt.verdict import FLAGS
 from accord.wire.acp.content import ContentType
 from accord.wire.inspection import CheckGroup, ContentFate
@@ -45,7 +47,10 @@ async def _send(probe: AgentProbe, block: Block, after: str | None) -> tuple[Rep
 @CONTENT.check("text", "text is accepted", BASELINE, MUST, Needs.SESSION)
 async def _text(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
-    return judge_accepted(baseline, baseline, "Text")
+    outcome = replace(judge_accepted(baseline, baseline, "Text"), lines=await probe.baseline_lines())
+    if isinstance(baseline, Answered) and probe.inspection.model is not None and not probe.inspection.model.requests:
+        return replace(outcome, observed=f"{outcome.observed}; the agent did not call the fake model")
+    return outcome
 
 
 def _add_accepted_check(check_id: str, kind: ContentType, what: str, clause: str, flag: str | None) -> None:

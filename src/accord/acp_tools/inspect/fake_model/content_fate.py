@@ -1,0 +1,179 @@
+"""What became of content in a prompt: did it arrive at the model? Pure.
+
+The prompt has a marker in its text and, beside it, one content block. The requests whose text has the marker are those
+of the prompt; requests for a title or a summary count only if there are no others. In these requests:
+
+| content | accepted, if there is | otherwise a placeholder, if the text has |
+|---|---|---|
+| text | its marker | – |
+| image, audio | the same bytes, or any image or sound beside the prompt (it was encoded anew) | see below |
+| embedded text | its marker, in text or in a file | see below |
+| embedded bytes | the same bytes, or any file of its kind beside the prompt | see below |
+| link | its uri, or the path of a `file:` uri | its name |
+
+A placeholder is, in the text beside the prompt: the uri, path, name or media type of the content, its bytes as base64
+text, a bracket such as `[image]` or `<image omitted>`, or a phrase such as "unsupported content". With none of these
+the content was dropped. If no request has the prompt, the model was not called for it.
+"""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+from urllib.parse import unquote
+
+from accord.acp_tools.inspect.fake_model.model_request import ReceivedMedia, ReceivedRequest, kind_of
+from accord.acp_tools.inspect.fake_model.script import is_side_request
+from accord.wire.acp.content import ContentType
+
+BESIDE: Final = 2_000
+"""How many characters from the marker a placeholder may be: agents put long instructions into the user's message."""
+BASE64_START: Final = 32
+SHOWN: Final = 120
+
+
+class FateKind(StrEnum):
+    """What became of content."""
+
+    ACCEPTED = "accepted"
+    PLACEHOLDER = "replaced by a placeholder"
+    DROPPED = "dropped"
+    NOT_SENT = "not sent"
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What became of content, the evidence for it, and the number of the request that has the evidence."""
+
+    kind: FateKind
+    evidence: str
+    request_number: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeContent:
+    """Content that was sent, and the marker of the prompt that it was in.
+
+    `marker` is part of the text of a text or an embedded text; the others have `data`. `name` and `uri` must be
+    unmistakable, too.
+    """
+
+    type: ContentType
+    prompt_marker: str
+    marker: str = ""
+    data: bytes = b""
+    media_type: str = ""
+    uri: str = ""
+    name: str = ""
+
+
+WORDS: Final[Mapping[ContentType, str]] = {
+    ContentType.TEXT: "text",
+    ContentType.IMAGE: "image|picture|photo|screenshot|img",
+    ContentType.AUDIO: "audio|sound|voice|recording",
+    ContentType.RESOURCE: "resource|embedded|attachment",
+    ContentType.RESOURCE_LINK: "resource|link",
+}
+"""What agents call the content in a placeholder."""
+_MISSING: Final = r"unsupported|omitted|removed|skipped|ignored|not (?:supported|shown|available)|cannot|can't|unable"
+
+
+def find_content(requests: Sequence[ReceivedRequest], sent: ProbeContent) -> Fate:
+    """What became of this content in these requests."""
+    of_prompt = [request for request in requests if sent.prompt_marker in request.text]
+    of_turn = [request for request in of_prompt if not is_side_request(request)] or of_prompt
+    for request in requests:
+        if evidence := _same_bytes(request, sent):
+            return Fate(FateKind.ACCEPTED, evidence, request.number)
+    if not of_turn:
+        return Fate(FateKind.NOT_SENT, "no request to the model has the text of the prompt")
+    for kind, find in ((FateKind.ACCEPTED, _find_accepted), (FateKind.PLACEHOLDER, _find_placeholder)):
+        for request in of_turn:
+            if evidence := find(request, sent):
+                return Fate(kind, evidence, request.number)
+    return Fate(FateKind.DROPPED, "the text of the prompt arrived, and nothing of the content", of_turn[0].number)
+
+
+def _same_bytes(request: ReceivedRequest, sent: ProbeContent) -> str | None:
+    same = [media for media in request.media if sent.data and media.data == sent.data]
+    return f"{_describe(same[0])}, the same bytes" if same else None
+
+
+def _find_accepted(request: ReceivedRequest, sent: ProbeContent) -> str | None:
+    """What shows that the content arrived, though not as the same bytes."""
+    if sent.marker and sent.marker != sent.prompt_marker:
+        found = sent.marker in request.text or any(sent.marker.encode() in media.data for media in request.media)
+        if found:
+            return f"its text, with {sent.marker}"
+    media = _media_beside(request, sent.prompt_marker)
+    match sent.type:
+        case ContentType.TEXT:
+            return f"its text, with {sent.prompt_marker}" if sent.marker in ("", sent.prompt_marker) else None
+        case ContentType.RESOURCE_LINK:
+            spelled = next((each for each in _spellings(sent.uri) if each in request.text), None)
+            linked = next((each.uri for each in media if each.uri in {*_spellings(sent.uri)}), None)
+            return spelled or linked
+        case ContentType.IMAGE | ContentType.AUDIO | ContentType.RESOURCE:
+            kind = kind_of(sent.media_type) if sent.data else "file"
+            other = next((each for each in media if kind in (each.kind, kind_of(each.media_type))), None)
+            return f"{_describe(other)}, other bytes" if other else None
+
+
+def _find_placeholder(request: ReceivedRequest, sent: ProbeContent) -> str | None:
+    """The text that stands for the content."""
+    text = "\n".join(_texts_beside(request, sent.prompt_marker))
+    at = text.find(sent.prompt_marker)
+    near = text[max(0, at - BESIDE) : at + BESIDE]
+    encoded = base64.b64encode(sent.data).decode()[:BASE64_START]
+    literals = [(text, each) for each in (*_spellings(sent.uri), sent.name)]
+    literals += [(near, sent.media_type), (text, encoded)]
+    for place, literal in literals:
+        if literal and (found := place.find(literal)) >= 0:
+            return _shown(place[max(0, found - 20) : found + len(literal) + 20])
+    word = rf"\b(?:{WORDS[sent.type]}|content|attachment|block)s?\b"
+    patterns = (
+        rf"[\[<({{](?:[\w:-]+\s+){{0,3}}(?:{WORDS[sent.type]})s?\b[^\]>)}}\n]{{0,120}}[\]>)}}]",
+        rf"{word}[^\n]{{0,60}}\b(?:{_MISSING})\b",
+        rf"\b(?:{_MISSING})\b[^\n]{{0,60}}{word}",
+    )
+    matches = (re.search(pattern, near, re.IGNORECASE) for pattern in patterns)
+    return next((_shown(match[0]) for match in matches if match), None)
+
+
+def _spellings(uri: str) -> list[str]:
+    """The uri as it was sent, decoded, and the path of a file."""
+    if not uri:
+        return []
+    path = unquote(uri).removeprefix("file://")
+    return [uri, unquote(uri), *([path] if uri.startswith("file://") else [])]
+
+
+def _beside(request: ReceivedRequest, marker: str) -> Iterator[int]:
+    """The messages of users without an answer between them and the prompt: agents may split a prompt into several."""
+    messages = request.messages
+    prompts = [at for at, each in enumerate(messages) if each.role == "user" and marker in each.text]
+    for prompt in prompts[-1:]:
+        first = last = prompt
+        while first > 0 and messages[first - 1].role == "user":
+            first -= 1
+        while last + 1 < len(messages) and messages[last + 1].role == "user":
+            last += 1
+        yield from range(first, last + 1)
+
+
+def _texts_beside(request: ReceivedRequest, marker: str) -> list[str]:
+    return [request.messages[at].text for at in _beside(request, marker)]
+
+
+def _media_beside(request: ReceivedRequest, marker: str) -> list[ReceivedMedia]:
+    return [media for at in _beside(request, marker) for media in request.messages[at].media]
+
+
+def _describe(media: ReceivedMedia) -> str:
+    return f"{media.kind} {media.media_type} {len(media.data)} bytes".replace("  ", " ")
+
+
+def _shown(text: str) -> str:
+    return " ".join(text.split())[:SHOWN]
