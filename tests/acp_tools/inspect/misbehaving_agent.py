@@ -26,6 +26,7 @@ SESSION_METHODS = ("list", "resume", "close", "delete")
 turns: dict[str, threading.Event] = {}
 sessions: dict[str, list[tuple[str, str]]] = {}
 """The messages of each session: who sent it, and its text."""
+stuck: set[str] = set()
 call_ids = itertools.count(1000)
 lock = threading.Lock()
 is_initialized = False
@@ -194,7 +195,13 @@ def problem(block: dict[str, Any]) -> str | None:
 def prompt(call_id: Any, params: dict[str, Any]) -> None:
     session = params.get("sessionId", "")
     if session not in sessions:
-        fail(call_id, -32602, "No such session")
+        code = -32603 if "crashes-on-unknown-session" in FAULTS and is_initialized else -32602
+        fail(call_id, code, "No such session")
+    elif session in stuck:
+        return
+    elif not params["prompt"] and "hangs-after-empty-prompt" in FAULTS:
+        stuck.add(session)
+        send({"id": call_id, "result": {"stopReason": "end_turn"}})
     elif "no-model" in FAULTS:
         fail(call_id, -32603, "Set API_KEY=sk-abcdefghijklmnop to use a model")
     elif found := next((found for block in params["prompt"] if (found := problem(block))), None):

@@ -37,14 +37,14 @@ def test_a_turn_without_such_a_state_goes_on(states: list[dict[str, Any]]):
 
 def wait_for_end(states: list[dict[str, Any]], *, since: int = 0, runs_s: float, wait_s: float) -> Reply:
     """Wait for the turn's end at an agent that sends these states, and exits after so many seconds."""
-    updates = [{"update": {"sessionUpdate": "state_update", **state}} for state in states]
+    updates = [{"sessionId": "s", "update": {"sessionUpdate": "state_update", **state}} for state in states]
     lines = [json.dumps({"jsonrpc": "2.0", "method": "session/update", "params": update}) for update in updates]
 
     async def run() -> Reply:
         peer = await start_peer([sys.executable, "-c", PROGRAM, "\n".join(lines), str(runs_s)])
         connection = AgentConnection(peer, 5)
         try:
-            return await connection.turn_end_within(since, wait_s)
+            return await connection.turn_end_within("s", since, wait_s)
         finally:
             await connection.end()
 

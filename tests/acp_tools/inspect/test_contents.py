@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from accord.acp_tools.inspect.probe import BAD_BASE64, GOOD, MALFORMED, PNG
+from accord.acp_tools.inspect.blocks import BAD_BASE64, GOOD, MALFORMED, PNG
 from accord.core.prompt import ContentValidator
 from accord.wire.acp.content import ContentType
 
@@ -34,7 +34,7 @@ def test_a_good_block_is_valid(kind: ContentType):
 def test_the_image_can_be_decoded():
     with Image.open(BytesIO(PNG)) as image:
         image.load()
-        assert image.size == (1, 1)
+        assert image.size == (16, 16)
 
 
 @pytest.mark.parametrize("name", MALFORMED)

@@ -18,10 +18,12 @@ from accord.acp_tools.inspect.replies import (
     judge_next,
     judge_noise,
     judge_rejected,
+    judge_request_error,
     judge_session,
     judge_version,
     shorten,
 )
+from accord.wire.inspection import ContentFate
 
 DONE = Answered({"stopReason": "end_turn"})
 NO_KEY = Refused(-32603, "no key")
@@ -34,10 +36,10 @@ SILENT, GONE = Silent(1), Gone(1)
     [
         (INVALID, DONE, "pass", "An image was rejected with -32602"),
         (INVALID, NO_KEY, "pass", "An image was rejected with -32602"),
-        (INVALID, INVALID, "skipped", "Plain text is refused with -32602 as well"),
+        (INVALID, INVALID, "not_judged", "Plain text is refused with -32602 as well"),
         (NO_KEY, DONE, "fail", "An image was rejected with the wrong code, -32603 instead of -32602"),
         (Refused(-32600, ""), NO_KEY, "fail", "An image was rejected with the wrong code, -32600 instead of -32602"),
-        (NO_KEY, NO_KEY, "skipped", "The agent answers every prompt with an unrelated error: error -32603: no key"),
+        (NO_KEY, NO_KEY, "not_judged", "The agent answers every prompt with an unrelated error: error -32603: no key"),
         (DONE, DONE, "fail", "An image was accepted or silently dropped"),
         (GONE, DONE, "fail", "The agent crashed"),
         (GONE, SILENT, "fail", "The agent crashed"),
@@ -45,7 +47,7 @@ SILENT, GONE = Silent(1), Gone(1)
         (
             SILENT,
             SILENT,
-            "skipped",
+            "not_judged",
             "Plain text is not answered within 1 s either: a slow model needs a longer --timeout",
         ),
     ],
@@ -61,14 +63,14 @@ def test_the_verdict_on_content_that_must_be_rejected(reply: Reply, baseline: Re
         (DONE, "pass"),
         (INVALID, "fail"),
         (Refused(-32601, ""), "fail"),
-        (NO_KEY, "skipped"),
-        (Refused(-32000, ""), "skipped"),
-        (Refused(None, ""), "skipped"),
+        (NO_KEY, "not_judged"),
+        (Refused(-32000, ""), "not_judged"),
+        (Refused(None, ""), "not_judged"),
         (SILENT, "fail"),
         (GONE, "fail"),
     ],
 )
-def test_content_that_must_be_accepted_is_skipped_if_the_agent_has_no_key(reply: Reply, result: str):
+def test_content_that_must_be_accepted_is_not_judged_if_the_agent_has_no_key(reply: Reply, result: str):
     assert judge_accepted(reply, DONE, "An image").result == result
 
 
@@ -85,15 +87,15 @@ def test_the_verdict_on_content_that_must_be_accepted_says_why(reply: Reply, sen
     assert judge_accepted(reply, DONE, "An image").sentence.startswith(sentence)
 
 
-def test_a_reply_that_plain_text_gets_too_is_skipped():
+def test_a_reply_that_plain_text_gets_too_is_not_judged():
     refusal = Answered({"stopReason": "refusal"})
     slow = f"Plain text is not answered within {SILENT.seconds:g} s either: a slow model needs a longer --timeout"
     assert judge_accepted(SILENT, SILENT, "Text").sentence == slow
     assert judge_empty(SILENT, SILENT).sentence == slow
     assert judge_rejected(SILENT, SILENT, "Audio").sentence == slow
-    assert judge_accepted(refusal, refusal, "Text").result == "skipped"
-    assert judge_rejected(refusal, refusal, "Audio").result == "skipped"
-    assert judge_cancelled(NO_KEY, NO_KEY, 1).result == "skipped"
+    assert judge_accepted(refusal, refusal, "Text").result == "not_judged"
+    assert judge_rejected(refusal, refusal, "Audio").result == "not_judged"
+    assert judge_cancelled(NO_KEY, NO_KEY, 1).result == "not_judged"
 
 
 def test_a_refusal_is_distinguished_from_dropping_the_content():
@@ -115,8 +117,8 @@ def test_three_blank_lines_may_get_three_errors():
         (Answered({"sessionId": "s"}), "pass"),
         (Answered({}), "fail"),
         (Answered(None), "fail"),
-        (Refused(-32000, ""), "skipped"),
-        (NO_KEY, "skipped"),
+        (Refused(-32000, ""), "not_judged"),
+        (NO_KEY, "not_judged"),
         (INVALID, "fail"),
         (SILENT, "fail"),
         (GONE, "fail"),
@@ -248,3 +250,51 @@ def test_secrets_long_texts_and_control_characters_are_not_reported():
     assert shorten("password is hunter22", ["hunter22", "", "is"]) == "password is [hidden]"
     assert shorten("a\n b\x1b[31m\x00") == "a b\ufffd[31m\ufffd"
     assert len(shorten("word " * 1000)) == 160
+
+
+@pytest.mark.parametrize(
+    ("fate", "declared", "undeclared"),
+    [
+        (
+            ContentFate.ACCEPTED,
+            ("pass", "An image was accepted and reached the model"),
+            ("fail", "An image was accepted although it was not declared, and reached the model"),
+        ),
+        (
+            ContentFate.DROPPED,
+            ("fail", "An image did not reach the model: it was silently dropped"),
+            ("fail", "An image did not reach the model: it was silently dropped"),
+        ),
+        (
+            ContentFate.PLACEHOLDER,
+            ("fail", "An image did not reach the model: it was replaced by a placeholder"),
+            ("fail", "An image did not reach the model: it was replaced by a placeholder"),
+        ),
+        (
+            None,
+            ("pass", "An image was accepted"),
+            ("fail", "An image was accepted or silently dropped"),
+        ),
+    ],
+)
+def test_the_fake_model_distinguishes_accepted_from_lost_content(
+    fate: ContentFate | None, declared: tuple[str, str], undeclared: tuple[str, str]
+):
+    accepted, rejected = judge_accepted(DONE, DONE, "An image", fate), judge_rejected(DONE, DONE, "An image", fate)
+    assert (str(accepted.result), accepted.sentence) == declared
+    assert (str(rejected.result), rejected.sentence) == undeclared
+
+
+@pytest.mark.parametrize(
+    ("reply", "baseline", "result"),
+    [
+        (INVALID, DONE, "pass"),
+        (Refused(-32002, "Not found"), DONE, "pass"),
+        (Refused(-32603, "Internal error"), DONE, "fail"),
+        (Refused(-32603, "no key"), Refused(-32603, "no key"), "not_judged"),
+        (DONE, DONE, "fail"),
+        (SILENT, DONE, "fail"),
+    ],
+)
+def test_an_unrelated_error_is_no_rejection_of_a_wrong_request(reply: Reply, baseline: Reply, result: str):
+    assert judge_request_error(reply, "A prompt to an unknown session", baseline=baseline).result == result

@@ -248,19 +248,20 @@ class Conduct:
         if method == UPDATE:
             self._judge_update(call, params, line)
             return
+        self._judge_session(_session_of(params), method, line)
         if method == PERMISSION:
             self._judge_permission(call, params, line)
         elif method in FILE_METHODS:
             self._judge_file(call, params, line)
         elif method in TERMINAL_METHODS:
             self._judge_terminal(call, params, line)
-        elif method in UNSTABLE_METHODS:
-            self._violate(Rule.CLIENT_METHODS, f"The agent calls {method}, which the client did not declare", line)
         else:
-            self._violate(Rule.CLIENT_METHODS, f"The agent calls {method}, which is no method of a client", line)
+            is_known = method in UNSTABLE_METHODS
+            why = "which the client did not declare" if is_known else "which is no method of a client"
+            self._violate(Rule.CLIENT_METHODS, f"The agent calls {method}, {why}", line)
+            return
         if isinstance(call, RpcNotification):
             self._violate(Rule.CLIENT_SHAPE, f"{method} is a request, but was sent without an id", line)
-        self._judge_session(_session_of(params), method, line)
 
     def _judge_update(self, call: RpcRequest | RpcNotification, params: Mapping[str, Any], line: int) -> None:
         self.judged.update((Rule.UPDATE_SHAPE, Rule.UPDATE_SESSION))

@@ -33,6 +33,8 @@ from accord.stdio import Peer
 from accord.wire.inspection import LineSender
 
 CHUNK: Final = 256 * 1024
+GRACE_S: Final = 0.5
+"""How long an agent may take to exit once it is not needed any more; whether it exits at all is a check of its own."""
 MAX_NOISE_LINES: Final = 1_000
 MAX_LOGGED_LINES: Final = 10_000
 MAX_LOGGED_BYTES: Final = 4_000
@@ -152,7 +154,7 @@ class AgentConnection:
     async def end(self) -> None:
         """End the agent and every process that it started."""
         try:
-            await self.peer.end()
+            await self.peer.end(GRACE_S)
         finally:
             self.reading.cancel()
             await asyncio.gather(self.reading, *self._answering, return_exceptions=True)

@@ -114,6 +114,8 @@ class Inspection:
         self.settings: Final = settings
         self.handshake: Reply = Silent(0)
         self.handshake_lines: tuple[InspectedLine, ...] = ()
+        self.last_stderr_line: str | None = None
+        """The last line that an agent which ended wrote to stderr."""
         self.declared: DeclaredAgent = read_initialize_result(None)
         self.first_session: Reply = Silent(0)
         """The reply to the first `session/new`."""
@@ -232,6 +234,8 @@ class Inspection:
         """End an agent and collect what it did."""
         await connection.end()
         self.collect(connection, check)
+        lines = [line.strip() for line in connection.peer.stderr.split("\n") if line.strip()]
+        self.last_stderr_line = lines[-1] if lines else self.last_stderr_line
         self._running.discard(connection)
 
     def collect(self, connection: AgentConnection, check: str) -> None:
@@ -273,14 +277,6 @@ class Inspection:
             text = shorten(line.decode(errors="replace"), self.settings.secrets, max_chars=MAX_LINE_CHARS)
             rendered.append(InspectedLine(sender=LineSender(sender), line=text))
         return tuple(rendered)
-
-    def last_stderr_line(self) -> str | None:
-        """The last line that an agent wrote to stderr."""
-        for connection in self._running:
-            for line in reversed(connection.peer.stderr.split("\n")):
-                if line.strip():
-                    return line.strip()
-        return None
 
 
 class AgentProbe:

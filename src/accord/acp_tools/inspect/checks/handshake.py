@@ -27,7 +27,7 @@ async def _handshake(probe: AgentProbe) -> CheckOutcome:
     inspection = probe.inspection
     if not isinstance(inspection.handshake, Answered):
         outcome = replace(failed(NO_RESULT, inspection.handshake), lines=inspection.handshake_lines)
-        line = inspection.last_stderr_line()
+        line = inspection.last_stderr_line
         return replace(outcome, observed=f"{outcome.observed}; on stderr: {line}") if line else outcome
     if probe.declared.agent.protocol_version is None:
         outcome = failed("The result has no protocolVersion that is a whole number", inspection.handshake)
