@@ -59,7 +59,7 @@ TABLE: dict[str, Row] = {
     "proxy": Row((2, "give it after --")),
     "negotiate": Row((2, "--manifest FILE|MODEL or --backend NAME"), ("--manifest", "openai/gpt-4o", "--require", "./FILE")),
     "capabilities": Row((0, "image_input")),
-    "inspect": Row((2, "Missing argument 'command"), ("--cwd", "FILE", "--", "true"), (2, "is not a folder"), (1, "did not answer initialize"), *[(2, "is not a folder")] * 2),
+    "inspect": Row((2, "give it after --"), ("--cwd", "FILE", "--", "true"), (2, "is not a folder"), (1, "did not answer initialize"), *[(2, "is not a folder")] * 2),
     "models": Row((0, "--limit 0 for all"), ("--snapshot", "FILE"), empty=(2, "not a snapshot of model facts; expected JSON")),
     "validate": Row((2, "Missing argument 'file'"), ("FILE",)),
     "render": Row(None, ("--client", "FILE"), (2, "or a file with ClientCapabilities")),

@@ -37,7 +37,7 @@ Exit status:
   0    done
   1    the answer is no: incompatible, refused, invalid, failed or not found
   2    wrong option, argument or file; the message says which
-  3    there is nothing to verify (accord receipts verify)
+  3    nothing to verify (receipts verify), or not judged in CI (inspect)
   130  interrupted with Ctrl-C
   141  the reader of standard output has gone
 

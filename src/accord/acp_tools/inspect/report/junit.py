@@ -41,15 +41,15 @@ def to_junit(verdict: InspectionVerdict) -> str:
         ("agent", report.agent.name or report.program),
         ("agent.version", report.agent.version),
         ("accord.version", report.accord_version),
-        ("protocol.offered", str(report.protocol)),
-        ("protocol.version", report.agent.protocol_version and str(report.agent.protocol_version)),
+        ("protocol.offered", report.protocol),
+        ("protocol.version", report.agent.protocol_version),
         ("date", report.date.isoformat()),
         ("mock-llm", str(report.mock_llm).lower()),
         ("verdict", verdict.sentence),
         ("failed-shoulds", ", ".join(found.check for found in warnings)),
     ):
-        if value:
-            ET.SubElement(properties, "property", name=name, value=_xml_text(value))
+        if value not in (None, ""):
+            ET.SubElement(properties, "property", name=name, value=_xml_text(str(value)))
     tags = [_add_case(suite, verdict, found) for found in report.findings]
     for attribute, count in (
         ("tests", len(tags)),
