@@ -78,7 +78,8 @@ def test_more_annotations_than_github_shows_are_counted_in_the_last_one():
     found = annotations(verdict(*(finding(f"c{n}", MUST, FAIL) for n in range(12))))
     assert len(found) == 10
     assert found[-1] == "::error title=accord inspect::3 more: c9, c10, c11; the log has them all"
-    assert len(annotations(verdict(*(finding(f"c{n}", MUST, FAIL) for n in range(10))))) == 10
+    ten = annotations(verdict(*(finding(f"c{n}", MUST, FAIL) for n in range(10))))
+    assert ten[-1].startswith("::error title=accord inspect%3A c9::")
 
 
 def test_the_summary_has_the_verdict_the_failures_and_what_was_not_judged():

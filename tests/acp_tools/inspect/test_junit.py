@@ -98,6 +98,12 @@ def test_versions_the_date_and_failed_shoulds_are_properties_and_output():
     assert suite.findtext("system-out") == 'a & "b" 1.0: keeps its contract\nfails a should: a: The sentence of a'
 
 
+def test_what_the_agent_did_not_say_is_no_property():
+    suite = parse(verdict(finding("a", MUST, PASS), agent=InspectedAgent()))
+    names = {row.get("name") for row in suite.iterfind("properties/property")}
+    assert names == {"agent", "accord.version", "protocol.offered", "date", "mock-llm", "verdict"}
+
+
 def test_a_failure_has_its_clause_what_was_observed_and_the_lines():
     suite = parse(verdict(finding("a", MUST, FAIL, observed="answered", lines=[SENT, RECEIVED])))
     assert suite.findtext("testcase/failure") == (

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from accord.acp_tools.inspect.replies import ECHOES, NO_RESULT
 from accord.acp_tools.inspect.report import ReportOutput, VerdictRules, write_report
-from accord.acp_tools.inspect.report.text import report_lines
+from accord.acp_tools.inspect.report.text import report_lines, summary_line
 from accord.wire.inspection import (
     CheckGroup,
     ContentFate,
@@ -137,19 +138,59 @@ def test_exit_status_3_is_explained():
     assert lines[-1].endswith("— not judged: 1 mandatory check of content")
 
 
+@pytest.mark.parametrize(
+    ("result", "rules", "colour"),
+    [
+        (PASS, VerdictRules(), "green"),
+        (NOT_APPLICABLE, VerdictRules(), "yellow"),
+        (NOT_JUDGED, VerdictRules(), "yellow"),
+        (NOT_JUDGED, VerdictRules(unjudged_fails=True), "yellow"),
+        (NOT_JUDGED, VerdictRules(required={CheckGroup.CONTENT}), "red"),
+        (FAIL, VerdictRules(), "red"),
+        (FAIL, VerdictRules(baseline=report(finding("a", MUST, FAIL))), "red"),
+    ],
+)
+def test_only_a_kept_contract_is_green(result: Result, rules: VerdictRules, colour: str):
+    assert summary_line(verdict(finding("a", MUST, result), rules=rules)).style == f"bold {colour}"
+
+
+@pytest.mark.parametrize(
+    ("observed", "summary"),
+    [
+        (ECHOES, "is not an ACP agent: the program echoes its input"),
+        (
+            "the agent ended with status 3",
+            "did not answer initialize, so nothing else can be checked: the agent ended with status 3",
+        ),
+    ],
+)
+def test_the_report_of_a_program_that_does_not_answer_has_no_declaration(observed: str, summary: str):
+    handshake = finding("handshake", MUST, FAIL, sentence=NO_RESULT, observed=observed)
+    lines = [line.text for line in report_lines(verdict(handshake, capabilities=CAPABILITIES))]
+    assert "Declared capabilities" not in lines
+    assert lines[-1] == f"misbehaving 1.0: {summary}"
+
+
+def test_an_observation_that_the_sentence_has_is_not_repeated():
+    found = finding("a", MUST, FAIL, sentence="Text got error -1", observed="error -1")
+    assert not [line for line in report_lines(verdict(found)) if "observed" in line.text]
+
+
 @pytest.mark.parametrize("columns", [20, 40, 80])
 def test_the_report_is_folded_at_the_width_of_the_terminal(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("COLUMNS", str(columns))
-    write_report(verdict(*FINDINGS, capabilities=CAPABILITIES), ReportOutput())
-    printed = capsys.readouterr().out.splitlines()
-    whole = [line for line in printed if line.lstrip().startswith(("→", "←"))]
-    assert whole == [
-        "    " + line for line in ('→ {"id":7,"method":"session/prompt"}',) * 2 + ('← {"id":7,"result":null}',)
-    ]
-    assert max(len(line) for line in printed if line not in whole) <= columns + 4  # text needs 20 columns
-    assert "".join("".join(printed).split()) == "".join((FAILURES + OTHERS + SUMMARY).split())
+    found = verdict(*FINDINGS, finding("long", MUST, FAIL, sentence="x" * 200), capabilities=CAPABILITIES)
+    printed: list[list[str]] = []
+    for width in (1000, columns):
+        monkeypatch.setenv("COLUMNS", str(width))
+        write_report(found, ReportOutput())
+        printed.append(capsys.readouterr().out.splitlines())
+    wide, narrow = printed
+    raw = [line for line in wide if line.lstrip().startswith(("→", "←"))]
+    assert [line for line in narrow if line in raw] == raw  # in one piece, so that they can be copied
+    assert max(len(line) for line in narrow if line not in raw) <= max(columns, 24)  # text needs 20 columns
+    assert "".join("".join(narrow).split()) == "".join("".join(wide).split())
 
 
 def test_the_text_of_an_agent_cannot_drive_the_terminal_or_forge_a_line(
@@ -169,7 +210,9 @@ def test_the_text_of_an_agent_cannot_drive_the_terminal_or_forge_a_line(
     assert read.findings[0].observed == f"{evil}!"
 
 
-def test_half_a_surrogate_pair_can_be_written(capsys: pytest.CaptureFixture[str]):
+def test_half_a_surrogate_pair_can_be_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    file = tmp_path / "report.json"
     flag = DeclaredCapability(flag="a", received="\ud83d", supported=False, remark="unknown")
-    write_report(verdict(capabilities=[flag]), ReportOutput())
+    write_report(verdict(capabilities=[flag]), ReportOutput(json_file=str(file)))
+    assert json.loads(file.read_text(encoding="utf-8"))["capabilities"][0]["received"] == "\ud83d"
     assert 'a = "\\ud83d": unknown' in capsys.readouterr().out

@@ -57,7 +57,7 @@ def report_lines(verdict: InspectionVerdict, *, failures_only: bool = False) -> 
         yield ReportLine()
     if not failures_only:
         yield from _other_results(verdict.report)
-        if not is_unanswered(verdict.report):
+        if _failed_handshake(verdict.report) is None:
             yield from _capabilities(verdict.report.capabilities)
     if verdict.status == EXIT_UNJUDGED:
         yield ReportLine(
@@ -116,11 +116,6 @@ def by_reason(findings: Iterable[InspectionFinding]) -> Mapping[str, list[Inspec
     return reasons
 
 
-def is_unanswered(report: InspectionReport) -> bool:
-    """Whether the agent did not even answer `initialize`."""
-    return _failed_handshake(report) is not None
-
-
 def list_lines(checks: Sequence[Check]) -> Iterator[ReportLine]:
     """The checks with their clauses, by group."""
     for group in CheckGroup:
@@ -136,6 +131,7 @@ def list_lines(checks: Sequence[Check]) -> Iterator[ReportLine]:
 
 
 def _failed_handshake(report: InspectionReport) -> InspectionFinding | None:
+    """The finding that the agent did not even answer `initialize`."""
     return next((found for found in report.findings if found.sentence == NO_RESULT), None)
 
 
