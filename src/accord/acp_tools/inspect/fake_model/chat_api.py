@@ -104,8 +104,6 @@ def write_whole(request: ReceivedRequest, reply: TextReply | ChosenCall) -> Json
     match reply:
         case ChosenCall():
             message["tool_calls"] = [{"id": _call_id(request), "type": "function", "function": _function(reply)}]
-        case TextReply(is_refusal=True):
-            message["refusal"] = reply.text
         case TextReply():
             message["content"] = reply.text
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(reply)}
@@ -128,8 +126,7 @@ def write_events(request: ReceivedRequest, reply: TextReply | ChosenCall) -> Ite
             yield chunk({"tool_calls": [{**start, "function": {**function, "arguments": ""}}]})
             yield chunk({"tool_calls": [{"index": 0, "function": {"arguments": function["arguments"]}}]})
         case TextReply():
-            name = "refusal" if reply.is_refusal else "content"
-            yield from (chunk({name: word}) for word in words_of(reply.text))
+            yield from (chunk({"content": word}) for word in words_of(reply.text))
     yield chunk({}, _finish_reason(reply))
     if member(request.body, "stream_options", "include_usage"):
         yield "", json.dumps({**head, "choices": [], "usage": USAGE})
@@ -158,4 +155,5 @@ def _function(call: ChosenCall) -> Json:
 def _finish_reason(reply: TextReply | ChosenCall) -> str:
     if isinstance(reply, ChosenCall):
         return "tool_calls"
+    # The text of a refusal is content: agents ignore the member `refusal`, which belongs to structured answers.
     return "content_filter" if reply.is_refusal else "stop"

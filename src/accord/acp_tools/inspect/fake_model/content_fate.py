@@ -28,8 +28,9 @@ from accord.acp_tools.inspect.fake_model.model_request import ReceivedMedia, Rec
 from accord.acp_tools.inspect.fake_model.script import is_side_request
 from accord.wire.acp.content import ContentType
 
-BESIDE: Final = 2_000
-"""How many characters from the marker a placeholder may be: agents put long instructions into the user's message."""
+BEFORE: Final = 400
+AFTER: Final = 2_000
+"""How many characters from the marker a placeholder may be: agents put long instructions before the prompt."""
 BASE64_START: Final = 32
 SHOWN: Final = 120
 
@@ -77,7 +78,7 @@ WORDS: Final[Mapping[ContentType, str]] = {
     ContentType.RESOURCE_LINK: "resource|link",
 }
 """What agents call the content in a placeholder."""
-_MISSING: Final = r"unsupported|omitted|removed|skipped|ignored|not (?:supported|shown|available)|cannot|can't|unable"
+_MISSING: Final = r"unsupported|omitted|removed|skipped|ignored|not (?:be )?(?:supported|shown|available)|cannot|can't|could not|unable"
 
 
 def find_content(requests: Sequence[ReceivedRequest], sent: ProbeContent) -> Fate:
@@ -125,16 +126,18 @@ def _find_placeholder(request: ReceivedRequest, sent: ProbeContent) -> str | Non
     """The text that stands for the content."""
     text = "\n".join(_texts_beside(request, sent.prompt_marker))
     at = text.find(sent.prompt_marker)
-    near = text[max(0, at - BESIDE) : at + BESIDE]
+    near = text[max(0, at - BEFORE) : at + AFTER]
     encoded = base64.b64encode(sent.data).decode()[:BASE64_START]
     literals = [(text, each) for each in (*_spellings(sent.uri), sent.name)]
     literals += [(near, sent.media_type), (text, encoded)]
     for place, literal in literals:
         if literal and (found := place.find(literal)) >= 0:
-            return _shown(place[max(0, found - 20) : found + len(literal) + 20])
+            line = place.rfind("\n", 0, found) + 1
+            return _shown(place[max(line, found - SHOWN // 2) :].partition("\n")[0])
     word = rf"\b(?:{WORDS[sent.type]}|content|attachment|block)s?\b"
     patterns = (
-        rf"[\[<({{](?:[\w:-]+\s+){{0,3}}(?:{WORDS[sent.type]})s?\b[^\]>)}}\n]{{0,120}}[\]>)}}]",
+        rf"\[[^\]\n]{{0,120}}\b(?:{WORDS[sent.type]})s?\b[^\]\n]{{0,200}}\]",
+        rf"[<({{](?:[\w:-]+\s+){{0,3}}(?:{WORDS[sent.type]})s?\b[^>)}}\n]{{0,120}}[>)}}]",
         rf"{word}[^\n]{{0,60}}\b(?:{_MISSING})\b",
         rf"\b(?:{_MISSING})\b[^\n]{{0,60}}{word}",
     )

@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from accord.acp_tools.inspect.fake_model.model_request import ReceivedRequest, as_object
+from accord.acp_tools.inspect.fake_model.model_request import OfferedTool, ReceivedRequest, as_object
 from accord.acp_tools.inspect.fake_model.schema_values import schema_value
 from accord.acp_tools.inspect.fake_model.tool_calls import (
     Action,
@@ -47,6 +47,7 @@ _WORD: Final = re.compile(r'"([^"]*)"\s*|(\S+)\s*')
 SIDE_REQUEST: Final = re.compile(
     r"title generator|thread title|session title|conversation title|isNewTopic"
     r"|\b(?:generate|create|write|produce|suggest|extract)\b[^.\n]{0,60}\b(?:title|headline|topic|slug)\b"
+    r"|\byou name\b[^.\n]{0,40}\b(?:conversation|session|chat)s?\b"
     r"|\bsummari[sz]e\b[^.\n]{0,40}\b(?:conversation|session|chat|history)\b",
     re.IGNORECASE,
 )
@@ -90,9 +91,8 @@ class Directive:
 
 def choose_reply(request: ReceivedRequest) -> Reply:
     """The reply to this request."""
-    named = [tool for tool in request.tools if tool.name == request.forced_tool]
-    if named:
-        return finishing_call(named[0], "ok")
+    if demanded := _demanded_tool(request):
+        return finishing_call(demanded, "ok")
     if request.schema is not None:
         # Without a schema the prompt describes the object; a title is what agents request in this way.
         return TextReply(json.dumps(schema_value(request.schema) if request.schema else {"title": "ok", "ok": True}))
@@ -109,9 +109,15 @@ def choose_reply(request: ReceivedRequest) -> Reply:
 
 def is_side_request(request: ReceivedRequest) -> bool:
     """Whether the agent requests something beside the turn: a title, a summary, a decision in JSON."""
-    if request.forced_tool or request.schema is not None:
+    if request.schema is not None or _demanded_tool(request):
         return True
     return not request.tools and bool(SIDE_REQUEST.search(request.text_of("system") + request.text_of("user")))
+
+
+def _demanded_tool(request: ReceivedRequest) -> OfferedTool | None:
+    """The one tool that the answer has to call, which is how some agents request an answer in JSON."""
+    named = [tool for tool in request.tools if request.forced_tool in ("", tool.name)]
+    return named[0] if len(named) == 1 else None
 
 
 def find_directive(request: ReceivedRequest) -> Directive:

@@ -181,17 +181,13 @@ class FakeModel:
         if isinstance(reply, TextReply) and reply.missing_tool:
             offered = tuple(tool.name for tool in received.tools)
             self.missing_tools.append(MissingTool(reply.missing_tool, received.number, offered))
-        try:
-            if isinstance(reply, ErrorReply):
-                response = self._error(request, reply.status, f"An error by request of the prompt: {reply.status}")
-            else:
-                response = await self._send(request, api, received, reply)
+        if isinstance(reply, ErrorReply):
             received.state = AnswerState.SENT
-        except ConnectionError:
-            received.state = AnswerState.DISCONNECTED
-            raise
-        finally:
-            self._signal()
+            return self._error(request, reply.status, f"An error by request of the prompt: {reply.status}")
+        response = await (self._stream if received.streaming else self._send)(request, api, received, reply)
+        if received.state is AnswerState.OPEN:
+            received.state = AnswerState.SENT
+        self._signal()
         return response
 
     def _keep(self, received: ReceivedRequest) -> None:
@@ -208,27 +204,34 @@ class FakeModel:
     async def _send(
         self, request: web.Request, api: FakeApi, received: ReceivedRequest, reply: TextReply | ChosenCall
     ) -> web.StreamResponse:
+        """Send the answer in one piece, after as long as it would take in a stream."""
         pause_s = reply.pause_s if isinstance(reply, TextReply) else 0.0
-        if not received.streaming:
-            for _ in api.write_events(received, reply) if pause_s else ():
-                await asyncio.sleep(pause_s)
-                if request.transport is None or request.transport.is_closing():
-                    raise ConnectionResetError
-            return web.json_response(api.write_whole(received, reply))
+        for _ in api.write_events(received, reply) if pause_s else ():
+            await asyncio.sleep(pause_s)
+            if request.transport is None or request.transport.is_closing():
+                received.state = AnswerState.DISCONNECTED
+                break
+        return web.json_response(api.write_whole(received, reply))
+
+    async def _stream(
+        self, request: web.Request, api: FakeApi, received: ReceivedRequest, reply: TextReply | ChosenCall
+    ) -> web.StreamResponse:
+        pause_s = reply.pause_s if isinstance(reply, TextReply) else 0.0
         is_array = api is GEMINI and request.query.get("alt") != "sse"
         kind = "application/json" if is_array else "text/event-stream"
         response = web.StreamResponse(headers={"content-type": kind, "cache-control": "no-cache"})
-        await response.prepare(request)
-        separator = "["
-        for name, data in api.write_events(received, reply):
-            event = f"event: {name}\ndata: {data}\n\n" if name else f"data: {data}\n\n"
-            await response.write((separator + data if is_array else event).encode())
-            separator = ",\n"
-            if pause_s:
-                await asyncio.sleep(pause_s)
-        if is_array:
-            await response.write(b"]")
-        await response.write_eof()
+        try:
+            await response.prepare(request)
+            separator = "["
+            for name, data in api.write_events(received, reply):
+                event = f"event: {name}\ndata: {data}\n\n" if name else f"data: {data}\n\n"
+                await response.write((separator + data if is_array else event).encode())
+                separator = ",\n"
+                if pause_s:
+                    await asyncio.sleep(pause_s)
+            await response.write_eof(b"]" if is_array else b"")
+        except ConnectionError:
+            received.state = AnswerState.DISCONNECTED
         return response
 
 
