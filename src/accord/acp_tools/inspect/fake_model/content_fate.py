@@ -78,7 +78,10 @@ WORDS: Final[Mapping[ContentType, str]] = {
     ContentType.RESOURCE_LINK: "resource|link",
 }
 """What agents call the content in a placeholder."""
-_MISSING: Final = r"unsupported|omitted|removed|skipped|ignored|not (?:be )?(?:supported|shown|available)|cannot|can't|could not|unable"
+_MISSING: Final = (
+    r"unsupported|omitted|removed|skipped|ignored|not (?:be )?(?:supported|shown|available)"
+    r"|cannot|can't|could not|unable"
+)
 
 
 def find_content(requests: Sequence[ReceivedRequest], sent: ProbeContent) -> Fate:
