@@ -68,6 +68,9 @@ def inspect_command(  # noqa: PLR0913 - one flag each
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="Agents that run at the same time.")] = 4,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for an answer.")] = 10.0,
     startup: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for the handshake or a session.")] = 30.0,
+    authenticate: Annotated[
+        str | None, typer.Option(metavar="METHOD", help="Authentication method to call after every handshake.")
+    ] = None,
     cwd: Annotated[str | None, typer.Option(help="Folder of the agent; by default an empty one.")] = None,
     env: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Variable for the agent; never printed. Repeatable.")
@@ -100,7 +103,7 @@ def inspect_command(  # noqa: PLR0913 - one flag each
     with _session_folder(cwd) as session_cwd:
         settings = InspectSettings(
             command=command,
-            environ={**os.environ, **given},
+            variables=given,
             cwd=cwd,
             session_cwd=session_cwd,
             protocol=protocol,
@@ -110,6 +113,7 @@ def inspect_command(  # noqa: PLR0913 - one flag each
             mock_llm=mock_llm,
             quick=quick,
             jobs=jobs,
+            authenticate=authenticate,
         )
         verdict = InspectionVerdict.of(run_with_progress(settings, checks), rules)
     output = ReportOutput(

@@ -34,14 +34,11 @@ NAMES: Final = {ContentType.IMAGE: "an image", ContentType.AUDIO: "audio", Conte
 CONTENT: Final = CheckTable(CheckGroup.CONTENT)
 
 
-async def _send(probe: AgentProbe, block: Block, after: str | None) -> tuple[Reply, ContentFate | None]:
-    """Send text and this block; then, if `after` names the prompt, plain text again in the same session."""
+async def _send(probe: AgentProbe, block: Block) -> tuple[Reply, ContentFate | None]:
+    """Send text and this block; returns the reply, and what reached the fake model."""
     marker, text = probe.marked_text()
     reply = await probe.prompt(text, block)
-    fate = content_fate(probe.inspection.model, marker, block)
-    if after is not None:
-        await probe.prompt_text_again(after)
-    return reply, fate
+    return reply, content_fate(probe.inspection.model, marker, block)
 
 
 @CONTENT.check("text", "text is accepted", BASELINE, MUST, Needs.SESSION)
@@ -63,7 +60,7 @@ def _add_accepted_check(check_id: str, kind: ContentType, what: str, clause: str
         baseline = await probe.baseline()
         if isinstance(baseline, Silent):
             return not_judged(silent_text(baseline))
-        reply, fate = await _send(probe, GOOD[kind], None)
+        reply, fate = await _send(probe, GOOD[kind])
         return judge_accepted(reply, baseline, capitalize(what), fate)
 
 
@@ -91,8 +88,10 @@ async def _judge_rejected(probe: AgentProbe, block: Block, what: str) -> CheckOu
     baseline = await probe.baseline()
     if isinstance(baseline, Silent):
         return not_judged(silent_text(baseline))
-    reply, fate = await _send(probe, block, what)
-    return judge_rejected(reply, baseline, capitalize(what), fate)
+    reply, fate = await _send(probe, block)
+    outcome = replace(judge_rejected(reply, baseline, capitalize(what), fate), lines=probe.lines())
+    await probe.prompt_text_again(what)
+    return outcome
 
 
 _add_accepted_check("resource-link", ContentType.RESOURCE_LINK, "a resource link", BASELINE, None)
@@ -118,9 +117,9 @@ async def _empty(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
     if isinstance(baseline, Silent):
         return not_judged(silent_text(baseline))
-    reply = await probe.prompt()
+    outcome = replace(judge_empty(await probe.prompt(), baseline), lines=probe.lines())
     await probe.prompt_text_again("an empty prompt")
-    return judge_empty(reply, baseline)
+    return outcome
 
 
 @CONTENT.check(
@@ -130,5 +129,5 @@ async def _text_blocks(probe: AgentProbe) -> CheckOutcome:
     baseline = await probe.baseline()
     if isinstance(baseline, Silent):
         return not_judged(silent_text(baseline))
-    reply, fate = await _send(probe, TEXT, None)
+    reply, fate = await _send(probe, TEXT)
     return judge_accepted(reply, baseline, "A prompt of two text blocks", fate)
