@@ -8,20 +8,20 @@ import pytest
 from accord.acp_tools.inspect.conduct import MAX_VIOLATIONS, Conduct, Rule
 from accord.core.rpc import RpcFailure, RpcNotification, RpcRequest, RpcResult, read_frames
 
-INITIALIZE = {"id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
-INITIALIZED = {"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": {}}}
-NEW = {"id": 2, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
-OPENED = {"id": 2, "result": {"sessionId": "s"}}
-PROMPT = {
+Sent = dict[str, Any]
+
+INITIALIZE: Sent = {"id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
+INITIALIZED: Sent = {"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": {}}}
+NEW: Sent = {"id": 2, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
+OPENED: Sent = {"id": 2, "result": {"sessionId": "s"}}
+PROMPT: Sent = {
     "id": 3,
     "method": "session/prompt",
     "params": {"sessionId": "s", "prompt": [{"type": "text", "text": "hello"}]},
 }
-ENDED = {"id": 3, "result": {"stopReason": "end_turn"}}
-FILES = {"fs": {"readTextFile": True}}
-OPTIONS = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
-
-Sent = dict[str, Any]
+ENDED: Sent = {"id": 3, "result": {"stopReason": "end_turn"}}
+FILES: Sent = {"fs": {"readTextFile": True}}
+OPTIONS: list[Any] = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
 
 
 def update(kind: str = "agent_message_chunk", session: Any = "s", **members: Any) -> Sent:
@@ -96,46 +96,46 @@ def test_a_proper_conversation_breaks_no_rule(messages: tuple[Sent, ...]):
     assert follow(*messages).violations == []
 
 
-@pytest.mark.parametrize(
-    ("messages", "rule"),
-    [
-        ((*OPEN, PROMPT, update(), {"id": 3, "result": None}), Rule.RESULT_SHAPE),
-        ((*OPEN, PROMPT, update(), {"id": 3, "result": []}), Rule.RESULT_SHAPE),
-        ((INITIALIZE, INITIALIZED, NEW, {"id": 2, "result": {}}), Rule.RESULT_SHAPE),
-        ((INITIALIZE, INITIALIZED, NEW, {"id": 2, "result": {"sessionId": "s", "modes": []}}), Rule.RESULT_SHAPE),
-        ((INITIALIZE, INITIALIZED, NEW, {"id": 2, "result": {"sessionId": "s", "models": {}}}), Rule.UNSTABLE),
-        ((*OPEN, PROMPT, update(), {"id": 3, "result": {"stopReason": "done"}}), Rule.STOP_REASON),
-        ((*OPEN, PROMPT, update(), {"id": 3, "result": {"_meta": {}}}), Rule.STOP_REASON),
-        ((*OPEN, PROMPT, update(), ENDED, ENDED), Rule.ONE_ANSWER),
-        ((*OPEN, {"id": 77, "result": {}}), Rule.ONE_ANSWER),
-        ((*OPEN, PROMPT, {"id": 3, "error": {"message": "no"}}), Rule.ERROR_SHAPE),
-        ((*OPEN, PROMPT, {"id": 3, "error": {"code": -1}}), Rule.ERROR_SHAPE),
-        ((*OPEN, PROMPT, {"id": 3, "error": "no"}), Rule.ERROR_SHAPE),
-        ((*OPEN, PROMPT, update(content="text"), update(), ENDED), Rule.UPDATE_SHAPE),
-        ((*OPEN, PROMPT, update("hologram"), update(), ENDED), Rule.UPDATE_SHAPE),
-        ((*OPEN, PROMPT, {**update(), "id": 900}, update(), ENDED), Rule.UPDATE_SHAPE),
-        ((*OPEN, PROMPT, update("plan_removed"), update(), ENDED), Rule.UNSTABLE),
-        ((*OPEN, PROMPT, update(), ENDED, update()), Rule.UPDATE_LATE),
-        ((*OPEN, update()), Rule.UPDATE_LATE),
-        ((*OPEN, PROMPT, update(), update(session="other"), ENDED), Rule.UPDATE_SESSION),
-        ((INITIALIZE, INITIALIZED, update("usage_update", used=1, size=2)), Rule.UPDATE_SESSION),
-        ((INITIALIZE, INITIALIZED, NEW, update("usage_update", "x", used=1, size=2), OPENED), Rule.UPDATE_SESSION),
-        ((*OPEN, PROMPT, ENDED), Rule.TURN_OUTPUT),
-        ((*OPEN, PROMPT, update("tool_call", toolCallId="c", title="t"), ENDED), Rule.CALLS_FINISH),
-        ((*OPEN, request("fs/read_text_file", path="/a")), Rule.UNDECLARED_FS),
-        ((*OPEN, request("fs/write_text_file", path="/a", content="")), Rule.UNDECLARED_FS),
-        ((*OPEN, request("terminal/create", command="ls")), Rule.UNDECLARED_TERMINAL),
-        ((*OPEN, permission(options=[])), Rule.PERMISSION_SHAPE),
-        ((*OPEN, permission(options=OPTIONS * 2)), Rule.PERMISSION_SHAPE),
-        ((*OPEN, permission(options=[{**OPTIONS[0], "kind": "maybe"}])), Rule.PERMISSION_SHAPE),
-        ((*OPEN, request("session/request_permission", options=OPTIONS)), Rule.PERMISSION_SHAPE),
-        ((*OPEN, request("client/beep")), Rule.CLIENT_METHODS),
-        ((*OPEN, {"method": "client/beep"}), Rule.CLIENT_METHODS),
-        ((*OPEN, request("elicitation/create", message="Name?")), Rule.CLIENT_METHODS),
-        ((INITIALIZE, {"id": 1, "result": {"protocolVersion": 2, "agentCapabilities": {}}}), Rule.VERSION_BODY),
-        ((INITIALIZE, {"id": 1, "result": {"protocolVersion": 1, "capabilities": {}}}), Rule.VERSION_BODY),
-    ],
-)
+BROKEN: list[tuple[tuple[Sent, ...], Rule]] = [
+    ((*OPEN, PROMPT, update(), {"id": 3, "result": None}), Rule.RESULT_SHAPE),
+    ((*OPEN, PROMPT, update(), {"id": 3, "result": [1]}), Rule.RESULT_SHAPE),
+    ((INITIALIZE, INITIALIZED, NEW, {"id": 2, "result": {}}), Rule.RESULT_SHAPE),
+    ((INITIALIZE, INITIALIZED, NEW, {"id": 2, "result": {"sessionId": "s", "modes": []}}), Rule.RESULT_SHAPE),
+    ((INITIALIZE, INITIALIZED, NEW, {"id": 2, "result": {"sessionId": "s", "models": {}}}), Rule.UNSTABLE),
+    ((*OPEN, PROMPT, update(), {"id": 3, "result": {"stopReason": "done"}}), Rule.STOP_REASON),
+    ((*OPEN, PROMPT, update(), {"id": 3, "result": {"_meta": {}}}), Rule.STOP_REASON),
+    ((*OPEN, PROMPT, update(), ENDED, ENDED), Rule.ONE_ANSWER),
+    ((*OPEN, {"id": 77, "result": {}}), Rule.ONE_ANSWER),
+    ((*OPEN, PROMPT, {"id": 3, "error": {"message": "no"}}), Rule.ERROR_SHAPE),
+    ((*OPEN, PROMPT, {"id": 3, "error": {"code": -1}}), Rule.ERROR_SHAPE),
+    ((*OPEN, PROMPT, {"id": 3, "error": "no"}), Rule.ERROR_SHAPE),
+    ((*OPEN, PROMPT, update(content="text"), update(), ENDED), Rule.UPDATE_SHAPE),
+    ((*OPEN, PROMPT, update("hologram"), update(), ENDED), Rule.UPDATE_SHAPE),
+    ((*OPEN, PROMPT, {**update(), "id": 900}, update(), ENDED), Rule.UPDATE_SHAPE),
+    ((*OPEN, PROMPT, update("plan_removed"), update(), ENDED), Rule.UNSTABLE),
+    ((*OPEN, PROMPT, update(), ENDED, update()), Rule.UPDATE_LATE),
+    ((*OPEN, update()), Rule.UPDATE_LATE),
+    ((*OPEN, PROMPT, update(), update(session="other"), ENDED), Rule.UPDATE_SESSION),
+    ((INITIALIZE, INITIALIZED, update("usage_update", used=1, size=2)), Rule.UPDATE_SESSION),
+    ((INITIALIZE, INITIALIZED, NEW, update("usage_update", "x", used=1, size=2), OPENED), Rule.UPDATE_SESSION),
+    ((*OPEN, PROMPT, ENDED), Rule.TURN_OUTPUT),
+    ((*OPEN, PROMPT, update("tool_call", toolCallId="c", title="t"), ENDED), Rule.CALLS_FINISH),
+    ((*OPEN, request("fs/read_text_file", path="/a")), Rule.UNDECLARED_FS),
+    ((*OPEN, request("fs/write_text_file", path="/a", content="")), Rule.UNDECLARED_FS),
+    ((*OPEN, request("terminal/create", command="ls")), Rule.UNDECLARED_TERMINAL),
+    ((*OPEN, permission(options=[])), Rule.PERMISSION_SHAPE),
+    ((*OPEN, permission(options=OPTIONS * 2)), Rule.PERMISSION_SHAPE),
+    ((*OPEN, permission(options=[{**OPTIONS[0], "kind": "maybe"}])), Rule.PERMISSION_SHAPE),
+    ((*OPEN, request("session/request_permission", options=OPTIONS)), Rule.PERMISSION_SHAPE),
+    ((*OPEN, request("client/beep")), Rule.CLIENT_METHODS),
+    ((*OPEN, {"method": "client/beep"}), Rule.CLIENT_METHODS),
+    ((*OPEN, request("elicitation/create", message="Name?")), Rule.CLIENT_METHODS),
+    ((INITIALIZE, {"id": 1, "result": {"protocolVersion": 2, "agentCapabilities": {}}}), Rule.VERSION_BODY),
+    ((INITIALIZE, {"id": 1, "result": {"protocolVersion": 1, "capabilities": {}}}), Rule.VERSION_BODY),
+]
+
+
+@pytest.mark.parametrize(("messages", "rule"), BROKEN)
 def test_each_fault_breaks_exactly_its_rule(messages: tuple[Sent, ...], rule: Rule):
     assert set(broken(*messages)) == {rule}
 
@@ -176,7 +176,10 @@ def test_only_rules_with_something_to_judge_count_as_judged():
 
 
 def test_the_draft_ends_turns_with_a_state_and_has_no_late_updates():
-    initialized = {"id": 1, "result": {"protocolVersion": 2, "info": {"name": "a", "version": "1"}, "capabilities": {}}}
+    initialized: Sent = {
+        "id": 1,
+        "result": {"protocolVersion": 2, "info": {"name": "a", "version": "1"}, "capabilities": {}},
+    }
     accepted = {"id": 3, "result": {"messageId": "m"}}
     assert broken(INITIALIZE, initialized, NEW, OPENED, PROMPT, accepted, update(messageId="m")) == []
     assert broken(INITIALIZE, initialized, NEW, OPENED, PROMPT, {"id": 3, "result": {}}) == [Rule.RESULT_SHAPE]

@@ -171,7 +171,7 @@ def test_unexpected_and_duplicate_ids_are_findings_on_both_sides():
     assert found(guard.decide(line("session/new", {}, 5)).findings) == [duplicate]
     assert guard.check_agent([answer(5)]) == []
     assert found(guard.check_agent([answer(5)])) == [unexpected]
-    request = line("fs/read_text_file", {}, 5).strip()
+    request = line("fs/read_text_file", {"sessionId": "s", "path": "/a"}, 5).strip()
     assert guard.check_agent([request]) == []
     assert found(guard.check_agent([request])) == [duplicate]
     assert guard.decide(answer(5) + b"\n").findings == ()

@@ -1,7 +1,7 @@
 """Judge every message that an agent sends: its shape, its place in the conversation, and whether it may be sent. Pure.
 
 `Conduct` follows one connection. Give it each message of both sides in the order in which they were sent; it records a
-`Violation` for each message of the agent that breaks a rule, under the id of the check that reports it.
+`RuleViolation` for each message of the agent that breaks a rule, under the id of the check that reports it.
 """
 
 from collections.abc import Mapping
@@ -72,7 +72,7 @@ class Rule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
+class RuleViolation:
     """A message that breaks a rule."""
 
     rule: Rule
@@ -82,7 +82,7 @@ class Violation:
 
 
 @dataclass(slots=True)
-class Turn:
+class PromptTurn:
     """A prompt without an answer."""
 
     has_text: bool = True
@@ -105,7 +105,7 @@ class Conduct:
     """What one agent has done so far; `client_capabilities` is what the inspector declared to it."""
 
     def __init__(self, client_capabilities: Mapping[str, Any] | None = None) -> None:
-        self.violations: Final[list[Violation]] = []
+        self.violations: Final[list[RuleViolation]] = []
         self.judged: Final[set[Rule]] = set()
         """The rules for which there was a message to judge."""
         self.version = 1
@@ -113,7 +113,7 @@ class Conduct:
         self._pending: Final[dict[Id, SentCall]] = {}
         self._answered: Final[dict[Id, SentCall]] = {}
         self._sessions: Final[set[str]] = set()
-        self._turns: Final[dict[str, Turn]] = {}
+        self._turns: Final[dict[str, PromptTurn]] = {}
         self._ended: Final[set[str]] = set()
         """Sessions that had a turn which is over."""
         self._held: Final[list[tuple[str, str, int]]] = []
@@ -129,7 +129,7 @@ class Conduct:
             self._sessions.add(session)
         if session is not None and message.method == Method.SESSION_PROMPT:
             blocks = _as_object(message.value()).get("prompt")
-            self._turns[session] = Turn(has_text=_has_text(blocks))
+            self._turns[session] = PromptTurn(has_text=_has_text(blocks))
 
     def received(self, message: RpcRequest | RpcNotification | RpcResult | RpcFailure, line: int) -> None:
         """Judge a message of the agent."""
@@ -145,7 +145,7 @@ class Conduct:
 
     def _violate(self, rule: Rule, sentence: str, *lines: int) -> None:
         if len(self.violations) < MAX_VIOLATIONS:
-            self.violations.append(Violation(rule, sentence, lines))
+            self.violations.append(RuleViolation(rule, sentence, lines))
 
     def _judge_answer(self, answer: RpcResult | RpcFailure, line: int) -> None:
         self.judged.add(Rule.ONE_ANSWER)
@@ -183,7 +183,7 @@ class Conduct:
         elif not isinstance(message, str):
             self._violate(Rule.ERROR_SHAPE, f"The error of {call.method} has no message", call.line, line)
 
-    def _judge_result(self, answer: RpcResult, call: SentCall, turn: Turn | None, line: int) -> None:
+    def _judge_result(self, answer: RpcResult, call: SentCall, turn: PromptTurn | None, line: int) -> None:
         result = answer.value()
         if call.method == Method.INITIALIZE and self._judge_version_body(_as_object(result), call.line, line):
             return
@@ -219,7 +219,7 @@ class Conduct:
         self._violate(Rule.VERSION_BODY, text, *lines)
         return True
 
-    def _judge_turn(self, result: Mapping[str, Any], turn: Turn | None, *lines: int) -> None:
+    def _judge_turn(self, result: Mapping[str, Any], turn: PromptTurn | None, *lines: int) -> None:
         """Judge the end of a turn of version 1; a stop reason that is no text is the fault of the result."""
         self.judged.update((Rule.STOP_REASON, Rule.RESULT_SHAPE))
         reason = result.get("stopReason")

@@ -4,6 +4,14 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from accord.wire.acp.client_methods import (
+    AuthenticateResponse,
+    CreateTerminalRequest,
+    LogoutResponse,
+    ReadTextFileRequest,
+    TerminalRequest,
+    WriteTextFileRequest,
+)
 from accord.wire.acp.draft_update import DraftSessionNotification
 from accord.wire.acp.initialize import (
     DraftInitializeRequest,
@@ -46,10 +54,12 @@ from accord.wire.acp.tool import DraftRequestPermissionRequest, RequestPermissio
 from accord.wire.acp.update import SessionNotification
 
 ACP_MESSAGES: Final[tuple[type[BaseModel], ...]] = (
+    AuthenticateResponse,
     CancelNotification,
     CancelRequestNotification,
     CloseSessionRequest,
     CloseSessionResponse,
+    CreateTerminalRequest,
     DeleteSessionRequest,
     DeleteSessionResponse,
     DraftInitializeRequest,
@@ -71,11 +81,13 @@ ACP_MESSAGES: Final[tuple[type[BaseModel], ...]] = (
     ListSessionsResponse,
     LoadSessionRequest,
     LoadSessionResponse,
+    LogoutResponse,
     NewSessionRequest,
     NewSessionResponse,
     Notification,
     PromptRequest,
     PromptResponse,
+    ReadTextFileRequest,
     Request,
     RequestPermissionRequest,
     RequestPermissionResponse,
@@ -87,4 +99,6 @@ ACP_MESSAGES: Final[tuple[type[BaseModel], ...]] = (
     SetSessionModeRequest,
     SetSessionModeResponse,
     SuccessResponse,
+    TerminalRequest,
+    WriteTextFileRequest,
 )
