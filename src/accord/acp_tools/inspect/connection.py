@@ -60,6 +60,8 @@ class AgentConnection:
         """Lines on stdout that are not messages."""
         self.updates: Final[list[tuple[str, Update]]] = []
         """The updates received, each with its session."""
+        self.updates_before: Final[dict[Id, int]] = {}
+        """How many updates had been received when each call was answered."""
         self.unsolicited: Final[list[RpcResult | RpcFailure]] = []
         """Replies that match no pending call: those to broken lines, or with an id that was never sent."""
         self.errors_without_id: Final[list[RpcFailure]] = []
@@ -211,6 +213,7 @@ class AgentConnection:
                 if pending is None or pending.done():
                     self.unsolicited.append(frame)
                 else:
+                    self.updates_before[frame.id] = len(self.updates)
                     pending.set_result(to_reply(frame))
             case RpcNotification():
                 self._record_update(frame)

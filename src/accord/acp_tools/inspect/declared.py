@@ -75,6 +75,12 @@ class DeclaredAgent:
     """The version that the agent is treated as: the negotiated one, or 1 if the result has none or its form."""
     has_sessions: bool = True
     """Whether sessions are declared; in version 1 every agent has them."""
+    auth_methods: Any = None
+    """The member `authMethods`, as received."""
+
+    def supports(self, flag: str) -> bool:
+        """Whether this flag is declared."""
+        return any(row.flag == flag and row.supported for row in self.capabilities)
 
 
 def read_initialize_result(result: Any) -> DeclaredAgent:
@@ -95,6 +101,7 @@ def read_initialize_result(result: Any) -> DeclaredAgent:
         _as_object(prompt),
         1 if has_v1_form else version or 1,
         not is_draft or isinstance(declared.get("session"), Mapping),
+        members.get("authMethods"),
     )
 
 

@@ -19,6 +19,7 @@ from accord.acp_tools.inspect.conduct import Rule
 from accord.acp_tools.inspect.connection import AgentConnection, to_reply
 from accord.acp_tools.inspect.declared import DeclaredAgent, read_initialize_result
 from accord.acp_tools.inspect.fake_model import FakeModel
+from accord.acp_tools.inspect.fake_model.model_request import as_object
 from accord.acp_tools.inspect.replies import (
     Answered,
     CheckOutcome,
@@ -119,6 +120,7 @@ class Inspection:
         self.declared: DeclaredAgent = read_initialize_result(None)
         self.first_session: Reply = Silent(0)
         """The reply to the first `session/new`."""
+        self.first_session_lines: tuple[InspectedLine, ...] = ()
         self.crashed_in: Final[list[str]] = []
         """The checks during which an agent died."""
         self.violations: Final[list[FoundViolation]] = []
@@ -178,6 +180,7 @@ class Inspection:
                 self.first_session = await connection.call(
                     "session/new", self.session_params(), wait_s=self.settings.startup_s
                 )
+                self.first_session_lines = self.render(connection, range(len(connection.log)))
         await self.give_back(connection, "handshake")
 
     async def start(self, client: InspectorClient | None = None) -> AgentConnection:
@@ -326,16 +329,19 @@ class AgentProbe:
             await self.inspection.initialize(connection, self.settings.protocol)
         return connection
 
-    async def open_session(self, connection: AgentConnection | None = None, **members: Any) -> str:
-        """Open a session; raises `CannotJudgeError` if that does not work."""
+    async def create_session(self, connection: AgentConnection | None = None, **members: Any) -> Mapping[str, Any]:
+        """Open a session and return the result; raises `CannotJudgeError` if that does not work."""
         connection = connection or await self.agent()
         params = self.inspection.session_params(**members)
         reply = await connection.call("session/new", params, wait_s=self.settings.startup_s)
-        result = reply.result if isinstance(reply, Answered) else None
-        session_id = result.get("sessionId") if isinstance(result, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        if not isinstance(session_id, str):
+        result = as_object(reply.result) if isinstance(reply, Answered) else {}
+        if not isinstance(result.get("sessionId"), str):
             raise CannotJudgeError(not_judged(f"A further session could not be opened: {describe(reply)}", reply))
-        return session_id
+        return result
+
+    async def open_session(self, connection: AgentConnection | None = None, **members: Any) -> str:
+        """Open a session and return its id; raises `CannotJudgeError` if that does not work."""
+        return str((await self.create_session(connection, **members))["sessionId"])
 
     async def session(self) -> str:
         """The session of this check on `agent()`, opened when it is first used."""
