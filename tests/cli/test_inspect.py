@@ -13,6 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from accord.wire.inspection import InspectionReport
+from tests.cli.live_terminal import accord_on_terminal
 from tests.cli.on_terminal import run_on_terminal
 
 MISBEHAVING_AGENT = str(Path(__file__).parent.parent / "acp_tools/inspect/misbehaving_agent.py")
@@ -75,7 +76,7 @@ def test_the_report_shows_failures_flags_and_a_summary():
     assert done.stdout.splitlines()[-1].endswith(" s — keeps its contract")
     progress = [line.partition(" ") for line in done.stderr.splitlines()]
     assert [count for count, _, _ in progress] == ["[1/2]", "[2/2]"]
-    assert {text for _, _, text in progress} == {"capabilities: fail", "agent-info: passed"}
+    assert {text for _, _, text in progress} == {"capabilities: failed", "agent-info: passed"}
 
 
 def test_failures_only_leaves_out_everything_else():
@@ -168,6 +169,13 @@ def test_the_checks_are_listed_without_an_agent():
         "clause": "ACP: Initialization",
     }
     assert [row["check"] for row in json.loads(accord("--list", "--only", "text", "--json", "-").stdout)] == ["text"]
+    levels = [
+        json.loads(accord("--list", "--only", "undeclared-image", "--protocol", version, "--json", "-").stdout)[0][
+            "level"
+        ]
+        for version in ("1", "2")
+    ]
+    assert levels == ["should", "must"]
     quick = json.loads(accord("--list", "--quick", "--json", "-").stdout)
     assert 0 < len(quick) < len(listed)
 
@@ -194,6 +202,32 @@ def test_a_terminal_of_40_columns_shows_progress_and_the_whole_report(tmp_path: 
         assert "—keepsitscontract" in "".join(screen.received.split()).replace("\x1b[0m", "").replace("\x1b[1;32m", "")
     colour = re.compile(r"\x1b\[(?:\d+;)*(?:3[0-7]|9[0-7])m")
     assert [bool(colour.search(screen.received)) for screen in screens] == [True, False]
+
+
+NEEDS_LOGIN = """
+import json, sys
+is_known = False
+for line in sys.stdin:
+    call = json.loads(line)
+    reply = {"result": {"protocolVersion": 1} if call["method"] == "initialize" else {"sessionId": "s"}}
+    if call["method"] == "authenticate":
+        is_known, reply = call["params"] == {"methodId": "api-key"}, {"result": {}}
+    elif call["method"] == "session/new" and not is_known:
+        reply = {"error": {"code": -32000, "message": "Authentication required"}}
+    print(json.dumps({"jsonrpc": "2.0", "id": call["id"], **reply}), flush=True)
+"""
+
+
+@pytest.mark.parametrize(("flags", "result"), [((), "not_judged"), (("--authenticate", "api-key"), "pass")])
+def test_an_agent_can_be_authenticated_after_the_handshake(flags: tuple[str, ...], result: str):
+    done = accord(*flags, "--only", "session-new", "--json", "-", "--", sys.executable, "-c", NEEDS_LOGIN)
+    assert [found["result"] for found in json.loads(done.stdout)["findings"]] == [result]
+
+
+def test_a_failed_handshake_is_reported_and_counted_even_if_it_was_not_chosen():
+    done = accord("--only", "text", "--", "cat")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["[1/2] handshake: failed", "[2/2] text: not judged"]
 
 
 def test_a_program_that_is_not_an_agent_is_named_as_such():
@@ -242,3 +276,24 @@ def test_a_signal_ends_the_agent_without_a_message(tmp_path: Path, which: signal
     assert "Traceback" not in errors
     with pytest.raises(ProcessLookupError):
         os.kill(int(note.read_text()), 0)
+
+
+DEAF_TO_PROMPTS = """
+import json, sys
+for line in sys.stdin:
+    call = json.loads(line)
+    result = {"initialize": {"protocolVersion": 1}, "session/new": {"sessionId": "s"}}.get(call["method"])
+    if result:
+        print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}), flush=True)
+"""
+
+
+def test_the_terminal_shows_the_running_checks_and_is_empty_after_ctrl_c(tmp_path: Path):
+    chosen = ("--only", "text", "--only", "resource-link", "--timeout", "60")
+    agent = ("--", sys.executable, "-c", DEAF_TO_PROMPTS)
+    with accord_on_terminal("inspect", *chosen, *agent, cwd=tmp_path) as (terminal, process):
+        shown = terminal.wait_for("0/2 text")
+        assert len(shown.strip().splitlines()) == 1
+        terminal.press_until("\x03", None)
+        assert process.wait(20) == 130
+    assert terminal.shown.strip() in ("", "^C")

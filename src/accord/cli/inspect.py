@@ -88,7 +88,7 @@ def inspect_command(  # noqa: PLR0913 - one flag each
     """
     checks = select_checks(only or [], quick=quick)
     if list_checks:
-        write_list(checks, json_file)
+        write_list(checks, protocol, json_file)
         return
     if not command:
         raise UsageError(

@@ -189,6 +189,7 @@ def test_the_report_is_folded_at_the_width_of_the_terminal(
     wide, narrow = printed
     raw = [line for line in wide if line.lstrip().startswith(("→", "←"))]
     assert [line for line in narrow if line in raw] == raw  # in one piece, so that they can be copied
+    assert [line for line in narrow if line != line.rstrip()] == []
     assert max(len(line) for line in narrow if line not in raw) <= max(columns, 24)  # text needs 20 columns
     assert "".join("".join(narrow).split()) == "".join("".join(wide).split())
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from accord.acp_tools.inspect.report.text import agent_name, conversation
+from accord.acp_tools.inspect.report.text import agent_name, conversation, result_words
 from accord.acp_tools.inspect.report.verdict import EXIT_UNJUDGED, FAILING, InspectionVerdict, Standing
 from accord.terminal import escape_controls
 from accord.wire.inspection import InspectionFinding, Result
@@ -85,7 +85,7 @@ def _add_case(suite: ET.Element, verdict: InspectionVerdict, found: InspectionFi
         tag = "failure"
     elif standing is Standing.UNJUDGED and verdict.status == EXIT_UNJUDGED:
         tag = "error"
-    message = MESSAGES.get(standing, "{result}: ").format(level=found.level, result=str(found.result).replace("_", " "))
+    message = MESSAGES.get(standing, "{result}: ").format(level=found.level, result=result_words(found.result))
     ended = ET.SubElement(case, tag, message=_xml_text(message + found.sentence))
     details = _xml_text("\n".join(filter(None, (found.clause, found.observed, *conversation(found)))))
     if tag == "skipped":

@@ -49,13 +49,19 @@ def write_report(verdict: InspectionVerdict, output: ReportOutput) -> None:
             _append_summary(output.step_summary, to_markdown(verdict))
 
 
-def write_list(checks: Sequence[Check], json_file: str | None) -> None:
+def write_list(checks: Sequence[Check], protocol: int, json_file: str | None) -> None:
     """Print the list of checks, or write it as JSON."""
     if json_file is None:
-        print_lines(list_lines(checks))
+        print_lines(list_lines(checks, protocol))
         return
     rows = [
-        {"check": check.id, "group": check.group, "level": check.level, "title": check.title, "clause": check.clause}
+        {
+            "check": check.id,
+            "group": check.group,
+            "level": check.level_in(protocol),
+            "title": check.title,
+            "clause": check.clause,
+        }
         for check in checks
     ]
     _write_json(json_file, rows)
@@ -68,6 +74,7 @@ def print_lines(lines: Iterable[ReportLine]) -> None:
         text, margin = styled_line(line.text, line.style), " " * line.indent
         width = max(console.width - line.indent, MIN_TEXT)
         for part in [text] if line.raw else text.wrap(console, width, overflow="fold"):
+            part.rstrip()
             console.print(styled(margin).append_text(part), soft_wrap=True)
 
 

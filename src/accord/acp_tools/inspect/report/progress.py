@@ -23,39 +23,47 @@ def run_with_progress(settings: InspectSettings, checks: Sequence[Check]) -> Ins
     console = Console(stderr=True)
     try:
         if not console.is_terminal:
-            return asyncio.run(_inspect(settings, checks, _progress_lines(console, len(checks))))
+            return asyncio.run(_inspect(settings, checks, _progress_lines(console, checks)))
         names = TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis"))
         columns = (SpinnerColumn(), BarColumn(bar_width=20), MofNCompleteColumn(), names)
         with Progress(*columns, console=console, transient=True) as progress:
-            return asyncio.run(_inspect(settings, checks, _progress_bar(progress, len(checks))))
+            return asyncio.run(_inspect(settings, checks, _progress_bar(progress, checks)))
     except PeerStartError as error:
         raise UsageError(str(error)) from None
     except asyncio.CancelledError:
         raise typer.Exit(128 + signal.SIGTERM) from None
 
 
-def _progress_lines(console: Console, total: int) -> OnProgress:
+# A failed handshake is reported even if it was not chosen, which makes one check more.
+
+
+def _progress_lines(console: Console, checks: Sequence[Check]) -> OnProgress:
     """Print a line for each finished check, in the order in which they finish."""
-    finished: list[str] = []
+    known, finished = {check.id for check in checks}, list[str]()
 
     def show(check: Check, finding: InspectionFinding | None) -> None:
+        known.add(check.id)
         if finding is not None:
             finished.append(check.id)
-            console.print(f"[{len(finished)}/{total}] {check.id}: {result_words(finding.result)}", soft_wrap=True)
+            text = f"[{len(finished)}/{len(known)}] {check.id}: {result_words(finding.result)}"
+            console.print(text, soft_wrap=True)
 
     return show
 
 
-def _progress_bar(progress: Progress, total: int) -> OnProgress:
+def _progress_bar(progress: Progress, checks: Sequence[Check]) -> OnProgress:
     """Show a bar with the names of the checks that are running."""
-    bar, running = progress.add_task("starting the agent", total=total), dict[str, None]()
+    known, running = {check.id for check in checks}, dict[str, None]()
+    bar = progress.add_task("starting the agent", total=len(known))
 
     def show(check: Check, finding: InspectionFinding | None) -> None:
+        known.add(check.id)
         if finding is None:
             running[check.id] = None
         else:
             running.pop(check.id, None)
-        progress.update(bar, description=", ".join(running), advance=0 if finding is None else 1)
+        done = 0 if finding is None else 1
+        progress.update(bar, total=len(known), advance=done, description=", ".join(running))
 
     return show
 

@@ -95,7 +95,7 @@ def count_words(verdict: InspectionVerdict) -> str:
 
 def result_words(result: Result) -> str:
     """The result for people."""
-    return "passed" if result is Result.PASS else str(result).replace("_", " ")
+    return {Result.PASS: "passed", Result.FAIL: "failed"}.get(result, str(result).replace("_", " "))
 
 
 def agent_name(report: InspectionReport) -> str:
@@ -116,15 +116,15 @@ def by_reason(findings: Iterable[InspectionFinding]) -> Mapping[str, list[Inspec
     return reasons
 
 
-def list_lines(checks: Sequence[Check]) -> Iterator[ReportLine]:
-    """The checks with their clauses, by group."""
+def list_lines(checks: Sequence[Check], protocol: int) -> Iterator[ReportLine]:
+    """The checks with their clauses, by group; levels are those of this version of the protocol."""
     for group in CheckGroup:
         of_group = [check for check in checks if check.group is group]
         if not of_group:
             continue
         yield ReportLine(f"{group} ({len(of_group)})", "bold")
         for check in of_group:
-            yield ReportLine(f"{check.id} ({check.level}): {check.title}", indent=2)
+            yield ReportLine(f"{check.id} ({check.level_in(protocol)}): {check.title}", indent=2)
             yield ReportLine(check.clause, DIM, indent=4)
         yield ReportLine()
     yield ReportLine(format_count(len(checks), "check"))
