@@ -86,7 +86,8 @@ UNHEARD_OF = [
 ]
 SHELL_READ, SHELL_WRITE = "cat /folder/note.txt", "printf %s 'a text' > /folder/note.txt"
 
-CALLS = {
+Call = tuple[str, Any] | None
+CALLS: dict[str, tuple[list[OfferedTool], Call, Call, Call]] = {
     "Claude": (
         CLAUDE,
         ("Read", {"file_path": PATH}),

@@ -129,10 +129,6 @@ class ReceivedRequest:
         """All media of all messages."""
         return [media for message in self.messages for media in message.media]
 
-    def text_of(self, role: MessageRole) -> str:
-        """All text of the messages of one role."""
-        return "\n".join(message.text for message in self.messages if message.role == role)
-
 
 def as_object(value: object) -> Json:
     """The value if it is a JSON object; otherwise an empty one."""

@@ -52,6 +52,8 @@ SIDE_REQUEST: Final = re.compile(
     re.IGNORECASE,
 )
 """What agents say when they request the title or the summary of a conversation, beside the turn itself."""
+BEGINNING: Final = 300
+"""Where they say it in a message, in characters: the long instructions of other agents mention titles, too."""
 
 FINISHING_TOOLS: Final = ("attemptcompletion", "finalresult", "finish", "submit", "complete", "respond", "done")
 """Tools that end a turn with an answer, for requests in which some tool must be called."""
@@ -111,7 +113,8 @@ def is_side_request(request: ReceivedRequest) -> bool:
     """Whether the agent requests something beside the turn: a title, a summary, a decision in JSON."""
     if request.schema is not None or _demanded_tool(request):
         return True
-    return not request.tools and bool(SIDE_REQUEST.search(request.text_of("system") + request.text_of("user")))
+    beginnings = [message.text[:BEGINNING] for message in request.messages if message.role in ("system", "user")]
+    return not request.tools and any(SIDE_REQUEST.search(beginning) for beginning in beginnings)
 
 
 def _demanded_tool(request: ReceivedRequest) -> OfferedTool | None:
