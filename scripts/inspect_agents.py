@@ -177,7 +177,7 @@ def _row(agent: AgentPackage, report: InspectionReport) -> str:
 def _verdict(finding: InspectionFinding) -> str:
     if finding.result is Result.PASS:
         return "rejected"
-    if finding.result is Result.SKIPPED:
+    if finding.result is Result.NOT_JUDGED:
         return "not judged without a key"
     return "accepted or dropped" if "accepted" in finding.sentence else (finding.observed or finding.sentence)
 
@@ -192,7 +192,7 @@ def _details(agent: AgentPackage, report: InspectionReport) -> str:
     unknown = [row.flag for row in report.capabilities if (row.remark or "").startswith("unknown")]
     if unknown:
         lines.append(f"- declares flags that are not in the schema: {', '.join(f'`{flag}`' for flag in unknown)}")
-    skipped = {f.sentence for f in report.findings if f.result is Result.SKIPPED and "declared" not in f.sentence}
+    skipped = {f.sentence for f in report.findings if f.result is Result.NOT_JUDGED and "declared" not in f.sentence}
     lines += [f"- not judged: {why}" for why in sorted(skipped)]
     return "\n".join([*lines, ""])
 
