@@ -69,6 +69,13 @@ FATES: list[tuple[ProbeContent, list[Part], FateKind, str]] = [
     (SOUND, [text(PROMPT), image(PNG)], FateKind.DROPPED, "nothing of the content"),
     # Claude Agent, OpenCode, Cline
     (SOUND, [text(PROMPT)], FateKind.DROPPED, "nothing of the content"),
+    # fast-agent
+    (
+        SOUND,
+        [text(PROMPT), text("[Unsupported audio content: audio/wav]")],
+        FateKind.PLACEHOLDER,
+        "[Unsupported audio content: audio/wav]",
+    ),
     # pi
     (
         SOUND,
@@ -87,6 +94,14 @@ FATES: list[tuple[ProbeContent, list[Part], FateKind, str]] = [
     (EMBEDDED, [text(PROMPT), file(NOTE.encode(), "text/plain")], FateKind.ACCEPTED, NOTE),
     (EMBEDDED, [text(PROMPT), text(f"[@rhubarb pie.txt]({URI})")], FateKind.PLACEHOLDER, URI),
     (EMBEDDED, [text(PROMPT), text("[embedded resource]")], FateKind.PLACEHOLDER, "[embedded resource]"),
+    # Copilot
+    (
+        EMBEDDED,
+        [text(f"{PROMPT}\n<tagged_files>\n* /tmp/acp-resource-a19f.txt (1 lines)\n</tagged_files>")],
+        FateKind.PLACEHOLDER,
+        "/tmp/acp-resource-a19f.txt",  # noqa: S108 - what Copilot writes
+    ),
+    (EMBEDDED, [text("Resources: /skills/resource.md"), text(PROMPT)], FateKind.DROPPED, "nothing of the content"),
     (EMBEDDED, [text(PROMPT)], FateKind.DROPPED, "nothing of the content"),
     (EMBEDDED_BYTES, [text(PROMPT), file(b"%PDF-1.7 x", "application/pdf")], FateKind.ACCEPTED, "the same bytes"),
     (EMBEDDED_BYTES, [text(PROMPT), text(f"See {URI}")], FateKind.PLACEHOLDER, URI),

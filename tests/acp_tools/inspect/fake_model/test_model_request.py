@@ -25,6 +25,7 @@ from accord.acp_tools.inspect.fake_model.model_request import (
     media_part,
 )
 from accord.acp_tools.inspect.fake_model.script import ErrorReply, choose_reply
+from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
 from accord.acp_tools.inspect.probe import PNG
 
 DATA = base64.b64encode(PNG).decode()
@@ -162,6 +163,19 @@ def test_documents_of_the_messages_api_are_text_or_files():
         ReceivedText("a list"),
         ReceivedMedia("file", "application/pdf", PNG, "t"),
     ]
+
+
+def test_tools_that_anthropic_defines_have_a_schema():
+    offered = [
+        {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"},
+        {"type": "bash_20250124", "name": "bash"},
+        {"type": "web_search_20250305", "name": "web_search"},
+    ]
+    for prompt, name in (("accord:read /a", "str_replace_based_edit_tool"), ("accord:run ls", "bash")):
+        request = messages_api.read_request({"messages": [{"role": "user", "content": prompt}], "tools": offered})
+        reply = choose_reply(request)
+        assert isinstance(reply, ChosenCall)
+        assert reply.tool.name == name
 
 
 def test_codex_offers_tools_in_namespaces_and_in_the_input():

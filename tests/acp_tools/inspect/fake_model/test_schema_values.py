@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from accord.acp_tools.inspect.fake_model.schema_values import schema_value
 
+A: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 EXAMPLES: list[tuple[dict[str, Any], Any]] = [
     ({"type": "string"}, "ok"),
     ({"type": "string", "minLength": 4}, "ok.."),
@@ -25,7 +26,7 @@ EXAMPLES: list[tuple[dict[str, Any], Any]] = [
     ({"type": ["string", "null"]}, "ok"),
     ({"anyOf": [{"type": "null"}, {"type": "integer"}]}, 1),
     ({"oneOf": [{"type": "boolean"}]}, False),
-    ({"allOf": [{"type": "object"}, {"properties": {"a": {"type": "string"}}, "required": ["a"]}]}, {"a": "ok"}),
+    ({"allOf": [A, {"properties": {"b": {"type": "integer"}}, "required": ["b"]}]}, {"a": "ok", "b": 1}),
     ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [1, 1]),
     ({"type": "array"}, []),
     ({"type": "object", "properties": {"a": {"type": "string"}, "b": {}}, "required": ["a"]}, {"a": "ok"}),
@@ -50,10 +51,20 @@ def test_null_is_taken_where_it_is_preferred():
         assert schema_value(schema, prefers_null=True) is None
 
 
-def test_a_schema_that_contains_itself_ends():
-    node = {"type": "object", "properties": {"next": {"$ref": "#"}}, "required": ["next"]}
-    assert "next" in schema_value(node)
-    assert schema_value({"$ref": "#"}) == "ok"
+NODE: dict[str, Any] = {"type": "object", "required": ["a", "b", "c", "path"]}
+NODE["properties"] = {name: {"$ref": "#"} for name in NODE["required"]}
+ENDLESS: dict[str, dict[str, Any]] = {
+    "an object with four of itself": NODE,
+    "a reference to itself": {"$ref": "#"},
+    "a part of itself": {"allOf": [{"$ref": "#"}]},
+    "a list of itself": {**NODE, "properties": {"path": {"type": "array", "items": {"$ref": "#"}}}},
+}
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("name", ENDLESS)
+def test_a_schema_that_contains_itself_ends(name: str):
+    assert schema_value(ENDLESS[name], lambda key, _: "/a" if key == "path" else None) is not None
 
 
 JSON = st.recursive(

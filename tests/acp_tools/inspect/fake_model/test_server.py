@@ -3,6 +3,9 @@
 import asyncio
 import gzip
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from functools import wraps
 from io import BytesIO
@@ -412,3 +415,24 @@ def test_the_environment_points_the_sdks_at_the_model(monkeypatch: pytest.Monkey
             assert apis == ["openai-responses", "anthropic-messages"]
 
     asyncio.run(asyncio.wait_for(call(), 30))
+
+
+def test_it_runs_by_hand_until_it_is_interrupted():
+    command = [sys.executable, "-m", "accord.acp_tools.inspect.fake_model"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            printed: list[str] = []
+            for line in process.stdout:
+                printed.append(line)
+                if line.startswith("# The fake model is at "):
+                    break
+            url = printed[-1].removeprefix("# The fake model is at ").partition(";")[0]
+            assert f"export ANTHROPIC_BASE_URL={url}\n" in printed
+            with openai.OpenAI(base_url=url, api_key="k", timeout=20) as client:
+                client.responses.create(model=MODEL, input="Hello\x1b[2J")
+            assert process.stdout.readline() == f"# 1 openai-responses {MODEL} Hello\\u001b[2J\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()

@@ -5,29 +5,36 @@ import contextlib
 import shlex
 import sys
 
-from accord.acp_tools.inspect.fake_model import FakeModel
+from accord.acp_tools.inspect.fake_model import FakeModel, ReceivedRequest
+from accord.terminal import escape_line
 
 
 async def _serve() -> None:
     async with FakeModel() as model:
         for name, value in model.environ().items():
-            sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
-        sys.stdout.write(f"# The fake model is at {model.url}; Ctrl-C ends it.\n")
-        sys.stdout.flush()
-        printed = 0
+            _print(f"export {name}={shlex.quote(value)}")
+        _print(f"# The fake model is at {model.url}; Ctrl-C ends it.")
+        printed: set[int] = set()
         while True:
-            await model.wait_until(lambda: False, 1)
-            for request in model.requests:
-                if request.number > printed:
-                    printed = request.number
-                    media = [f"{each.kind} {each.media_type} {len(each.data)} bytes" for each in request.media]
-                    users = [message.text for message in request.messages if message.role == "user"]
-                    text = " ".join(users[-1].split())[:200] if users else ""
-                    sys.stdout.write(f"# {request.number} {request.api} {request.path} {media or ''} {text}\n")
-            for path in model.unknown_paths:
-                sys.stdout.write(f"# unknown: {path}\n")
+            # Unknown paths end no wait, so they are looked for each second.
+            await model.wait_until(lambda: any(each.number not in printed for each in model.requests), timeout_s=1)
+            new = [request for request in model.requests if request.number not in printed]
+            printed.update(request.number for request in new)
+            for line in [*map(_describe, new), *(f"unknown: {path}" for path in model.unknown_paths)]:
+                _print(f"# {line}")
             model.unknown_paths.clear()
-            sys.stdout.flush()
+
+
+def _describe(request: ReceivedRequest) -> str:
+    users = [message for message in request.messages if message.role == "user"]
+    media = [f"[{each.kind} {each.media_type} {len(each.data)} bytes]" for each in request.media]
+    text = " ".join(users[-1].text.split())[-200:] if users else ""
+    return " ".join([str(request.number), request.api, request.model, *media, text])
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(escape_line(line) + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -12,8 +12,9 @@ of the prompt; requests for a title or a summary count only if there are no othe
 | link | its uri, or the path of a `file:` uri | its name |
 
 A placeholder is, in the text beside the prompt: the uri, path, name or media type of the content, its bytes as base64
-text, a bracket such as `[image]` or `<image omitted>`, or a phrase such as "unsupported content". With none of these
-the content was dropped. If no request has the prompt, the model was not called for it.
+text, a bracket such as `[image]` or `<image omitted>`, a phrase such as "unsupported content", or the path of a file
+that was made of it, such as `/tmp/resource-1.txt`. With none of these the content was dropped. If no request has the
+prompt, the model was not called for it.
 """
 
 import base64
@@ -144,7 +145,9 @@ def _find_placeholder(request: ReceivedRequest, sent: ProbeContent) -> str | Non
         rf"{word}[^\n]{{0,60}}\b(?:{_MISSING})\b",
         rf"\b(?:{_MISSING})\b[^\n]{{0,60}}{word}",
     )
-    matches = (re.search(pattern, near, re.IGNORECASE) for pattern in patterns)
+    matches = [re.search(pattern, near, re.IGNORECASE) for pattern in patterns]
+    # A file that the agent has made of the content; the instructions before the prompt mention others.
+    matches.append(re.search(rf"\S*/\S*(?:{WORDS[sent.type]})\S*\.\w{{1,5}}\b", text[at : at + AFTER], re.IGNORECASE))
     return next((_shown(match[0]) for match in matches if match), None)
 
 

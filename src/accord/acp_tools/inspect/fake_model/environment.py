@@ -3,14 +3,16 @@
 | agent | variables |
 |---|---|
 | Claude Agent, Claude Code | `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`, `ANTHROPIC_MODEL` and the other models |
-| Codex | `OPENAI_API_KEY`, `CODEX_API_KEY`, `OPENAI_BASE_URL`; newer versions need `-c openai_base_url=…` |
 | Gemini CLI | `GEMINI_API_KEY`, `GOOGLE_GEMINI_BASE_URL`, `GEMINI_MODEL`, `GEMINI_DEFAULT_AUTH_TYPE` |
 | Qwen Code | `OPENAI_API_KEY`, `OPENAI_BASE_URL`, `OPENAI_MODEL`, `QWEN_DEFAULT_AUTH_TYPE` |
 | OpenCode | `OPENCODE_CONFIG_CONTENT` |
+| Copilot | `COPILOT_PROVIDER_BASE_URL`, `COPILOT_PROVIDER_API_KEY`, `COPILOT_MODEL`, `COPILOT_OFFLINE` |
+| Kimi | `KIMI_MODEL_…`; older versions `KIMI_BASE_URL`, `KIMI_API_KEY`, `KIMI_MODEL_NAME` |
 | Goose | `GOOSE_PROVIDER`, `GOOSE_MODEL`, `OPENAI_HOST`, `OPENAI_API_KEY` |
-| OpenHands | `LLM_MODEL`, `LLM_BASE_URL`, `LLM_API_KEY` |
-| Kimi CLI | `KIMI_BASE_URL`, `KIMI_API_KEY`, `KIMI_MODEL_NAME` |
-| pydantic-ai, fast-agent and others that use the SDKs | `OPENAI_…`, `ANTHROPIC_…`, `GOOGLE_…` |
+| OpenHands, with `--override-with-envs` | `LLM_MODEL`, `LLM_BASE_URL`, `LLM_API_KEY` |
+| fast-agent, agentao and others that use the SDKs | `OPENAI_…`, `ANTHROPIC_…`, `GOOGLE_…` |
+
+Codex, Cline, pi, Vibe and some others read the address only from a file of settings or an option.
 """
 
 import json
@@ -24,12 +26,13 @@ GEMINI_MODEL: Final = "gemini-2.5-pro"
 MODELS: Final = (OPENAI_MODEL, ANTHROPIC_MODEL, GEMINI_MODEL)
 """Models that agents know, and know to take images."""
 
+OPENAI_VERSION: Final = "v1"
 LOOPBACK: Final = "127.0.0.1,localhost,::1"
 
 
 def agent_environ(url: str) -> dict[str, str]:
     """The variables for agents, if the fake model has this address."""
-    openai = f"{url}/{'v1'}"
+    openai = f"{url}/{OPENAI_VERSION}"
     return {
         "OPENAI_BASE_URL": openai,
         "OPENAI_API_BASE": openai,
@@ -57,6 +60,13 @@ def agent_environ(url: str) -> dict[str, str]:
         "LLM_MODEL": f"openai/{OPENAI_MODEL}",
         "LLM_BASE_URL": openai,
         "LLM_API_KEY": KEY,
+        "COPILOT_PROVIDER_BASE_URL": openai,
+        "COPILOT_PROVIDER_API_KEY": KEY,
+        "COPILOT_MODEL": OPENAI_MODEL,
+        "KIMI_MODEL_BASE_URL": openai,
+        "KIMI_MODEL_API_KEY": KEY,
+        "KIMI_MODEL_PROVIDER_TYPE": "openai",
+        "KIMI_MODEL_CAPABILITIES": "image_in",
         "KIMI_BASE_URL": openai,
         "KIMI_API_KEY": KEY,
         "KIMI_MODEL_NAME": OPENAI_MODEL,
@@ -82,6 +92,10 @@ QUIET: Final = {
     # Goose: no keyring, no telemetry
     "GOOSE_DISABLE_KEYRING": "1",
     "GOOSE_TELEMETRY_ENABLED": "false",
+    # Copilot, Kimi and pi: no other hosts, no updates
+    "COPILOT_OFFLINE": "true",
+    "KIMI_CODE_NO_AUTO_UPDATE": "1",
+    "PI_OFFLINE": "1",
     # LiteLLM, which OpenHands uses, would fetch prices
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     # Many others

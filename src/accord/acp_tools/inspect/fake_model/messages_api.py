@@ -41,6 +41,21 @@ ERROR_TYPES: Final[Mapping[int, str]] = {
 }
 
 
+BUILT_IN_SCHEMAS: Final[Mapping[str, Json]] = {
+    "bash_": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
+    "text_editor_": {
+        "type": "object",
+        "properties": {
+            "command": {"type": "string", "enum": ["view", "create", "str_replace", "insert"]},
+            "path": {"type": "string"},
+            "file_text": {"type": "string"},
+        },
+        "required": ["command", "path"],
+    },
+}
+"""The schemas of tools that Anthropic defines and a client runs, by the beginning of their type."""
+
+
 def read_request(body: Json) -> ReceivedRequest:
     """The request in this body."""
     form = as_object(member(body, "output_config", "format") or body.get("output_format"))
@@ -60,7 +75,7 @@ def read_request(body: Json) -> ReceivedRequest:
             )
         ],
         tools=[
-            OfferedTool(name, as_object(tool.get("input_schema")), as_text(tool.get("description")))
+            OfferedTool(name, _schema_of(tool), as_text(tool.get("description")))
             for tool in objects(body.get("tools"))
             if (name := as_text(tool.get("name")))
         ],
@@ -68,6 +83,12 @@ def read_request(body: Json) -> ReceivedRequest:
         forced_tool="" if choice.get("type") == "any" else choice.get("name"),
         body=body,
     )
+
+
+def _schema_of(tool: Json) -> Json:
+    kind = as_text(tool.get("type"))
+    built_in = next((schema for prefix, schema in BUILT_IN_SCHEMAS.items() if kind.startswith(prefix)), None)
+    return as_object(tool.get("input_schema")) or as_object(built_in)
 
 
 def _read_content(content: object) -> list[ReceivedPart]:

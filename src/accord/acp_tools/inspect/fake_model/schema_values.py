@@ -6,6 +6,8 @@ from typing import Any, Final
 from accord.acp_tools.inspect.fake_model.model_request import Json, as_list, as_object
 
 MAX_DEPTH: Final = 12
+MAX_VALUES: Final = 5_000
+"""Schemas may contain themselves: beyond these limits, nothing is required of a value any more."""
 WORD: Final = "ok"
 FORMATS: Final[Mapping[str, str]] = {
     "date-time": "2026-01-01T00:00:00Z",
@@ -37,9 +39,11 @@ class _SchemaValues:
         self._root: Final = root
         self._choose: Final = choose
         self._prefers_null: Final = prefers_null
+        self._left = MAX_VALUES
 
     def value(self, schema: Json, depth: int = 0) -> Any:
         """The value for one schema in the tree."""
+        self._left -= 1
         schema = self._resolve(schema, prefers_null=self._prefers_null)
         for fixed in ("const", "default"):
             if fixed in schema:
@@ -60,10 +64,13 @@ class _SchemaValues:
 
     def _array(self, schema: Json, depth: int) -> list[Any]:
         least = str(schema.get("minItems"))
-        count = min(int(least), MAX_DEPTH) if least.isdecimal() and depth < MAX_DEPTH else 0
+        count = min(int(least), MAX_DEPTH) if least.isdecimal() and self._may_go_on(depth) else 0
         return [self.value(as_object(schema.get("items")), depth + 1) for _ in range(count)]
 
-    def _resolve(self, schema: Json, *, prefers_null: bool = False) -> Json:
+    def _may_go_on(self, depth: int) -> bool:
+        return depth < MAX_DEPTH and self._left > 0
+
+    def _resolve(self, schema: Json, *, prefers_null: bool = False, depth: int = 0) -> Json:
         """The schema without references, and with one of its alternatives merged in."""
         for _ in range(MAX_DEPTH):
             if isinstance(reference := schema.get("$ref"), str):
@@ -81,8 +88,8 @@ class _SchemaValues:
                 }
             elif parts := as_list(schema.get("allOf")):
                 schema = {key: value for key, value in schema.items() if key != "allOf"}
-                for part in parts:
-                    schema = {**schema, **self._resolve(as_object(part), prefers_null=prefers_null)}
+                for part in parts if depth < MAX_DEPTH else ():
+                    schema = _both(schema, self._resolve(as_object(part), prefers_null=prefers_null, depth=depth + 1))
             else:
                 break
         return schema
@@ -96,7 +103,7 @@ class _SchemaValues:
 
     def _object(self, schema: Json, depth: int) -> Json:
         made: Json = {}
-        required = as_list(schema.get("required")) if depth < MAX_DEPTH else []
+        required = as_list(schema.get("required")) if self._may_go_on(depth) else []
         for name, child in as_object(schema.get("properties")).items():
             resolved = self._resolve(as_object(child))
             chosen = self._choose(name, resolved)
@@ -109,9 +116,16 @@ class _SchemaValues:
     def _fit(self, chosen: Any, schema: Json, depth: int) -> Any:
         """The chosen value in the type of the property; in a list of objects, the object that has the value."""
         items = self._resolve(as_object(schema.get("items")))
-        if "properties" in items and isinstance(chosen, str):
+        if "properties" in items and isinstance(chosen, str) and self._may_go_on(depth):
             return [self.value(items, depth + 1)]
         return chosen
+
+
+def _both(first: Json, second: Json) -> Json:
+    """One schema with what both of these require."""
+    properties = {**as_object(first.get("properties")), **as_object(second.get("properties"))}
+    required = [*as_list(first.get("required")), *as_list(second.get("required"))]
+    return {**first, **second, **({"properties": properties, "required": required} if properties else {})}
 
 
 def _number(schema: Json) -> int | float:

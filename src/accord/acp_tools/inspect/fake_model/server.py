@@ -5,6 +5,7 @@ It takes any key. Paths are matched by their end, so that any prefix will do: wi
 
 import asyncio
 import json
+import logging
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,10 @@ MAX_REQUESTS: Final = 1_000
 MAX_UNKNOWN_PATHS: Final = 100
 SHUTDOWN_S: Final = 0.2
 INPUT_TOKENS: Final = 100
+
+LOGGER: Final = logging.getLogger(__name__)
+LOGGER.addHandler(logging.NullHandler())
+"""What aiohttp says about malformed requests; a report has no use for it."""
 
 _GEMINI_PATH: Final = re.compile(r"models/(?P<model>[^:]+):(?P<method>\w+)$")
 _MODEL_PATH: Final = re.compile(r"(?:^|/)models(?:/(?P<model>[^:]+))?$")
@@ -96,7 +101,7 @@ class FakeModel:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=MAX_BODY_BYTES)
         app.router.add_route("*", "/{path:.*}", self._answer)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.AppRunner(app, access_log=None, logger=LOGGER, shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
