@@ -22,6 +22,7 @@ from accord.acp_tools.inspect.replies import (
     judge_request_error,
     not_judged,
     passed,
+    shorten,
     stop_reason,
 )
 from accord.errors import RpcCode
@@ -31,10 +32,16 @@ Update = Mapping[str, Any]
 
 USER: Final = "user_message_chunk"
 AGENT: Final = "agent_message_chunk"
+SHOWN: Final = 60
+"""How many characters of a text are shown."""
 LOGIN_WORDS: Final = re.compile(
     r"\b(?:authenticat|unauthori[sz]ed|log ?in\b|logged in|sign(?:ed)? in\b|credentials?\b|api[ _-]?key)", re.IGNORECASE
 )
 """What an error says that is about a missing login."""
+UNKNOWN_WORDS: Final = re.compile(
+    r"unknown|invalid|unsupported|unavailable|not found|no such|not exist|no previous", re.IGNORECASE
+)
+"""What an error says that is about something that does not exist."""
 
 
 def message_text(updates: Sequence[Update], kind: str) -> str:
@@ -62,6 +69,8 @@ def judge_unknown(reply: Reply, method: str, what: str) -> CheckOutcome:
     """Whether a request about something that does not exist got an error that says so."""
     if isinstance(reply, Refused) and reply.code in (RpcCode.METHOD_NOT_FOUND, RpcCode.AUTH_REQUIRED):
         return not_judged(f"{method} does not work at all: {describe(reply)}", reply)
+    if isinstance(reply, Refused) and UNKNOWN_WORDS.search(reply.message):
+        return passed(f"{what} got error {reply.code}, which says so", reply)
     return judge_request_error(reply, what)
 
 
@@ -71,11 +80,15 @@ def judge_replay(before: Sequence[Update], after: Sequence[Update], marker: str,
     `before` and `after` are the updates before and after the response.
     """
     for kind, side, text in ((USER, "user", marker), (AGENT, "agent", answer)):
-        if _has_words(message_text(before, kind), text):
+        replayed = message_text(before, kind)
+        if _has_words(replayed, text):
             continue
         if _has_words(message_text([*before, *after], kind), text):
             return failed(f"The text of the {side} was replayed after session/load was answered, not before")
-        return failed(f"The text of the {side} was not replayed")
+        did = "only a part" if replayed and kind == AGENT else "nothing"
+        outcome = failed(f"Of the text of the {side} {did} was replayed")
+        shown = f"shown: {shorten(answer, max_chars=SHOWN)}; replayed: {shorten(replayed, max_chars=SHOWN)}"
+        return replace(outcome, observed=shown if did == "only a part" else None)
     return passed("The conversation was replayed before session/load was answered")
 
 
@@ -84,11 +97,11 @@ def _has_words(text: str, words: str) -> bool:
     return "".join(words.split()) in "".join(text.split())
 
 
-def judge_not_replayed(updates: Sequence[Update]) -> CheckOutcome | None:
-    """A failure if `session/resume` replayed the conversation, which only `session/load` does."""
+def judge_no_replay(updates: Sequence[Update]) -> CheckOutcome:
+    """Whether `session/resume` reopened a session without replaying it, as only `session/load` does."""
     if message_text(updates, USER) or message_text(updates, AGENT):
         return failed("session/resume replayed the conversation, which only session/load does")
-    return None
+    return passed("The session was reopened without a replay, and accepted a prompt")
 
 
 def judge_closed_turn(reply: Reply) -> CheckOutcome:

@@ -68,11 +68,15 @@ async def _modes(probe: AgentProbe) -> CheckOutcome:
 @SETTINGS.check("set-mode", "session/set_mode sets an available mode", MODES, MUST, Needs.SESSION)
 async def _sets_mode(probe: AgentProbe) -> CheckOutcome:
     session, modes = await _open_with_modes(probe)
-    other = next((mode for mode in modes.ids if mode != modes.current), modes.current)
-    for mode in (other, *([modes.current] if modes.current in modes.ids else [])):
-        if outcome := judge_declared(await _set_mode(probe, session, mode), Method.SESSION_SET_MODE):
-            return outcome
-    return passed("An available mode was set")
+    others = [mode for mode in modes.ids if mode != modes.current]
+    outcome: CheckOutcome | None = not_applicable("The agent offers only one mode")
+    for mode in others:
+        outcome = judge_declared(await _set_mode(probe, session, mode), Method.SESSION_SET_MODE)
+        if outcome is None:
+            break  # others may be refused, for example one without permissions in a folder that is not trusted
+    if outcome is None and modes.current in modes.ids:
+        outcome = judge_declared(await _set_mode(probe, session, modes.current), Method.SESSION_SET_MODE)
+    return outcome or passed("Another mode was set, and then the first one again")
 
 
 @SETTINGS.check("unknown-mode", "an unknown mode gets an error", MODES, SHOULD, Needs.SESSION, quick=False)

@@ -1,7 +1,7 @@
 """Stored sessions: `session/load`, `list`, `resume`, `close` and `delete` do what they are declared for."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from accord.acp_tools.inspect.session_results import (
     Update,
     judge_closed_turn,
     judge_declared,
-    judge_not_replayed,
+    judge_no_replay,
     judge_replay,
     judge_unknown,
     message_text,
@@ -103,28 +103,12 @@ async def _converse(probe: AgentProbe) -> Conversation:
 class Reopened:
     """A session that was loaded or resumed, and the updates of it that came before and after the reply."""
 
-    connection: AgentConnection
     reply: Reply
     before: Sequence[Update]
     after: Sequence[Update]
-    refused: Refused | None = None
-    """The error of a new process, if only the process that opened the session knows it."""
 
 
-async def _reopen(probe: AgentProbe, method: Method, session: str) -> Reopened:
-    """Load or resume the session in a new process of the agent; if that refuses it, in the one that opened it."""
-    refused: Refused | None = None
-    if not probe.settings.quick:
-        connection = await probe.fresh(initialized=True)
-        reopened = await _reopen_on(connection, probe, method, session)
-        if not isinstance(reopened.reply, Refused) or reopened.reply.code == RpcCode.METHOD_NOT_FOUND:
-            return reopened
-        refused = reopened.reply
-    reopened = await _reopen_on(await probe.agent(), probe, method, session)
-    return replace(reopened, refused=refused)
-
-
-async def _reopen_on(connection: AgentConnection, probe: AgentProbe, method: Method, session: str) -> Reopened:
+async def _reopen(probe: AgentProbe, connection: AgentConnection, method: Method, session: str) -> Reopened:
     call_id, since = connection.next_id(), len(connection.updates)
     line = request_line(call_id, method, probe.inspection.session_params(sessionId=session))
     reply = await connection.exchange(line, call_id, wait_s=probe.settings.startup_s)
@@ -134,58 +118,67 @@ async def _reopen_on(connection: AgentConnection, probe: AgentProbe, method: Met
         [update for updated, update in updates if updated == session]
         for updates in (connection.updates[since:split], connection.updates[split:])
     )
-    return Reopened(connection, reply, before, after)
-
-
-def _judge_reply(method: Method, conversation: Conversation, reopened: Reopened) -> CheckOutcome | None:
-    """What is wrong with the reply to `session/load` or `session/resume`; None if nothing is."""
-    is_missing = isinstance(reopened.reply, Refused) and reopened.reply.code == RpcCode.METHOD_NOT_FOUND
-    if not is_missing and not isinstance(conversation.reply, Answered):
-        return not_judged(f"There is no conversation to reopen: {describe(conversation.reply)}", conversation.reply)
-    return judge_declared(reopened.reply, method)
+    return Reopened(reply, before, after)
 
 
 async def _judge_next_prompt(
-    probe: AgentProbe, method: Method, conversation: Conversation, reopened: Reopened
+    probe: AgentProbe, connection: AgentConnection, method: Method, conversation: Conversation
 ) -> CheckOutcome | None:
     """What is wrong with a prompt in the reopened session; None if nothing is."""
     marker, text = probe.marked_text()
-    reply = await probe.prompt(text, session=conversation.session, connection=reopened.connection)
+    reply = await probe.prompt(text, session=conversation.session, connection=connection)
     if not isinstance(reply, Answered):
         return failed(f"After {method} a prompt in the session is not accepted", reply)
     requests = probe.inspection.model.received(marker) if probe.inspection.model is not None else []
     if requests and not any(conversation.marker in request.text for request in requests):
         return failed(f"After {method} the model does not receive the earlier conversation any more")
-    if reopened.refused is not None:
-        outcome = failed("Only the process that opened the session can reopen it", reopened.refused)
-        return replace(outcome, level=SHOULD)
     return None
+
+
+Judge = Callable[[Reopened, Conversation], CheckOutcome]
+"""Judges the result of a method that reopens a session, and the updates around it."""
+
+
+async def _judge_reopening(probe: AgentProbe, method: Method, judge: Judge) -> CheckOutcome:
+    """Reopen a session in a new process of the agent; if that does not work, in the process that opened it."""
+    _require(probe, method)
+    conversation = await _converse(probe)
+    if not isinstance(conversation.reply, Answered):
+        reopened = await _reopen(probe, await probe.agent(), method, conversation.session)
+        if isinstance(reopened.reply, Refused) and reopened.reply.code == RpcCode.METHOD_NOT_FOUND:
+            return failed(f"{method} is declared, but does not exist", reopened.reply)
+        return not_judged(f"There is no conversation to reopen: {describe(conversation.reply)}", conversation.reply)
+
+    async def judge_on(connection: AgentConnection) -> CheckOutcome:
+        reopened = await _reopen(probe, connection, method, conversation.session)
+        outcome = judge_declared(reopened.reply, method) or judge(reopened, conversation)
+        if outcome.result is Result.PASS:
+            outcome = await _judge_next_prompt(probe, connection, method, conversation) or outcome
+        return outcome if outcome.lines else replace(outcome, lines=probe.lines())
+
+    if probe.settings.quick:
+        return await judge_on(await probe.agent())
+    elsewhere = await judge_on(await probe.fresh(initialized=True))
+    if elsewhere.result is Result.FAIL and (await judge_on(await probe.agent())).result is Result.PASS:
+        sentence = f"{method} works only in the process that opened the session; in another one: {elsewhere.sentence}"
+        return replace(elsewhere, sentence=sentence, level=SHOULD)
+    return elsewhere
 
 
 @STORED.check("session-load", "session/load replays the conversation, then answers", LOADING, MUST, Needs.SESSION)
 async def _load(probe: AgentProbe) -> CheckOutcome:
-    _require(probe, Method.SESSION_LOAD)
-    conversation = await _converse(probe)
-    reopened = await _reopen(probe, Method.SESSION_LOAD, conversation.session)
-    if outcome := _judge_reply(Method.SESSION_LOAD, conversation, reopened):
-        return outcome
-    outcome = judge_replay(reopened.before, reopened.after, conversation.marker, conversation.answer)
-    if outcome.result is Result.FAIL:
-        return outcome
-    return await _judge_next_prompt(probe, Method.SESSION_LOAD, conversation, reopened) or outcome
+    def judge(reopened: Reopened, conversation: Conversation) -> CheckOutcome:
+        return judge_replay(reopened.before, reopened.after, conversation.marker, conversation.answer)
+
+    return await _judge_reopening(probe, Method.SESSION_LOAD, judge)
 
 
 @STORED.check("session-resume", "session/resume reopens a session without replay", RESUMING, MUST, Needs.SESSION)
 async def _resume(probe: AgentProbe) -> CheckOutcome:
-    _require(probe, Method.SESSION_RESUME)
-    conversation = await _converse(probe)
-    reopened = await _reopen(probe, Method.SESSION_RESUME, conversation.session)
-    return (
-        _judge_reply(Method.SESSION_RESUME, conversation, reopened)
-        or judge_not_replayed([*reopened.before, *reopened.after])
-        or await _judge_next_prompt(probe, Method.SESSION_RESUME, conversation, reopened)
-        or passed("The session was resumed without a replay, and accepted a prompt", reopened.reply)
-    )
+    def judge(reopened: Reopened, _: Conversation) -> CheckOutcome:
+        return judge_no_replay([*reopened.before, *reopened.after])
+
+    return await _judge_reopening(probe, Method.SESSION_RESUME, judge)
 
 
 def _add_unknown_check(check_id: str, method: Method, clause: str) -> None:
