@@ -159,8 +159,8 @@ class AgentConnection:
             await self.peer.end(GRACE_S)
         finally:
             self.reading.cancel()
+            await self.client.close()  # before the wait: an answer may wait for a command in a terminal
             await asyncio.gather(self.reading, *self._answering, return_exceptions=True)
-            await self.client.close()
             self.conduct.close()
 
     async def received_within(self, seconds: float) -> None:
@@ -274,7 +274,7 @@ class AgentConnection:
         answer = await self.client.answer(call)
         if isinstance(answer, RefusedRequest):
             await self.send(error_line(call.id, {"code": answer.code, "message": answer.message}))
-        elif answer is not None:
+        else:
             await self.send(result_line(call.id, answer))
 
 

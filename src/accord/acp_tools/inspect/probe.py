@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
 from accord.acp_tools.inspect.blocks import TEXT, WORDS, Block, text_block
-from accord.acp_tools.inspect.client import InspectorClient
+from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy
 from accord.acp_tools.inspect.conduct import Rule
 from accord.acp_tools.inspect.connection import AgentConnection, to_reply
 from accord.acp_tools.inspect.declared import DeclaredAgent, read_initialize_result
@@ -32,6 +34,7 @@ from accord.acp_tools.inspect.replies import (
     shorten,
     why_no_session,
 )
+from accord.acp_tools.inspect.tool_use import Offer, ToolTask, ToolTurn
 from accord.core.prompt.verdict import Declaration, read_declaration
 from accord.stdio import start_peer
 from accord.wire.inspection import InspectedLine, LineSender
@@ -133,6 +136,13 @@ class Inspection:
         self.harmless: str | None = None
         """A method that every agent answers."""
         self.line_effects: Final[dict[bytes, LineEffect]] = {}
+        self.tool_turns: Final[dict[ToolTask, ToolTurn]] = {}
+        self.tool_agents: Final[dict[Offer, AgentConnection]] = {}
+        """The agents that are offered files and terminals."""
+        self.tool_sessions: Final[dict[tuple[AgentConnection, PermissionPolicy], str]] = {}
+        self._temporary: Final = TemporaryDirectory(prefix="accord-inspect-", ignore_cleanup_errors=True)
+        self.folder: Final = Path(self._temporary.name).resolve()
+        """Where these agents work; it is deleted at the end."""
         self._locks: Final[dict[str | bytes, asyncio.Lock]] = {}
         self._idle: Final[list[AgentConnection]] = []
         self._running: Final[set[AgentConnection]] = set()
@@ -147,6 +157,7 @@ class Inspection:
     async def __aenter__(self) -> Self:
         if self.settings.mock_llm:
             self.model = await self._resources.enter_async_context(FakeModel())
+        self._resources.enter_context(self._temporary)
         self._resources.push_async_callback(self.close)
         return self
 
@@ -391,11 +402,15 @@ class AgentProbe:
                 await probe.finish()
             return inspection.baseline
 
-    async def prompt_text_again(self, after: str, connection: AgentConnection | None = None) -> Reply:
+    async def prompt_text_again(
+        self, after: str, connection: AgentConnection | None = None, session: str | None = None
+    ) -> Reply:
         """Send plain text to the session that just got a bad prompt, and record whether it still works."""
         connection = connection or await self.agent()
         since = len(connection.log)
-        reply = await self.prompt(TEXT, connection=connection)
+        # With a marker: the fake model follows the directive of an earlier prompt if the newest one has neither.
+        _, text = self.marked_text()
+        reply = await self.prompt(text, session=session, connection=connection)
         lines = self.inspection.render(connection, range(since, len(connection.log)))
         self.inspection.next_prompts.append(NextPrompt(after, reply, lines))
         return reply

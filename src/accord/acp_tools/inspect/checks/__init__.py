@@ -6,6 +6,7 @@ A check is a decorated function that gets an `AgentProbe`; the sentences of its 
 from typing import Final
 
 from accord.acp_tools.inspect.checks.authentication import AUTHENTICATION
+from accord.acp_tools.inspect.checks.client import CLIENT
 from accord.acp_tools.inspect.checks.content import CONTENT
 from accord.acp_tools.inspect.checks.handshake import HANDSHAKE
 from accord.acp_tools.inspect.checks.lines import LINES
@@ -27,6 +28,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     *MCP,
     *CONTENT,
     *TURN,
+    *CLIENT,
     *LINES,
     *PROCESS,
     *MESSAGES,

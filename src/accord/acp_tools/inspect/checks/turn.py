@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from accord.acp_tools.inspect.blocks import LONG_WORK
-from accord.acp_tools.inspect.checks.table import MUST, CheckTable, Needs
+from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
+from accord.acp_tools.inspect.fake_model import AnswerState
 from accord.acp_tools.inspect.probe import AgentProbe
 from accord.acp_tools.inspect.replies import (
     Answered,
@@ -19,6 +20,7 @@ from accord.acp_tools.inspect.replies import (
     not_judged,
     passed,
     silent_text,
+    stop_reason,
 )
 from accord.core.rpc import request_line
 from accord.wire.inspection import CheckGroup
@@ -27,6 +29,8 @@ SLOW: Final = "accord:slow"
 """Makes the fake model answer with one word every 100 ms."""
 RUNNING_S: Final = 0.3
 """How long to let a turn run before it is cancelled."""
+MODEL_STOPS_S: Final = 3.0
+"""How long after the end of a cancelled turn the agent may take to close the connection to its model."""
 CANCELLATION: Final = "ACP: Prompt Turn – cancellation"
 
 TURN: Final = CheckTable(CheckGroup.TURN)
@@ -64,6 +68,37 @@ async def _cancel(probe: AgentProbe) -> CheckOutcome:
         outcome = replace(outcome, lines=probe.lines())
         await probe.prompt_text_again("a cancelled turn")
     return outcome
+
+
+@TURN.check(
+    "cancel-model", "session/cancel stops the request to the model", CANCELLATION, SHOULD, Needs.SESSION, quick=False
+)
+async def _cancel_model(probe: AgentProbe) -> CheckOutcome:
+    model = probe.inspection.model
+    if model is None:
+        return not_judged("Only the fake model shows it: add --mock-llm")
+    connection, session = await probe.agent(), await probe.session()
+    call_id, since = connection.next_id(), len(connection.updates)
+    pending = connection.expect(call_id)
+    marker, text = probe.marked_text(f"{LONG_WORK} {SLOW}")
+    await connection.send(request_line(call_id, "session/prompt", {"sessionId": session, "prompt": [text]}))
+
+    def is_answering() -> bool:
+        return any(request.state is AnswerState.OPEN for request in model.received(marker))
+
+    if not await model.wait_until(is_answering, connection.timeout_s):
+        connection.is_busy = True
+        return not_judged("The agent did not call the fake model")
+    await connection.notify("session/cancel", {"sessionId": session})
+    reply = await connection.reply(pending, call_id)
+    if probe.is_draft and isinstance(reply, Answered):
+        reply = await connection.turn_end_within(session, since, connection.timeout_s)
+    if stop_reason(reply) != "cancelled":
+        connection.is_busy = True
+        return not_judged(f"The turn did not end as cancelled: {describe(reply)}", reply)
+    if await model.wait_until(lambda: not is_answering(), MODEL_STOPS_S):
+        return passed("The agent closed the connection to its model", reply)
+    return failed(f"{MODEL_STOPS_S:g} s after session/cancel the model still answers to the agent", reply)
 
 
 @RECOVERY.check(

@@ -10,7 +10,7 @@ directive; what follows on its line are its arguments:
 - `accord:call NAME {"json": "arguments"}` calls the tool with this name
 - `accord:error STATUS` answers with an HTTP error, `accord:refuse` with a refusal
 
-The newest message of a user with a directive counts, and in it the last directive. A newer message with a marker
+The newest text of a user with a directive counts, and in it the last directive. A newer text with a marker
 (`accord-marker-…`) and no directive is a prompt of its own, which has a plain reply.
 """
 
@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from accord.acp_tools.inspect.fake_model.model_request import OfferedTool, ReceivedRequest, as_object
+from accord.acp_tools.inspect.fake_model.model_request import OfferedTool, ReceivedRequest, ReceivedText, as_object
 from accord.acp_tools.inspect.fake_model.schema_values import schema_value
 from accord.acp_tools.inspect.fake_model.tool_calls import (
     Action,
@@ -131,10 +131,12 @@ def find_directive(request: ReceivedRequest) -> Directive:
             result = message.text
         if message.role != "user":
             continue
-        if found := list(DIRECTIVE.finditer(message.text)):
-            return Directive(found[-1][1], _CLOSING_TAG.sub("", found[-1][2]).strip(), result)
-        if MARKER in message.text:
-            break
+        # Agents put several prompts into one message, a part for each, after a turn that was cancelled.
+        for part in reversed([part for part in message.parts if isinstance(part, ReceivedText)]):
+            if found := list(DIRECTIVE.finditer(part.text)):
+                return Directive(found[-1][1], _CLOSING_TAG.sub("", found[-1][2]).strip(), result)
+            if MARKER in part.text:
+                return Directive("ok")
     return Directive("ok")
 
 
