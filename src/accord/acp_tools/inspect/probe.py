@@ -118,6 +118,8 @@ class Inspection:
         self.settings: Final = settings
         self.handshake: Reply = Silent(0)
         self.handshake_lines: tuple[InspectedLine, ...] = ()
+        self.authentication: Reply | None = None
+        """The last reply to `authenticate`, if the user gave a method for it."""
         self.last_stderr_line: str | None = None
         """The last line that an agent which ended wrote to stderr."""
         self.declared: DeclaredAgent = read_initialize_result(None)
@@ -212,7 +214,7 @@ class Inspection:
         reply = await connection.call("initialize", params, wait_s=self.settings.startup_s)
         if self.settings.authenticate is not None and isinstance(reply, Answered):
             method = {"methodId": self.settings.authenticate}
-            await connection.call("authenticate", method, wait_s=self.settings.startup_s)
+            self.authentication = await connection.call("authenticate", method, wait_s=self.settings.startup_s)
         return reply
 
     def session_params(self, **members: Any) -> dict[str, Any]:
@@ -288,7 +290,13 @@ class Inspection:
         rendered: list[InspectedLine] = []
         for number in numbers[-MAX_LINES:]:
             sender, line = connection.log[number]
-            text = shorten(line.decode(errors="replace"), self.settings.secrets, max_chars=MAX_LINE_CHARS)
+            # What the inspector sends has no keys, and must be complete to be sent again.
+            text = shorten(
+                line.decode(errors="replace"),
+                self.settings.secrets,
+                max_chars=MAX_LINE_CHARS,
+                hides_keys=sender is LineSender.AGENT,
+            )
             rendered.append(InspectedLine(sender=LineSender(sender), line=text))
         return tuple(rendered)
 

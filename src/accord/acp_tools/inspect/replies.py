@@ -52,13 +52,13 @@ class Gone:
 Reply = Answered | Refused | Silent | Gone
 
 
-def shorten(text: str, secrets: Iterable[str] = (), *, max_chars: int = MAX_CHARS) -> str:
+def shorten(text: str, secrets: Iterable[str] = (), *, max_chars: int = MAX_CHARS, hides_keys: bool = True) -> str:
     """The text as one short line; the given secrets, and whatever looks like a key, are hidden."""
     text = text[:MAX_READ]
     for secret in secrets:
         if len(secret) >= MIN_SECRET:
             text = text.replace(secret, HIDDEN)
-    line = " ".join(_KEY_LIKE.sub(HIDDEN, text).split())
+    line = " ".join((_KEY_LIKE.sub(HIDDEN, text) if hides_keys else text).split())
     # The text of an agent is printed on terminals and written to XML: no escape sequences, no control characters.
     line = "".join(letter if letter.isprintable() else "\ufffd" for letter in line)
     return line if len(line) <= max_chars else line[: max_chars - 1] + "…"

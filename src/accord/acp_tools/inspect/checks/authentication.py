@@ -1,6 +1,6 @@
 """Authentication: the login methods that an agent offers, and its error for a missing login.
 
-No declared method is called, and neither is `logout`: that would change the login of the user.
+No method is called except the one of `--authenticate`, and neither is `logout`: that would change the login of the user.
 """
 
 from dataclasses import replace
@@ -45,6 +45,16 @@ async def _unknown_method(probe: AgentProbe) -> CheckOutcome:
     method = Method.AUTH_LOGIN if probe.is_draft else Method.AUTHENTICATE
     reply = await (await probe.agent()).call(method, {"methodId": "accord-no-such-method"})
     return judge_error(reply, None, "An unknown authentication method")
+
+
+@AUTHENTICATION.check("authenticate", "the method of --authenticate works", METHODS, MUST)
+async def _authenticate(probe: AgentProbe) -> CheckOutcome:
+    reply = probe.inspection.authentication
+    if reply is None:
+        return not_applicable("No method was given with --authenticate")
+    if isinstance(reply, Answered):
+        return passed("The agent accepted the authentication", reply)
+    return failed("The authentication failed", reply)
 
 
 @AUTHENTICATION.check(
