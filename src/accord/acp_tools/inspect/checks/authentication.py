@@ -1,6 +1,6 @@
 """Authentication: the login methods that an agent offers, and its error for a missing login.
 
-No method is called except the one of `--authenticate`, and neither is `logout`: that would change the login of the user.
+Only the method of `--authenticate` is called, and never `logout`: that would change the login of the user.
 """
 
 from dataclasses import replace
