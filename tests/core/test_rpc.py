@@ -109,18 +109,25 @@ def test_what_is_written_is_read_back(request_id: Any, value: Any):
 
 
 def test_too_many_values_give_an_error_to_the_sender_of_a_call_and_to_the_receiver_of_a_response():
-    many = b"[" + b"[]," * MAX_VALUES + b"0]"
+    many, excess = b"[" + b"[]," * MAX_VALUES + b"0]", TOO_MANY_VALUES.format(MAX_VALUES)
     assert read_frames(b'{"id":1,"method":"m","params":%s}' % many) == [
-        MalformedMessage(1, RpcCode.INVALID_REQUEST, TOO_MANY_VALUES)
+        MalformedMessage(1, RpcCode.INVALID_REQUEST, excess)
     ]
     assert read_frames(b'{"method":"m","params":%s}' % many) == [
-        MalformedMessage(None, RpcCode.INVALID_REQUEST, TOO_MANY_VALUES)
+        MalformedMessage(None, RpcCode.INVALID_REQUEST, excess)
     ]
     (failed,) = read_frames(b'{"id":1,"result":%s}' % many)
     assert isinstance(failed, RpcFailure)
-    assert failed.value() == {"code": RpcCode.INVALID_REQUEST, "message": TOO_MANY_VALUES}
+    assert failed.value() == {"code": RpcCode.INVALID_REQUEST, "message": excess}
     media = b'{"data":"%s"}' % (b"[,{" * MAX_VALUES)
     assert read_frames(b'{"id":1,"result":%s}' % media) == [RpcResult(1, media)]
+
+
+@pytest.mark.parametrize("line", [b'{"id":1,"method":"m","params":[0,0]}', b'[{"id":1,"method":"m","params":[0,0]}]'])
+def test_a_caller_may_set_the_number_of_values(line: bytes):
+    assert read_frames(line, batches=True, max_values=3) == [RpcRequest(1, "m", b"[0,0]")]
+    excess = MalformedMessage(1, RpcCode.INVALID_REQUEST, "A message has at most 2 values")
+    assert read_frames(line, batches=True, max_values=2) == [excess]
 
 
 def lines_of(pieces: list[bytes], max_bytes: int = 1_000) -> list[bytes | OversizedLine]:

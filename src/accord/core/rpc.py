@@ -100,7 +100,7 @@ Id = int | str | None
 """The id of a request. Null is an id, too."""
 
 MAX_BATCH: Final = 1_000
-TOO_MANY_VALUES: Final = f"A message has at most {MAX_VALUES} values"
+TOO_MANY_VALUES: Final = "A message has at most {} values"
 
 
 class _RpcEnvelope(msgspec.Struct):
@@ -180,35 +180,34 @@ RpcMessage = RpcRequest | RpcNotification | RpcResult | RpcFailure | MalformedMe
 _NOT_JSON: Final = MalformedMessage(None, RpcCode.PARSE_ERROR, "The line is not JSON")
 
 
-def read_frames(line: bytes, *, batches: bool = False) -> list[RpcMessage]:
+def read_frames(line: bytes, *, batches: bool = False, max_values: int = MAX_VALUES) -> list[RpcMessage]:
     """Parse the message on this line, or several if batches are allowed. Never raises."""
     if not batches or line.lstrip()[:1] != b"[":
-        return [_frame(line)]
+        return [_frame(line, max_values)]
     try:
         frames = _read_batch(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return [_NOT_JSON]
     if not 0 < len(frames) <= MAX_BATCH:
         return [MalformedMessage(None, RpcCode.INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")]
-    return [_frame(bytes(frame)) for frame in frames]
+    return [_frame(bytes(frame), max_values) for frame in frames]
 
 
-def _frame(line: bytes) -> RpcMessage:
+def _frame(line: bytes, max_values: int) -> RpcMessage:
     try:
         frame = _classify(_read(line))
     except msgspec.ValidationError:
         return MalformedMessage(None, RpcCode.INVALID_REQUEST, "A message is a JSON object")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _NOT_JSON
-    if isinstance(frame, MalformedMessage) or find_excess(frame.raw, max_values=MAX_VALUES) is None:
+    if isinstance(frame, MalformedMessage) or find_excess(frame.raw, max_values=max_values) is None:
         return frame
+    excess = TOO_MANY_VALUES.format(max_values)
     if isinstance(frame, RpcResult | RpcFailure):
         # JSON-RPC has no reply to a response, so the local caller that waits for it gets the error.
-        error = {"code": RpcCode.INVALID_REQUEST, "message": TOO_MANY_VALUES}
+        error = {"code": RpcCode.INVALID_REQUEST, "message": excess}
         return RpcFailure(frame.id, msgspec.json.encode(error))
-    return MalformedMessage(
-        frame.id if isinstance(frame, RpcRequest) else None, RpcCode.INVALID_REQUEST, TOO_MANY_VALUES
-    )
+    return MalformedMessage(frame.id if isinstance(frame, RpcRequest) else None, RpcCode.INVALID_REQUEST, excess)
 
 
 def _classify(envelope: _RpcEnvelope) -> RpcMessage:
