@@ -56,7 +56,7 @@ def test_the_members_of_an_object_decide_its_kind(line: bytes, frame: RpcMessage
     ("line", "request_id", "code"),
     [
         (b"garbage", None, -32700),
-        (b'{"id":1,"method":"m"', None, -32700),
+        (b'{"id":1,"method":"m"', 1, -32700),
         (b"\xff\xfe", None, -32700),
         (b"[]", None, -32600),
         (b"42", None, -32600),
@@ -76,6 +76,68 @@ def test_a_malformed_line_gives_one_error(line: bytes, request_id: Any, code: in
     (malformed,) = read_frames(line)
     assert isinstance(malformed, MalformedMessage)
     assert (malformed.id, malformed.code) == (request_id, code)
+
+
+HALVES: list[tuple[bytes, RpcMessage]] = [
+    (rb'{"id":1,"method":"m","params":["\ud83d"]}', RpcRequest(1, "m", rb'["\ufffd"]')),
+    (rb'{"id":1,"method":"m","params":["\udc00x\uD83D"]}', RpcRequest(1, "m", rb'["\ufffdx\ufffd"]')),
+    (rb'{"id":1,"method":"m","params":["\ud83d\ude00"]}', RpcRequest(1, "m", rb'["\ud83d\ude00"]')),
+    (rb'{"id":1,"method":"m","params":["\ud83d\ud83d\ude00"]}', RpcRequest(1, "m", rb'["\ufffd\ud83d\ude00"]')),
+    (rb'{"id":1,"method":"m","params":["\\ud83d\ud83d"]}', RpcRequest(1, "m", rb'["\\ud83d\ufffd"]')),
+    (rb'{"id":1,"method":"m","params":["\\\ud83d"]}', RpcRequest(1, "m", rb'["\\\ufffd"]')),
+    (rb'{"id":1,"method":"m\ud83d","\ud83d":0}', RpcRequest(1, "m\ufffd")),
+    (rb'{"id":"\ud83d","method":"m"}', RpcRequest("\ud83d", "m")),
+    (rb'{"id":"\ud83d","result":"\ud83d"}', RpcResult("\ud83d", rb'"\ufffd"')),
+    (b'{"id":1,"method":"m","params":["\xed\xa0\xbd"]}', RpcRequest(1, "m", '["\ufffd"]'.encode())),
+    (b'{"id":"\xed\xa0\xbd","method":"m"}', RpcRequest("\ud83d", "m")),
+]
+
+
+@pytest.mark.parametrize(("line", "frame"), HALVES)
+def test_half_a_surrogate_pair_is_replaced_everywhere_but_in_an_id(line: bytes, frame: RpcMessage):
+    assert read_frames(line) == [frame]
+    assert read_frames(b"[%s,%s]" % (line, line), batches=True) == [frame, frame]
+
+
+@given(st.text(st.characters(exclude_categories=())), st.text(st.characters(exclude_categories=())))
+def test_whatever_text_a_request_has_it_is_read_and_the_reply_has_exactly_its_id(request_id: str, text: str):
+    line = json.dumps({"id": request_id, "method": "m", "params": {text: text}}).encode()
+    (frame,) = read_frames(line)
+    assert isinstance(frame, RpcRequest)
+    assert json.loads(result_line(frame.id, None))["id"] == request_id
+    is_half = [0xD800 <= ord(character) <= 0xDFFF for character in json.loads(json.dumps(text))]
+    if not any(is_half):
+        assert frame.value() == {text: text}
+
+
+@pytest.mark.parametrize(
+    ("line", "ids"),
+    [
+        (rb'{"id":7,"method":"m","params":{"a":"\x"}}', [(7, None)]),
+        (b'{"method":"m","params":{"id":1,"a":"cut off', [(None, None)]),
+        (b'{"id":7,"method":"m","params":{"a":"cut off', [(7, None)]),
+        (b'{"id":7,"method":"m","params":{"a":"}","b":["{"', [(7, None)]),
+        (b'{"method":"id","params":nul,"id":"x"}', [("x", None)]),
+        (b'{"id":7,"method":"m","id":8,}', [(7, None)]),
+        (b'{"id":[],"method":"m",}', [(None, None)]),
+        (b'{"id":7,"result":nul}', [(None, 7)]),
+        (b'{"id":7,}', [(None, None)]),
+        (b'[{"id":1,"method":"m"},{"id":2,"method":"m",},{"method":"m"}]', [(1, None), (2, None)]),
+        (b'[{"id":1,"method":"m","params":[{"id":3}]},{"id":2', [(1, None)]),
+    ],
+)
+def test_the_error_of_a_broken_line_has_the_id_of_its_request_if_it_can_be_read(line: bytes, ids: list[Any]):
+    frames = read_frames(line, batches=True)
+    assert [(frame.id, frame.response_id) for frame in frames if isinstance(frame, MalformedMessage)] == ids
+    assert {frame.code for frame in frames if isinstance(frame, MalformedMessage)} == {RpcCode.PARSE_ERROR}
+
+
+def test_a_line_that_is_too_long_still_has_the_id_of_its_request():
+    start = b'{"jsonrpc":"2.0","id":"x","method":"m","params":{"data":"'
+    for size in (1, 7, 10_000):
+        text = start + b"a" * 10_000 + b'"}}\nok\n'
+        pieces = [text[place : place + size] for place in range(0, len(text), size)]
+        assert lines_of(pieces, 5_000) == [OversizedLine(5_000, "x"), b"ok"]
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ ERRORS: list[tuple[Any, int, str]] = [
     (request("fail"), RpcCode.INTERNAL_ERROR, "Internal error"),
     (request("refuse"), 7, "No."),
     (b"x" * 10_001, RpcCode.INVALID_REQUEST, "The line is longer than 10000 bytes"),
+    (b'{"id":9,"method":"echo",}', RpcCode.PARSE_ERROR, "The line is not JSON"),
 ]
 
 
@@ -196,5 +197,41 @@ def test_calls_fail_when_the_peer_closes_the_connection():
             await call
         with pytest.raises(PeerGoneError):
             await connection.call("echo")
+
+    within(talk)
+
+
+@pytest.mark.parametrize("result", [b"nul", b'"\xff"', b"[" * 2_000 + b"]" * 2_000])
+def test_a_call_whose_result_cannot_be_read_fails_instead_of_waiting(result: bytes):
+    async def talk() -> None:
+        reader, sink = asyncio.StreamReader(), Written()
+        connection = RpcConnection(reader, sink)
+        running = asyncio.create_task(connection.run())
+        calling = asyncio.create_task(connection.call("m"))
+        await sink.has_data.wait()
+        reader.feed_data(b'{"jsonrpc":"2.0","id":1,"result":' + result + b"}\n")
+        with pytest.raises(RpcError):
+            await calling
+        reader.feed_eof()
+        await running
+        assert len(sink.lines) == 1  # the call; a response has no reply
+
+    within(talk)
+
+
+class Stuck(Written):
+    """A sink that accepts everything and that its peer never reads."""
+
+    async def drain(self) -> None:
+        await asyncio.Event().wait()
+
+
+def test_a_peer_that_has_closed_the_input_and_does_not_read_is_left(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("accord.stdio.connection.STALL_S", 0.01)
+
+    async def talk() -> None:
+        reader = asyncio.StreamReader()
+        reader.feed_data(json.dumps(request("echo")).encode() + b"\n")  # and no end: it would be behind what is unread
+        await RpcConnection(reader, Stuck(), on_request=answer, grace_s=0.01, is_input_over=lambda: True).run()
 
     within(talk)

@@ -1,15 +1,18 @@
 """JSON-RPC 2.0 over lines, without I/O: split bytes into lines, parse a line into messages, write messages as lines.
 
-Only the envelope is parsed. Parameters and results stay JSON bytes until `value()` is called. It is not ACP-aware: what
-a method means is decided elsewhere.
+Only the envelope is parsed. Parameters and results stay JSON bytes until `value()` is called. A line that cannot be
+parsed is read once more by `rpc_repair`. It is not ACP-aware: what a method means is decided elsewhere.
 """
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from io import BytesIO
 from typing import Any, Final
 
 import msgspec
 
+from accord.core.rpc_repair import has_half_bytes, read_broken_line, read_sent_ids, replace_half_pairs
 from accord.core.sizes import MAX_VALUES, find_excess
 from accord.errors import RpcCode
 from accord.wire.message import Message
@@ -34,11 +37,18 @@ MAX_LINE_BYTES: Final = 96 * 1024 * 1024
 BOM: Final = b"\xef\xbb\xbf"
 
 
+START_BYTES: Final = 4096
+
+
 @dataclass(frozen=True, slots=True)
 class OversizedLine:
-    """A line that was longer than allowed; its bytes were discarded."""
+    """A line that was longer than allowed; its bytes were discarded.
+
+    `id` is the id of the request that it began with, if its first `START_BYTES` have one.
+    """
 
     max_bytes: int
+    id: "Id" = None
 
 
 class LineSplitter:
@@ -47,13 +57,14 @@ class LineSplitter:
     A carriage return before a line end, blank lines, and a byte order mark at the very beginning are skipped.
     """
 
-    __slots__ = ("_held", "_is_first", "_is_skipping", "_max_bytes", "_parts")
+    __slots__ = ("_held", "_is_first", "_max_bytes", "_oversized")
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_bytes: Final = max_bytes
-        self._parts: list[bytes] = []
-        self._held = 0
-        self._is_skipping = False
+        # A line is collected in one growing buffer, which then is the line: joining its pieces would take the memory
+        # of a long line twice.
+        self._held: BytesIO | None = None
+        self._oversized: OversizedLine | None = None
         self._is_first = True
 
     def feed(self, data: bytes) -> list[bytes | OversizedLine]:
@@ -73,27 +84,31 @@ class LineSplitter:
         return [] if line is None else [line]
 
     def _complete(self, piece: bytes) -> bytes | OversizedLine | None:
-        self._hold(piece)
-        parts, was_skipping = self._parts, self._is_skipping
-        self._parts, self._held, self._is_skipping = [], 0, False
-        if was_skipping:
-            return OversizedLine(self._max_bytes)
-        line = parts[0] if len(parts) == 1 else b"".join(parts)
+        if self._held is None and self._oversized is None and len(piece) <= self._max_bytes:
+            line = piece
+        else:
+            self._hold(piece)
+            held, oversized = self._held, self._oversized
+            self._held = self._oversized = None
+            if oversized is not None:
+                return oversized
+            line = b"" if held is None else held.getvalue()
         if self._is_first:
             self._is_first = False
             line = line.removeprefix(BOM)
         line = line.removesuffix(b"\r")
-        return line if line.strip() else None
+        return None if not line or line.isspace() else line
 
     def _hold(self, piece: bytes) -> None:
-        if not piece or self._is_skipping:
+        if not piece or self._oversized is not None:
             return
-        self._held += len(piece)
-        if self._held > self._max_bytes:
+        held = self._held = self._held or BytesIO()
+        if held.tell() + len(piece) > self._max_bytes:
             # The rest of the line is discarded as it arrives, so that a long line costs no memory.
-            self._parts, self._is_skipping = [], True
+            start = (held.getvalue()[:START_BYTES] + piece)[:START_BYTES]
+            self._held, self._oversized = None, OversizedLine(self._max_bytes, read_broken_line(start)[0].id)
             return
-        self._parts.append(piece)
+        held.write(piece)
 
 
 Id = int | str | None
@@ -168,29 +183,64 @@ class RpcFailure(_WithPayload):
 
 @dataclass(frozen=True, slots=True)
 class MalformedMessage:
-    """Bytes that are no message, and the error to reply with."""
+    """Bytes that are no message, and the error to reply with.
+
+    `id` is that of the request that they were meant to be, if it can be read. `response_id` is the id of the call that
+    they were meant to answer: such a line has no reply, but the local caller should not wait any longer.
+    """
 
     id: Id
     code: int
     message: str
+    response_id: Id = None
 
 
 RpcMessage = RpcRequest | RpcNotification | RpcResult | RpcFailure | MalformedMessage
 
-_NOT_JSON: Final = MalformedMessage(None, RpcCode.PARSE_ERROR, "The line is not JSON")
+_NOT_JSON: Final = "The line is not JSON"
+_BAD_JSON: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_REPLACED: Final = "\ufffd"
 
 
 def read_frames(line: bytes, *, batches: bool = False, max_values: int = MAX_VALUES) -> list[RpcMessage]:
-    """Parse the message on this line, or several if batches are allowed. Never raises."""
-    if not batches or line.lstrip()[:1] != b"[":
-        return [_frame(line, max_values)]
+    """Parse the message on this line, or several if batches are allowed. Never raises.
+
+    Halves of surrogate pairs, which JavaScript sends, are replaced by U+FFFD everywhere but in ids.
+    """
+    is_batch = batches and line.lstrip()[:1] == b"["
+    mended = replace_half_pairs(line) if has_half_bytes(line) else line
     try:
-        frames = _read_batch(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return [_NOT_JSON]
-    if not 0 < len(frames) <= MAX_BATCH:
+        frames = _parse(mended, max_values, is_batch=is_batch)
+    except _BAD_JSON:
+        mended = replace_half_pairs(line)
+        try:
+            frames = _parse(mended, max_values, is_batch=is_batch)
+        except _BAD_JSON:
+            broken = read_broken_line(line, is_batch=is_batch)[:MAX_BATCH]
+            return [MalformedMessage(each.id, RpcCode.PARSE_ERROR, _NOT_JSON, each.response_id) for each in broken]
+    return frames if mended is line else _with_sent_ids(frames, line)
+
+
+def _parse(line: bytes, max_values: int, *, is_batch: bool) -> list[RpcMessage]:
+    if not is_batch:
+        return [_frame(line, max_values)]
+    messages = _read_batch(line)
+    if not 0 < len(messages) <= MAX_BATCH:
         return [MalformedMessage(None, RpcCode.INVALID_REQUEST, f"A batch holds 1 to {MAX_BATCH} messages")]
-    return [_frame(bytes(frame), max_values) for frame in frames]
+    return [_frame(bytes(message), max_values) for message in messages]
+
+
+def _with_sent_ids(frames: list[RpcMessage], line: bytes) -> list[RpcMessage]:
+    """Undo replacements in ids: a peer finds its request by exactly the id that it sent."""
+    if not any(isinstance(found := getattr(frame, "id", None), str) and _REPLACED in found for frame in frames):
+        return frames
+    sent = read_sent_ids(line)
+    if len(sent) != len(frames):
+        return frames
+    return [
+        frame if isinstance(frame, RpcNotification) or not isinstance(frame.id, str) else replace(frame, id=sent_id)
+        for frame, sent_id in zip(frames, sent, strict=True)
+    ]
 
 
 def _frame(line: bytes, max_values: int) -> RpcMessage:
@@ -198,8 +248,6 @@ def _frame(line: bytes, max_values: int) -> RpcMessage:
         frame = _classify(_read(line))
     except msgspec.ValidationError:
         return MalformedMessage(None, RpcCode.INVALID_REQUEST, "A message is a JSON object")
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _NOT_JSON
     if isinstance(frame, MalformedMessage) or find_excess(frame.raw, max_values=max_values) is None:
         return frame
     excess = TOO_MANY_VALUES.format(max_values)
@@ -272,5 +320,10 @@ def _encode(value: Any) -> bytes:
 
 
 def _encode_id(request_id: Id) -> bytes:
-    # A whole number of any size is an id; msgspec writes 64 bits.
-    return str(request_id).encode() if isinstance(request_id, int) else _write(request_id)
+    # A whole number of any size is an id, and so is half of a surrogate pair; msgspec writes 64 bits and no halves.
+    if isinstance(request_id, int):
+        return str(request_id).encode()
+    try:
+        return _write(request_id)
+    except UnicodeEncodeError:
+        return json.dumps(request_id).encode()

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, Protocol
 
 from accord.core.rpc import (
@@ -30,6 +31,8 @@ from accord.core.rpc import (
 from accord.errors import RpcCode
 
 CHUNK: Final = 256 * 1024
+STALL_S: Final = 1.0
+"""How often a connection whose peer does not read looks whether the peer has closed the input meanwhile."""
 LOG: Final = logging.getLogger("accord.stdio")
 
 
@@ -95,10 +98,11 @@ class RpcConnection:
     """A connection to one peer.
 
     `on_request` returns the result of a request or raises `RpcError`; `on_notification` must not block. When the peer
-    closes the connection, requests that still run have `grace_s` to finish.
+    closes the connection, requests that still run have `grace_s` to finish, and their replies to be read.
+    `is_input_over` says whether the peer has closed the input, also if there is more to be read.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the streams, and the handlers that are handed in
         self,
         reader: asyncio.StreamReader,
         sink: Sink,
@@ -106,6 +110,7 @@ class RpcConnection:
         on_request: OnRequest = _method_not_found,
         on_notification: OnNotification = lambda _: None,
         grace_s: float = 0.0,
+        is_input_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self.batches = False
         self._reader: Final = reader
@@ -114,6 +119,7 @@ class RpcConnection:
         self._on_notification: Final = on_notification
         self._splitter: Final = LineSplitter()
         self._grace_s: Final = grace_s
+        self._is_input_over: Final = is_input_over
         self._waiting: Final[dict[Id, asyncio.Future[bytes]]] = {}
         self._running: Final[dict[Id, asyncio.Task[None]]] = {}
         self._last_id = 0
@@ -124,16 +130,17 @@ class RpcConnection:
         """Read until the peer closes the connection; cancel the requests that outlive the grace period."""
         try:
             while data := await self._reader.read(CHUNK):
-                for line in self._splitter.feed(data):
-                    self._take_line(line)
+                self._take_lines(self._splitter.feed(data))
                 # Other tasks run between two chunks, and a peer that does not read is slowed down.
-                await self._sink.drain()
-            for line in self._splitter.close():
-                self._take_line(line)
+                if not await self._drain():
+                    break
+            self._take_lines(self._splitter.close())
             self._fail_waiting()
-            await self._sink.drain()
-            if self._grace_s and self._running:
-                await asyncio.wait(list(self._running.values()), timeout=self._grace_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._grace_s):
+                    await self._sink.drain()
+                    if self._running:
+                        await asyncio.wait(list(self._running.values()))
         except (ConnectionError, asyncio.IncompleteReadError):
             pass
         finally:
@@ -156,7 +163,7 @@ class RpcConnection:
         self._waiting[request_id] = waiting
         try:
             await self.send(request_line(request_id, method, params))
-            return RpcResult(request_id, await waiting).value()
+            return _read_result(await waiting)
         except asyncio.CancelledError:
             if cancel_line is not None and not self._is_closed_by_peer:
                 self._sink.write(cancel_line(request_id))
@@ -178,11 +185,28 @@ class RpcConnection:
         task = self._running.get(request_id)
         return task.cancel() if task is not None else False
 
+    async def _drain(self) -> bool:
+        """Wait while the peer reads too slowly; False if it has closed the input and does not read at all."""
+        while True:
+            try:
+                async with asyncio.timeout(STALL_S):
+                    await self._sink.drain()
+                    return True
+            except TimeoutError:
+                if self._is_input_over():
+                    return False
+
+    def _take_lines(self, lines: list[bytes | OversizedLine]) -> None:
+        # Removed one by one: a long line is not needed any more once its message has been copied out of it.
+        lines.reverse()
+        while lines:
+            self._take_line(lines.pop())
+
     def _take_line(self, line: bytes | OversizedLine) -> None:
         reply = self._sink.write
         if isinstance(line, OversizedLine):
             message = f"The line is longer than {line.max_bytes} bytes"
-            reply(error_line(None, {"code": RpcCode.INVALID_REQUEST, "message": message}))
+            reply(error_line(line.id, {"code": RpcCode.INVALID_REQUEST, "message": message}))
             return
         frames = read_frames(line, batches=self.batches)
         # An array that is itself malformed gets one reply, not a batch of one.
@@ -196,7 +220,8 @@ class RpcConnection:
         match frame:
             case RpcRequest():
                 self._running[frame.id] = task = asyncio.create_task(self._answer(frame, reply))
-                task.add_done_callback(lambda done: self._end_request(frame.id, done, reply))
+                # Not the frame: a long line would stay in memory for as long as its request runs.
+                task.add_done_callback(partial(self._end_request, frame.id, reply))
             case RpcNotification():
                 try:
                     self._on_notification(frame)
@@ -211,9 +236,16 @@ class RpcConnection:
                 else:
                     waiting.set_exception(_to_rpc_error(frame.value()))
             case MalformedMessage():
-                reply(error_line(frame.id, {"code": frame.code, "message": frame.message}))
+                self._take_malformed(frame, reply)
 
-    def _end_request(self, request_id: Id, done: "asyncio.Task[None]", reply: Reply) -> None:
+    def _take_malformed(self, frame: MalformedMessage, reply: Reply) -> None:
+        waiting = None if frame.response_id is None else self._waiting.get(frame.response_id)
+        if waiting is None or waiting.done():
+            reply(error_line(frame.id, {"code": frame.code, "message": frame.message}))
+        else:  # JSON-RPC has no reply to a response
+            waiting.set_exception(RpcError(frame.code, frame.message))
+
+    def _end_request(self, request_id: Id, reply: Reply, done: "asyncio.Task[None]") -> None:
         if self._running.get(request_id) is done:
             del self._running[request_id]
         if done.cancelled() and not self._is_over:  # it was cancelled before it started, and could not reply
@@ -241,6 +273,13 @@ class RpcConnection:
         for waiting in self._waiting.values():
             if not waiting.done():
                 waiting.set_exception(PeerGoneError())
+
+
+def _read_result(raw: bytes) -> Any:
+    try:
+        return RpcResult(None, raw).value()
+    except (ValueError, RecursionError):  # not UTF-8, say: only the envelope was parsed
+        raise RpcError(RpcCode.PARSE_ERROR, "The peer's result cannot be read") from None
 
 
 def _cancelled_line(request_id: Id) -> bytes:

@@ -2,14 +2,17 @@
 
 Once they are opened, everything that prints to standard output, in this process and in its children, goes to standard
 error. The event loop waits for pipes and sockets; for files and terminals, which it cannot wait for, a thread does.
+No thread keeps the process from exiting.
 """
 
 import asyncio
 import os
+import select
 import stat
 import sys
 import threading
 from concurrent.futures import CancelledError
+from queue import SimpleQueue
 from typing import Final
 
 from accord.stdio.connection import Sink
@@ -103,6 +106,16 @@ async def open_stdio() -> tuple[asyncio.StreamReader, PipeSink]:
     return reader, PipeSink(asyncio.StreamWriter(transport, protocol, None, loop))
 
 
+def is_hung_up(fd: int) -> bool:
+    """Whether the other end of this pipe or socket will write no more, also if what it wrote is still unread."""
+    if not hasattr(select, "poll"):
+        return False
+    ends = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
+    poll = select.poll()
+    poll.register(fd, ends)
+    return any(events & ends for _, events in poll.poll(0))
+
+
 def _is_pipe(fd: int) -> bool:
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
@@ -113,26 +126,42 @@ class _ThreadSink:
 
     def __init__(self, fd: int) -> None:
         self._fd: Final = fd
-        self._pending = bytearray()
-        self._lock: Final = asyncio.Lock()
-        self._writing: asyncio.Task[None] | None = None
+        self._loop: Final = asyncio.get_running_loop()
+        self._queue: Final[SimpleQueue[bytes]] = SimpleQueue()
+        self._unwritten = 0
+        self._failure: OSError | None = None
+        self._is_written: Final = asyncio.Event()
+        self._is_written.set()
+        threading.Thread(target=self._write_all, name="accord-stdout", daemon=True).start()
 
     def write(self, data: bytes, /) -> None:
-        self._pending += data
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self.drain())
+        self._unwritten += 1
+        self._is_written.clear()
+        self._queue.put(data)
 
     async def drain(self) -> None:
-        async with self._lock:
-            while self._pending:
-                data = bytes(self._pending)
-                self._pending.clear()
-                await asyncio.to_thread(self._write_all, data)
+        await self._is_written.wait()
+        if self._failure is not None:
+            raise self._failure
 
-    def _write_all(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._fd, view) :]
+    def _write_all(self) -> None:
+        while True:
+            view, failure = memoryview(self._queue.get()), None
+            try:
+                while view:
+                    view = view[os.write(self._fd, view) :]
+            except OSError as error:
+                failure = error
+            try:
+                self._loop.call_soon_threadsafe(self._note_written, failure)
+            except RuntimeError:  # the loop is closed
+                return
+
+    def _note_written(self, failure: OSError | None) -> None:
+        self._unwritten -= 1
+        self._failure = self._failure or failure
+        if not self._unwritten:
+            self._is_written.set()
 
 
 def _read_all(fd: int, reader: PipeReader, loop: asyncio.AbstractEventLoop) -> None:

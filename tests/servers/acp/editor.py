@@ -14,6 +14,11 @@ class Editor:
     def __init__(self, stdin: IO[bytes], stdout: IO[bytes], process: "subprocess.Popen[bytes] | None" = None) -> None:
         self._stdin, self._stdout, self._process = stdin, stdout, process
         self._last = 0
+        self.session, self.version = "", 1
+
+    @property
+    def input_fd(self) -> int:
+        return self._stdin.fileno()
 
     def send(self, line: bytes) -> None:
         self._stdin.write(line)
@@ -23,6 +28,12 @@ class Editor:
         line = self._stdout.readline()
         assert line, "the agent has ended"
         return json.loads(line)
+
+    def receive_batch(self) -> list[Any]:
+        """The next batch of replies; messages before it are skipped."""
+        while not isinstance(frame := self.receive(), list):
+            pass
+        return frame  # pyright: ignore[reportUnknownVariableType] - from JSON
 
     def call(self, method: str, **params: Any) -> tuple[Any, list[Any]]:
         """The answer to a call, and the messages received before it."""
@@ -47,11 +58,11 @@ class Editor:
             self.call("initialize", protocolVersion=2, info={"name": "t", "version": "1"}, capabilities={})
         return self.call("session/new", cwd="/", mcpServers=[])[0]["result"]["sessionId"]
 
-    def end(self) -> int:
+    def end(self, within_s: float = 30) -> int:
         """Close the input and return the exit status of the agent."""
         self._stdin.close()
         assert self._process is not None
-        return self._process.wait(30)
+        return self._process.wait(within_s)
 
     def close(self) -> None:
         if self._process is not None:
