@@ -7,6 +7,7 @@ engine; framing and correlation are the connection's. All sessions belong to the
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -32,7 +33,7 @@ from accord.servers.acp.permissions import TurnPermissions
 from accord.servers.acp.sessions import ItemRequest, OpenSession, OpenSessions, list_page, load_item
 from accord.servers.acp.updates import TurnUpdates, echo_line, replay_lines, state_line, stopped_line
 from accord.servers.http.serve import tune_garbage_collector
-from accord.stdio import RpcConnection, RpcError, open_stdio
+from accord.stdio import RpcConnection, RpcError, is_hung_up, open_stdio
 from accord.wire.acp.draft_update import SessionState
 from accord.wire.acp.rpc import Method
 from accord.wire.acp.session import (
@@ -376,7 +377,12 @@ async def serve_acp(sessions: Sessions, *, owner: str, version: str) -> None:
     reader, sink = await open_stdio()
     server = AcpServer(sessions, owner=owner, version=version, cwd=str(Path.cwd()))
     connection = RpcConnection(
-        reader, sink, on_request=server.on_call, on_notification=server.on_notice, grace_s=GRACE_S
+        reader,
+        sink,
+        on_request=server.on_call,
+        on_notification=server.on_notice,
+        grace_s=GRACE_S,
+        is_input_over=lambda: is_hung_up(sys.stdin.fileno()),
     )
     server.attach(connection)
     tune_garbage_collector()
@@ -388,5 +394,6 @@ async def serve_acp(sessions: Sessions, *, owner: str, version: str) -> None:
             await running
     finally:
         await server.end(GRACE_S)
-        with suppress(ConnectionError):
-            await sink.finish()
+        # A client that has closed the input may not read the output any more.
+        with suppress(ConnectionError, TimeoutError):
+            await asyncio.wait_for(sink.finish(), GRACE_S)
