@@ -86,7 +86,7 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
         resource(uri="memory:c", blob="aGk=", mimeType="audio/mpeg"),
         "/a b",
         Degraded(
-            file_link("p-0-resource.mp3", mimeType="audio/mpeg", size=2),
+            file_link("p-0-resource.mp3", mimeType="audio/mpeg"),
             "substituted",
             "an embedded resource was saved and sent as a link to the file p-0-resource.mp3",
             FileToSave("/a b/p-0-resource.mp3", b"hi"),
@@ -105,7 +105,7 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
         image(alt="a cat"),
         "/a b",
         Degraded(
-            file_link("p-0-image.png", mimeType="image/png", description="a cat", size=2),
+            file_link("p-0-image.png", mimeType="image/png", description="a cat"),
             "substituted",
             "an image was saved and sent as a link to the file p-0-image.png",
             FileToSave("/a b/p-0-image.png", b"hi"),
@@ -115,7 +115,7 @@ ROWS: dict[str, tuple[dict[str, Any], str | None, Degraded | None]] = {
         audio(uri="cid:1"),
         "/a b",
         Degraded(
-            file_link("p-0-audio.wav", mimeType="audio/wav", size=2),
+            file_link("p-0-audio.wav", mimeType="audio/wav"),
             "substituted",
             "audio was saved and sent as a link to the file p-0-audio.wav",
             FileToSave("/a b/p-0-audio.wav", b"hi"),

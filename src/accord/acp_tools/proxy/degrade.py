@@ -138,10 +138,10 @@ def _save_to_file(block: Fields, source: Fields, folder: str | None, stem: str) 
     media_type = source.get("mimeType")
     essence = media_type.partition(";")[0].strip().lower() if isinstance(media_type, str) else ""
     name = stem + SUFFIXES.get(essence, ".bin")
+    # Without `size`: it is optional, and an agent failed to write such a link to its own storage.
     link = _link(block, source, f"file://{quote(folder)}/{name}", name)
-    link["size"] = len(decoded := a2b_base64(data))
     sentence = f"{NAMES[block['type']]} was saved and sent as a link to the file {name}"
-    return Degraded(link, "substituted", sentence, FileToSave(f"{folder}/{name}", decoded))
+    return Degraded(link, "substituted", sentence, FileToSave(f"{folder}/{name}", a2b_base64(data)))
 
 
 def _describe_block(block: Fields) -> Degraded | None:
