@@ -11,9 +11,10 @@ from typing import Annotated, Final
 import typer
 
 from accord.acp_tools.proxy import NoTrace, Proxy, TraceFile
-from accord.acp_tools.proxy.guard import Guard, Mode
+from accord.acp_tools.proxy.guard import DEFAULT_LIMITS, Guard, Mode, ProxyLimits
 from accord.acp_tools.trace.entries import ProxyFinding
 from accord.assembly.loop import run_async
+from accord.core.prompt import ContentLimits
 from accord.errors import UsageError
 from accord.stdio import PeerStartError, open_stdio, start_peer
 from accord.terminal import escape_line
@@ -25,7 +26,7 @@ NOT_STARTED: Final = 126
 DEFAULT_TRACE: Final = Path("accord-trace.jsonl")
 
 
-def proxy_command(
+def proxy_command(  # noqa: PLR0913 - one flag each
     command: Annotated[
         list[str] | None, typer.Argument(help="Command that starts the agent, after --.", show_default=False)
     ] = None,
@@ -38,6 +39,24 @@ def proxy_command(
         Path | None, typer.Option(help="Append every message and finding to this file, for accord trace show.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Keep long texts and media in the trace.")] = False,
+    max_block_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Refuse a larger content block (text or base64). Default: no limit.")
+    ] = None,
+    max_prompt_bytes: Annotated[
+        int | None, typer.Option(min=1, help="Refuse a prompt whose blocks together are larger. Default: no limit.")
+    ] = None,
+    max_blocks: Annotated[
+        int | None, typer.Option(min=1, help="Refuse a prompt with more content blocks. Default: no limit.")
+    ] = None,
+    max_line_bytes: Annotated[
+        int, typer.Option(min=1, help="Refuse a longer line of the editor, to limit the memory of the proxy.")
+    ] = DEFAULT_LIMITS.max_line_bytes,
+    max_values: Annotated[
+        int, typer.Option(min=1, help="Refuse a message with more JSON values, to limit the memory of the proxy.")
+    ] = DEFAULT_LIMITS.max_values,
+    max_embedded_chars: Annotated[
+        int, typer.Option(min=1, help="adapt: send longer embedded text as a link to its address, else cut it.")
+    ] = DEFAULT_LIMITS.max_text_chars,
 ) -> None:
     """Enforce content rules between an editor and an agent.
 
@@ -58,10 +77,17 @@ def proxy_command(
         trace = DEFAULT_TRACE
     if full and trace is None:
         raise UsageError("--full needs --trace FILE")
-    raise typer.Exit(run_async(_run(command, Mode(mode), trace, full=full)))
+    unlimited = DEFAULT_LIMITS.content
+    content = ContentLimits(
+        max_block_bytes or unlimited.max_block_bytes,
+        max_prompt_bytes or unlimited.max_prompt_bytes,
+        max_blocks or unlimited.max_blocks,
+    )
+    limits = ProxyLimits(content, max_line_bytes, max_values, max_embedded_chars)
+    raise typer.Exit(run_async(_run(command, Mode(mode), trace, limits, full=full)))
 
 
-async def _run(command: list[str], mode: Mode, trace: Path | None, *, full: bool) -> int:
+async def _run(command: list[str], mode: Mode, trace: Path | None, limits: ProxyLimits, *, full: bool) -> int:
     """Run the agent behind the proxy until one side ends; return the exit status."""
     try:
         recorder = NoTrace() if trace is None else TraceFile(trace, full=full)
@@ -81,7 +107,7 @@ async def _run(command: list[str], mode: Mode, trace: Path | None, *, full: bool
             # Readable by this user only, and deleted when the agent ends.
             folder = stack.enter_context(TemporaryDirectory(prefix="accord-", ignore_cleanup_errors=True))
         reader, sink = await open_stdio()
-        guard = Guard(mode, folder=folder)
+        guard = Guard(mode, folder=folder, limits=limits)
         ended = await Proxy(reader, sink, peer, guard, trace=recorder, report=FindingPrinter()).run()
         if ended.message:
             print(f"accord: {ended.message}", file=sys.stderr)

@@ -90,7 +90,7 @@ def test_permission_requests_of_an_accord_agent_and_their_answers_pass_unchanged
     question = build_permission_request("Go?", "1", ["why"], {"kind": "edit"}, ALLOW_OR_REJECT)
     message = TurnUpdates("s", "turn", is_draft=is_draft).request_permission(question)
     message_line = request_line(7, "session/request_permission", message.request)
-    assert guard.check_agent([message_line.rstrip(b"\n")]) == []
+    assert guard.check_agent([message_line.rstrip(b"\n")]).findings == []
     answer = json.dumps({"jsonrpc": "2.0", "id": 7, "result": {"outcome": {"outcome": "cancelled"}}}).encode() + b"\n"
     decision = guard.decide(answer)
     assert (decision.forward, decision.reply, decision.findings) == (answer, b"", ())
@@ -212,7 +212,7 @@ def test_a_malformed_update_of_the_agent_is_a_finding():
     guard = guard_after_handshake(Mode.GUARD, {})
     update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "image"}}
     result = {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": update}}
-    findings = guard.check_agent([json.dumps(result).encode()])
+    findings = guard.check_agent([json.dumps(result).encode()]).findings
     assert findings
     assert findings[0].side is Side.AGENT
 

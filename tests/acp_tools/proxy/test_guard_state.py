@@ -9,15 +9,13 @@ from accord.acp_tools.proxy.guard import (
     IDS,
     LADDER,
     MAX_FINDINGS,
-    MAX_PENDING,
     REFUSED,
     RPC,
     SHAPE,
     Guard,
     Mode,
-    PendingCall,
-    PendingCalls,
 )
+from accord.acp_tools.proxy.pending import MAX_PENDING, PendingCall, PendingCalls
 from accord.acp_tools.shape import BEFORE_HANDSHAKE, read_handshake
 from accord.acp_tools.trace.entries import ProxyFinding, Severity, Side
 from accord.core.prompt import ContentValidator
@@ -150,7 +148,7 @@ def test_before_any_handshake_the_version_is_1():
 def test_an_agent_that_accepts_what_it_should_refuse_is_a_finding(blocks: list[Any], expected: int):
     guard = guard_after_handshake(Mode.OBSERVE, {})
     guard.decide(prompt(*blocks, call_id=5))
-    findings = guard.check_agent([answer(5)])
+    findings = guard.check_agent([answer(5)]).findings
     sentence = "The agent accepted a prompt that it should have refused with -32602"
     assert found(findings) == [(Severity.ERROR, REFUSED, sentence)] * expected
 
@@ -158,22 +156,22 @@ def test_an_agent_that_accepts_what_it_should_refuse_is_a_finding(blocks: list[A
 def test_an_agent_that_refuses_what_it_should_is_no_finding():
     guard = guard_after_handshake(Mode.OBSERVE, {})
     guard.decide(prompt(IMAGE, call_id=5))
-    assert guard.check_agent([b'{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"x"}}']) == []
+    assert guard.check_agent([b'{"jsonrpc":"2.0","id":5,"error":{"code":-32602,"message":"x"}}']).findings == []
 
 
 def test_unexpected_and_duplicate_ids_are_findings_on_both_sides():
     unexpected = (Severity.WARNING, IDS, "No call with this id waits for an answer")
     duplicate = (Severity.WARNING, IDS, "Another call with this id has no answer yet")
     guard = guard_after_handshake(Mode.GUARD, {})
-    assert found(guard.check_agent([answer(77)])) == [unexpected]
+    assert found(guard.check_agent([answer(77)]).findings) == [unexpected]
     assert found(guard.decide(answer(77) + b"\n").findings) == [unexpected]
     assert guard.decide(line("session/new", {}, 5)).findings == ()
     assert found(guard.decide(line("session/new", {}, 5)).findings) == [duplicate]
-    assert guard.check_agent([answer(5)]) == []
-    assert found(guard.check_agent([answer(5)])) == [unexpected]
+    assert guard.check_agent([answer(5)]).findings == []
+    assert found(guard.check_agent([answer(5)]).findings) == [unexpected]
     request = line("fs/read_text_file", {"sessionId": "s", "path": "/a"}, 5).strip()
-    assert guard.check_agent([request]) == []
-    assert found(guard.check_agent([request])) == [duplicate]
+    assert guard.check_agent([request]).findings == []
+    assert found(guard.check_agent([request]).findings) == [duplicate]
     assert guard.decide(answer(5) + b"\n").findings == ()
 
 
@@ -189,7 +187,7 @@ def test_messages_are_numbered_and_blank_lines_are_not(mode: Mode):
     lines = [line("x", {}), b"\n", b"  \r\n", line("y", {}), b"broken\n"]
     numbers = [(guard.decide(each), guard.number)[1] for each in lines]
     assert numbers == [1, 1, 1, 2, 3]
-    assert guard.check_agent([b"", b" ", b"broken", b"broken"])[-1].number == 5
+    assert guard.check_agent([b"", b" ", b"broken", b"broken"]).findings[-1].number == 5
 
 
 def batch(*messages: bytes) -> bytes:
@@ -238,29 +236,6 @@ def test_a_batch_whose_files_cannot_be_saved_is_sent_without_them():
     assert b'"code":-32602' in decision.if_not_saved.reply
 
 
-@pytest.mark.parametrize(
-    ("mode", "side", "refuses"),
-    [
-        (Mode.GUARD, Side.EDITOR, True),
-        (Mode.ADAPT, Side.EDITOR, True),
-        (Mode.OBSERVE, Side.EDITOR, False),
-        *((mode, Side.AGENT, False) for mode in Mode),
-    ],
-)
-def test_an_oversized_line_is_refused_only_if_it_might_be_a_prompt(mode: Mode, side: Side, refuses: bool):
-    guard = Guard(mode)
-    decision = guard.decide_oversized(side)
-    assert (guard.number, decision.forward) == (1, b"")
-    [finding] = decision.findings
-    assert (finding.number, finding.side, finding.clause) == (1, side, RPC)
-    assert finding.severity is (Severity.ERROR if refuses else Severity.WARNING)
-    assert (json.loads(decision.reply) if refuses else decision.reply) == (
-        {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "The line is longer than 100663296 bytes"}}
-        if refuses
-        else b""
-    )
-
-
 def test_the_number_of_findings_about_one_line_is_limited():
     assert len(guard_after_handshake(Mode.GUARD, {}).decide(prompt(*[IMAGE] * 200)).findings) == MAX_FINDINGS
     described = [{**IMAGE, "alt": "a"}] * 200
@@ -276,6 +251,24 @@ def test_the_oldest_pending_calls_are_dropped_and_then_any_id_is_accepted():
     assert pending.pop("new") == PendingCall("m")
     assert pending.pop(1) == PendingCall("m")
     assert pending.pop(0) == PendingCall("")
+    assert pending.pop_all() == list(range(2, MAX_PENDING))
+    assert pending.pop_all() == []
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_requests_without_an_answer_get_an_error_with_their_own_ids_except_in_observe(mode: Mode):
+    guard = guard_after_handshake(mode, {})
+    guard.decide(prompt(TEXT, call_id=5))
+    guard.decide(line("session/new", {}, "x"))
+    guard.decide(line("session/new", {}, None))
+    guard.decide(line("session/new", {}, 2**70))
+    guard.decide(b'{"jsonrpc":"2.0","method":"session/cancel"}\n')
+    guard.check_agent([answer(5), line("fs/read_text_file", {}, 9).strip()])
+    errors = [json.loads(error) for error in guard.fail_pending("It is gone").splitlines()]
+    error = {"code": -32603, "message": "It is gone"}
+    expected = [{"jsonrpc": "2.0", "id": call_id, "error": error} for call_id in ("x", None, 2**70)]
+    assert errors == ([] if mode is Mode.OBSERVE else expected)
+    assert guard.fail_pending("It is gone") == b""
 
 
 def test_a_finding_is_dumped_without_the_message_it_belongs_to():

@@ -37,7 +37,7 @@ def test_a_plain_update_is_recorded_like_any_other_line(line: bytes, full: bool)
 def test_checking_by_line_gives_the_same_findings_and_numbers():
     lines = [update("a"), b"", b"garbage", update("b"), update("c"), b'{"id":1,"result":{}}', b"  ", update("d")]
     at_once, apart = Guard(), Guard()
-    findings = at_once.check_agent(lines)
+    findings = at_once.check_agent(lines).findings
     groups = list(apart.check_agent_by_line(lines))
     assert [finding for group in groups for finding in group.findings] == findings
     assert at_once.number == apart.number == 6
@@ -80,3 +80,10 @@ def test_an_entry_says_what_kind_of_message_it_is(line: bytes, expected: dict[st
         "findings": [],
     }
     assert entry == {**rest, **expected, "message": message}
+
+
+def test_half_of_a_surrogate_pair_is_recorded_as_the_replacement_character():
+    line = b'{"jsonrpc":"2.0","id":5,"method":"session/prompt","params":{"text":"\\ud83d"}}'
+    entry = trace_entry(1, 0.0, Side.EDITOR, line)
+    assert (entry["kind"], entry["method"], entry["id"]) == ("call", "session/prompt", 5)
+    assert entry["message"]["params"] == {"text": "\ufffd"}

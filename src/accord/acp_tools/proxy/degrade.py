@@ -19,6 +19,7 @@ from accord.core.rpc import notification_line
 from accord.terminal import escape_line
 
 MAX_TEXT_CHARS: Final = 64 * 1024
+"""How much embedded text is sent as text, unless the caller says otherwise, and of a description in any case."""
 MAX_NAME_CHARS: Final = 80
 MAX_ADDRESS_CHARS: Final = 1_000
 STORED: Final = ", where the agent reads the stored version (unsaved changes are lost)"
@@ -58,7 +59,12 @@ class Degraded:
 
 
 def degrade_prompt(
-    blocks: list[Any], declaration: Declaration, *, folder: str | None, prefix: str
+    blocks: list[Any],
+    declaration: Declaration,
+    *,
+    folder: str | None,
+    prefix: str,
+    max_text_chars: int = MAX_TEXT_CHARS,
 ) -> dict[int, Degraded] | None:
     """The replacement of each undeclared block by its index; None if one of them has none.
 
@@ -70,9 +76,9 @@ def degrade_prompt(
             continue
         source = cast("Fields", block["resource"]) if block["type"] == "resource" else block
         degraded = (
-            _whole_text(block, source)
+            _whole_text(block, source, max_text_chars)
             or _link_to_address(block, source)
-            or _cut_text(block, source)
+            or _cut_text(block, source, max_text_chars)
             or _save_to_file(block, source, folder, f"{prefix}-{index}-{block['type']}")
             or _describe_block(block)
         )
@@ -108,21 +114,21 @@ def _link_to_address(block: Fields, source: Fields) -> Degraded | None:
     return Degraded(_link(block, source, uri, name), "substituted", sentence)
 
 
-def _whole_text(block: Fields, source: Fields) -> Degraded | None:
+def _whole_text(block: Fields, source: Fields, max_chars: int) -> Degraded | None:
     text = _text_of(block, source)
-    if text is None or len(text) > MAX_TEXT_CHARS:
+    if text is None or len(text) > max_chars:
         return None
     replacement = {"type": "text", "text": f"[{_address(source['uri'])}]\n{text}", **_annotations(block)}
     return Degraded(replacement, "substituted", f"the embedded resource {_name(source['uri'])} was sent as text")
 
 
-def _cut_text(block: Fields, source: Fields) -> Degraded | None:
+def _cut_text(block: Fields, source: Fields, max_chars: int) -> Degraded | None:
     text = _text_of(block, source)
     if text is None:
         return None
-    label = f"[{_address(source['uri'])}, the first {MAX_TEXT_CHARS} of {len(text)} characters]"
-    replacement = {"type": "text", "text": f"{label}\n{text[:MAX_TEXT_CHARS]}", **_annotations(block)}
-    sentence = f"the embedded resource {_name(source['uri'])} was sent as text, cut after {MAX_TEXT_CHARS} characters"
+    label = f"[{_address(source['uri'])}, the first {max_chars} of {len(text)} characters]"
+    replacement = {"type": "text", "text": f"{label}\n{text[:max_chars]}", **_annotations(block)}
+    sentence = f"the embedded resource {_name(source['uri'])} was sent as text, cut after {max_chars} characters"
     return Degraded(replacement, "substituted", sentence)
 
 

@@ -5,34 +5,36 @@ Pure: no I/O and no clock. A `LineDecision` names the files to save and the line
 - *observe* changes nothing.
 - *guard* answers a prompt whose content is malformed or was not declared with the exact error, so the
   agent never gets it.
-- *adapt* replaces undeclared content, tells the user so, and still refuses malformed content.
+- *adapt* replaces undeclared content, tells the user so, and still refuses malformed content. So that editors send such
+  content at all, it declares it in the agent's answer to `initialize`; the guard itself keeps what the agent declared.
 
 Both guard and adapt refuse a line that is not a JSON-RPC message, because an agent might read a prompt in it. Every
 other message passes unchanged. What the agent sends always passes; it is checked, and faults become findings.
 """
 
-from collections import OrderedDict
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final, assert_never
 
 import msgspec
 
-from accord.acp_tools.proxy.degrade import FileToSave, degrade_prompt, user_notice
+from accord.acp_tools.broken_lines import read_beginning, replace_half_pairs
+from accord.acp_tools.proxy.declare import raise_flags
+from accord.acp_tools.proxy.degrade import MAX_TEXT_CHARS, FileToSave, degrade_prompt, user_notice
+from accord.acp_tools.proxy.pending import PendingCall, PendingCalls
 from accord.acp_tools.shape import (
     BEFORE_HANDSHAKE,
-    SHAPE_ONLY,
     Handshake,
     first_unverified,
     read_handshake,
     shape_faults,
 )
 from accord.acp_tools.trace.entries import ProxyFinding, Severity, Side
-from accord.core.prompt import Verdict
+from accord.core.prompt import EVERY_TYPE, ContentLimits, ContentValidator, Verdict
 from accord.core.rpc import (
     MAX_LINE_BYTES,
-    Id,
     MalformedMessage,
     RpcFailure,
     RpcNotification,
@@ -44,9 +46,9 @@ from accord.core.rpc import (
 from accord.errors import RpcCode
 
 PROMPT: Final = "session/prompt"
-MAX_PENDING: Final = 10_000
 MAX_FINDINGS: Final = 50
-TOO_LONG: Final = f"The line is longer than {MAX_LINE_BYTES} bytes"
+NOT_RAISED: Final = "Nothing can be declared for the agent in this answer, so editors send only text and links"
+HALF_PAIR: Final = "Half of a surrogate pair, which strict JSON parsers refuse"
 
 # The clauses that findings refer to.
 REFUSED: Final = "a session/prompt carries only what the agent declared (ACP, prompt capabilities)"
@@ -70,34 +72,25 @@ class Mode(StrEnum):
     OBSERVE = "observe"
 
 
+UNLIMITED: Final = ContentLimits(sys.maxsize, sys.maxsize, sys.maxsize)
+"""What an agent takes is its own decision, so the proxy limits content only if it is configured to."""
+
+
 @dataclass(frozen=True, slots=True)
-class PendingCall:
-    """A request without a response; `violates` if the agent should refuse it."""
+class ProxyLimits:
+    """Sizes beyond which the editor's lines are refused.
 
-    method: str
-    violates: bool = False
+    `max_line_bytes` and `max_values` bound the memory of the proxy itself. Embedded text of more than
+    `max_text_chars` is not sent as text by adapt.
+    """
+
+    content: ContentLimits = UNLIMITED
+    max_line_bytes: int = MAX_LINE_BYTES
+    max_values: int = 2_000_000
+    max_text_chars: int = MAX_TEXT_CHARS
 
 
-class PendingCalls:
-    """The requests of one side that have no response yet; the oldest are dropped when there are too many."""
-
-    def __init__(self) -> None:
-        self._calls: Final[OrderedDict[Id, PendingCall]] = OrderedDict()
-        self._has_dropped = False
-
-    def add(self, call_id: Id, call: PendingCall) -> bool:
-        """Add a request; False if another one with this id is pending."""
-        is_new = call_id not in self._calls
-        self._calls[call_id] = call
-        if len(self._calls) > MAX_PENDING:
-            self._calls.popitem(last=False)
-            self._has_dropped = True
-        return is_new
-
-    def pop(self, call_id: Id) -> PendingCall | None:
-        """Remove and return the request with this id; once some were dropped, any id may belong to one of them."""
-        found = self._calls.pop(call_id, None)
-        return PendingCall("") if found is None and self._has_dropped else found
+DEFAULT_LIMITS: Final = ProxyLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +108,27 @@ class LineDecision:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckedLines:
-    """Lines of the agent with their findings; `number` is that of the first line.
+class CheckedBlock:
+    """The findings about several lines of the agent, and the lines to send instead, by their index."""
 
-    Plain lines are valid updates without findings; any other line comes alone.
+    findings: list[ProxyFinding]
+    rewritten: Mapping[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLines:
+    """Lines of the agent with their findings; `number` is that of the first line, and `index` its place in the block.
+
+    Plain lines are valid updates without findings; any other line comes alone, with the line to send instead if it was
+    rewritten.
     """
 
     number: int
+    index: int
     lines: list[bytes]
     is_plain: bool = False
     findings: tuple[ProxyFinding, ...] = ()
+    rewritten: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +146,11 @@ class _MessageDecision:
 class Guard:
     """The state of one conversation. Give it the lines of both sides in the order in which they arrive."""
 
-    def __init__(self, mode: Mode = Mode.GUARD, *, folder: str | None = None) -> None:
+    def __init__(
+        self, mode: Mode = Mode.GUARD, *, folder: str | None = None, limits: ProxyLimits = DEFAULT_LIMITS
+    ) -> None:
         self.mode: Final = mode
+        self.limits: Final = limits
         self.handshake: Handshake = BEFORE_HANDSHAKE
         self.number = 0
         """How many messages were read so far, which is the number of the latest."""
@@ -172,18 +179,20 @@ class Guard:
             forward = decision.forward and decision.forward + line[len(line.rstrip()) :]
         return replace(decision, forward=forward, findings=(*self._findings, *decision.findings)[:MAX_FINDINGS])
 
-    def check_agent(self, lines: list[bytes]) -> list[ProxyFinding]:
-        """The findings about these lines of the agent, given without their line ends."""
+    def check_agent(self, lines: list[bytes]) -> CheckedBlock:
+        """Check these lines of the agent, given without their line ends."""
         self._side, self._findings = Side.AGENT, []
+        rewritten: dict[int, bytes] = {}
         start = 0
         while (index := first_unverified(lines, start, self.handshake.version)) < len(lines):
             self.number += index - start
             if lines[index].strip():
                 self.number += 1
-                self._check_agent_line(lines[index])
+                if changed := self._check_agent_line(lines[index]):
+                    rewritten[index] = changed
             start = index + 1
         self.number += index - start
-        return self._findings
+        return CheckedBlock(self._findings, rewritten)
 
     def check_agent_by_line(self, lines: list[bytes]) -> Iterator[CheckedLines]:
         """The same as `check_agent`, with the lines that the findings belong to, for a trace."""
@@ -191,25 +200,47 @@ class Guard:
         while start < len(lines):
             index = first_unverified(lines, start, self.handshake.version)
             if index > start:
-                yield CheckedLines(self.number + 1, lines[start:index], is_plain=True)
+                yield CheckedLines(self.number + 1, start, lines[start:index], is_plain=True)
                 self.number += index - start
             if index < len(lines) and lines[index].strip():
                 self.number += 1
                 self._side, self._findings = Side.AGENT, []
-                self._check_agent_line(lines[index])
-                yield CheckedLines(self.number, [lines[index]], findings=tuple(self._findings))
+                changed = self._check_agent_line(lines[index])
+                found = tuple(self._findings)
+                yield CheckedLines(self.number, index, [lines[index]], findings=found, rewritten=changed)
             start = index + 1
 
-    def decide_oversized(self, side: Side) -> LineDecision:
-        """What to do with a line that is too long to be checked: refuse it if it may be a prompt, else pass it."""
+    def decide_oversized(self, side: Side, beginning: bytes) -> LineDecision:
+        """What to do with a line that is too long to be parsed: refuse it if it may be a prompt, else pass it.
+
+        If it is refused, its sender gets an error with the id of the request. If it is a response, the agent that waits
+        for it gets the error.
+        """
         self.number += 1
         self._side, self._findings = side, []
-        if side is Side.AGENT or self.mode is Mode.OBSERVE:
-            self._add_finding(Severity.WARNING, RPC, f"{TOO_LONG} and passes unchecked")
-            return LineDecision(b"", findings=tuple(self._findings))
-        self._add_finding(Severity.ERROR, RPC, f"{TOO_LONG} and is refused")
-        reply = error_line(None, {"code": RpcCode.INVALID_REQUEST, "message": TOO_LONG})
-        return LineDecision(b"", reply, findings=tuple(self._findings))
+        members = read_beginning(beginning)
+        call_id = members.get("id")
+        has_id = isinstance(call_id, int | str) and not isinstance(call_id, bool)
+        is_response = "result" in members or "error" in members
+        passes = side is Side.AGENT or self.mode is Mode.OBSERVE
+        if has_id and is_response:
+            (self._editor_calls if side is Side.AGENT else self._agent_calls).pop(call_id)
+        elif has_id and passes:
+            (self._agent_calls if side is Side.AGENT else self._editor_calls).add(call_id, PendingCall(""))
+        too_long = f"The line is longer than {self.limits.max_line_bytes} bytes"
+        if passes:
+            self._add_finding(Severity.WARNING, RPC, f"{too_long} and passes unchecked")
+            return LineDecision(beginning, findings=tuple(self._findings))
+        self._add_finding(Severity.ERROR, RPC, f"{too_long} and is refused")
+        error = error_line(call_id if has_id else None, {"code": RpcCode.INVALID_REQUEST, "message": too_long})
+        forward, reply = (error if has_id else b"", b"") if is_response else (b"", error)
+        return LineDecision(forward, reply, findings=tuple(self._findings))
+
+    def fail_pending(self, message: str) -> bytes:
+        """An error, as a line, for each request of the editor that has no response yet; observe adds no line."""
+        error = {"code": RpcCode.INTERNAL_ERROR, "message": message}
+        ids = [] if self.mode is Mode.OBSERVE else self._editor_calls.pop_all()
+        return b"".join(error_line(call_id, error) for call_id in ids)
 
     def _add_finding(self, severity: Severity, clause: str, sentence: str) -> None:
         if len(self._findings) < MAX_FINDINGS:
@@ -219,6 +250,10 @@ class Guard:
         try:
             messages = [bytes(raw) for raw in _read_batch(line)]
         except BAD_JSON:
+            if (readable := replace_half_pairs(line)) != line:
+                self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
+                decision = self._decide_batch(readable)
+                return LineDecision(line) if decision.forward == readable else decision
             messages = []
         if not messages:
             return _combine([self._decide_message(line)])
@@ -230,9 +265,14 @@ class Guard:
         return _combine(decisions, is_batch=True)
 
     def _decide_message(self, message: bytes) -> _MessageDecision:
-        (frame,) = read_frames(message)
+        (frame,) = read_frames(message, max_values=self.limits.max_values)
         match frame:
             case MalformedMessage():
+                if (readable := replace_half_pairs(message)) != message:
+                    # Decided with the readable copy. What is not changed passes as it came.
+                    self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
+                    decision = self._decide_message(readable)
+                    return replace(decision, forward=message) if decision.forward == readable else decision
                 self._add_finding(Severity.ERROR, RPC, f"Not a JSON-RPC message: {frame.message}")
                 if self.mode is not Mode.OBSERVE:
                     # Agents read more than JSON-RPC allows, and searching the bytes for the method would not find every
@@ -253,10 +293,12 @@ class Guard:
             raw = bytes(_read_members(frame.raw).get("prompt", b"null"))
         except BAD_JSON:
             raw = b"null"  # which the validator refuses
-        verdict = self.handshake.validator.validate_json(raw)
+        declaration, limits = self.handshake.validator.declaration, self.limits.content
+        version = declaration.protocol_version
+        verdict = ContentValidator(declaration, protocol_version=version, limits=limits).validate_json(raw)
         shape = verdict
         if not verdict.valid and self.mode is Mode.ADAPT:
-            shape = SHAPE_ONLY.in_version(self.handshake.version).validate_json(raw)
+            shape = ContentValidator(EVERY_TYPE, protocol_version=version, limits=limits).validate_json(raw)
         if not verdict.valid:
             self._add_content_findings(verdict if shape.valid else shape)
         if verdict.valid or self.mode is Mode.OBSERVE:
@@ -289,7 +331,11 @@ class Guard:
         try:
             blocks: list[Any] = _read_any(raw)
             replacements = degrade_prompt(
-                blocks, self.handshake.validator.declaration, folder=folder, prefix=f"prompt-{self.number}"
+                blocks,
+                self.handshake.validator.declaration,
+                folder=folder,
+                prefix=f"prompt-{self.number}",
+                max_text_chars=self.limits.max_text_chars,
             )
             if replacements is None:
                 return None
@@ -310,8 +356,14 @@ class Guard:
         files = tuple(block.file for block in degraded if block.file is not None)
         return _MessageDecision(_write(members), b"", notice, files, findings)
 
-    def _check_agent_line(self, line: bytes) -> None:
-        for frame in read_frames(line, batches=True):
+    def _check_agent_line(self, line: bytes) -> bytes:
+        """Check this line; returns the line to send instead, or nothing."""
+        frames = read_frames(line, batches=True, max_values=self.limits.max_values)
+        if isinstance(frames[0], MalformedMessage) and (readable := replace_half_pairs(line)) != line:
+            self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
+            return self._check_agent_line(readable)
+        results: dict[int, bytes] = {}
+        for index, frame in enumerate(frames):
             match frame:
                 case MalformedMessage():
                     self._add_finding(Severity.ERROR, RPC, f"Not a JSON-RPC message: {frame.message}")
@@ -320,22 +372,38 @@ class Guard:
                     for fault in shape_faults(frame.method, frame.raw, self.handshake.version):
                         self._add_finding(Severity.WARNING, SHAPE, fault)
                 case RpcResult() | RpcFailure():
-                    self._check_agent_response(frame)
+                    if (result := self._check_agent_response(frame)) is not None:
+                        results[index] = result
                 case _:
                     assert_never(frame)
+        return _replace_results(line, results) if results else b""
 
-    def _check_agent_response(self, frame: RpcResult | RpcFailure) -> None:
+    def _check_agent_response(self, frame: RpcResult | RpcFailure) -> bytes | None:
+        """Check this response; returns the result to send instead, if there is one."""
         call = self._pop_call(self._editor_calls, frame)
         if call is None or isinstance(frame, RpcFailure):
-            return
-        if call.method == "initialize":
-            try:
-                self.handshake = read_handshake(frame.value())
-            except BAD_JSON:
-                self.handshake = read_handshake(None)
+            return None
         if call.violates:
             sentence = "The agent accepted a prompt that it should have refused with -32602"
             self._add_finding(Severity.ERROR, REFUSED, sentence)
+        return self._take_handshake(frame) if call.method == "initialize" else None
+
+    def _take_handshake(self, frame: RpcResult) -> bytes | None:
+        """Keep what the agent declared; returns the result that declares what adapt can adapt, if that is more."""
+        try:
+            self.handshake = read_handshake(frame.value())
+            raised = raise_flags(frame.raw, self.handshake.validator.declaration)
+        except BAD_JSON:
+            self.handshake, raised = read_handshake(None), None
+        if self.mode is not Mode.ADAPT:
+            return None
+        if raised is None:
+            self._add_finding(Severity.WARNING, LADDER, NOT_RAISED)
+            return None
+        if not raised.flags:
+            return None
+        self._add_finding(Severity.INFO, LADDER, f"declared for the agent, to be adapted: {', '.join(raised.flags)}")
+        return raised.result
 
     def _add_call(self, calls: PendingCalls, frame: RpcRequest | RpcNotification, *, violates: bool = False) -> None:
         if isinstance(frame, RpcRequest) and not calls.add(frame.id, PendingCall(frame.method, violates)):
@@ -346,6 +414,16 @@ class Guard:
         if call is None:
             self._add_finding(Severity.WARNING, IDS, "No call with this id waits for an answer")
         return call
+
+
+def _replace_results(line: bytes, results: Mapping[int, bytes]) -> bytes:
+    """The line with these results instead of its own; everything else of its messages is kept."""
+    message = line.strip()
+    is_batch = message[:1] == b"["
+    messages = _read_batch(message) if is_batch else [msgspec.Raw(message)]
+    for index, result in results.items():
+        messages[index] = msgspec.Raw(_write({**_read_members(messages[index]), "result": msgspec.Raw(result)}))
+    return (_write(messages) if is_batch else bytes(messages[0])) + line[len(line.rstrip()) :]
 
 
 def _combine(decisions: list[_MessageDecision], *, is_batch: bool = False) -> LineDecision:

@@ -3,12 +3,14 @@
 Back-pressure comes from the pipes: nothing is read on one side before the other has taken what came before. The two
 directions are independent, so an editor that does not read can still cancel. What passes is written in the chunks in
 which it came, cut only at line ends, so that the proxy's own lines never fall into another line.
+
+When the agent ends, every request of the editor that it has not answered gets an error, after the agent's last line.
 """
 
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,8 @@ DRAIN_S: Final = 1.0
 """How long to wait for further output of an agent that has ended, or for an editor that does not read."""
 STOP_S: Final = 2.0
 """How long an agent has to exit after a signal, or after its input was closed."""
+IDLE_S: Final = 0.05
+"""How long the editor must be silent after the agent has ended before its requests count as read."""
 KILL_S: Final = 0.3
 """The same for an agent that has ignored a signal already."""
 SIGNALLED: Final = 128
@@ -132,7 +136,13 @@ class Proxy:
         self._is_dropping = False
         self._needs_drain = False
         self._is_editor_stalled = False
-        self._chunks = 0
+        self._is_editor_gone = False
+        self._editor_chunks = 0
+        self._agent_chunks = 0
+        self._ending = ""
+        """Why no request is answered any more; empty while the agent runs."""
+        self._is_deaf: Final = asyncio.Event()
+        """Set when the agent does not read any more."""
         self._stopped: Final = asyncio.Event()
 
     async def run(self) -> ProxyExit:
@@ -143,19 +153,28 @@ class Proxy:
         from_agent = asyncio.create_task(self._pump_agent())
         ended = asyncio.create_task(self._peer.process.wait())
         stopped = asyncio.create_task(self._stopped.wait())
-        tasks = (from_editor, from_agent, ended, stopped)
+        deaf = asyncio.create_task(self._is_deaf.wait())
+        tasks = (from_editor, from_agent, ended, stopped, deaf)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            is_expected = stopped.done() or (from_editor.done() and not ended.done())
+            is_expected = stopped.done() or self._is_editor_gone or (from_editor.done() and not ended.done())
             if stopped.done():
                 await asyncio.wait({ended}, timeout=STOP_S)
             elif not from_agent.done() and not ended.done():
-                # The editor has closed its side; the agent may still be answering.
+                # The editor has closed its side, or the agent its input; the agent may still be answering.
                 last = (from_agent, ended, stopped)
                 await asyncio.wait(last, timeout=FINISH_S, return_when=asyncio.FIRST_COMPLETED)
+            if from_agent.done() and not is_expected:
+                # A program that exits closes its output first, and its status says more.
+                await asyncio.wait((ended, stopped), timeout=DRAIN_S, return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
                 await self._drain_agent(from_agent, stopped)
+            is_ended_by_proxy = not ended.done() and not is_expected
             status = await self._peer.end(KILL_S if stopped.done() else STOP_S)
+            ending = _describe_exit(status, is_expected=is_expected, is_ended_by_proxy=is_ended_by_proxy)
+            from_agent.cancel()
+            if not from_editor.done() and not self._is_editor_gone:
+                await self._fail_requests(from_editor, ending.message or "the agent ended")
             finishing = asyncio.create_task(self._sink.finish())
             await asyncio.wait((finishing, stopped), return_when=asyncio.FIRST_COMPLETED)
             # After a signal, an editor that does not read is not waited for any longer than this.
@@ -167,7 +186,7 @@ class Proxy:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._trace.flush()
-        return _describe_exit(status, is_expected=is_expected)
+        return ending
 
     async def _drain_agent(self, from_agent: "asyncio.Task[None]", stopped: "asyncio.Task[bool]") -> None:
         """Forward the output of an agent that has ended, as long as more comes or the editor is slow.
@@ -175,9 +194,35 @@ class Proxy:
         The pipe may stay open for longer, because a child process of the agent can hold it.
         """
         seen = -1
-        while not from_agent.done() and not stopped.done() and (self._is_editor_stalled or seen != self._chunks):
-            seen = self._chunks
+        while not from_agent.done() and not stopped.done() and (self._is_editor_stalled or seen != self._agent_chunks):
+            seen = self._agent_chunks
             await asyncio.wait((from_agent, stopped), timeout=DRAIN_S, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _fail_requests(self, from_editor: "asyncio.Task[None]", ending: str) -> None:
+        """Answer each pending request with an error, and those that are still arriving."""
+        self._ending = f"{ending[0].upper()}{ending[1:]}; it did not answer this request"
+        if self._is_mid_line:
+            self._sink.write(b"\n")
+            self._is_mid_line = False
+        self._write_delayed()
+        self._fail_pending()
+        # Requests that were sent before the editor could know of this; bounded, because an editor may send without end.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_S):
+                seen = -1
+                while not from_editor.done() and seen != self._editor_chunks:
+                    seen = self._editor_chunks
+                    await asyncio.wait({from_editor}, timeout=IDLE_S)
+
+    def _fail_pending(self) -> None:
+        for line in self._guard.fail_pending(self._ending).splitlines(keepends=True):
+            self._trace.add(self._guard.number, Side.ACCORD, line, fate="to editor")
+            self._send_to_editor(line)
+
+    def _write_delayed(self) -> None:
+        if self._delayed:
+            self._sink.write(b"".join(self._delayed))
+            self._delayed.clear()
 
     def _stop(self, which: signal.Signals) -> None:
         self._stopped.set()
@@ -186,20 +231,23 @@ class Proxy:
             os.killpg(self._peer.process.pid, which)
 
     async def _pump_editor(self) -> None:
-        splitter = BlockSplitter()
+        splitter = BlockSplitter(self._guard.limits.max_line_bytes)
         with suppress(*DISCONNECTED):
             while data := await self._reader.read(CHUNK):
+                self._editor_chunks += 1
                 await self._take_editor(splitter.feed(data))
             await self._take_editor(splitter.close())
         with suppress(*DISCONNECTED):
             self._peer.stdin.close()
 
     async def _pump_agent(self) -> None:
-        splitter = BlockSplitter()
+        splitter = BlockSplitter(self._guard.limits.max_line_bytes)
         with suppress(*DISCONNECTED):
             while data := await self._peer.stdout.read(CHUNK):
                 await self._take_agent(splitter.feed(data))
             await self._take_agent(splitter.close())
+            return
+        self._is_editor_gone = True
 
     async def _take_editor(self, blocks: list[Block]) -> None:
         for block in blocks:
@@ -207,9 +255,15 @@ class Proxy:
                 self._take_part(block)
                 continue
             forwarded = [self._carry_out(self._guard.decide(line), line) for line in _split_lines(block.data)]
-            self._peer.stdin.write(b"".join(forwarded))
+            self._send_to_agent(b"".join(forwarded))
+        if self._ending:
+            self._fail_pending()
         self._trace.flush()
-        await self._peer.stdin.drain()
+        try:
+            await self._peer.stdin.drain()
+        except DISCONNECTED:
+            # Its requests are still read, to be answered with an error when the agent has ended.
+            self._is_deaf.set()
         if self._needs_drain:
             self._needs_drain = False
             await self._sink.drain()
@@ -242,49 +296,64 @@ class Proxy:
     def _take_part(self, block: Block) -> None:
         """A part of an oversized line: all parts pass, or none."""
         if block.begins:
-            decision = self._guard.decide_oversized(Side.EDITOR)
-            self._is_dropping = bool(decision.reply)
+            decision = self._guard.decide_oversized(Side.EDITOR, block.data)
+            self._is_dropping = decision.forward is not block.data
             self._record_oversized(Side.EDITOR, block, decision)
+            self._send_to_agent(decision.forward)
             if decision.reply:
                 self._send_to_editor(decision.reply)
-        if not self._is_dropping:
-            self._peer.stdin.write(block.data)
+        elif not self._is_dropping:
+            self._send_to_agent(block.data)
 
     def _record_oversized(self, side: Side, block: Block, decision: LineDecision) -> None:
         self._report(decision.findings)
-        if self._trace.wants_lines:
-            number, fate = self._guard.number, "refused" if decision.reply else "passed"
-            self._trace.add(number, side, block.data[:RECORDED_BYTES], fate=fate, findings=decision.findings)
-            if decision.reply:
-                self._trace.add(number, Side.ACCORD, decision.reply, fate="to editor")
+        if not self._trace.wants_lines:
+            return
+        number, passes = self._guard.number, decision.forward is block.data
+        fate = "passed" if passes else "refused"
+        self._trace.add(number, side, block.data[:RECORDED_BYTES], fate=fate, findings=decision.findings)
+        if decision.reply:
+            self._trace.add(number, Side.ACCORD, decision.reply, fate="to editor")
+        if decision.forward and not passes:
+            self._trace.add(number, Side.ACCORD, decision.forward, fate="to agent")
 
     async def _take_agent(self, blocks: list[Block]) -> None:
-        self._chunks += 1
+        self._agent_chunks += 1
         for block in blocks:
-            self._sink.write(block.data)
-            self._is_mid_line = not block.ends
-            if block.whole:
-                self._check_agent(block.data.split(b"\n"))
-            elif block.begins:
-                self._record_oversized(Side.AGENT, block, self._guard.decide_oversized(Side.AGENT))
-            if not self._is_mid_line and self._delayed:
-                self._sink.write(b"".join(self._delayed))
-                self._delayed.clear()
+            if block.begins and not block.whole:
+                self._record_oversized(Side.AGENT, block, self._guard.decide_oversized(Side.AGENT, block.data))
+            self._sink.write(self._check_agent(block.data) if block.whole else block.data)
+            self._is_mid_line = not block.data.endswith(b"\n")
+            if not self._is_mid_line:
+                self._write_delayed()
         self._trace.flush()
         self._is_editor_stalled = True
         await self._sink.drain()
         self._is_editor_stalled = False
 
-    def _check_agent(self, lines: list[bytes]) -> None:
+    def _check_agent(self, data: bytes) -> bytes:
+        """Check and record these lines of the agent; returns what goes to the editor."""
+        lines = data.split(b"\n")
         if not self._trace.wants_lines:
-            self._report(self._guard.check_agent(lines))
-            return
+            block = self._guard.check_agent(lines)
+            self._report(block.findings)
+            return _replace_lines(data, lines, block.rewritten)
+        rewritten: dict[int, bytes] = {}
         for checked in self._guard.check_agent_by_line(lines):
             if checked.is_plain:
                 self._trace.add_plain(checked.number, checked.lines)
-            else:
-                self._report(checked.findings)
-                self._trace.add(checked.number, Side.AGENT, checked.lines[0], findings=checked.findings)
+                continue
+            self._report(checked.findings)
+            fate = "adapted" if checked.rewritten else "passed"
+            self._trace.add(checked.number, Side.AGENT, checked.lines[0], fate=fate, findings=checked.findings)
+            if checked.rewritten:
+                self._trace.add(checked.number, Side.ACCORD, checked.rewritten, fate="to editor")
+                rewritten[checked.index] = checked.rewritten
+        return _replace_lines(data, lines, rewritten)
+
+    def _send_to_agent(self, data: bytes) -> None:
+        if not self._is_deaf.is_set():
+            self._peer.stdin.write(data)
 
     def _send_to_editor(self, line: bytes) -> None:
         """Send a line of the proxy, between two lines of the agent."""
@@ -295,13 +364,23 @@ class Proxy:
             self._sink.write(line)
 
 
-def _describe_exit(status: int, *, is_expected: bool) -> ProxyExit:
+def _describe_exit(status: int, *, is_expected: bool, is_ended_by_proxy: bool) -> ProxyExit:
+    code = SIGNALLED - status if status < 0 else status
+    if is_ended_by_proxy:
+        return ProxyExit(code, "the agent closed its input or output without ending")
     if status < 0:
         name = signal.Signals(-status).name if -status in set(signal.Signals) else f"signal {-status}"
-        return ProxyExit(SIGNALLED - status, f"the agent was ended by {name}")
+        return ProxyExit(code, f"the agent was ended by {name}")
     if status:
-        return ProxyExit(status, f"the agent ended with status {status}")
-    return ProxyExit(0, "" if is_expected else "the agent ended while the editor was still connected")
+        return ProxyExit(code, f"the agent ended with status {status}")
+    return ProxyExit(code, "" if is_expected else "the agent ended while the editor was still connected")
+
+
+def _replace_lines(data: bytes, lines: list[bytes], rewritten: Mapping[int, bytes]) -> bytes:
+    """These bytes, which the lines are split from, with other lines at some places."""
+    if not rewritten:
+        return data
+    return b"\n".join([rewritten.get(index, line) for index, line in enumerate(lines)])
 
 
 def _split_lines(data: bytes) -> list[bytes]:
