@@ -92,8 +92,20 @@ async def start_peer(
             cwd=cwd,
             limit=LIMIT,
             start_new_session=True,
+            preexec_fn=_close_on_exec,
         )
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise PeerStartError(f"{command[0]} cannot be started: {reason}") from error
     return Peer(process)
+
+
+def _close_on_exec() -> None:
+    """Close all but the standard streams in the new program.
+
+    uvloop leaves copies of its pipes open there, so that nothing could be seen when it closes its output.
+    """
+    for name in os.listdir("/dev/fd"):  # noqa: PTH208 - as little as possible between fork and exec
+        with suppress(OSError):  # the folder itself is not open any more
+            if int(name) > 2:
+                os.set_inheritable(int(name), False)
