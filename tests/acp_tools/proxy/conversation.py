@@ -38,6 +38,20 @@ def until(is_true: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+def child_of(conversation: "Conversation") -> int:
+    """The process of the agent behind the proxy."""
+    pid = conversation.process.pid
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class Conversation:
     """A conversation with the agent."""
 
@@ -80,6 +94,11 @@ class Conversation:
         while lines[-1] and b'"id"' not in lines[-1]:
             lines.append(self.receive())
         return lines
+
+    def rest(self) -> list[bytes]:
+        """Every further line until the output ends."""
+        assert self.process.stdout is not None
+        return self.process.stdout.readlines()
 
     def end(self) -> int:
         assert self.process.stdin is not None

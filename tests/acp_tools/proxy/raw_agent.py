@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -38,9 +39,36 @@ def handle(line: bytes) -> None:
             call_id = int(message[-1]["id"])  # pyright: ignore[reportUnknownArgumentType]
             write(b'[ {"jsonrpc":"2.0","id":%d,"result":{}} ]\n' % call_id)
         elif message["method"] != "session/cancel":
-            answer(message["method"], message["id"], message["params"])
+            answer_or_end(message["method"], message["id"], message["params"])
     except (ValueError, LookupError, TypeError):
         write(b'{"jsonrpc": "2.0",   "id": null, "error": {"code": -32700, "message": "what?"}}\n')
+
+
+def answer_or_end(method: str, call_id: object, params: dict[str, int]) -> None:
+    match method:
+        case "test/never":
+            pass
+        case "test/die":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "test/half-line":
+            write(b'{"jsonrpc":"2.0","id":99,"res')
+            os._exit(3)
+        case "test/leave-a-child":
+            subprocess.Popen(["sleep", "60"])
+            write(UPDATE.encode())
+            os._exit(3)
+        case "test/close-output":
+            write(UPDATE.encode())
+            os.close(1)
+        case "test/close-input":
+            os.close(0)
+            write(UPDATE.encode())
+            while not os.path.exists(f"{path}.go-on"):  # noqa: PTH110 - as below
+                time.sleep(0.02)
+            write(f'{{"jsonrpc":"2.0","id":{json.dumps(call_id)},"result":{{}}}}\n'.encode())
+            os._exit(0)
+        case _:
+            answer(method, call_id, params)
 
 
 def answer(method: str, call_id: object, params: dict[str, int]) -> None:
@@ -49,8 +77,6 @@ def answer(method: str, call_id: object, params: dict[str, int]) -> None:
         case "test/flood":
             threading.Thread(target=flood, daemon=True).start()
             return
-        case "test/die":
-            os.kill(os.getpid(), signal.SIGKILL)
         case "test/garbage":
             write(GARBAGE)
         case "test/long":

@@ -1,13 +1,12 @@
 """The proxy under failures: stalled editors, signals, crashes, garbage, oversized lines, two conversations at once."""
 
 import json
-import os
 import signal
 from pathlib import Path
 from typing import Any
 
 from accord.core.rpc import MAX_LINE_BYTES
-from tests.acp_tools.proxy.conversation import Conversation, hello, line, prompt, proxy, until
+from tests.acp_tools.proxy.conversation import Conversation, child_of, hello, is_running, line, prompt, proxy, until
 
 TEXT = {"type": "text", "text": "Hello"}
 IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
@@ -21,19 +20,6 @@ LONG = MAX_LINE_BYTES + 1024 * 1024
 def resident_bytes(conversation: Conversation) -> int:
     status = Path(f"/proc/{conversation.process.pid}/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
-
-
-def child_of(conversation: Conversation) -> int:
-    pid = conversation.process.pid
-    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
-
-
-def is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 class SentLines:
@@ -122,8 +108,8 @@ def _guard_batches(conversation: Conversation) -> None:
 
 
 def _pass_long_lines(conversation: Conversation) -> None:
-    refused = json.loads(conversation.call(b'{"long":"' + b"x" * LONG + b'"}\n')[0])
-    assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+    refused = json.loads(conversation.call(prompt(6, {"type": "text", "text": "x" * LONG}))[0])
+    assert (refused["id"], refused["error"]["code"]) == (6, -32600)
     long, _ = conversation.call(line(7, "test/long", {"size": LONG}))
     assert long == b'{"long":"' + b"y" * LONG + b'"}\n'
     assert b"end_turn" in conversation.call(prompt(8, TEXT))[-1]

@@ -352,7 +352,9 @@ class Proxy:
         return _replace_lines(data, lines, rewritten)
 
     def _send_to_agent(self, data: bytes) -> None:
-        if not self._is_deaf.is_set():
+        if self._peer.stdin.is_closing():
+            self._is_deaf.set()
+        else:
             self._peer.stdin.write(data)
 
     def _send_to_editor(self, line: bytes) -> None:
