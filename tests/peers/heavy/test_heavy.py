@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,11 +34,13 @@ AGENTS = [
     pytest.param(CLAUDE, id="claude-agent-acp"),
     pytest.param(FAST_AGENT, id="fast-agent", marks=needs_fast_agent),
 ]
+TEXT = {"type": "text", "text": "Hello"}
+IMAGE = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 RANDOM_ID = re.compile(rb"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}|20\d\d-[\d:.T-]+(?:Z|\+00:00)")
 REQUESTS: list[tuple[str, dict[str, Any]]] = [
     ("initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
     ("session/new", {"cwd": "/", "mcpServers": []}),
-    ("session/prompt", {"prompt": [{"type": "text", "text": "Hello"}]}),
+    ("session/prompt", {"prompt": [TEXT]}),
     ("accord/unknown", {}),
 ]
 
@@ -49,9 +52,9 @@ def run(tmp_path: Path, *command: str, timeout: float = 120) -> "subprocess.Comp
     )
 
 
-def acpx(tmp_path: Path, *agent: str) -> list[Any]:
+def acpx(tmp_path: Path, *agent: str, blocks: Sequence[Any] = (TEXT,)) -> list[Any]:
     """The frames that acpx exchanged with this agent."""
-    (tmp_path / "blocks.json").write_text('[{"type":"text","text":"Hello"}]')
+    (tmp_path / "blocks.json").write_text(json.dumps(blocks))
     client = str(PEERS / "node_modules" / ".bin" / "acpx")
     done = run(tmp_path, str(NODE), client, "--format", "json", "--agent", " ".join(agent), "exec", "-f", "blocks.json")
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
@@ -65,6 +68,17 @@ def test_acpx_prompts_an_accord_agent(tmp_path: Path):
 def test_acpx_prompts_another_agent_through_the_proxy(tmp_path: Path):
     frames = acpx(tmp_path, *ACCORD, "proxy", "--mode", "guard", "--", *PYDANTIC)
     assert frames[-1]["result"]["stopReason"] == "end_turn"
+
+
+def test_acpx_sends_an_image_to_an_agent_without_images_only_through_adapt(tmp_path: Path):
+    baseline = [sys.executable, str(Path(__file__).parent.parent / "sdk_echo.py")]
+    assert '"session/prompt"' not in json.dumps(acpx(tmp_path, *baseline, blocks=[TEXT, IMAGE]))
+    frames = acpx(tmp_path, *ACCORD, "proxy", "--mode", "adapt", "--", *baseline, blocks=[TEXT, IMAGE])
+    assert frames[-1]["result"] == {"stopReason": "end_turn"}
+    updates = [frame["params"]["update"] for frame in frames if frame.get("method") == "session/update"]
+    notice, echo = (update["content"]["text"] for update in updates)
+    assert "the agent did not declare this content, so an image was saved and sent as a link" in notice
+    assert [block["type"] for block in json.loads(echo)] == ["text", "resource_link"]
 
 
 def test_another_agent_answers_as_a_backend_of_the_engine():
