@@ -1,7 +1,8 @@
 """Lines of JSON-RPC that a strict parser refuses: replace halves of surrogate pairs, and find the id of what is left.
 
-JavaScript's strings may hold half of a surrogate pair, and `JSON.stringify` writes it as an escape, which is not Unicode
-text. A client waits for the answer to its own id, so an error without that id leaves it waiting. Pure.
+JavaScript's strings may hold half of a surrogate pair, and `JSON.stringify` writes it as an escape. That is JSON (RFC
+8259, 8.2), but no Unicode text. A client waits for the answer to its own id, so an error without that id leaves it
+waiting. Pure.
 """
 
 import json

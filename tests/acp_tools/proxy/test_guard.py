@@ -119,7 +119,7 @@ BROKEN = [
     (b'{"jsonrpc":"2.0","id":[],"method":"session/prompt"}\n', -32600, None),
     (b'{"jsonrpc":"2\\u002e0","id":3,"method":"session\\/prompt","params":{"prompt":[{"type":"image"}]}}\n', -32600, 3),
     (b'{"jsonrpc":"2\\u002e0","id":"x","method":"session/prompt","params":{"prompt":[]}}\n', -32600, "x"),
-    (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":3,"method":"session\\/prompt","params":{}}\n', -32700, None),
+    (b'\xef\xbb\xbf{"jsonrpc":"2.0","id":3,"method":"session\\/prompt","params":{}}\n', -32700, 3),
 ]
 
 

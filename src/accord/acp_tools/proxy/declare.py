@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from accord.acp_tools.proxy.shape import DRAFT_PATH, V1_PATH
+from accord.acp_tools.shape import DRAFT_PATH, V1_PATH
 from accord.core.prompt import Declaration
 from accord.core.prompt.verdict import FLAGS
 

@@ -20,9 +20,9 @@ from typing import Any, Final, assert_never
 
 import msgspec
 
-from accord.acp_tools.broken_lines import read_beginning, replace_half_pairs
 from accord.acp_tools.proxy.declare import raise_flags
 from accord.acp_tools.proxy.degrade import MAX_TEXT_CHARS, FileToSave, degrade_prompt, user_notice
+from accord.acp_tools.proxy.long_lines import read_beginning
 from accord.acp_tools.proxy.pending import PendingCall, PendingCalls
 from accord.acp_tools.shape import (
     BEFORE_HANDSHAKE,
@@ -43,6 +43,7 @@ from accord.core.rpc import (
     error_line,
     read_frames,
 )
+from accord.core.rpc_repair import replace_half_pairs
 from accord.errors import RpcCode
 
 PROMPT: Final = "session/prompt"
@@ -247,13 +248,13 @@ class Guard:
             self._findings.append(ProxyFinding(self.number, self._side, severity, clause, sentence))
 
     def _decide_batch(self, line: bytes) -> LineDecision:
+        if (readable := _readable(line)) != line:
+            self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
+            decision = self._decide_batch(readable)
+            return LineDecision(line) if decision.forward == readable else decision
         try:
             messages = [bytes(raw) for raw in _read_batch(line)]
         except BAD_JSON:
-            if (readable := replace_half_pairs(line)) != line:
-                self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
-                decision = self._decide_batch(readable)
-                return LineDecision(line) if decision.forward == readable else decision
             messages = []
         if not messages:
             return _combine([self._decide_message(line)])
@@ -265,14 +266,14 @@ class Guard:
         return _combine(decisions, is_batch=True)
 
     def _decide_message(self, message: bytes) -> _MessageDecision:
+        if (readable := _readable(message)) != message:
+            # Decided with the readable copy. What is not changed passes as it came.
+            self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
+            decision = self._decide_message(readable)
+            return replace(decision, forward=message) if decision.forward == readable else decision
         (frame,) = read_frames(message, max_values=self.limits.max_values)
         match frame:
             case MalformedMessage():
-                if (readable := replace_half_pairs(message)) != message:
-                    # Decided with the readable copy. What is not changed passes as it came.
-                    self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
-                    decision = self._decide_message(readable)
-                    return replace(decision, forward=message) if decision.forward == readable else decision
                 self._add_finding(Severity.ERROR, RPC, f"Not a JSON-RPC message: {frame.message}")
                 if self.mode is not Mode.OBSERVE:
                     # Agents read more than JSON-RPC allows, and searching the bytes for the method would not find every
@@ -358,10 +359,10 @@ class Guard:
 
     def _check_agent_line(self, line: bytes) -> bytes:
         """Check this line; returns the line to send instead, or nothing."""
-        frames = read_frames(line, batches=True, max_values=self.limits.max_values)
-        if isinstance(frames[0], MalformedMessage) and (readable := replace_half_pairs(line)) != line:
+        if (readable := _readable(line)) != line:
             self._add_finding(Severity.WARNING, RPC, HALF_PAIR)
             return self._check_agent_line(readable)
+        frames = read_frames(line, batches=True, max_values=self.limits.max_values)
         results: dict[int, bytes] = {}
         for index, frame in enumerate(frames):
             match frame:
@@ -424,6 +425,13 @@ def _replace_results(line: bytes, results: Mapping[int, bytes]) -> bytes:
     for index, result in results.items():
         messages[index] = msgspec.Raw(_write({**_read_members(messages[index]), "result": msgspec.Raw(result)}))
     return (_write(messages) if is_batch else bytes(messages[0])) + line[len(line.rstrip()) :]
+
+
+def _readable(line: bytes) -> bytes:
+    """The line without halves of surrogate pairs, which are looked for only where one can be."""
+    if b"\\ud" in line or b"\\uD" in line or b"\xed" in line:
+        return replace_half_pairs(line)
+    return line
 
 
 def _combine(decisions: list[_MessageDecision], *, is_batch: bool = False) -> LineDecision:

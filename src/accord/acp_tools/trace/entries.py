@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from accord.acp_tools.broken_lines import replace_half_pairs
 from accord.core.rpc import MalformedMessage, RpcFailure, RpcNotification, RpcRequest, RpcResult, read_frames
+from accord.core.rpc_repair import replace_half_pairs
 
 MAX_MESSAGE_BYTES: Final = 64 * 1024
 MAX_TEXT_CHARS: Final = 2_000
@@ -75,10 +75,8 @@ def trace_entry(  # noqa: PLR0913 - one column each
     full: bool = False,
 ) -> dict[str, Any]:
     """The entry for this line."""
+    line = replace_half_pairs(line)
     frames = read_frames(line, batches=True)
-    if isinstance(frames[0], MalformedMessage):
-        line = replace_half_pairs(line)
-        frames = read_frames(line, batches=True)
     first = frames[0]
     is_broken = len(frames) == 1 and isinstance(first, MalformedMessage)
     entry: dict[str, Any] = {

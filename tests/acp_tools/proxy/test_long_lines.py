@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.acp_tools.broken_lines import BEGINNING_BYTES, CUT, read_beginning, replace_half_pairs
+from accord.acp_tools.proxy.long_lines import BEGINNING_BYTES, CUT, read_beginning
+from accord.core.rpc_repair import replace_half_pairs
 
 HALVES = [
     (rb'"\ud83d"', rb'"\ufffd"'),
