@@ -85,6 +85,8 @@ OPEN = (INITIALIZE, INITIALIZED, NEW, OPENED)
         # A loaded session is replayed before the answer.
         (INITIALIZE, INITIALIZED, {"id": 4, "method": "session/load", "params": {"sessionId": "old", "cwd": "/"}},
          update("user_message_chunk", "old"), update(session="old"), {"id": 4, "result": None}),
+        # The answer to a prompt that the inspector sent to a session that does not exist.
+        (*OPEN, {**PROMPT, "params": {"sessionId": "x", "prompt": []}}, update(session="x"), ENDED),
         # An error without a request is the answer to a line that could not be read.
         (*OPEN, {"id": None, "error": {"code": -32700, "message": "Parse error"}}),
         (*OPEN, {"method": "_vendor/notice", "params": {}}, {"method": "$/cancel_request", "params": {"requestId": 1}}),

@@ -34,7 +34,7 @@ def test_a_good_block_is_valid(kind: ContentType):
 def test_the_image_can_be_decoded():
     with Image.open(BytesIO(PNG)) as image:
         image.load()
-        assert image.size == (16, 16)
+        assert image.size == (64, 64)
 
 
 @pytest.mark.parametrize("name", MALFORMED)

@@ -14,7 +14,8 @@ from accord.wire.acp.content import ContentType
 
 Block = Mapping[str, Any]
 
-PIXELS: Final = 16
+PIXELS: Final = 64
+"""The size of the image: agents drop very small ones."""
 SAMPLES: Final = 800
 
 

@@ -130,6 +130,8 @@ class Conduct:
         if session is not None and message.method == Method.SESSION_PROMPT:
             blocks = _as_object(message.value()).get("prompt")
             self._turns[session] = PromptTurn(has_text=_has_text(blocks))
+            # Also a session that does not exist: what the agent answers there is judged by the check that prompts it.
+            self._sessions.add(session)
 
     def received(self, message: RpcRequest | RpcNotification | RpcResult | RpcFailure, line: int) -> None:
         """Judge a message of the agent."""

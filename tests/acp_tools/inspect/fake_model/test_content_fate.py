@@ -93,6 +93,12 @@ FATES: list[tuple[ProbeContent, list[Part], FateKind, str]] = [
     (EMBEDDED, [text(PROMPT), text(f"<context>{NOTE} zebra</context>")], FateKind.ACCEPTED, NOTE),
     (EMBEDDED, [text(PROMPT), file(NOTE.encode(), "text/plain")], FateKind.ACCEPTED, NOTE),
     (EMBEDDED, [text(PROMPT), text(f"[@rhubarb pie.txt]({URI})")], FateKind.PLACEHOLDER, URI),
+    (
+        EMBEDDED,
+        [text(f"{PROMPT}\n<tagged_files>\n* /var/acp-resource-b00645f0.txt (1 lines)\n</tagged_files>")],
+        FateKind.PLACEHOLDER,
+        "acp-resource-b00645f0.txt",
+    ),
     (EMBEDDED, [text(PROMPT), text("[embedded resource]")], FateKind.PLACEHOLDER, "[embedded resource]"),
     # Copilot
     (

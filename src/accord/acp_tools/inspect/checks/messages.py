@@ -114,7 +114,8 @@ def _report(found: Sequence[FoundViolation], probe: AgentProbe) -> CheckOutcome:
         named += f" and {len(during) - MAX_NAMED} other checks"
     outcome = replace(outcome, observed=f"during {named}" if named else None, lines=found[0].lines)
     # An agent may have nothing to say; one that never says anything does not support updates, or loses the answer.
-    is_mute = Rule.UPDATE_SHAPE not in probe.inspection.judged or probe.settings.mock_llm
+    model = probe.inspection.model
+    is_mute = Rule.UPDATE_SHAPE not in probe.inspection.judged or (model is not None and bool(model.requests))
     return replace(outcome, level=MUST) if found[0].rule is Rule.TURN_OUTPUT and is_mute else outcome
 
 
