@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from accord.acp_tools.inspect.blocks import PNG, WAV
 from accord.acp_tools.inspect.fake_model import FateKind, ProbeContent, find_content
 from accord.acp_tools.inspect.fake_model.chat_api import read_request
-from accord.acp_tools.inspect.probe import PNG, WAV
 from accord.wire.acp.content import ContentType
 
 MARKER = "accord-marker-7f3a"
@@ -48,7 +48,7 @@ FATES: list[tuple[ProbeContent, list[Part], FateKind, str]] = [
     (TEXT, [text(PROMPT)], FateKind.ACCEPTED, MARKER),
     (TEXT, [text("another prompt")], FateKind.NOT_SENT, "no request"),
     # Claude Agent, Codex, Gemini CLI, OpenCode, pi, OpenHands
-    (IMAGE, [text(PROMPT), image(PNG)], FateKind.ACCEPTED, "image image/png 67 bytes, the same bytes"),
+    (IMAGE, [text(PROMPT), image(PNG)], FateKind.ACCEPTED, f"image image/png {len(PNG)} bytes, the same bytes"),
     (IMAGE, [image(PNG)], FateKind.ACCEPTED, "the same bytes"),
     (IMAGE, [text(PROMPT), image(JPEG, "image/jpeg")], FateKind.ACCEPTED, "image image/jpeg 12 bytes, other bytes"),
     (IMAGE, [text(PROMPT), text("[image]"), image(JPEG)], FateKind.ACCEPTED, "other bytes"),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from accord.acp_tools.inspect.blocks import PNG
 from accord.acp_tools.inspect.fake_model import chat_api, gemini_api, messages_api, responses_api
 from accord.acp_tools.inspect.fake_model.model_request import (
     Json,
@@ -26,7 +27,6 @@ from accord.acp_tools.inspect.fake_model.model_request import (
 )
 from accord.acp_tools.inspect.fake_model.script import ErrorReply, choose_reply
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
-from accord.acp_tools.inspect.probe import PNG
 
 DATA = base64.b64encode(PNG).decode()
 URL = f"data:image/png;base64,{DATA}"

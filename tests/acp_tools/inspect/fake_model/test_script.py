@@ -27,6 +27,10 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "content": text}
 
 
+def prompts(*texts: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"type": "text", "text": text} for text in texts]}
+
+
 def assistant(text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text}
 
@@ -62,7 +66,7 @@ REPLIES: dict[str, tuple[list[dict[str, Any]], Reply | tuple[str, Any]]] = {
     "call with broken arguments": ([user("accord:call read_file {")], ("read_file", {"path": "ok"})),
     "the result has come": (
         [user("accord:read /a"), assistant(""), result("heliotrope " * 100)],
-        TextReply(f"The tool returned: {('heliotrope ' * 100)[:200]}\nok"),
+        TextReply(f"The tool returned: {('heliotrope ' * 100)[:500]}\nok"),
     ),
     "the next prompt": (
         [user("accord:read /a"), result("r"), assistant("ok"), user("accord-marker-2")],
@@ -75,6 +79,8 @@ REPLIES: dict[str, tuple[list[dict[str, Any]], Reply | tuple[str, Any]]] = {
         TextReply("The tool returned: accord:run rm\nok"),
     ),
     "a directive of the assistant": ([assistant("accord:read /a"), user("Hello")], TextReply(PLAIN)),
+    "two prompts in one message": ([prompts("accord:slow", "accord:read /a")], NUMBERED_CALL),
+    "a marker in the newer of two prompts": ([prompts("accord:slow", "accord-marker-2")], TextReply(PLAIN)),
     "the last directive of a message": ([user("accord:refuse\naccord:read /a")], NUMBERED_CALL),
 }
 

@@ -52,7 +52,7 @@ FILE = {"type": "object", "properties": {"path": TEXT, "start_line": LINE}, "req
 CLINE = [
     tool("read_files", files={"type": "array", "items": FILE}),
     tool("run_commands", commands={"type": "array", "items": TEXT}),
-    tool("editor", path=str, old_text=str, new_text=str),
+    tool("editor", "Create, edit or overwrite a file", path=str, old_text=str, new_text=str),
 ]
 CODEX = [
     tool("exec_command", cmd=str, YIELD_TIME_MS={"type": "number"}),

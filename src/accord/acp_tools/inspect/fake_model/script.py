@@ -37,7 +37,7 @@ SIDE_ANSWER: Final = "A conversation: ok"
 REFUSAL: Final = "I cannot help with that."
 PAUSE_S: Final = 0.1
 SLOW_WORDS: Final = 1_200
-RESULT_CHARACTERS: Final = 200
+RESULT_CHARACTERS: Final = 500
 
 DIRECTIVE: Final = re.compile(r"\baccord:(ok|slow|read|write|run|call|error|refuse)\b[ \t]*([^\n]*)")
 _CLOSING_TAG: Final = re.compile(r"</\w[\w-]*>.*$")
