@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +16,8 @@ IS_DRAFT = "draft" in FAULTS
 DECLARED = {"image"} if "declares-image" in FAULTS else set[str]()
 DEATH_FILE = next((Path(fault.partition("=")[2]) for fault in FAULTS if fault.startswith("dies-after-array=")), None)
 """A file that is created on the line `42`; an agent that got `[]` exits once it exists."""
+STORE = next((Path(fault.partition("=")[2]) for fault in FAULTS if fault.startswith("store=")), None)
+"""A folder in which the sessions are stored; without it they are known in this process only."""
 REQUIRED = {
     "text": ("text",),
     "resource_link": ("uri", "name"),
@@ -24,9 +27,14 @@ REQUIRED = {
 }
 SESSION_METHODS = ("list", "resume", "close", "delete")
 turns: dict[str, threading.Event] = {}
-sessions: dict[str, list[tuple[str, str]]] = {}
-"""The messages of each session: who sent it, and its text."""
+sessions: dict[str, list[list[str]]] = {}
+"""The messages of each open session: who sent it, and its text."""
+stored: dict[str, dict[str, Any]] = {}
+"""The messages and the working directory of each session, also of closed ones."""
+settings: dict[str, str] = {}
+"""The values of the options that were set."""
 stuck: set[str] = set()
+is_running, was_refused = threading.Event(), threading.Event()
 call_ids = itertools.count(1000)
 lock = threading.Lock()
 is_initialized = False
@@ -93,11 +101,13 @@ def call(call_id: Any, method: str, params: dict[str, Any]) -> None:
     if method == "initialize":
         send({"id": call_id, "result": initialize(params["protocolVersion"])})
     elif method == "session/new":
-        new_session(call_id)
+        new_session(call_id, params)
     elif method == "session/prompt":
         prompt(call_id, params)
-    elif "declares-sessions" in FAULTS and method in METHODS:
+    elif (IS_DRAFT or "declares-sessions" in FAULTS) and method in METHODS:
         METHODS[method](call_id, params)
+    elif method in SETTINGS and method.replace("session/", "lacks-") not in FAULTS:
+        SETTINGS[method](call_id, params)
     else:
         fail(call_id, -32601, "Method not found")
 
@@ -114,55 +124,187 @@ def initialize(offered: int) -> dict[str, Any]:
     declared: dict[str, Any] = {"promptCapabilities": flags}
     if FAULTS & {"declares-sessions", "lacks-declared-sessions"}:
         declared |= {"loadSession": True, "sessionCapabilities": {name: {} for name in SESSION_METHODS}}
-    result = {"protocolVersion": version, "agentCapabilities": declared}
+    result = {"protocolVersion": version, "agentCapabilities": declared, "authMethods": auth_methods()}
     return result if "anonymous" in FAULTS else {**result, "agentInfo": info}
 
 
-def new_session(call_id: Any) -> None:
+def auth_methods() -> list[dict[str, Any]]:
+    if not FAULTS & {"offers-login", "needs-auth"} or "offers-no-login" in FAULTS:
+        return []
+    method: dict[str, Any] = {"id": "key", "name": "API key"}
+    if "nameless-login" in FAULTS:
+        method = {"id": "key"}
+    if "terminal-login" in FAULTS:
+        method |= {"type": "terminal"}
+    return [method, method] if "double-login" in FAULTS else [method]
+
+
+def authenticate(call_id: Any, params: dict[str, Any]) -> None:
+    if params["methodId"] == "key" or "any-login" in FAULTS:
+        send({"id": call_id, "result": {}})
+    else:
+        fail(call_id, -32602, "Unknown method")
+
+
+def new_session(call_id: Any, params: dict[str, Any]) -> None:
     if "needs-auth" in FAULTS:
-        fail(call_id, -32000, "Authentication required")
+        fail(call_id, -32603 if "wrong-login-code" in FAULTS else -32000, "Authentication required")
         return
-    name = "s" if "same-session-id" in FAULTS else f"s{next(call_ids)}"
+    if params.get("mcpServers") and "refuses-mcp" in FAULTS:
+        fail(call_id, -32602, "MCP servers are not supported")
+        return
+    if not all(connect_mcp(server) for server in params.get("mcpServers", [])) and "hangs-on-broken-mcp" in FAULTS:
+        return
+    name = "s" if "same-session-id" in FAULTS else f"s{os.getpid()}-{next(call_ids)}"
     sessions[name] = []
-    send({"id": call_id, "result": {"sessionId": name}})
+    stored[name] = {"cwd": params["cwd"], "messages": sessions[name]}
+    send({"id": call_id, "result": {"sessionId": name, **modes(), "configOptions": config_options()}})
+
+
+def connect_mcp(server: dict[str, Any]) -> bool:
+    """Start an MCP server, and do what a client does at first; whether it was started."""
+    if "ignores-mcp" in FAULTS:
+        return True
+    requests: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {}}},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/list"},
+    ]
+    lines = "".join(json.dumps({"jsonrpc": "2.0", **request}) + "\n" for request in requests)
+    try:
+        subprocess.run([server["command"], *server["args"]], input=lines.encode(), capture_output=True, check=True)
+    except OSError:
+        return False
+    return True
+
+
+def store(session: str) -> None:
+    if STORE is not None:
+        (STORE / f"{session}.json").write_text(json.dumps(stored[session]))
+
+
+def find_stored() -> dict[str, dict[str, Any]]:
+    """Every session that this process or another one has stored."""
+    files = list(STORE.glob("*.json")) if STORE is not None else []
+    return {**{file.stem: json.loads(file.read_text()) for file in files}, **stored}
+
+
+def reopen(call_id: Any, session: str) -> bool:
+    found = find_stored()
+    if session not in found and "opens-anything" not in FAULTS:
+        fail(call_id, -32002, "No such session")
+        return False
+    stored[session] = found.get(session, {"cwd": "/", "messages": []})
+    sessions[session] = stored[session]["messages"]
+    return True
+
+
+def replay(session: str) -> None:
+    for kind, text in sessions[session]:
+        update(session, sessionUpdate=f"{kind}_message_chunk", content={"type": "text", "text": text})
 
 
 def load_session(call_id: Any, params: dict[str, Any]) -> None:
     session = params["sessionId"]
-    if session not in sessions:
-        fail(call_id, -32002, "No such session")
+    if not reopen(call_id, session):
         return
     if "loads-late" in FAULTS:
         send({"id": call_id, "result": {}})
-    for kind, text in sessions[session]:
-        update(session, sessionUpdate=f"{kind}_message_chunk", content={"type": "text", "text": text})
+    if "loads-nothing" not in FAULTS:
+        replay(session)
     if "loads-late" not in FAULTS:
         send({"id": call_id, "result": {}})
 
 
 def resume_session(call_id: Any, params: dict[str, Any]) -> None:
-    if params["sessionId"] in sessions:
+    if reopen(call_id, params["sessionId"]):
+        if "resumes-with-replay" in FAULTS:
+            replay(params["sessionId"])
         send({"id": call_id, "result": {}})
-    else:
-        fail(call_id, -32002, "No such session")
 
 
 def list_sessions(call_id: Any, params: dict[str, Any]) -> None:
-    found = [] if "lists-nothing" in FAULTS else list(sessions)
-    cwd = params.get("cwd") or "/"
-    send({"id": call_id, "result": {"sessions": [{"sessionId": name, "cwd": cwd} for name in found]}})
+    cwd = None if "lists-every-folder" in FAULTS else params.get("cwd")
+    found = [{"sessionId": name, "cwd": session["cwd"]} for name, session in find_stored().items()]
+    rows = [row for row in found if cwd in (None, row["cwd"]) and "lists-nothing" not in FAULTS]
+    page = int(params.get("cursor") or 0)
+    more = {"nextCursor": str(page + 1)} if page + 1 < len(rows) else {}
+    send({"id": call_id, "result": {"sessions": rows[page : page + 1], **more}})
 
 
-def close_session(call_id: Any, _: dict[str, Any]) -> None:
+def close_session(call_id: Any, params: dict[str, Any]) -> None:
+    session = params["sessionId"]
+    if "closes-nothing" not in FAULTS:
+        turns.get(session, threading.Event()).set()
+        sessions.pop(session, None)
     send({"id": call_id, "result": {}})
 
 
 def delete_session(call_id: Any, params: dict[str, Any]) -> None:
+    session = params["sessionId"]
+    if "deletes-known-only" in FAULTS and session not in find_stored():
+        fail(call_id, -32002, "No such session")
+        return
     if "deletes-nothing" not in FAULTS:
-        sessions.pop(params["sessionId"], None)
+        sessions.pop(session, None)
+        stored.pop(session, None)
+        if STORE is not None:
+            (STORE / f"{session}.json").unlink(missing_ok=True)
     send({"id": call_id, "result": {}})
 
 
+def modes() -> dict[str, Any]:
+    if "offers-modes" not in FAULTS:
+        return {}
+    ids = ["ask", "ask" if "double-mode" in FAULTS else "code"]
+    current = "plan" if "wrong-mode" in FAULTS else "ask"
+    return {"modes": {"currentModeId": current, "availableModes": [{"id": name, "name": name} for name in ids]}}
+
+
+def set_mode(call_id: Any, params: dict[str, Any]) -> None:
+    if params["modeId"] in ("ask", "code") or "any-mode" in FAULTS:
+        send({"id": call_id, "result": {}})
+    else:
+        fail(call_id, -32602, "Unknown mode")
+
+
+def config_options() -> list[dict[str, Any]]:
+    if "offers-options" not in FAULTS:
+        return []
+    options: list[dict[str, Any]] = [
+        {
+            "id": name,
+            "name": name,
+            "type": "select",
+            "currentValue": settings.get(name, "low"),
+            "options": [{"value": value, "name": value} for value in ("low", "high")],
+        }
+        for name in ("thinking", "thinking" if "double-option" in FAULTS else "effort")
+    ]
+    if "wrong-value" in FAULTS:
+        options[1]["currentValue"] = "medium"
+    if "switch-option" in FAULTS:
+        options.append({"id": "fast", "name": "fast", "type": "boolean", "currentValue": True})
+    return options
+
+
+def set_option(call_id: Any, params: dict[str, Any]) -> None:
+    option, value = params["configId"], params["value"]
+    is_known = option in ("thinking", "effort") and value in ("low", "high")
+    if not is_known and "any-value" not in FAULTS:
+        fail(call_id, -32602, "Unknown option or value")
+        return
+    if "keeps-value" not in FAULTS:
+        settings[option] = value
+    options = [each for each in config_options() if "short-options" not in FAULTS or each["id"] == option]
+    send({"id": call_id, "result": {"configOptions": options}})
+
+
+SETTINGS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
+    "authenticate": authenticate,
+    "session/set_mode": set_mode,
+    "session/set_config_option": set_option,
+}
 METHODS: dict[str, Callable[[Any, dict[str, Any]], None]] = {
     "session/load": load_session,
     "session/resume": resume_session,
@@ -208,19 +350,25 @@ def prompt(call_id: Any, params: dict[str, Any]) -> None:
         fail(call_id, -32603 if "wrong-code" in FAULTS else -32602, found)
     elif "slow" in FAULTS:
         time.sleep(30)
+    elif is_running.is_set() and "one-at-a-time" in FAULTS:
+        fail(call_id, -32600, "Another session has a turn")
+        was_refused.set()
     else:
         turns[session] = threading.Event()
+        is_running.set()
         threading.Thread(target=turn, args=(call_id, session, params["prompt"]), daemon=True).start()
 
 
 def turn(call_id: Any, session: str, blocks: list[dict[str, Any]]) -> None:
     if IS_DRAFT:
         send({"id": call_id, "result": {"messageId": "m"}})
-    sessions[session] += [("user", block["text"]) for block in blocks if block["type"] == "text"]
-    misbehave_in_turn(session)
+    messages = stored[session]["messages"]
+    messages += [["user", block["text"]] for block in blocks if block["type"] == "text"]
+    misbehave_in_turn(session, blocks)
     if "no-updates" not in FAULTS:
         say(session, "ok")
-        sessions[session].append(("agent", "ok"))
+        messages.append(["agent", "ok"])
+    store(session)
     is_long = any("slowly" in str(block.get("text")) for block in blocks) and "quick" not in FAULTS
     reason = "cancelled" if is_long and turns[session].wait(30) else "end_turn"
     if IS_DRAFT:
@@ -234,7 +382,7 @@ def turn(call_id: Any, session: str, blocks: list[dict[str, Any]]) -> None:
         say(session, "one more thing")
 
 
-def misbehave_in_turn(session: str) -> None:
+def misbehave_in_turn(session: str, blocks: list[dict[str, Any]]) -> None:
     for fault, (method, params) in MESSAGES.items():
         if fault in FAULTS and method == "session/update":
             update(session, **params)
@@ -242,6 +390,12 @@ def misbehave_in_turn(session: str) -> None:
             send({"id": next(call_ids), "method": method, "params": {"sessionId": session, **params}})
     if "foreign-session" in FAULTS:
         say("another-session", "hello")
+    if "mixes-sessions" in FAULTS:
+        for other in set(sessions) - {session}:
+            say(other, str(blocks))
+    if "one-at-a-time" in FAULTS:
+        was_refused.wait(0.5)
+        is_running.clear()
 
 
 MESSAGES: dict[str, tuple[str, dict[str, Any]]] = {

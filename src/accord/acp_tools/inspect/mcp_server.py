@@ -1,7 +1,7 @@
 """A small MCP server on stdio with one tool, which `accord inspect` passes to agents.
 
 Each message that it receives is appended to the file named on its command line, so that the inspector sees what the
-agent did with it. It uses the standard library only, because agents start it in an environment of their own.
+agent did with it.
 """
 
 import json
@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
+
+from accord.errors import RpcCode
 
 NAME: Final = "accord-inspect"
 TOOL: Final = "accord_note"
@@ -49,7 +51,7 @@ def answer(message: Mapping[str, Any]) -> Mapping[str, Any] | None:
         }
     if method in RESULTS:
         return {**head, "result": RESULTS[method]}
-    return {**head, "error": {"code": -32601, "message": f"No such method: {method}"}}
+    return {**head, "error": {"code": RpcCode.METHOD_NOT_FOUND, "message": f"No such method: {method}"}}
 
 
 def serve(requests: TextIO, responses: TextIO, received: Path) -> None:

@@ -35,13 +35,10 @@ AGENT: Final = "agent_message_chunk"
 SHOWN: Final = 60
 """How many characters of a text are shown."""
 LOGIN_WORDS: Final = re.compile(
-    r"\b(?:authenticat|unauthori[sz]ed|log ?in\b|logged in|sign(?:ed)? in\b|credentials?\b|api[ _-]?key)", re.IGNORECASE
+    r"(?<![a-z])(?:authenticat|unauthori[sz]ed|log ?in\b|logged in|sign(?:ed)? in\b|credentials?\b|api[ _-]?key)",
+    re.IGNORECASE,
 )
 """What an error says that is about a missing login."""
-UNKNOWN_WORDS: Final = re.compile(
-    r"unknown|invalid|unsupported|unavailable|not found|no such|not exist|no previous", re.IGNORECASE
-)
-"""What an error says that is about something that does not exist."""
 
 
 def message_text(updates: Sequence[Update], kind: str) -> str:
@@ -69,8 +66,6 @@ def judge_unknown(reply: Reply, method: str, what: str) -> CheckOutcome:
     """Whether a request about something that does not exist got an error that says so."""
     if isinstance(reply, Refused) and reply.code in (RpcCode.METHOD_NOT_FOUND, RpcCode.AUTH_REQUIRED):
         return not_judged(f"{method} does not work at all: {describe(reply)}", reply)
-    if isinstance(reply, Refused) and UNKNOWN_WORDS.search(reply.message):
-        return passed(f"{what} got error {reply.code}, which says so", reply)
     return judge_request_error(reply, what)
 
 
@@ -85,10 +80,12 @@ def judge_replay(before: Sequence[Update], after: Sequence[Update], marker: str,
             continue
         if _has_words(message_text([*before, *after], kind), text):
             return failed(f"The text of the {side} was replayed after session/load was answered, not before")
-        did = "only a part" if replayed and kind == AGENT else "nothing"
-        outcome = failed(f"Of the text of the {side} {did} was replayed")
-        shown = f"shown: {shorten(answer, max_chars=SHOWN)}; replayed: {shorten(replayed, max_chars=SHOWN)}"
-        return replace(outcome, observed=shown if did == "only a part" else None)
+        if not replayed or kind == USER:
+            return failed(f"The text of the {side} was not replayed")
+        # Not a must: what an agent shows beside its answer, such as a banner, may not be part of the conversation.
+        shown = f"shown: {shorten(text, max_chars=SHOWN)}; replayed: {shorten(replayed, max_chars=SHOWN)}"
+        outcome = failed("Only a part of the text of the agent was replayed")
+        return replace(outcome, observed=shown, level=Level.SHOULD)
     return passed("The conversation was replayed before session/load was answered")
 
 

@@ -46,7 +46,7 @@ class RunningServer:
 
     def __init__(self, received: Path, *, is_draft: bool) -> None:
         self._received: Final = received
-        # Isolated: neither the folder of the module nor the environment of the agent changes what it imports.
+        # As a file and isolated: it starts fast, and the environment of the agent does not change what it imports.
         arguments = ["-I", mcp_server.__file__, str(received)]
         self.declaration: Final = _stdio_server(sys.executable, arguments, is_draft=is_draft)
 
@@ -132,7 +132,7 @@ async def _tool(probe: AgentProbe) -> CheckOutcome:
     if not requests or "tools/list" not in methods:
         return not_judged("The agent did not call the fake model, or did not connect to the MCP server", reply)
     if not any(tool.name.endswith(mcp_server.TOOL) for request in requests for tool in request.tools):
-        return failed("The tool of the MCP server was not offered to the model", reply)
+        return not_judged("The tool was not offered by its name; the model may have to search for it", reply)
     return failed("The model called the tool of the MCP server, but the server did not get the call", reply)
 
 

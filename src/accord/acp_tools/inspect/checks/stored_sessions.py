@@ -78,7 +78,7 @@ def _require(probe: AgentProbe, method: Method) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
+class PromptedSession:
     """A session with one prompt; `reply` is the reply to it, `answer` the text of the agent."""
 
     session: str
@@ -87,7 +87,7 @@ class Conversation:
     reply: Reply
 
 
-async def _converse(probe: AgentProbe) -> Conversation:
+async def _converse(probe: AgentProbe) -> PromptedSession:
     """Open a session and send a prompt."""
     baseline = await probe.baseline()
     if isinstance(baseline, Silent):
@@ -96,7 +96,7 @@ async def _converse(probe: AgentProbe) -> Conversation:
     since, (marker, text) = len(connection.updates), probe.marked_text()
     reply = await probe.prompt(text, session=session)
     updates = [update for updated, update in connection.updates[since:] if updated == session]
-    return Conversation(session, marker, message_text(updates, AGENT), reply)
+    return PromptedSession(session, marker, message_text(updates, AGENT), reply)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ async def _reopen(probe: AgentProbe, connection: AgentConnection, method: Method
 
 
 async def _judge_next_prompt(
-    probe: AgentProbe, connection: AgentConnection, method: Method, conversation: Conversation
+    probe: AgentProbe, connection: AgentConnection, method: Method, conversation: PromptedSession
 ) -> CheckOutcome | None:
     """What is wrong with a prompt in the reopened session; None if nothing is."""
     marker, text = probe.marked_text()
@@ -135,39 +135,49 @@ async def _judge_next_prompt(
     return None
 
 
-Judge = Callable[[Reopened, Conversation], CheckOutcome]
+Judge = Callable[[Reopened, PromptedSession], CheckOutcome]
 """Judges the result of a method that reopens a session, and the updates around it."""
+
+
+async def _judge_on(
+    connection: AgentConnection, probe: AgentProbe, method: Method, judge: Judge, conversation: PromptedSession
+) -> tuple[Reply, CheckOutcome]:
+    """Reopen a session on this connection; the reply and the outcome."""
+    reopened = await _reopen(probe, connection, method, conversation.session)
+    outcome = judge_declared(reopened.reply, method)
+    is_missing = isinstance(reopened.reply, Refused) and reopened.reply.code == RpcCode.METHOD_NOT_FOUND
+    if not is_missing and not isinstance(conversation.reply, Answered):
+        outcome = not_judged(f"There is no conversation to reopen: {describe(conversation.reply)}", conversation.reply)
+    outcome = outcome or judge(reopened, conversation)
+    if outcome.result is Result.PASS:
+        outcome = await _judge_next_prompt(probe, connection, method, conversation) or outcome
+    return reopened.reply, replace(outcome, lines=probe.lines())
 
 
 async def _judge_reopening(probe: AgentProbe, method: Method, judge: Judge) -> CheckOutcome:
     """Reopen a session in a new process of the agent; if that does not work, in the process that opened it."""
     _require(probe, method)
-    conversation = await _converse(probe)
-    if not isinstance(conversation.reply, Answered):
-        reopened = await _reopen(probe, await probe.agent(), method, conversation.session)
-        if isinstance(reopened.reply, Refused) and reopened.reply.code == RpcCode.METHOD_NOT_FOUND:
-            return failed(f"{method} is declared, but does not exist", reopened.reply)
-        return not_judged(f"There is no conversation to reopen: {describe(conversation.reply)}", conversation.reply)
-
-    async def judge_on(connection: AgentConnection) -> CheckOutcome:
-        reopened = await _reopen(probe, connection, method, conversation.session)
-        outcome = judge_declared(reopened.reply, method) or judge(reopened, conversation)
-        if outcome.result is Result.PASS:
-            outcome = await _judge_next_prompt(probe, connection, method, conversation) or outcome
-        return outcome if outcome.lines else replace(outcome, lines=probe.lines())
-
-    if probe.settings.quick:
-        return await judge_on(await probe.agent())
-    elsewhere = await judge_on(await probe.fresh(initialized=True))
-    if elsewhere.result is Result.FAIL and (await judge_on(await probe.agent())).result is Result.PASS:
-        sentence = f"{method} works only in the process that opened the session; in another one: {elsewhere.sentence}"
-        return replace(elsewhere, sentence=sentence, level=SHOULD)
-    return elsewhere
+    conversation, connection = await _converse(probe), await probe.agent()
+    if not probe.settings.quick:
+        if _is_declared(probe, Method.SESSION_CLOSE):
+            # Some agents let only one process at a time have a session open.
+            await connection.call(Method.SESSION_CLOSE, {"sessionId": conversation.session})
+        fresh = await probe.fresh(initialized=True)
+        reply, elsewhere = await _judge_on(fresh, probe, method, judge, conversation)
+        if elsewhere.result is not Result.FAIL:
+            return elsewhere
+        _, here = await _judge_on(connection, probe, method, judge, conversation)
+        if here.result is Result.PASS:
+            sentence = f"{method} works only in the process that opened the session: {elsewhere.sentence}"
+            return replace(elsewhere, sentence=sentence, level=SHOULD)
+        return here if isinstance(reply, Refused) else elsewhere
+    _, outcome = await _judge_on(connection, probe, method, judge, conversation)
+    return outcome
 
 
 @STORED.check("session-load", "session/load replays the conversation, then answers", LOADING, MUST, Needs.SESSION)
 async def _load(probe: AgentProbe) -> CheckOutcome:
-    def judge(reopened: Reopened, conversation: Conversation) -> CheckOutcome:
+    def judge(reopened: Reopened, conversation: PromptedSession) -> CheckOutcome:
         return judge_replay(reopened.before, reopened.after, conversation.marker, conversation.answer)
 
     return await _judge_reopening(probe, Method.SESSION_LOAD, judge)
@@ -175,7 +185,7 @@ async def _load(probe: AgentProbe) -> CheckOutcome:
 
 @STORED.check("session-resume", "session/resume reopens a session without replay", RESUMING, MUST, Needs.SESSION)
 async def _resume(probe: AgentProbe) -> CheckOutcome:
-    def judge(reopened: Reopened, _: Conversation) -> CheckOutcome:
+    def judge(reopened: Reopened, _: PromptedSession) -> CheckOutcome:
         return judge_no_replay([*reopened.before, *reopened.after])
 
     return await _judge_reopening(probe, Method.SESSION_RESUME, judge)
