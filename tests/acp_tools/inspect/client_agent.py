@@ -1,7 +1,8 @@
 """A small ACP agent without any library that uses the client's files, terminals and permissions as a good agent does.
 
 It follows the directives in the prompt itself: `accord:read PATH`, `accord:write PATH TEXT`, `accord:run COMMAND` and
-`accord:slow`, for which it calls the fake model if there is one. Each fault on its command line breaks one rule.
+`accord:slow`. For the last one and for plain text it calls the fake model, if there is one. Each fault on its command
+line breaks one rule.
 """
 
 import itertools
@@ -134,15 +135,21 @@ class Turn:
             self.ask("terminal/release", terminalId=terminal)
         return output
 
+    def call_model(self, *, size: int | None = None) -> HTTPConnection | None:
+        """Send the prompt to the fake model, if there is one, and read so much of the answer."""
+        address = os.environ.get("OPENAI_BASE_URL")
+        if address is None:
+            return None
+        url = urlsplit(address)
+        connection = HTTPConnection(url.netloc)
+        body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": self.prompt}]}
+        connection.request("POST", f"{url.path}/chat/completions", json.dumps(body))
+        connection.getresponse().read(size)
+        return connection
+
     def be_slow(self) -> None:
         """Request a long answer from the model, and wait until the turn is cancelled."""
-        connection = None
-        if address := os.environ.get("OPENAI_BASE_URL"):
-            url = urlsplit(address)
-            connection = HTTPConnection(url.netloc)
-            body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": self.prompt}]}
-            connection.request("POST", f"{url.path}/chat/completions", json.dumps(body))
-            connection.getresponse().read(1)
+        connection = self.call_model(size=1)
         self.say("working")
         if not self.cancelled.wait(WAIT_S):
             raise FailedCallError("not cancelled")
@@ -159,6 +166,7 @@ class Turn:
         if action == "slow":
             self.be_slow()
         if action not in ("read", "write", "run"):
+            self.call_model()
             self.say("ok")
             return
         title = f"{action} {arguments}"

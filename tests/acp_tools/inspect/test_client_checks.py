@@ -113,7 +113,7 @@ def test_a_request_to_the_model_that_goes_on_after_cancelling_is_found():
             "no-reject-option",
             "permission-rejected",
             Result.NOT_JUDGED,
-            "It is not certain that the permission to write was rejected: see permission-options",
+            "There was no option to reject the permission to write",
         ),
         (
             "requests-nothing",
@@ -123,12 +123,7 @@ def test_a_request_to_the_model_that_goes_on_after_cancelling_is_found():
         ),
         ("hangs-when-cancelled", "permission-cancelled", Result.FAIL, "The turn went on after session/cancel"),
         ("runs-itself", "terminal-released", Result.NOT_APPLICABLE, "The agent created no terminal"),
-        (
-            "ignores-capabilities",
-            "partial-client",
-            Result.PASS,
-            "Every turn ended normally",
-        ),
+        ("ignores-capabilities", "partial-client", Result.PASS, "Every turn ended normally"),
         (
             "lacks-other-tools",
             "partial-client",

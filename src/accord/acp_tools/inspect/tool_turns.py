@@ -25,7 +25,7 @@ from accord.acp_tools.inspect.tool_use import (
 from accord.core.rpc import request_line
 from accord.wire.acp.rpc import Method
 
-RELEASE_S: Final = 1.0
+RELEASE_S: Final = 2.0
 """How long after the end of a turn its terminals may be released."""
 
 
@@ -101,7 +101,7 @@ async def _run_turn(
     return ToolTurn(
         task,
         reply,
-        requests=[request for request in client.requests[requests:] if session in str(request.raw)],
+        requests=client.requests[requests:],
         updates=[update for updated, update in connection.updates[updates:] if updated == session],
         model_requests=None if model is None else model.received(marker),
         has_file=_exists(path),

@@ -111,7 +111,7 @@ class ToolTurn:
     reply: Reply
     """How the turn ended."""
     requests: Sequence[RpcRequest]
-    """The requests of the agent to the client, in this session."""
+    """The requests of the agent to the client."""
     updates: list[Mapping[str, Any]]
     model_requests: Sequence[ReceivedRequest] | None
     """What the fake model received because of this prompt; None without it."""
@@ -147,7 +147,8 @@ class ToolTurn:
         return [
             request.method
             for request in self.requests
-            if request.method in (Method.FS_READ_TEXT_FILE, Method.FS_WRITE_TEXT_FILE) and self._names_file(request)
+            if request.method in (Method.FS_READ_TEXT_FILE, Method.FS_WRITE_TEXT_FILE)
+            and self.task.file_name in str(_params(request).get("path"))
         ]
 
     @property
@@ -200,9 +201,6 @@ class ToolTurn:
             else:
                 unannounced += [call_id for call_id in _call_ids(update) if call_id not in announced]
         return unannounced
-
-    def _names_file(self, request: RpcRequest) -> bool:
-        return self.task.file_name in str(_params(request).get("path"))
 
 
 def why_unused(turn: ToolTurn) -> CheckOutcome | None:

@@ -72,6 +72,10 @@ REPLIES: dict[str, tuple[list[dict[str, Any]], Reply | tuple[str, Any]]] = {
         [user("accord:read /a"), result("r"), assistant("ok"), user("accord-marker-2")],
         TextReply(PLAIN),
     ),
+    "the next prompt in the same message": (
+        [{"role": "user", "content": [{"type": "text", "text": text} for text in ("accord:slow", "accord-marker-2")]}],
+        TextReply(PLAIN),
+    ),
     "the next directive": ([user("accord:slow"), user("accord:read /a")], NUMBERED_CALL),
     "an added message": ([user("accord:read /a"), user("<reminder>Be brief.</reminder>")], NUMBERED_CALL),
     "a directive in a result": (
