@@ -19,8 +19,10 @@ UPDATE = (
 
 
 def write(data: bytes) -> None:
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    size = 7 if behaviour == "pieces" else max(1, len(data))
+    for start in range(0, len(data), size):
+        sys.stdout.buffer.write(data[start : start + size])
+        sys.stdout.buffer.flush()
 
 
 def flood() -> None:

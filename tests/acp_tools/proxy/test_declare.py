@@ -151,9 +151,10 @@ def test_every_answer_to_initialize_is_rewritten_also_in_a_batch_and_by_line():
     assert json.loads(rewritten)[1]["result"] == draft({**OBJECTS, **label(*ALL)})
 
 
-def test_the_guard_keeps_what_the_agent_declared_itself():
+@pytest.mark.parametrize("result", [v1({"audio": True}), draft({"audio": {}})])
+def test_the_guard_keeps_what_the_agent_declared_itself(result: Any):
     guard = guard_that_waits(folder="/f")
-    guard.check_agent([answer(v1({"audio": True}))])
+    guard.check_agent([answer(result)])
     assert set(guard.handshake.validator.declaration.accepted) == {"text", "resource_link", "audio"}
     sent = json.loads(guard.decide(prompt(IMAGE)).forward)["params"]["prompt"]
     assert sent[0]["type"] == "resource_link"

@@ -53,6 +53,58 @@ def test_adapt_saves_the_image_sends_a_link_and_tells_the_user(tmp_path: Path):
         assert Path(unquote(urlsplit(str(sent["uri"])).path)).read_bytes() == b"hi"
 
 
+@pytest.mark.parametrize("behaviour", ["echo", "pieces"])
+@pytest.mark.parametrize("trace", [False, True])
+def test_adapt_declares_images_in_each_answer_to_initialize(tmp_path: Path, behaviour: str, trace: bool):
+    more = ("--trace", "trace.jsonl") if trace else ()
+    with Conversation(tmp_path, *proxy("adapt", *more), behaviour=behaviour) as conversation:
+        answer, again = (conversation.call(HELLO)[0] for _ in range(2))
+        assert answer == again
+        declared = json.loads(answer)["result"]["agentCapabilities"]["promptCapabilities"]
+        raised = {"accord.adapted": ["image", "audio", "embeddedContext"]}
+        assert (declared["image"], declared["_meta"]) == (True, raised)
+        draft = json.loads(conversation.call(hello(2))[0])["result"]
+        assert draft["capabilities"]["session"]["prompt"]["image"] == {}
+        assert b"saved and sent as a link" in conversation.call(prompt(3, IMAGE))[0]
+        assert conversation.end() == 0
+    if trace:
+        entries = [json.loads(entry) for entry in (tmp_path / "trace.jsonl").read_text().splitlines()]
+        (_, original, sent, *_) = entries
+        assert (original["from"], original["fate"]) == ("agent", "adapted")
+        assert original["message"]["result"] == {"protocolVersion": 1, "agentCapabilities": {}}
+        assert (sent["from"], sent["fate"], sent["number"]) == ("accord", "to editor", original["number"])
+        assert sent["message"] == json.loads(answer)
+        assert [finding["severity"] for finding in original["findings"]] == ["info"]
+
+
+LIMITED: list[tuple[str, int, int, int, str]] = [
+    ("--max-block-bytes", 4, 1, -32602, "text block is larger than 4"),
+    ("--max-prompt-bytes", 9, 2, -32602, "the prompt is larger than 9"),
+    ("--max-blocks", 1, 2, -32602, "the number of blocks is larger than 1"),
+    ("--max-values", 10, 3, -32600, "at most 10 values"),
+    ("--max-line-bytes", 140, 3, -32600, "longer than 140 bytes"),
+]
+
+
+@pytest.mark.parametrize(("flag", "limit", "blocks", "code", "sentence"), LIMITED)
+def test_each_limit_refuses_a_prompt_with_its_own_id(
+    *, tmp_path: Path, flag: str, limit: int, blocks: int, code: int, sentence: str
+):
+    with Conversation(tmp_path, *proxy("guard", flag, str(limit))) as conversation:
+        conversation.call(HELLO)
+        error = json.loads(conversation.call(prompt(3, *[TEXT] * blocks))[0])
+        assert (error["id"], error["error"]["code"], sentence in error["error"]["message"]) == (3, code, True), error
+        assert b"end_turn" in conversation.call(prompt(4, {"type": "text", "text": "Hi"}))[-1]
+
+
+def test_the_length_of_embedded_text_can_be_set(tmp_path: Path):
+    with Conversation(tmp_path, *proxy("adapt", "--max-embedded-chars", "4")) as conversation:
+        conversation.call(HELLO)
+        resource = {"uri": "untitled:1", "text": "words"}
+        received = conversation.call(prompt(3, {"type": "resource", "resource": resource}))
+        assert b"cut after 4 characters" in received[0]
+
+
 def test_an_image_that_cannot_be_saved_is_described_and_the_trace_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -87,6 +139,8 @@ def test_the_proxy_exits_with_the_status_of_the_agent(tmp_path: Path):
         ([], 2, "The command of the agent is missing"),
         (["--", "no-such-agent"], 127, "cannot be started"),
         (["--mode", "loud", "--", "x"], 2, 'unknown mode "loud"; use guard, adapt, observe'),
+        (["--max-blocks", "0", "--", "x"], 2, "greater than or equal to 1"),
+        (["--max-line-bytes", "many", "--", "x"], 2, "--max-line-bytes"),
     ],
 )
 def test_a_wrong_command_line_gets_one_sentence(arguments: list[str], status: int, sentence: str):

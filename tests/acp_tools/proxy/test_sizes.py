@@ -141,3 +141,15 @@ def test_oversized_lines_that_pass_count_as_calls_and_answers():
     guard.check_agent([line("fs/read_text_file", {}, 7).strip()])
     guard.decide_oversized(Side.EDITOR, RESPONSE)
     assert [finding.clause for finding in guard.decide(b'{"jsonrpc":"2.0","id":7,"result":{}}\n').findings] == [IDS]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_line_that_arrives_whole_is_measured_too(mode: Mode):
+    message_line = prompt(TEXT, call_id=8)
+    size = len(message_line.strip())
+    assert guard_after_handshake(mode, {}, limits=ProxyLimits(max_line_bytes=size)).decide(message_line).forward
+    decision = guard_after_handshake(mode, {}, limits=ProxyLimits(max_line_bytes=size - 1)).decide(message_line)
+    if mode is Mode.OBSERVE:
+        assert (decision.forward, decision.reply) == (message_line, b"")
+    else:
+        assert (decision.forward, json.loads(decision.reply)["id"]) == (b"", 8)

@@ -166,6 +166,8 @@ class Guard:
         message = line.strip()
         if not message:
             return LineDecision(line)
+        if len(message) > self.limits.max_line_bytes:
+            return self.decide_oversized(Side.EDITOR, line)
         self.number += 1
         self._side, self._findings = Side.EDITOR, []
         decision = self._decide_batch(message) if message[:1] == b"[" else _combine([self._decide_message(message)])
@@ -299,7 +301,7 @@ class Guard:
         verdict = ContentValidator(declaration, protocol_version=version, limits=limits).validate_json(raw)
         shape = verdict
         if not verdict.valid and self.mode is Mode.ADAPT:
-            shape = ContentValidator(EVERY_TYPE, protocol_version=version, limits=limits).validate_json(raw)
+            shape = ContentValidator(EVERY_TYPE, limits=limits).in_version(version).validate_json(raw)
         if not verdict.valid:
             self._add_content_findings(verdict if shape.valid else shape)
         if verdict.valid or self.mode is Mode.OBSERVE:
