@@ -181,6 +181,7 @@ def connect_mcp(server: dict[str, Any]) -> bool:
 def store(session: str) -> None:
     if STORE is not None:
         (STORE / f"{session}.json").write_text(json.dumps(stored[session]))
+        (STORE / f"{session}.lock").touch()
 
 
 def find_stored() -> dict[str, dict[str, Any]]:
@@ -189,8 +190,17 @@ def find_stored() -> dict[str, dict[str, Any]]:
     return {**{file.stem: json.loads(file.read_text()) for file in files}, **stored}
 
 
+def is_locked(session: str) -> bool:
+    """Whether another process that still runs has opened this session."""
+    lock_file = STORE / f"{session}.lock" if STORE is not None and "locks-sessions" in FAULTS else None
+    return lock_file is not None and lock_file.exists() and session not in stored
+
+
 def reopen(call_id: Any, session: str) -> bool:
     found = find_stored()
+    if is_locked(session):
+        fail(call_id, -32600, "Another process has this session")
+        return False
     if session not in found and "opens-anything" not in FAULTS:
         fail(call_id, -32002, "No such session")
         return False
@@ -227,9 +237,9 @@ def list_sessions(call_id: Any, params: dict[str, Any]) -> None:
     cwd = None if "lists-every-folder" in FAULTS else params.get("cwd")
     found = [{"sessionId": name, "cwd": session["cwd"]} for name, session in find_stored().items()]
     rows = [row for row in found if cwd in (None, row["cwd"]) and "lists-nothing" not in FAULTS]
-    page = int(params.get("cursor") or 0)
-    more = {"nextCursor": str(page + 1)} if page + 1 < len(rows) else {}
-    send({"id": call_id, "result": {"sessions": rows[page : page + 1], **more}})
+    # The first page is empty, so that a client has to follow the cursor.
+    result: dict[str, Any] = {"sessions": rows} if "cursor" in params else {"sessions": [], "nextCursor": "2"}
+    send({"id": call_id, "result": result})
 
 
 def close_session(call_id: Any, params: dict[str, Any]) -> None:
@@ -427,5 +437,8 @@ if "mute" in FAULTS:
 print("ready", file=sys.stderr)
 for received in lines():
     handle_line(received)
+if STORE is not None:
+    for name in stored:
+        (STORE / f"{name}.lock").unlink(missing_ok=True)
 if "stays" in FAULTS:
     time.sleep(1)

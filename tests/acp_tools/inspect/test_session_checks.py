@@ -60,6 +60,10 @@ def test_an_agent_should_know_its_sessions_in_another_process_and_list_them():
     assert failures("declares-sessions", "lists-nothing") == {**should, "session-list": Level.SHOULD}
 
 
+def test_a_session_that_only_one_process_at_a_time_can_have_is_loaded_when_that_has_ended(tmp_path: Path):
+    assert failures("declares-sessions", "locks-sessions", f"store={tmp_path}") == {}
+
+
 def test_a_quick_inspection_starts_no_other_process_to_load_a_session():
     checks = [check for check in STORED if check.quick]
     assert with_result(inspect(checks, "declares-sessions", quick=True), Result.FAIL) == set()
@@ -104,9 +108,10 @@ def test_an_agent_that_waits_for_a_broken_mcp_server_is_found():
 
 
 def test_an_agent_without_a_model_is_not_judged_by_conversations_that_it_cannot_have(tmp_path: Path):
-    report = inspect([*SESSION, *STORED], "declares-sessions", "no-model", f"store={tmp_path}")
+    report = inspect([*SESSION, *STORED], "declares-sessions", "no-model", "lists-nothing", f"store={tmp_path}")
+    unjudged = {"two-sessions", "session-load", "session-resume", "session-list", "list-cwd"}
     assert with_result(report, Result.FAIL) == set()
-    assert {"two-sessions", "session-load", "session-resume"} <= with_result(report, Result.NOT_JUDGED)
+    assert with_result(report, Result.NOT_JUDGED) == unjudged
 
 
 def test_an_agent_of_the_draft_has_its_methods_without_declaring_each(tmp_path: Path):

@@ -158,21 +158,24 @@ async def _judge_reopening(probe: AgentProbe, method: Method, judge: Judge) -> C
     """Reopen a session in a new process of the agent; if that does not work, in the process that opened it."""
     _require(probe, method)
     conversation, connection = await _converse(probe), await probe.agent()
-    if not probe.settings.quick:
-        if _is_declared(probe, Method.SESSION_CLOSE):
-            # Some agents let only one process at a time have a session open.
-            await connection.call(Method.SESSION_CLOSE, {"sessionId": conversation.session})
-        fresh = await probe.fresh(initialized=True)
-        reply, elsewhere = await _judge_on(fresh, probe, method, judge, conversation)
-        if elsewhere.result is not Result.FAIL:
-            return elsewhere
-        _, here = await _judge_on(connection, probe, method, judge, conversation)
-        if here.result is Result.PASS:
-            sentence = f"{method} works only in the process that opened the session: {elsewhere.sentence}"
-            return replace(elsewhere, sentence=sentence, level=SHOULD)
+    if probe.settings.quick:
+        return (await _judge_on(connection, probe, method, judge, conversation))[1]
+    if _is_declared(probe, Method.SESSION_CLOSE):
+        await connection.call(Method.SESSION_CLOSE, {"sessionId": conversation.session})
+    fresh = await probe.fresh(initialized=True)
+    reply, elsewhere = await _judge_on(fresh, probe, method, judge, conversation)
+    if elsewhere.result is not Result.FAIL:
+        return elsewhere
+    _, here = await _judge_on(connection, probe, method, judge, conversation)
+    if here.result is not Result.PASS:
         return here if isinstance(reply, Refused) else elsewhere
-    _, outcome = await _judge_on(connection, probe, method, judge, conversation)
-    return outcome
+    # Some agents let only one process at a time have a session, and keep it until they end.
+    await connection.exits_within(connection.timeout_s)
+    _, after_end = await _judge_on(fresh, probe, method, judge, conversation)
+    if after_end.result is Result.PASS:
+        return after_end
+    sentence = f"{method} works only in the process that opened the session: {elsewhere.sentence}"
+    return replace(elsewhere, sentence=sentence, level=SHOULD)
 
 
 @STORED.check("session-load", "session/load replays the conversation, then answers", LOADING, MUST, Needs.SESSION)
@@ -260,8 +263,9 @@ async def _list_cwd(probe: AgentProbe) -> CheckOutcome:
     _require(probe, Method.SESSION_LIST)
     conversation = await _converse(probe)
     cwd = probe.settings.session_cwd
-    if not (await _find_soon(probe, conversation.session, cwd=cwd)).is_found:
-        if (await _find_soon(probe, conversation.session)).is_found:
+    listed = await _find_soon(probe, conversation.session, cwd=cwd)
+    if not listed.is_found:
+        if not listed.has_more and (await _find_soon(probe, conversation.session)).is_found:
             return failed("The session is in the list, but not in the list of its working directory")
         return not_judged("The session is not in the list")
     other = await _find_in_list(await probe.agent(), conversation.session, cwd="/" if cwd != "/" else "/tmp")  # noqa: S108 - a path that is only compared
