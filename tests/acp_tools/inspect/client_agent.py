@@ -102,6 +102,8 @@ class Turn:
         asked = draft if IS_DRAFT else {"toolCall": call}
         outcome = self.ask("session/request_permission", options=options, **asked)["outcome"]
         if outcome["outcome"] == "cancelled" and "does-what-is-cancelled" not in FAULTS:
+            if not self.cancelled.is_set():
+                raise ValueError("The client cancelled the permission, but not the turn")
             if "hangs-when-cancelled" in FAULTS:
                 threading.Event().wait()
             if "stuck-after-cancel" in FAULTS:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import pytest
 
 from accord.acp_tools.inspect.client import Answer, InspectorClient, PermissionPolicy, RefusedRequest
+from accord.acp_tools.inspect.connection import AgentConnection
 from accord.acp_tools.inspect.terminals import cut_beginning
 from accord.core.rpc import RpcRequest
 from accord.errors import RpcCode
+from accord.stdio import start_peer
 
 ALL = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
 LIMIT_S = 20
@@ -221,6 +224,31 @@ def test_closing_ends_every_process_of_a_command_and_every_answer(tmp_path: Path
         return rest, await asyncio.wait_for(waiting, LIMIT_S)
 
     assert asyncio.run(run()) == (b"", {"exitCode": None, "signal": "SIGKILL"})
+
+
+WAITING_AGENT = """import json
+def call(number, method, **params):
+    print(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": {"sessionId": "s", **params}}), flush=True)
+call(1, "terminal/create", command="sleep 60")
+call(2, "terminal/wait_for_exit", terminalId=json.loads(input())["result"]["terminalId"])
+input()
+"""
+
+
+def test_an_agent_that_waits_for_a_command_can_be_ended(tmp_path: Path):
+    async def run() -> list[str]:
+        peer = await start_peer([sys.executable, "-c", WAITING_AGENT])
+        client = offer_all(tmp_path)
+        connection = AgentConnection(peer, 5, client)
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                while len(client.requests) < 2:
+                    await connection.received_within(LIMIT_S)
+        finally:
+            await asyncio.wait_for(connection.end(), LIMIT_S)
+        return [each.method for each in client.requests]
+
+    assert asyncio.run(run()) == ["terminal/create", "terminal/wait_for_exit"]
 
 
 @pytest.mark.parametrize(

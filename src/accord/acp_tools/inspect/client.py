@@ -172,3 +172,12 @@ def permission_options(params: Any) -> list[Mapping[str, Any]]:
     options: Any = cast("Mapping[str, Any]", params).get("options") if isinstance(params, Mapping) else None
     listed = cast("list[Any]", options) if isinstance(options, list) else []
     return [cast("Mapping[str, Any]", option) for option in listed if isinstance(option, Mapping)]
+
+
+def initialize_params(version: int, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The parameters of `initialize`."""
+    info = {"name": "accord-inspect", "version": "1"}
+    params: dict[str, Any] = {"protocolVersion": version}
+    params |= {"info": info, "capabilities": {}} if version >= 2 else {}
+    # An agent of version 1 reads only these fields, also when version 2 is offered.
+    return params | {"clientInfo": info, "clientCapabilities": dict(capabilities or {})}

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
 from accord.acp_tools.inspect.blocks import TEXT, WORDS, Block, text_block
-from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy
+from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy, initialize_params
 from accord.acp_tools.inspect.conduct import Rule
 from accord.acp_tools.inspect.connection import AgentConnection, to_reply
 from accord.acp_tools.inspect.declared import DeclaredAgent, read_initialize_result
@@ -34,7 +34,7 @@ from accord.acp_tools.inspect.replies import (
     shorten,
     why_no_session,
 )
-from accord.acp_tools.inspect.tool_use import Offer, ToolTask, ToolTurn
+from accord.acp_tools.inspect.tool_use import ClientOffer, ToolTask, ToolTurn
 from accord.core.prompt.verdict import Declaration, read_declaration
 from accord.stdio import start_peer
 from accord.wire.inspection import InspectedLine, LineSender
@@ -139,7 +139,7 @@ class Inspection:
         """A method that every agent answers."""
         self.line_effects: Final[dict[bytes, LineEffect]] = {}
         self.tool_turns: Final[dict[ToolTask, ToolTurn]] = {}
-        self.tool_agents: Final[dict[Offer, AgentConnection]] = {}
+        self.tool_agents: Final[dict[ClientOffer, AgentConnection]] = {}
         """The agents that are offered files and terminals."""
         self.tool_sessions: Final[dict[tuple[AgentConnection, PermissionPolicy], str]] = {}
         self._temporary: Final = TemporaryDirectory(prefix="accord-inspect-", ignore_cleanup_errors=True)
@@ -493,12 +493,3 @@ class AgentProbe:
 def has_died(connection: AgentConnection) -> bool:
     """Whether the agent ended although its input was open."""
     return not connection.is_alive and not connection.is_input_closed
-
-
-def initialize_params(version: int, capabilities: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The parameters of `initialize`."""
-    info = {"name": "accord-inspect", "version": "1"}
-    params: dict[str, Any] = {"protocolVersion": version}
-    params |= {"info": info, "capabilities": {}} if version >= 2 else {}
-    # An agent of version 1 reads only these fields, also when version 2 is offered.
-    return params | {"clientInfo": info, "clientCapabilities": dict(capabilities or {})}

@@ -1,7 +1,7 @@
 """Run the turns in which an agent is to use a tool, each once for all checks.
 
 The agents of these turns are offered files and terminals, so they are not those of other checks; there is one for each
-`Offer`, which works on one task after the other, in a session and a folder for each `PermissionPolicy`.
+`ClientOffer`, which works on one task after the other, in a session and a folder for each `PermissionPolicy`.
 """
 
 import asyncio

@@ -38,7 +38,7 @@ DOES: Final = {Action.READ: "reads files", Action.WRITE: "writes files", Action.
 NO_TOOL_USED: Final = "The agent used no tool; the fake model calls its tools: add --mock-llm"
 
 
-class Offer(Enum):
+class ClientOffer(Enum):
     """What the client of the inspector offers to the agent."""
 
     ALL = "files and terminals"
@@ -46,10 +46,10 @@ class Offer(Enum):
     WRITING = "only writeTextFile"
 
 
-CAPABILITIES: Final[Mapping[Offer, Mapping[str, Any]]] = {
-    Offer.ALL: {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True},
-    Offer.READING: {"fs": {"readTextFile": True, "writeTextFile": False}, "terminal": False},
-    Offer.WRITING: {"fs": {"readTextFile": False, "writeTextFile": True}, "terminal": False},
+CAPABILITIES: Final[Mapping[ClientOffer, Mapping[str, Any]]] = {
+    ClientOffer.ALL: {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True},
+    ClientOffer.READING: {"fs": {"readTextFile": True, "writeTextFile": False}, "terminal": False},
+    ClientOffer.WRITING: {"fs": {"readTextFile": False, "writeTextFile": True}, "terminal": False},
 }
 
 
@@ -59,7 +59,7 @@ class ToolTask:
 
     name: str
     action: Action
-    offer: Offer = Offer.ALL
+    offer: ClientOffer = ClientOffer.ALL
     permissions: PermissionPolicy = PermissionPolicy.ALLOW
     has_file: bool = False
     """Whether the file exists before the turn."""
@@ -97,9 +97,9 @@ HELD: Final = {
 }
 """The turn is cancelled while a permission request is not answered."""
 PARTLY_OFFERED: Final = (
-    ToolTask("undeclared-write", Action.WRITE, Offer.READING),
-    ToolTask("undeclared-run", Action.RUN, Offer.READING),
-    ToolTask("undeclared-read", Action.READ, Offer.WRITING, has_file=True),
+    ToolTask("undeclared-write", Action.WRITE, ClientOffer.READING),
+    ToolTask("undeclared-run", Action.RUN, ClientOffer.READING),
+    ToolTask("undeclared-read", Action.READ, ClientOffer.WRITING, has_file=True),
 )
 
 
