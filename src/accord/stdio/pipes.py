@@ -57,7 +57,9 @@ class PipeSink:
         if self._pending:
             data = b"".join(self._pending)
             self._pending, self._size = [], 0
-            self._sink.write(data)
+            # A peer that is gone is reported by `drain`; uvloop would report it here, too, with another error.
+            if not (isinstance(self._sink, asyncio.StreamWriter) and self._sink.is_closing()):
+                self._sink.write(data)
 
 
 class PipeReader(asyncio.StreamReader):
