@@ -47,6 +47,20 @@ def test_requests_of_an_agent_that_is_killed_get_errors_after_everything_that_it
     ] * 3
 
 
+def test_a_prompt_that_was_refused_because_it_could_not_be_saved_gets_one_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with Conversation(tmp_path, *proxy("adapt")) as conversation:
+        conversation.call(hello())
+        (folder,) = (path for path in tmp_path.glob("accord-*") if path.is_dir())
+        folder.rmdir()
+        image = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+        assert json.loads(conversation.call(prompt(1, image))[0])["error"]["code"] == -32602
+        conversation.send(line(2, "test/die", {}))
+        assert errors_in(conversation.rest()) == [(2, f"The agent was ended by SIGKILL{NO_ANSWER}")]
+
+
 def test_observe_adds_no_line(tmp_path: Path):
     with Conversation(tmp_path, *proxy("observe")) as conversation:
         conversation.call(hello())

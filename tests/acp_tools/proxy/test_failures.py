@@ -66,6 +66,20 @@ def test_a_signal_ends_even_an_agent_that_ignores_it(tmp_path: Path):
         assert not is_running(agent)
 
 
+def test_an_editor_that_does_not_read_any_more_ends_the_agent_without_a_complaint(tmp_path: Path):
+    with Conversation(tmp_path, *proxy("guard")) as conversation:
+        conversation.call(hello())
+        agent = child_of(conversation)
+        conversation.send(line(1, "test/flood", {}))
+        conversation.receive()
+        assert conversation.process.stdout is not None
+        conversation.process.stdout.close()
+        assert conversation.process.wait(30) in (0, 128 + signal.SIGTERM)
+        assert "Traceback" not in (printed := conversation.stderr())
+        assert "closed its" not in printed
+        assert not is_running(agent)
+
+
 def test_two_conversations_with_garbage_batches_and_oversized_lines(tmp_path: Path):
     with Conversation(tmp_path, *proxy("observe")) as observed, Conversation(tmp_path, *proxy("guard")) as guarded:
         sent_lines = [hello(2), b"\xff\x00garbage\r\n", b"\n", b"[]\n", b'[ {"jsonrpc":"2.0", "id":5,"method":"x"} ]\n']

@@ -9,6 +9,7 @@ from accord.acp_tools.proxy.guard import (
     IDS,
     LADDER,
     MAX_FINDINGS,
+    NOT_SAVED,
     REFUSED,
     RPC,
     SHAPE,
@@ -41,7 +42,7 @@ PROMPTS: list[tuple[Mode, list[Any], list[tuple[Severity, str, str]], bool]] = [
         Mode.ADAPT,
         [TEXT, {**IMAGE, "alt": "a"}],
         [
-            (Severity.ERROR, REFUSED, NOT_DECLARED),
+            (Severity.INFO, REFUSED, NOT_DECLARED),
             (Severity.INFO, LADDER, "described: an image was sent as its description"),
         ],
         True,
@@ -231,9 +232,19 @@ def test_a_batch_whose_files_cannot_be_saved_is_sent_without_them():
     assert json.loads(decision.if_not_saved.forward)[1]["params"]["prompt"] == [
         {"type": "text", "text": "[image: a cat]"}
     ]
-    rungs = [finding.sentence for finding in decision.if_not_saved.findings if finding.severity is Severity.INFO]
+    rungs = [finding.sentence for finding in decision.if_not_saved.findings if finding.clause == LADDER]
     assert rungs == ["described: an image was sent as its description"]
     assert b'"code":-32602' in decision.if_not_saved.reply
+
+
+def test_a_prompt_that_is_refused_because_it_cannot_be_saved_is_not_pending():
+    guard = guard_after_handshake(Mode.ADAPT, {}, folder="/f")
+    for sent in (prompt(IMAGE, call_id=3), batch(prompt(IMAGE, call_id=4), line("x", {}, 5))):
+        refused = guard.decide(sent).if_not_saved
+        assert refused is not None
+        assert (Severity.ERROR, REFUSED, NOT_SAVED) in found(refused.findings)
+        guard.forget_refused(refused.reply)
+    assert json.loads(guard.fail_pending("It is gone"))["id"] == 5
 
 
 def test_the_number_of_findings_about_one_line_is_limited():

@@ -119,12 +119,13 @@ def test_an_image_that_cannot_be_saved_is_described_and_the_trace_says_so(
         assert b"end_turn" in received[-1]
         (refused,) = conversation.call(prompt(4, IMAGE))
         assert json.loads(refused)["error"]["code"] == -32602
+        assert b'"id": 4' not in conversation.received.read_bytes()
         sent = json.loads(conversation.received.read_bytes().splitlines()[-1])["params"]["prompt"]
         assert sent == [TEXT, {"type": "text", "text": "[image: a cat]"}]
         assert conversation.end() == 0
         assert "described: an image was sent as its description" in conversation.stderr()
     assert "described: an image" in trace.read_text()
-    assert "saved" not in trace.read_text()
+    assert "was saved" not in trace.read_text()
 
 
 def test_the_proxy_exits_with_the_status_of_the_agent(tmp_path: Path):

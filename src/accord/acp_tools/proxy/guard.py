@@ -49,6 +49,7 @@ from accord.errors import RpcCode
 PROMPT: Final = "session/prompt"
 MAX_FINDINGS: Final = 50
 NOT_RAISED: Final = "Nothing can be declared for the agent in this answer, so editors send only text and links"
+NOT_SAVED: Final = "The content could not be saved, so the prompt is refused"
 HALF_PAIR: Final = "Half of a surrogate pair, which strict JSON parsers refuse"
 
 # The clauses that findings refer to.
@@ -239,6 +240,13 @@ class Guard:
         forward, reply = (error if has_id else b"", b"") if is_response else (b"", error)
         return LineDecision(forward, reply, findings=tuple(self._findings))
 
+    def forget_refused(self, reply: bytes) -> None:
+        """Requests that were to be sent, and were refused with these lines instead, have their response."""
+        for line in reply.splitlines():
+            for frame in read_frames(line, batches=True):
+                if isinstance(frame, RpcFailure):
+                    self._editor_calls.pop(frame.id)
+
     def fail_pending(self, message: str) -> bytes:
         """An error, as a line, for each request of the editor that has no response yet; observe adds no line."""
         error = {"code": RpcCode.INTERNAL_ERROR, "message": message}
@@ -302,30 +310,36 @@ class Guard:
         shape = verdict
         if not verdict.valid and self.mode is Mode.ADAPT:
             shape = ContentValidator(EVERY_TYPE, limits=limits).in_version(version).validate_json(raw)
-        if not verdict.valid:
-            self._add_content_findings(verdict if shape.valid else shape)
+        error = verdict if shape.valid else shape
         if verdict.valid or self.mode is Mode.OBSERVE:
+            if not verdict.valid:
+                self._add_content_findings(error, Severity.ERROR)
             self._add_call(self._editor_calls, frame, violates=not verdict.valid)
             return _MessageDecision(message)
-        error = (verdict if shape.valid else shape).error or {}
         # A notification has no id to reply to: it is dropped, and the finding says so.
-        refusal = _MessageDecision(reply=error_line(frame.id, error) if isinstance(frame, RpcRequest) else b"")
+        refusal = _MessageDecision(
+            reply=error_line(frame.id, error.error or {}) if isinstance(frame, RpcRequest) else b""
+        )
         adapted = self._adapt(frame, message, raw, self._folder) if shape.valid else None
+        # The editor may send what adapt declared to it.
+        self._add_content_findings(error, Severity.ERROR if adapted is None else Severity.INFO)
         if adapted is None:
             return refusal
         self._add_call(self._editor_calls, frame)
         if not adapted.files:
             return adapted
-        return replace(adapted, if_not_saved=self._adapt(frame, message, raw, None) or refusal)
+        unsaved = ProxyFinding(self.number, Side.EDITOR, Severity.ERROR, REFUSED, NOT_SAVED)
+        fallback = self._adapt(frame, message, raw, None) or replace(refusal, findings=(unsaved,))
+        return replace(adapted, if_not_saved=fallback)
 
-    def _add_content_findings(self, verdict: Verdict) -> None:
+    def _add_content_findings(self, verdict: Verdict, severity: Severity) -> None:
         if not self.handshake.is_done:
             self._add_finding(Severity.WARNING, REFUSED, "The prompt came before the agent declared anything")
         if verdict.unreadable is not None:
             self._add_finding(Severity.ERROR, RPC, "The content is not JSON")
         for violation in verdict.violations[:MAX_FINDINGS]:
             clause = SHAPE if violation.is_malformed else REFUSED
-            self._add_finding(Severity.ERROR, clause, f"Block {violation.index}: {violation.message}")
+            self._add_finding(severity, clause, f"Block {violation.index}: {violation.message}")
 
     def _adapt(
         self, frame: RpcRequest | RpcNotification, message: bytes, raw: bytes, folder: str | None

@@ -275,6 +275,7 @@ class Proxy:
                 Path(file.path).write_bytes(file.data)
         except OSError:
             decision = decision.if_not_saved or decision
+            self._guard.forget_refused(decision.reply)
         if self._trace.wants_lines and line.strip():
             self._record(decision, line)
         if decision.findings:
