@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 import msgspec
 
+from accord.acp_tools.json_values import as_object
 from accord.core.prompt import EVERY_TYPE, ContentValidator, ValidationContext
 from accord.errors import InvalidMessageError
 from accord.wire.acp.base import AcpMessage
@@ -75,16 +76,12 @@ SHAPE_ONLY: Final = ContentValidator(EVERY_TYPE)
 
 def read_handshake(result: Any) -> Handshake:
     """The handshake in this result of `initialize`, which may have any shape."""
-    members = _as_object(result)
+    members = as_object(result)
     received = members.get("protocolVersion")
     version = received if isinstance(received, int) and not isinstance(received, bool) else 1
     for key in DRAFT_PATH if version >= 2 else V1_PATH:
-        members = _as_object(members.get(key))
+        members = as_object(members.get(key))
     return Handshake(ContentValidator(members, protocol_version=version), version, is_done=True)
-
-
-def _as_object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
 
 
 UPDATE: Final = "session/update"
@@ -260,7 +257,7 @@ def shape_faults(method: str, raw: bytes, version: int) -> list[str]:
         return [error.message]
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return ["The parameters cannot be read"]
-    content = _as_object(params.get("update", params.get("toolCall"))).get("content")
+    content = as_object(params.get("update", params.get("toolCall"))).get("content")
     if isinstance(content, list):
         return _content_faults(cast("list[Any]", content), ValidationContext.TOOL_RESULT, version)
     if isinstance(content, Mapping):
@@ -292,7 +289,7 @@ def strict_faults(method: str, raw: bytes, version: int) -> list[str]:
     if version >= 2:
         return faults
     params = _read_params(raw)
-    update = _as_object(params.get("update"))
+    update = as_object(params.get("update"))
     kind = update.get("sessionUpdate")
     if method == UPDATE and not is_known_update(kind) and kind not in UNSTABLE_UPDATES:
         return [f"update.sessionUpdate: {kind!r} is no update of version 1"]
@@ -358,4 +355,4 @@ def _values_at(value: Any, path: list[str]) -> list[Any]:
         return [found for item in cast("list[Any]", value) for found in _values_at(item, path)]
     if not path:
         return [value]
-    return _values_at(_as_object(value).get(path[0]), path[1:])
+    return _values_at(as_object(value).get(path[0]), path[1:])

@@ -7,7 +7,7 @@ check), `mcp_server` (started by agents), `run` (running the checks), `report` (
 """
 
 from accord.acp_tools.inspect.checks import CHECKS
-from accord.acp_tools.inspect.probe import InspectSettings
+from accord.acp_tools.inspect.inspection import InspectSettings
 from accord.acp_tools.inspect.run import inspect_agent, select_checks
 
 __all__ = ["CHECKS", "InspectSettings", "inspect_agent", "select_checks"]

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final, cast
 
+from accord.acp_tools.json_values import as_object
 from accord.acp_tools.shape import (
     PERMISSION,
     UNSTABLE_UPDATES,
@@ -128,7 +129,7 @@ class Conduct:
         if session is not None and message.method in REOPENING:
             self._sessions.add(session)
         if session is not None and message.method == Method.SESSION_PROMPT:
-            blocks = _as_object(message.value()).get("prompt")
+            blocks = as_object(message.value()).get("prompt")
             self._turns[session] = PromptTurn(has_text=_has_text(blocks))
             # Also a session that does not exist: what the agent answers there is judged by the check that prompts it.
             self._sessions.add(session)
@@ -178,7 +179,7 @@ class Conduct:
 
     def _judge_error(self, answer: RpcFailure, call: SentCall, line: int) -> None:
         self.judged.add(Rule.ERROR_SHAPE)
-        error = _as_object(answer.value())
+        error = as_object(answer.value())
         code, message = error.get("code"), error.get("message")
         if not isinstance(code, int) or isinstance(code, bool):
             self._violate(Rule.ERROR_SHAPE, f"The error of {call.method} has no code that is a number", call.line, line)
@@ -187,9 +188,9 @@ class Conduct:
 
     def _judge_result(self, answer: RpcResult, call: SentCall, turn: PromptTurn | None, line: int) -> None:
         result = answer.value()
-        if call.method == Method.INITIALIZE and self._judge_version_body(_as_object(result), call.line, line):
+        if call.method == Method.INITIALIZE and self._judge_version_body(as_object(result), call.line, line):
             return
-        members, is_draft = _as_object(result), self.version >= 2
+        members, is_draft = as_object(result), self.version >= 2
         if call.method == Method.SESSION_PROMPT and members and not is_draft:
             self._judge_turn(members, turn, call.line, line)
             return
@@ -243,7 +244,7 @@ class Conduct:
             self._violate(Rule.CALLS_FINISH, f"{text}: {unfinished[0]}", *lines)
 
     def _judge_call(self, call: RpcRequest | RpcNotification, line: int) -> None:
-        method, params = call.method, _as_object(_value_or_none(call))
+        method, params = call.method, as_object(_value_or_none(call))
         if method.startswith(("_", "$/")):
             return
         self.judged.add(Rule.CLIENT_METHODS)
@@ -271,7 +272,7 @@ class Conduct:
             self._violate(Rule.UPDATE_SHAPE, "session/update is a notification, but was sent with an id", line)
         for fault in strict_faults(UPDATE, call.raw, self.version):
             self._violate(Rule.UPDATE_SHAPE, fault, line)
-        session, update = _session_of(params), _as_object(params.get("update"))
+        session, update = _session_of(params), as_object(params.get("update"))
         kind = update.get("sessionUpdate")
         if self.version < 2 and not is_known_update(kind) and kind in UNSTABLE_UPDATES:
             self._violate(Rule.UNSTABLE, f"The update {kind} is in the unstable schema only", line)
@@ -320,7 +321,7 @@ class Conduct:
         for fault in strict_faults(PERMISSION, call.raw, self.version):
             self._violate(Rule.PERMISSION_SHAPE, fault, line)
         options = params.get("options")
-        ids = [_as_object(option).get("optionId") for option in cast("list[Any]", options)] if _is_list(options) else []
+        ids = [as_object(option).get("optionId") for option in cast("list[Any]", options)] if _is_list(options) else []
         if not ids:
             self._violate(Rule.PERMISSION_SHAPE, "A permission request has no options to choose from", line)
         elif len(set(map(repr, ids))) < len(ids):
@@ -329,7 +330,7 @@ class Conduct:
     def _judge_file(self, call: RpcRequest | RpcNotification, params: Mapping[str, Any], line: int) -> None:
         flag = FILE_METHODS[Method(call.method)]
         self.judged.add(Rule.UNDECLARED_FS)
-        if _as_object(self._client.get("fs")).get(flag) is not True:
+        if as_object(self._client.get("fs")).get(flag) is not True:
             sentence = f"The agent called {call.method}, but the client declared no {flag}"
             self._violate(Rule.UNDECLARED_FS, sentence, line)
             return
@@ -366,16 +367,12 @@ def _value_or_none(call: RpcRequest | RpcNotification) -> Any:
 
 
 def _session_of(params: Any) -> str | None:
-    session = _as_object(params).get("sessionId")
+    session = as_object(params).get("sessionId")
     return session if isinstance(session, str) else None
 
 
-def _as_object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
-
-
 def _has_text(blocks: Any) -> bool:
-    return _is_list(blocks) and any(isinstance(_as_object(block).get("text"), str) for block in blocks)
+    return _is_list(blocks) and any(isinstance(as_object(block).get("text"), str) for block in blocks)
 
 
 def _is_list(value: Any) -> bool:

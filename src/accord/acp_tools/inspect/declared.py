@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Final, cast
 
 from accord.acp_tools.inspect.replies import shorten
+from accord.acp_tools.json_values import as_object
 from accord.wire.inspection import DeclaredCapability, InspectedAgent
 
 MAX_VALUE_CHARS: Final = 120
@@ -85,20 +86,20 @@ class DeclaredAgent:
 
 def read_initialize_result(result: Any) -> DeclaredAgent:
     """Read a result of `initialize`."""
-    members = _as_object(result)
+    members = as_object(result)
     received: Any = members.get("protocolVersion")
     version = received if isinstance(received, int) and not isinstance(received, bool) else None
     # An agent that answers version 2 with the members of version 1 most likely speaks version 1 (`version-body`).
     has_v1_form = not members.keys() & {"capabilities", "info"} and bool(members.keys() & {"agentCapabilities"})
     is_draft = (version or 1) >= 2 and not has_v1_form
-    declared = _as_object(members.get("capabilities" if is_draft else "agentCapabilities"))
-    info = _as_object(members.get("info" if is_draft else "agentInfo"))
+    declared = as_object(members.get("capabilities" if is_draft else "agentCapabilities"))
+    info = as_object(members.get("info" if is_draft else "agentInfo"))
     name, agent_version = (shorten(text) if isinstance(text := info.get(key), str) else None for key in INFO_KEYS)
-    prompt = _as_object(declared.get("session")).get("prompt") if is_draft else declared.get("promptCapabilities")
+    prompt = as_object(declared.get("session")).get("prompt") if is_draft else declared.get("promptCapabilities")
     return DeclaredAgent(
         InspectedAgent(name=name, version=agent_version, protocol_version=version),
         list(_read_flags(declared, DRAFT_FLAGS if is_draft else FLAGS)),
-        _as_object(prompt),
+        as_object(prompt),
         1 if has_v1_form else version or 1,
         not is_draft or isinstance(declared.get("session"), Mapping),
         members.get("authMethods"),
@@ -142,7 +143,3 @@ def _abridge(received: Any) -> Any:
     """The value as received, or the beginning of its JSON text if that is long."""
     text = json.dumps(received)
     return received if len(text) <= MAX_VALUE_CHARS else shorten(text)
-
-
-def _as_object(value: Any) -> Mapping[str, Any]:
-    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}

@@ -7,7 +7,8 @@ from pathlib import PurePath
 from typing import Final
 
 from accord.acp_tools.inspect.checks import CHECKS, Check, Needs
-from accord.acp_tools.inspect.probe import NO_SESSIONS, AgentProbe, CannotJudgeError, Inspection, InspectSettings
+from accord.acp_tools.inspect.inspection import NO_SESSIONS, Inspection, InspectSettings
+from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError
 from accord.acp_tools.inspect.replies import (
     Answered,
     CheckOutcome,

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from accord.acp_tools.inspect.fake_model.model_request import as_list, as_object
 from accord.acp_tools.inspect.replies import (
     Answered,
     CheckOutcome,
@@ -25,6 +24,7 @@ from accord.acp_tools.inspect.replies import (
     shorten,
     stop_reason,
 )
+from accord.acp_tools.json_values import as_list, as_object
 from accord.errors import RpcCode
 from accord.wire.inspection import Level
 

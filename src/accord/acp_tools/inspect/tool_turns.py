@@ -11,7 +11,8 @@ from typing import Final
 from accord.acp_tools.inspect.blocks import text_block
 from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy
 from accord.acp_tools.inspect.connection import AgentConnection
-from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError, has_died
+from accord.acp_tools.inspect.inspection import has_died
+from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError
 from accord.acp_tools.inspect.replies import Answered, Reply, Silent, describe, not_judged
 from accord.acp_tools.inspect.tool_use import (
     CAPABILITIES,

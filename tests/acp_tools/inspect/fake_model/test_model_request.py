@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from accord.acp_tools.inspect.blocks import PNG
 from accord.acp_tools.inspect.fake_model import chat_api, gemini_api, messages_api, responses_api
 from accord.acp_tools.inspect.fake_model.model_request import (
-    Json,
     OfferedTool,
     ReceivedCall,
     ReceivedMedia,
@@ -22,11 +21,11 @@ from accord.acp_tools.inspect.fake_model.model_request import (
     ReceivedRequest,
     ReceivedResult,
     ReceivedText,
-    as_object,
     media_part,
 )
 from accord.acp_tools.inspect.fake_model.script import ErrorReply, choose_reply
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
+from accord.acp_tools.json_values import Json, as_object
 
 DATA = base64.b64encode(PNG).decode()
 URL = f"data:image/png;base64,{DATA}"

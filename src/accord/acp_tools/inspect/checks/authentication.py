@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable
-from accord.acp_tools.inspect.probe import NO_SESSIONS, AgentProbe
+from accord.acp_tools.inspect.inspection import NO_SESSIONS
+from accord.acp_tools.inspect.probe import AgentProbe
 from accord.acp_tools.inspect.replies import (
     Answered,
     CheckOutcome,

@@ -16,7 +16,6 @@ from accord.acp_tools.inspect.blocks import TEXT
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy
 from accord.acp_tools.inspect.connection import AgentConnection
-from accord.acp_tools.inspect.fake_model.model_request import as_object
 from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError
 from accord.acp_tools.inspect.replies import (
     Answered,
@@ -30,6 +29,7 @@ from accord.acp_tools.inspect.replies import (
     not_judged,
     passed,
 )
+from accord.acp_tools.json_values import as_object
 from accord.wire.inspection import CheckGroup
 
 STDIO: Final = "ACP: Session Setup – all agents must support MCP servers over stdio"

@@ -6,7 +6,8 @@ from typing import Final
 
 from accord.acp_tools.inspect.checks.table import MAY, MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.conduct import Rule
-from accord.acp_tools.inspect.probe import AgentProbe, FoundViolation
+from accord.acp_tools.inspect.inspection import FoundViolation
+from accord.acp_tools.inspect.probe import AgentProbe
 from accord.acp_tools.inspect.replies import CheckOutcome, failed, not_applicable, not_judged, passed
 from accord.wire.inspection import CheckGroup, Level
 

@@ -6,7 +6,8 @@ from typing import Final
 
 from accord.acp_tools.inspect.blocks import TEXT
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
-from accord.acp_tools.inspect.probe import NO_SESSIONS, AgentProbe
+from accord.acp_tools.inspect.inspection import NO_SESSIONS
+from accord.acp_tools.inspect.probe import AgentProbe
 from accord.acp_tools.inspect.replies import (
     Answered,
     CheckOutcome,

@@ -9,7 +9,6 @@ from accord.acp_tools.inspect.blocks import LONG_WORK, TEXT
 from accord.acp_tools.inspect.checks.table import MUST, SHOULD, CheckTable, Needs
 from accord.acp_tools.inspect.checks.turn import RUNNING_S, SLOW
 from accord.acp_tools.inspect.connection import AgentConnection
-from accord.acp_tools.inspect.fake_model.model_request import as_list, as_object
 from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError
 from accord.acp_tools.inspect.replies import (
     Answered,
@@ -35,6 +34,7 @@ from accord.acp_tools.inspect.session_results import (
     judge_unknown,
     message_text,
 )
+from accord.acp_tools.json_values import as_list, as_object
 from accord.core.rpc import request_line
 from accord.errors import RpcCode
 from accord.wire.acp.rpc import Method

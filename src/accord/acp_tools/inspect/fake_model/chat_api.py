@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from accord.acp_tools.inspect.fake_model.model_request import (
-    Json,
     MessageRole,
     OfferedTool,
     ReceivedCall,
@@ -14,8 +13,6 @@ from accord.acp_tools.inspect.fake_model.model_request import (
     ReceivedRequest,
     ReceivedResult,
     ReceivedText,
-    as_object,
-    as_text,
     media_part,
     member,
     messages_of,
@@ -24,6 +21,7 @@ from accord.acp_tools.inspect.fake_model.model_request import (
 )
 from accord.acp_tools.inspect.fake_model.script import TextReply
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
+from accord.acp_tools.json_values import Json, as_object, as_text
 
 CREATED: Final = 1_767_225_600
 USAGE: Final = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from accord.acp_tools.inspect.fake_model.model_request import (
-    Json,
     MessageRole,
     OfferedTool,
     ReceivedCall,
@@ -13,9 +12,6 @@ from accord.acp_tools.inspect.fake_model.model_request import (
     ReceivedRequest,
     ReceivedResult,
     ReceivedText,
-    as_list,
-    as_object,
-    as_text,
     kind_of,
     media_part,
     member,
@@ -25,6 +21,7 @@ from accord.acp_tools.inspect.fake_model.model_request import (
 )
 from accord.acp_tools.inspect.fake_model.script import TextReply
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
+from accord.acp_tools.json_values import Json, as_list, as_object, as_text
 
 USAGE: Final = {"promptTokenCount": 100, "candidatesTokenCount": 10, "totalTokenCount": 110}
 STATUSES: Final[Mapping[int, str]] = {

@@ -5,15 +5,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from accord.acp_tools.inspect.fake_model.model_request import (
-    Json,
     OfferedTool,
     ReceivedCall,
     ReceivedPart,
     ReceivedRequest,
     ReceivedResult,
     ReceivedText,
-    as_object,
-    as_text,
     kind_of,
     media_part,
     member,
@@ -23,6 +20,7 @@ from accord.acp_tools.inspect.fake_model.model_request import (
 )
 from accord.acp_tools.inspect.fake_model.script import TextReply
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
+from accord.acp_tools.json_values import Json, as_object, as_text
 
 USAGE: Final = {
     "input_tokens": 100,

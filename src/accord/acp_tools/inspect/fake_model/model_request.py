@@ -9,12 +9,12 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final, Literal, cast
+from typing import Any, Literal, cast
 
-Json = dict[str, Any]
+from accord.acp_tools.json_values import Json, as_list, as_object
+
 MediaKind = Literal["image", "audio", "file"]
 MessageRole = Literal["system", "user", "assistant", "tool"]
-_EMPTY: Final[Json] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +128,6 @@ class ReceivedRequest:
     def media(self) -> list[ReceivedMedia]:
         """All media of all messages."""
         return [media for message in self.messages for media in message.media]
-
-
-def as_object(value: object) -> Json:
-    """The value if it is a JSON object; otherwise an empty one."""
-    return cast("Json", value) if isinstance(value, dict) else _EMPTY
-
-
-def as_list(value: object) -> list[Any]:
-    """The value if it is a list; otherwise an empty one."""
-    return cast("list[Any]", value) if isinstance(value, list) else []
-
-
-def as_text(value: object) -> str:
-    """The value if it is text; otherwise an empty text."""
-    return value if isinstance(value, str) else ""
 
 
 def objects(value: object) -> Iterator[Json]:

@@ -6,15 +6,12 @@ from typing import Final
 
 from accord.acp_tools.inspect.fake_model.chat_api import CREATED, ROLES, read_content
 from accord.acp_tools.inspect.fake_model.model_request import (
-    Json,
     OfferedTool,
     ReceivedCall,
     ReceivedMessage,
     ReceivedRequest,
     ReceivedResult,
     ReceivedText,
-    as_object,
-    as_text,
     member,
     messages_of,
     objects,
@@ -22,6 +19,7 @@ from accord.acp_tools.inspect.fake_model.model_request import (
 )
 from accord.acp_tools.inspect.fake_model.script import TextReply
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
+from accord.acp_tools.json_values import Json, as_object, as_text
 
 ID_PREFIX: Final = "resp_accord"
 USAGE: Final = {

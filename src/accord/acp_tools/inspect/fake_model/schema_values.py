@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from accord.acp_tools.inspect.fake_model.model_request import Json, as_list, as_object
+from accord.acp_tools.json_values import Json, as_list, as_object
 
 MAX_DEPTH: Final = 12
 MAX_VALUES: Final = 5_000

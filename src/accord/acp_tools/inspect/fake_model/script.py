@@ -19,7 +19,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from accord.acp_tools.inspect.fake_model.model_request import OfferedTool, ReceivedRequest, ReceivedText, as_object
+from accord.acp_tools.inspect.fake_model.model_request import OfferedTool, ReceivedRequest, ReceivedText
 from accord.acp_tools.inspect.fake_model.schema_values import schema_value
 from accord.acp_tools.inspect.fake_model.tool_calls import (
     Action,
@@ -30,6 +30,7 @@ from accord.acp_tools.inspect.fake_model.tool_calls import (
     finishing_call,
     plain_name,
 )
+from accord.acp_tools.json_values import as_object
 
 MARKER: Final = "accord-marker-"
 PLAIN: Final = "This is a short answer of a fake model: ok"

@@ -21,14 +21,13 @@ from accord.acp_tools.inspect.fake_model import chat_api, gemini_api, messages_a
 from accord.acp_tools.inspect.fake_model.environment import MODELS, agent_environ
 from accord.acp_tools.inspect.fake_model.model_request import (
     AnswerState,
-    Json,
     ReceivedMessage,
     ReceivedRequest,
     ReceivedText,
-    as_text,
 )
 from accord.acp_tools.inspect.fake_model.script import ErrorReply, TextReply, choose_reply
 from accord.acp_tools.inspect.fake_model.tool_calls import ChosenCall
+from accord.acp_tools.json_values import Json, as_text
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 MAX_REQUESTS: Final = 1_000

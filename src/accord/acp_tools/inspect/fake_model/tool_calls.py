@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from accord.acp_tools.inspect.fake_model.model_request import Json, OfferedTool, as_list, as_object
+from accord.acp_tools.inspect.fake_model.model_request import OfferedTool
 from accord.acp_tools.inspect.fake_model.schema_values import schema_value
+from accord.acp_tools.json_values import Json, as_list, as_object
 
 
 class Action(StrEnum):

@@ -9,7 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Column
 
 from accord.acp_tools.inspect.checks import Check
-from accord.acp_tools.inspect.probe import InspectSettings
+from accord.acp_tools.inspect.inspection import InspectSettings
 from accord.acp_tools.inspect.report.text import result_words
 from accord.acp_tools.inspect.run import OnProgress, inspect_agent
 from accord.console import Console
