@@ -97,10 +97,6 @@ REQUEST_ERRORS: Final = frozenset(
     {RpcCode.INVALID_REQUEST, RpcCode.METHOD_NOT_FOUND, RpcCode.INVALID_PARAMS, RpcCode.PARSE_ERROR}
 )
 """Codes that blame the request; any other error is a problem on the agent's side."""
-UNKNOWN_WORDS: Final = re.compile(
-    r"unknown|invalid|unsupported|unavailable|not found|no such|not exist|\bno [\w ]+ found", re.IGNORECASE
-)
-"""What an error with another code says if it is about something that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,8 +282,7 @@ def judge_request_error(reply: Reply, what: str, *, baseline: Reply | None = Non
 
     `baseline` is the reply to the same request without its fault: the same error there says nothing.
     """
-    is_unrelated = isinstance(reply, Refused) and is_agent_error(reply) and not UNKNOWN_WORDS.search(reply.message)
-    if isinstance(reply, Refused) and is_unrelated and reply.code != RpcCode.NOT_FOUND:
+    if isinstance(reply, Refused) and is_agent_error(reply) and reply.code != RpcCode.NOT_FOUND:
         if isinstance(baseline, Refused) and baseline.code == reply.code:
             return not_judged(f"The agent answered with an unrelated error: {describe(reply)}", reply)
         return failed(f"{what} got error {reply.code}, which does not say what is wrong with the request", reply)

@@ -39,6 +39,10 @@ LOGIN_WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 """What an error says that is about a missing login."""
+UNKNOWN_WORDS: Final = re.compile(
+    r"unknown|invalid|unsupported|unavailable|not found|no such|not exist|\bno [\w ]+ found", re.IGNORECASE
+)
+"""What an error with another code says if it is about something that does not exist."""
 
 
 def message_text(updates: Sequence[Update], kind: str) -> str:
@@ -66,6 +70,8 @@ def judge_unknown(reply: Reply, method: str, what: str) -> CheckOutcome:
     """Whether a request about something that does not exist got an error that says so."""
     if isinstance(reply, Refused) and reply.code in (RpcCode.METHOD_NOT_FOUND, RpcCode.AUTH_REQUIRED):
         return not_judged(f"{method} does not work at all: {describe(reply)}", reply)
+    if isinstance(reply, Refused) and UNKNOWN_WORDS.search(reply.message):
+        return passed(f"{what} got error {reply.code}, which says so", reply)
     return judge_request_error(reply, what)
 
 
