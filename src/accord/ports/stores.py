@@ -109,6 +109,13 @@ class TurnEnd(msgspec.Struct):
     receipt: ReceiptRecord | None = None
 
 
+class SessionTurns(NamedTuple):
+    """How many turns a session has, and the last of them, oldest first, each with the bytes that it takes."""
+
+    total: int
+    last: Sequence[tuple[TurnRecord, int]]
+
+
 class TurnProgress(NamedTuple):
     """How far a turn is: whether it runs, and the number of its last stored packet."""
 
@@ -172,7 +179,7 @@ class SessionStore(Protocol):
         """Return a page of an owner's sessions, newest first; `after` is the last session of the page before."""
         ...
 
-    async def begin_turn(
+    async def begin_turn(  # noqa: PLR0913 - the turn, and what limits it
         self,
         session: SessionRecord,
         turn: TurnRecord,
@@ -180,8 +187,12 @@ class SessionStore(Protocol):
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
+        prompt: bytes = b"",
     ) -> TurnStart:
         """Begin a turn and create or update its session, atomically.
+
+        `prompt` is what the client sent, to be read with `prompt()`: a JSON array of content blocks. Its `prompt_text`
+        is the text of the turn's message by the user, if there is one.
 
         Of several callers with one request id, in any process, exactly one begins the turn; the others are given the
         `existing` turn, and nothing is written. The caller compares owner and digest. Another owner's session is a
@@ -196,6 +207,18 @@ class SessionStore(Protocol):
 
     async def turn(self, request_id: str) -> TurnRecord | None:
         """Return the turn of that request id."""
+        ...
+
+    async def session_turns(self, session_id: str, *, limit: int) -> SessionTurns:
+        """Return the last turns of a session, at most `limit`."""
+        ...
+
+    async def prompt(self, request_id: str) -> bytes:
+        """Return the prompt that is stored with a turn; empty if none is."""
+        ...
+
+    async def messages(self, session_id: str, *, limit: int, max_bytes: int) -> dict[str, list[ChatMessage]]:
+        """Return what `history` does, by the request id of the turn that added each message."""
         ...
 
     def heartbeat(self) -> Heartbeat:

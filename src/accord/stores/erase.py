@@ -20,7 +20,7 @@ from sqlalchemy import Column, Connection, Integer, Select, Table, bindparam, de
 from accord.errors import ErrorCode, RefusedError
 from accord.stores.prepared import PreparedStatement
 from accord.stores.rules import BEING_DELETED
-from accord.stores.schema import IS_DELETING, IS_RUNNING, messages, packets, receipts, sessions, tokens, turns
+from accord.stores.schema import IS_DELETING, IS_RUNNING, messages, packets, prompts, receipts, sessions, tokens, turns
 from accord.stores.transcripts import add_stored_bytes
 from accord.wire.session import DeletionCounts, TurnState
 
@@ -123,6 +123,7 @@ class _ChildRows:
 
 
 _PACKETS: Final = _ChildRows(packets, "request_id", "seq")
+_PROMPTS: Final = _ChildRows(prompts, "request_id", "part")
 _MESSAGES: Final = _ChildRows(messages, "session_id", "position")
 _RECEIPTS: Final = _ChildRows(receipts, "session_id", "position")
 
@@ -141,6 +142,7 @@ class _DeletionChunk:
         ended = self.connection.scalars(found).all()
         if ended:
             gone = self._parts(_PACKETS, ended)
+            self._parts(_PROMPTS, ended)
             return DeletionCounts(packets=gone, turns=self._rows(turns.c.request_id, ended))
         message_count, receipt_count = self._parts(_MESSAGES, hidden), self._parts(_RECEIPTS, hidden)
         return DeletionCounts(

@@ -18,6 +18,7 @@ from accord.ports import (
     ClaimedTurn,
     DeletionProgress,
     PacketBatch,
+    SessionTurns,
     TurnEnd,
     TurnProgress,
     TurnStart,
@@ -93,7 +94,7 @@ class MemoryStore(MemorySlots):
         older = owned if after is None else [session for session in owned if _page_key(session) < _page_key(after)]
         return older[::-1][:limit]
 
-    async def begin_turn(
+    async def begin_turn(  # noqa: PLR0913 - the turn, and what limits it
         self,
         session: SessionRecord,
         turn: TurnRecord,
@@ -101,6 +102,7 @@ class MemoryStore(MemorySlots):
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
+        prompt: bytes = b"",
     ) -> TurnStart:
         """Begin a turn in its session, unless a turn of that request id is known."""
         self._check_open()
@@ -117,7 +119,7 @@ class MemoryStore(MemorySlots):
             raise StoreConflictError(NOT_YOURS)
         else:
             stored.renew(session)
-        self._turns[turn.request_id] = MemoryTurn(turn, self._clock())
+        self._turns[turn.request_id] = MemoryTurn(turn, self._clock(), prompt=prompt)
         stored.turns.append(turn.request_id)
         if turn.conversation_id is None:
             messages = (each for each in reversed(stored.messages) if each.conversation_id is None)
@@ -131,6 +133,21 @@ class MemoryStore(MemorySlots):
         self._check_open()
         turn = self._turns.get(request_id)
         return turn.record if turn else None
+
+    async def session_turns(self, session_id: str, *, limit: int) -> SessionTurns:
+        """The last turns of a session."""
+        self._check_open()
+        stored = self._sessions.get(session_id)
+        turns = [self._turns[request_id] for request_id in stored.turns] if stored else []
+        turns.sort(key=lambda turn: (turn.initial.created_at, turn.initial.request_id))
+        last = turns[max(0, len(turns) - limit) :]
+        return SessionTurns(len(turns), [(each.record, each.stored_bytes + len(each.prompt)) for each in last])
+
+    async def prompt(self, request_id: str) -> bytes:
+        """The prompt that is stored with a turn."""
+        self._check_open()
+        turn = self._turns.get(request_id)
+        return turn.prompt if turn else b""
 
     async def abandoned(self, lease_s: float, *, runner: str, limit: int) -> list[TurnRecord]:
         """Running turns of other processes that sent no heartbeat for so long."""
@@ -216,12 +233,15 @@ class MemoryStore(MemorySlots):
         turn.state, turn.ended_at = ending.state, ending.ended_at
         session.update_used_at(ending.ended_at)
         session_id, name = turn.initial.session_id, turn.initial.conversation_id
-        messages = [MemoryMessage(message, message_size(message), session_id, name) for message in ending.messages]
+        request_id = turn.initial.request_id
+        messages = [
+            MemoryMessage(message, message_size(message), session_id, name, request_id) for message in ending.messages
+        ]
         session.messages.extend(messages)
         if name is not None:
             self._conversations.setdefault((turn.initial.owner, name), []).extend(messages)
         sizes = sum(each.size for each in messages)
-        stored = turn.stored_bytes + sizes + (stored_size(receipt.body) if receipt else 0)
+        stored = turn.stored_bytes + len(turn.prompt) + sizes + (stored_size(receipt.body) if receipt else 0)
         session.stored_bytes += stored
         self._usage[session.initial.owner] = self._usage.get(session.initial.owner, 0) + stored
         if receipt:
@@ -258,6 +278,15 @@ class MemoryStore(MemorySlots):
         self._check_open()
         stored = self._sessions.get(session_id)
         return last_messages(reversed(stored.messages), limit, max_bytes) if stored else []
+
+    async def messages(self, session_id: str, *, limit: int, max_bytes: int) -> dict[str, list[ChatMessage]]:
+        """The last messages of a session that fit, by the turn that added them."""
+        self._check_open()
+        stored, found = self._sessions.get(session_id), dict[str, list[ChatMessage]]()
+        count = len(last_messages(reversed(stored.messages), limit, max_bytes)) if stored else 0
+        for each in stored.messages[len(stored.messages) - count :] if stored else ():
+            found.setdefault(each.request_id, []).append(each.message)
+        return found
 
     async def last_receipt_hash(self, session_id: str) -> str | None:
         """The hash of the session's last receipt."""

@@ -59,6 +59,7 @@ class MemoryMessage(msgspec.Struct, gc=False):
     size: int
     session_id: str
     conversation_id: str | None
+    request_id: str
 
 
 def message_size(message: ChatMessage) -> int:
@@ -89,6 +90,7 @@ class MemoryTurn(msgspec.Struct, gc=False):
     read_at: float = -inf
     cancel_requested: bool = False
     stored_bytes: int = 0
+    prompt: bytes = b""
 
     @property
     def record(self) -> TurnRecord:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, inspect, text
 
 from accord.errors import StoreError
 
-HEAD: Final = "0008"
+HEAD: Final = "0009"
 LOGGER: Final = logging.getLogger("accord.stores")
 FOLDER: Final = Path(__file__).parent / "migrations"
 

@@ -8,6 +8,7 @@ compare keys SQLite would otherwise read whole rows, megabytes for each step of 
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
 from functools import cache
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -27,6 +29,14 @@ from sqlalchemy import (
 )
 
 from accord.wire.session import TurnState
+
+
+class TextSource(StrEnum):
+    """What of its turn has the text of a message that does not hold it itself."""
+
+    PROMPT = "prompt"
+    PACKETS = "packets"
+
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -122,6 +132,7 @@ turns: Final = Table(
     Column("stored_bytes", BigInteger, nullable=False, server_default="0"),
     # Counts the processes that were given this turn: what an earlier one still writes is refused.
     Column("epoch", Integer, nullable=False, server_default="0"),
+    Column("prompt_bytes", Integer, nullable=False, server_default="0"),
     Index("ix_turns_session", "session_id"),
     sqlite_with_rowid=False,
 )
@@ -174,6 +185,15 @@ packets: Final = Table(
     Column("body", Text, nullable=False),
 )
 
+# What a client sent, as JSON in UTF-8: a list of content blocks. In parts, since SQLite copies a value several times.
+prompts: Final = Table(
+    "prompts",
+    METADATA,
+    Column("request_id", ID, ForeignKey("turns.request_id", ondelete="CASCADE"), primary_key=True),
+    Column("part", Integer, primary_key=True, autoincrement=False),
+    Column("body", LargeBinary, nullable=False),
+)
+
 messages: Final = Table(
     "messages",
     METADATA,
@@ -184,6 +204,9 @@ messages: Final = Table(
     # Only of a named conversation, which may go on in several sessions.
     Column("conversation_id", ID),
     Column("added_at", Instant),
+    # The turn that added it; and where its text is if that is long: `TextSource`, which is not in the body then.
+    Column("request_id", ID),
+    Column("text_in", Text),
 )
 
 receipts: Final = Table(

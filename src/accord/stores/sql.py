@@ -20,6 +20,7 @@ from accord.ports import (
     QueueDepth,
     QueuedWork,
     RunningTurns,
+    SessionTurns,
     SlotRecord,
     TurnEnd,
     TurnProgress,
@@ -63,7 +64,7 @@ class SqlStore(ABC):
         """A page of an owner's sessions, the newest first."""
         return await self.read(statements.sessions_of, owner, limit, after)
 
-    async def begin_turn(
+    async def begin_turn(  # noqa: PLR0913 - the turn, and what limits it
         self,
         session: SessionRecord,
         turn: TurnRecord,
@@ -71,9 +72,10 @@ class SqlStore(ABC):
         history: int,
         history_bytes: int = HISTORY_BYTES,
         quota_bytes: int | None = None,
+        prompt: bytes = b"",
     ) -> TurnStart:
         """Begin a turn in its session, unless a turn of that request id is known."""
-        return await self.write(statements.begin_turn, session, turn, (history, history_bytes), quota_bytes)
+        return await self.write(statements.begin_turn, session, turn, (history, history_bytes), quota_bytes, prompt)
 
     async def queue_turn(
         self,
@@ -90,6 +92,18 @@ class SqlStore(ABC):
     async def turn(self, request_id: str) -> TurnRecord | None:
         """The turn of that request id."""
         return await self.read(statements.turn_of, request_id)
+
+    async def session_turns(self, session_id: str, *, limit: int) -> SessionTurns:
+        """The last turns of a session."""
+        return await self.read(statements.session_turns, session_id, limit)
+
+    async def prompt(self, request_id: str) -> bytes:
+        """The prompt that is stored with a turn."""
+        return await self.read(transcripts.prompt_of, request_id)
+
+    async def messages(self, session_id: str, *, limit: int, max_bytes: int) -> dict[str, list[ChatMessage]]:
+        """The last messages of a session that fit, by the turn that added them."""
+        return await self.read(transcripts.messages_of, session_id, limit, max_bytes)
 
     @abstractmethod
     def heartbeat(self) -> Heartbeat:

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import IntegrityError
 
 from accord.errors import StoreConflictError
-from accord.ports import PacketBatch, TurnEnd, TurnStart, WholeTurn
+from accord.ports import PacketBatch, SessionTurns, TurnEnd, TurnStart, WholeTurn
 from accord.stores.erase import check_not_deleting
 from accord.stores.prepared import BulkInsert, PreparedStatement, Row, by_engine, database_now, values_of
 from accord.stores.rules import (
@@ -48,13 +48,18 @@ from accord.stores.rules import (
     NOT_YOURS,
     check_chain,
     check_quota,
+    json_size,
     stored_size,
 )
-from accord.stores.schema import IS_DELETING, IS_RUNNING, messages, packets, receipts, sessions, turns
-from accord.stores.transcripts import add_stored_bytes, conversation_of, stored_bytes_of
+from accord.stores.schema import IS_DELETING, IS_RUNNING, TextSource, messages, packets, receipts, sessions, turns
+from accord.stores.transcripts import add_stored_bytes, conversation_of, insert_prompt, stored_bytes_of
 from accord.stores.work import remove_work
+from accord.wire.conversation import ChatMessage, Role
 from accord.wire.request import ClientCapabilities
 from accord.wire.session import PacketRecord, SessionRecord, TurnRecord, TurnState
+
+LONG_TEXT: Final = 64 * 1024
+"""From so many characters on, a message refers to the text of its turn instead of holding it."""
 
 _SESSION: Final = [sessions.c[name] for name in SessionRecord.__struct_fields__]
 TURN_COLUMNS: Final = [turns.c[name] for name in TurnRecord.__struct_fields__]
@@ -121,12 +126,13 @@ _UPSERT_SESSION: Final = by_engine(
 )
 
 
-def begin_turn(
+def begin_turn(  # noqa: PLR0913, PLR0917 - the turn, and what limits it
     connection: Connection,
     session: SessionRecord,
     turn: TurnRecord,
     history: tuple[int, int],
     quota_bytes: int | None,
+    prompt: bytes = b"",
 ) -> TurnStart:
     """Insert a turn with a new request id, and insert or update its session; else return the existing turn."""
     if (turn.session_id, turn.owner) != (session.session_id, session.owner):
@@ -135,6 +141,7 @@ def begin_turn(
     # A turn that is deleted between the two statements is new after all.
     for _ in range(2):
         if _ADD_TURN.rowcount(connection, row):
+            insert_prompt(connection, turn.request_id, prompt)
             return _start_session(connection, session, turn, history, quota_bytes)
         if known := turn_of(connection, turn.request_id):
             stored = session_of(connection, known.session_id)
@@ -169,6 +176,23 @@ def _start_session(
         limit = min(limit, message_count)  # a new session has none, which saves the query
     last = conversation_of(connection, turn, limit, max_bytes)
     return TurnStart(replace(session, created_at=created_at, updated_at=updated_at), None, last, last_hash)
+
+
+_LAST_TURNS: Final = PreparedStatement(
+    select(*TURN_COLUMNS, (turns.c.stored_bytes + turns.c.prompt_bytes).label("size"))
+    .join_from(turns, sessions, turns.c.session_id == sessions.c.session_id)
+    .where(turns.c.session_id == bindparam("of"), ~IS_DELETING)
+    .order_by(turns.c.created_at.desc(), turns.c.request_id.desc())
+    .limit(bindparam("limit", type_=Integer))
+)
+_TURN_COUNT: Final = PreparedStatement(select(func.count()).where(turns.c.session_id == bindparam("of")))
+
+
+def session_turns(connection: Connection, session_id: str, limit: int) -> SessionTurns:
+    """The last turns of a session."""
+    found = _LAST_TURNS.rows(connection, {"of": session_id, "limit": limit})
+    total = _TURN_COUNT.rows(connection, {"of": session_id})[0][0]
+    return SessionTurns(total, [(turn_record(row[:-1]), row[-1]) for row in reversed(found)])
 
 
 _TURN_OF: Final = PreparedStatement(
@@ -265,6 +289,7 @@ _LOCK_TURN: Final = PreparedStatement(
         turns.c.state,
         turns.c.last_seq,
         turns.c.stored_bytes,
+        turns.c.prompt_bytes,
         turns.c.conversation_id,
         turns.c.epoch,
         sessions.c.session_id,
@@ -285,6 +310,7 @@ class _LockedTurn(NamedTuple):
     state: str
     last_seq: int
     stored: int
+    prompt_bytes: int
     conversation_id: str | None
     epoch: int
     session_id: str
@@ -297,7 +323,12 @@ class _LockedTurn(NamedTuple):
 _END: Final = PreparedStatement(
     update(turns)
     .where(turns.c.request_id == bindparam("of"), IS_RUNNING, _EPOCH, turns.c.last_seq == bindparam("before"))
-    .values(state=bindparam("new_state"), ended_at=bindparam("at"), last_seq=bindparam("last"))
+    .values(
+        state=bindparam("new_state"),
+        ended_at=bindparam("at"),
+        last_seq=bindparam("last"),
+        stored_bytes=turns.c.stored_bytes + _STORED,
+    )
 )
 
 
@@ -317,7 +348,7 @@ def end_turn(connection: Connection, ending: TurnEnd) -> bool:
     if last.packets and last.first_seq != locked.last_seq + 1:
         raise StoreConflictError(NOT_NEXT)
     over = {"of": last.request_id, "before": locked.last_seq, "last": locked.last_seq + len(last.packets)}
-    over["of_epoch"] = last.epoch
+    over |= {"of_epoch": last.epoch, "stored": stored_size(*last.packets)}
     if not _END.rowcount(connection, {**over, "new_state": ending.state.value, "at": ending.ended_at}):
         raise StoreConflictError(NOT_RUNNING)  # another process was faster
     if locked.epoch:
@@ -345,10 +376,8 @@ _UPDATE_SESSION: Final = PreparedStatement(
 
 def _append_transcript(connection: Connection, locked: _LockedTurn, ending: TurnEnd) -> int:
     """Add a turn's messages and receipt to its locked session; returns how many bytes the turn takes in all."""
-    bodies = [message.to_json() for message in ending.messages]
-    name = locked.conversation_id
-    of = {"session_id": locked.session_id, "conversation_id": name, "added_at": name and ending.ended_at}
-    rows = [{**of, "size": stored_size(body), "body": body} for body in bodies]
+    rows = [_message_row(message, locked, ending) for message in ending.messages]
+    bodies = [row["body"] for row in rows]
     _ADD_MESSAGE.execute_many(
         connection, [{**row, "position": place} for place, row in enumerate(rows, start=locked.message_count + 1)]
     )
@@ -356,10 +385,35 @@ def _append_transcript(connection: Connection, locked: _LockedTurn, ending: Turn
     if receipt:
         _ADD_RECEIPT.rowcount(connection, {**asdict(receipt), "position": locked.receipt_count + 1})
         bodies.append(receipt.body)
-    stored = locked.stored + stored_size(*ending.last.packets, *bodies)
+    stored = locked.stored + locked.prompt_bytes + stored_size(*ending.last.packets, *bodies)
     added = {"messages": len(rows), "receipts": int(receipt is not None), "last_hash": receipt and receipt.hash}
     _UPDATE_SESSION.rowcount(connection, {"of": locked.session_id, "at": ending.ended_at, "stored": stored, **added})
     return stored
+
+
+def _message_row(message: ChatMessage, locked: _LockedTurn, ending: TurnEnd) -> dict[str, Any]:
+    """The row of a message without its position. Long text that its turn has anyway is not stored a second time."""
+    name, body, text_in = locked.conversation_id, message, None
+    size_outside = 0
+    if len(message.content) >= LONG_TEXT:
+        if message.role is Role.USER and locked.prompt_bytes:
+            text_in = TextSource.PROMPT.value
+        # Of a turn that did not run to its end, or that several workers ran, packets may have another text.
+        elif message.role is Role.ASSISTANT and ending.state is TurnState.DONE and locked.epoch <= 1:
+            text_in = TextSource.PACKETS.value
+    if text_in is not None:
+        body = message.model_copy(update={"content": ""})
+        size_outside = json_size(message.content)
+    text = body.to_json()
+    return {
+        "session_id": locked.session_id,
+        "conversation_id": name,
+        "added_at": name and ending.ended_at,
+        "request_id": ending.last.request_id,
+        "text_in": text_in,
+        "size": stored_size(text) + size_outside,
+        "body": text,
+    }
 
 
 _ADD_WHOLE_TURNS: Final = BulkInsert(

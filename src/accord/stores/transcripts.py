@@ -1,12 +1,14 @@
-"""Statements on messages and receipts, and on the bytes stored for each user.
+"""Statements on prompts, messages and receipts, and on the bytes stored for each user.
 
 Bytes are counted when a turn ends, and subtracted when its session is deleted. A session that is being deleted has no
 messages and receipts.
 """
 
 from collections.abc import Sequence
+from io import BytesIO
 from typing import Any, Final
 
+import msgspec
 from sqlalchemy import (
     BigInteger,
     BindParameter,
@@ -17,12 +19,15 @@ from sqlalchemy import (
     and_,
     bindparam,
     func,
+    insert,
     select,
 )
 
 from accord.stores.prepared import PreparedStatement, Row, by_engine, values_of
-from accord.stores.schema import IS_DELETING, messages, receipts, sessions, usage
+from accord.stores.schema import IS_DELETING, TextSource, messages, packets, prompts, receipts, sessions, usage
+from accord.wire.acp.content import prompt_text
 from accord.wire.conversation import ChatMessage, Transcript
+from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.session import ReceiptRecord, TurnRecord
 
 
@@ -47,6 +52,31 @@ def stored_bytes_of(connection: Connection, owner: str) -> int:
     return row[0] if row else 0
 
 
+PROMPT_PART_BYTES: Final = 256 * 1024
+_ADD_PROMPT: Final = PreparedStatement(insert(prompts).values(values_of(prompts)))
+_PROMPT_OF: Final = PreparedStatement(
+    select(prompts.c.body).where(prompts.c.request_id == bindparam("of")).order_by(prompts.c.part)
+)
+_PACKETS_OF: Final = PreparedStatement(
+    select(packets.c.body).where(packets.c.request_id == bindparam("of")).order_by(packets.c.seq)
+)
+
+
+def insert_prompt(connection: Connection, request_id: str, prompt: bytes) -> None:
+    """Store the prompt of a turn."""
+    for part, start in enumerate(range(0, len(prompt), PROMPT_PART_BYTES)):
+        body = prompt[start : start + PROMPT_PART_BYTES]
+        _ADD_PROMPT.rowcount(connection, {"request_id": request_id, "part": part, "body": body})
+
+
+def prompt_of(connection: Connection, request_id: str) -> bytes:
+    """The prompt that is stored with a turn; empty if none is."""
+    whole = BytesIO()  # joining all parts would take the memory of a long prompt twice
+    for (body,) in _PROMPT_OF.iterate(connection, {"of": request_id}):
+        whole.write(body)
+    return whole.getvalue()
+
+
 _RECEIPT: Final = [receipts.c[name] for name in ReceiptRecord.__struct_fields__]
 
 _OF: Final[BindParameter[str]] = bindparam("of")
@@ -66,7 +96,7 @@ def _last_messages(*which: ColumnElement[bool], order: Sequence[Column[Any]]) ->
     total = func.sum(last.c.size).over(order_by=newest_first).label("total")
     fitting = select(last.c.session_id, last.c.position, total).subquery()
     return PreparedStatement(
-        select(messages.c.body)
+        select(messages.c.body, messages.c.request_id, messages.c.text_in)
         .join(
             fitting,
             and_(messages.c.session_id == fitting.c.session_id, messages.c.position == fitting.c.position),
@@ -101,8 +131,32 @@ def conversation_of(connection: Connection, turn: TurnRecord, limit: int, max_by
     return _transcript(connection, _NAMED_HISTORY, {**values, **of})
 
 
+def messages_of(connection: Connection, session_id: str, limit: int, max_bytes: int) -> dict[str, list[ChatMessage]]:
+    """The same messages, by the turn that added them; without those of earlier versions, which do not name it."""
+    found: dict[str, list[ChatMessage]] = {}
+    for row in _SESSION_HISTORY.rows(connection, {"of": session_id, "limit": limit, "bytes": max_bytes}):
+        if row[1] is not None:
+            found.setdefault(row[1], []).append(ChatMessage.parse(_body(connection, row)))
+    return found
+
+
 def _transcript(connection: Connection, query: PreparedStatement, values: dict[str, Any]) -> Sequence[ChatMessage]:
-    return Transcript([body for (body,) in query.rows(connection, values)]) if values["limit"] else []
+    if not values["limit"]:
+        return []
+    return Transcript([_body(connection, row) for row in query.rows(connection, values)])
+
+
+def _body(connection: Connection, row: Row) -> str:
+    """The JSON of a message, whose text may be elsewhere."""
+    body, request_id, text_in = row
+    if text_in is None:
+        return body
+    if text_in == TextSource.PROMPT:
+        text = prompt_text(msgspec.json.decode(prompt_of(connection, request_id)))
+    else:
+        made = (StreamPacket.parse(packet) for (packet,) in _PACKETS_OF.rows(connection, {"of": request_id}))
+        text = "".join([packet.p for packet in made if isinstance(packet, DeltaPacket)])
+    return ChatMessage.parse(body).model_copy(update={"content": text}).to_json()
 
 
 _LAST_HASH: Final = PreparedStatement(select(sessions.c.receipt_hash).where(sessions.c.session_id == _OF, ~IS_DELETING))

@@ -37,9 +37,10 @@ class Job:
 
     @property
     def size(self) -> int:
-        """The approximate number of bytes that it writes: only packets are large."""
+        """The approximate number of bytes that it writes: only packets and prompts are large."""
         batches = [arg.last if isinstance(arg, TurnEnd) else arg for arg in self.args]
-        return sum(sum(map(len, batch.packets)) for batch in batches if isinstance(batch, PacketBatch))
+        packets = sum(sum(map(len, batch.packets)) for batch in batches if isinstance(batch, PacketBatch))
+        return packets + sum(len(arg) for arg in self.args if isinstance(arg, bytes))
 
 
 @dataclass(frozen=True, slots=True)

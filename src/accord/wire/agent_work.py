@@ -103,3 +103,5 @@ class PermissionRecord(Message, frozen=True):
     chosen: str | None = Field(default=None, description="The id of the option that was chosen.")
     why: str | None = Field(default=None, description="Why no option was chosen.")
     waited_ms: float = Field(ge=0, allow_inf_nan=False)
+    tool_call_id: str | None = Field(default=None, description="The agent's id of the tool call that it was for.")
+    after: int | None = Field(default=None, ge=0, description="How many packets of the turn came before it.")

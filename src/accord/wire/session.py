@@ -76,6 +76,8 @@ class TurnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The conversation whose history the turn continues; None if that is its session's own."""
     epoch: int = 0
     """How many workers it was given to; 0 for a turn that never was in the queue."""
+    prompt_bytes: int = 0
+    """The size of the prompt that is stored with it; 0 if none is."""
 
 
 class PacketRecord(NamedTuple):

@@ -1,5 +1,6 @@
 """Content blocks: the five types of both protocol versions, and the draft's open set."""
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -107,6 +108,11 @@ close_union(
         ContentType.RESOURCE: ResourceBlock,
     },
 )
+
+
+def prompt_text(blocks: Iterable[Mapping[str, Any]]) -> str:
+    """The text of a prompt, which is an agent's query: that of its text blocks, joined by line ends."""
+    return "\n".join([block["text"] for block in blocks if block["type"] == ContentType.TEXT])
 
 
 class OtherBlock(Message, frozen=True):
