@@ -71,6 +71,38 @@ def digest_object(members: dict[str, Any]) -> str:
     return sha256(canonical_object(members)).hexdigest()
 
 
+LONG_TEXT: Final = 64 * 1024
+_MARK: Final = re.compile(rb"\x00(\d+)\x00")  # JSON has no such byte: it escapes control characters
+
+
+def digest_in_pieces(value: Any) -> str:
+    """Return the same digest, without the memory for the canonical form of long texts."""
+    texts: list[str] = []
+    hashed = sha256()
+    for place, piece in enumerate(_MARK.split(canonical(_mark_long_texts(value, texts)))):
+        if place % 2 == 0:
+            hashed.update(piece)
+            continue
+        text = texts[int(piece)]
+        hashed.update(b'"')
+        for start in range(0, len(text), LONG_TEXT):
+            hashed.update(_encode(text[start : start + LONG_TEXT])[1:-1])
+        hashed.update(b'"')
+    return hashed.hexdigest()
+
+
+def _mark_long_texts(value: Any, texts: list[str]) -> Any:
+    """The value with a mark for each long text, which is added to `texts`."""
+    if isinstance(value, str) and len(value) > LONG_TEXT:
+        texts.append(value)
+        return msgspec.Raw(b"\x00%d\x00" % (len(texts) - 1))
+    if isinstance(value, dict):
+        return {name: _mark_long_texts(each, texts) for name, each in cast("dict[Any, Any]", value).items()}
+    if isinstance(value, list):
+        return [_mark_long_texts(each, texts) for each in cast("list[Any]", value)]
+    return value
+
+
 def _ordered(value: Any, depth: int) -> Any:
     """Sort the members and write out the numbers that the encoder would write differently."""
     kind = cast("type[Any]", type(value))

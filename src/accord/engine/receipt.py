@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from accord.core.output.profile import profile_client
-from accord.core.receipt import canonical, digest_object
+from accord.core.receipt import LONG_TEXT, canonical, digest_in_pieces, digest_object
 from accord.core.work.negotiate import IdentityCache
 from accord.engine.admit import SentContent
 from accord.engine.dispatch import Dispatcher, WorkRecord
@@ -28,6 +28,7 @@ from accord.errors import (
     TurnCancelledError,
 )
 from accord.ports import EvidenceSource
+from accord.wire.acp.content import AudioBlock, BlobResource, ContentBlock, ImageBlock, ResourceBlock, TextResource
 from accord.wire.manifest import CapabilityManifest
 from accord.wire.plan import Plan, Refusal
 from accord.wire.receipt import (
@@ -92,13 +93,26 @@ def record_request(request: AgentRequest, sent: SentContent | None = None) -> di
     members = request.dump()
     if sent is not None and sent.unparsed is not None:
         members["content"] = sha256(sent.blocks).hexdigest()  # it may be too malformed for a canonical form
+    is_long = max([len(request.query), *(_payload_chars(block) for block in request.content or ())]) > LONG_TEXT
     return {
-        "digest": digest_object(members),
+        "digest": digest_in_pieces(members) if is_long else digest_object(members),
         "text_chars": len(request.query),
         "blocks": dict(sorted(kinds.items())),
         "files": len(request.files),
         "requirements": len(needs.required) + len(needs.preferred) if needs else 0,
     }
+
+
+def _payload_chars(block: ContentBlock) -> int:
+    match block:
+        case ImageBlock() | AudioBlock():
+            return len(block.data)
+        case ResourceBlock(resource=TextResource() as resource):
+            return len(resource.text)
+        case ResourceBlock(resource=BlobResource() as resource):
+            return len(resource.blob)
+        case _:
+            return 0  # texts are the query, and links are short
 
 
 def record_candidates(decided: Plan | Refusal) -> list[CandidateRecord]:

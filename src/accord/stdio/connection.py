@@ -175,9 +175,10 @@ class RpcConnection:
         """Send a notification."""
         await self.send(notification_line(method, params))
 
-    async def send(self, line: bytes) -> None:
-        """Send one complete line."""
-        self._sink.write(line)
+    async def send(self, *pieces: bytes) -> None:
+        """Send one or more complete lines, which may be in pieces: joining them would copy a long one."""
+        for piece in pieces:
+            self._sink.write(piece)
         await self._sink.drain()
 
     def cancel_request(self, request_id: Id) -> bool:
@@ -252,17 +253,20 @@ class RpcConnection:
             reply(_cancelled_line(request_id))
 
     async def _answer(self, request: RpcRequest, reply: Reply) -> None:
+        request_id = request.id
         try:
-            line = result_line(request.id, await self._on_request(request))
+            handling = self._on_request(request)
+            del request  # its parameters may have megabytes, which only the handler needs
+            line = result_line(request_id, await handling)
         except RpcError as error:
-            line = error_line(request.id, error.dump())
+            line = error_line(request_id, error.dump())
         except asyncio.CancelledError:
             if self._is_over:
                 raise
-            line = _cancelled_line(request.id)
+            line = _cancelled_line(request_id)
         except Exception:
             LOG.exception("Handling a request failed")
-            line = error_line(request.id, {"code": RpcCode.INTERNAL_ERROR, "message": "Internal error"})
+            line = error_line(request_id, {"code": RpcCode.INTERNAL_ERROR, "message": "Internal error"})
         reply(line)
         with suppress(ConnectionError, asyncio.CancelledError):  # the peer is gone, or it cancels what has its reply
             await self._sink.drain()

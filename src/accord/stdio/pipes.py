@@ -21,19 +21,25 @@ CHUNK: Final = 256 * 1024
 MAX_UNREAD: Final = 4 * CHUNK
 FLUSH_BYTES: Final = 64 * 1024
 """How many bytes are collected at most before they are written."""
+LONG_BYTES: Final = 4 * CHUNK
+"""More than this is written in slices."""
 
 
 class PipeSink:
-    """Collects writes until the event loop is idle: many lines cost one system call."""
+    """Collects writes until the event loop is idle: many lines cost one system call.
+
+    A long piece is written in slices, as fast as the peer reads, so that it is in memory only once.
+    """
 
     def __init__(self, sink: Sink) -> None:
         self._sink: Final = sink
         self._pending: list[bytes] = []
         self._size = 0
         self._loop: Final = asyncio.get_running_loop()
+        self._slicing: asyncio.Task[None] | None = None
 
     def write(self, data: bytes, /) -> None:
-        """Accept these bytes; they are written before the event loop waits."""
+        """Accept these bytes; they are written before the event loop waits, unless the peer reads too slowly."""
         if not self._pending:
             self._loop.call_soon(self._flush)
         self._pending.append(data)
@@ -43,23 +49,45 @@ class PipeSink:
         """Wait while the peer reads too slowly."""
         if self._size >= FLUSH_BYTES:
             self._flush()
+        if self._slicing is not None:
+            await asyncio.shield(self._slicing)
         # Also for small writes: they add up.
         await self._sink.drain()
 
     async def finish(self) -> None:
         """Wait until everything is written."""
         self._flush()
+        if self._slicing is not None:
+            await asyncio.shield(self._slicing)
         if isinstance(self._sink, asyncio.StreamWriter):
             self._sink.transport.set_write_buffer_limits(high=0)  # draining then means that nothing is left
         await self._sink.drain()
 
     def _flush(self) -> None:
-        if self._pending:
+        if self._slicing is not None:
+            return  # what is pending follows
+        if self._size > LONG_BYTES:
+            self._slicing = asyncio.create_task(self._write_slices())
+            self._slicing.add_done_callback(self._end_slices)
+        elif self._pending:
             data = b"".join(self._pending)
             self._pending, self._size = [], 0
             # A peer that is gone is reported by `drain`; uvloop would report it here, too, with another error.
             if not (isinstance(self._sink, asyncio.StreamWriter) and self._sink.is_closing()):
                 self._sink.write(data)
+
+    async def _write_slices(self) -> None:
+        while self._pending:
+            pieces, self._pending, self._size = self._pending, [], 0
+            for piece in pieces:
+                for start in range(0, len(piece), CHUNK):
+                    self._sink.write(piece[start : start + CHUNK])
+                    await self._sink.drain()
+
+    def _end_slices(self, done: "asyncio.Task[None]") -> None:
+        self._slicing = None
+        if not done.cancelled():
+            done.exception()  # the next write or drain raises it again
 
 
 class PipeReader(asyncio.StreamReader):

@@ -7,8 +7,8 @@ answer is cut off, and the second one is complete, so that a real retry can be s
 import asyncio
 import json
 import re
-from base64 import b64decode
 from binascii import Error as Base64Error
+from binascii import a2b_base64
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
@@ -70,8 +70,9 @@ class DemoBackend:
             # In a thread: decoding may take a while, and other turns are running.
             text = " ".join([await asyncio.to_thread(_describe, image) for image in images])
         elif text is None:
-            words = " ".join(part.text for part in parts if isinstance(part, TextPart)).split()
-            text = SCRIPT.format(self.name, format_count(len(words), "word"))
+            # Counted without a list of them: a prompt may have megabytes.
+            words = sum(1 for part in parts if isinstance(part, TextPart) for _ in re.finditer(r"\S+", part.text))
+            text = SCRIPT.format(self.name, format_count(words, "word"))
         await self.pace.pause(START_S)
         async for word in self.pace.words(text, WORD_S):
             yield TextPiece(text=word)
@@ -83,7 +84,7 @@ class DemoBackend:
 
 def _describe(image: ImagePart) -> str:
     try:
-        data = b64decode(image.data)
+        data = a2b_base64(image.data)
     except (Base64Error, ValueError):
         data = b""
     return f"I see a {facts}." if (facts := read_image(data)) else "I cannot read this image."

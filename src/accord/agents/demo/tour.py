@@ -29,6 +29,8 @@ SLOW_S: Final = 0.3
 SLOW_WORDS: Final = 200
 LONG_WORDS: Final = 1_000
 MAX_QUOTED: Final = 80
+MAX_READ: Final = 10_000
+"""How much of a text is read for what is quoted of it, or to find a command: a prompt may have megabytes."""
 
 ACCEPTS: Final = {"image": True, "embeddedContext": True}
 FIGURES: Final = {"North": 42, "South": 27, "East": 35, "West": 18}
@@ -64,7 +66,7 @@ demo = Agent(name="demo", accepts=ACCEPTS)
 
 @demo
 async def _demo(turn: Turn) -> AsyncIterator[Yielded]:
-    command, pace = turn.text.strip().lower(), read_pace()
+    command, pace = turn.text[:MAX_READ].strip().lower(), read_pace()
     if found := re.fullmatch(r"long(?: +(\d{1,6}))?", command):
         for number, word in enumerate(long_answer(int(found[1] or LONG_WORDS))):
             yield word
@@ -266,5 +268,5 @@ def _name_block(block: ContentBlock) -> str:
 
 def _quote(text: str) -> str:
     """Text of others in one line of code, in which nothing is markup."""
-    line = " ".join(text.replace("`", "'").replace("|", "/").split())
-    return f"`{line[:MAX_QUOTED]}{'…' if len(line) > MAX_QUOTED else ''}`"
+    line = " ".join(text[:MAX_READ].replace("`", "'").replace("|", "/").split())
+    return f"`{line[:MAX_QUOTED]}{'…' if len(line) > MAX_QUOTED or len(text) > MAX_READ else ''}`"
