@@ -17,7 +17,7 @@ from accord.cli.options import (
 )
 from accord.config import LoadedConfig
 from accord.engine import Engine, Sessions
-from accord.servers.acp import serve_acp
+from accord.servers.acp import ReplayLimits, serve_acp
 from accord.servers.observability import Log, Observers, set_up_logging
 from accord.terminal import unfiltered_streams
 from accord.version import package_version
@@ -56,4 +56,5 @@ async def _serve(loaded: LoadedConfig, engine: Engine) -> None:
             loaded.config, concurrent_turns=loaded.config.limits.concurrent_turns, stop_unread_after_s=0
         )
         sessions = Sessions(engine, store, rules, on_turn_ended=Observers(Log()).turn_ended, sign=make_signer(loaded))
-        await serve_acp(sessions, owner=owner, version=package_version())
+        limits = ReplayLimits(loaded.config.limits.max_replay_turns, loaded.config.limits.max_replay_bytes)
+        await serve_acp(sessions, owner=owner, version=package_version(), replay=limits)

@@ -231,6 +231,8 @@ class LimitsConfig(ConfigTable, frozen=True):
     max_answer_bytes: Count = SizeLimits().answer_bytes
     max_turn_bytes: Count = SizeLimits().turn_bytes
     max_history_bytes: Count = HISTORY_BYTES
+    max_replay_turns: Count = 1_000
+    max_replay_bytes: Count = 64 * 1024 * 1024
     max_user_bytes: Count | None = None
 
 

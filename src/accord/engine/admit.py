@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from accord.agent import Agent
 from accord.core.prompt import (
     EVERY_TYPE,
@@ -38,12 +40,14 @@ class SentContent:
     """Content blocks as a client sent them, for a transport whose request does not hold them in that form.
 
     `blocks` is a JSON array; `version` is the ACP version of the client. `unparsed` is the error of blocks that could
-    not be parsed into the request; it is raised if the content rules find nothing wrong with them.
+    not be parsed into the request; it is raised if the content rules find nothing wrong with them. `values` are the
+    blocks as plain values, if they could be read: reading megabytes again would take their memory twice.
     """
 
     blocks: bytes
     version: int = 1
     unparsed: InvalidMessageError | None = None
+    values: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,30 @@ class Rejection:
 
     error: RefusedError
     refusal: Refusal | None = None
+
+
+MAX_REFUSED_BYTES: Final = 256 * 1024
+"""How much of a refused prompt is stored with it."""
+NOT_KEPT: Final = "({} more content blocks of {} bytes are not stored, because this prompt was refused.)"
+
+
+def kept_prompt(sent: SentContent | None, rejection: Rejection | None) -> bytes:
+    """The prompt to be stored with its turn: as it was sent; of one that is refused, the blocks that are not large."""
+    if sent is None or rejection is None:
+        return b"" if sent is None else sent.blocks
+    try:
+        blocks = msgspec.json.decode(sent.blocks, type=list[msgspec.Raw])
+    except ValueError:
+        return b""  # not an array
+    kept, sizes, left = list[Any](), [memoryview(block).nbytes for block in blocks], MAX_REFUSED_BYTES
+    for block, size in zip(blocks, sizes, strict=True):
+        if size <= left:
+            kept.append(block)
+            left -= size
+    if dropped := len(blocks) - len(kept):
+        text = NOT_KEPT.format(dropped, sum(sizes) - (MAX_REFUSED_BYTES - left))
+        kept.append({"type": "text", "text": text})
+    return msgspec.json.encode(kept)
 
 
 def unknown_agent(named: Identity, agents: Iterable[str]) -> Rejection:
@@ -87,7 +115,9 @@ class Admission:
 
     def _check_content(self, request: ServiceRequest, sent: SentContent | None) -> Rejection | None:
         validator = self._validators[sent.version if sent is not None else 1]
-        if sent is not None:
+        if sent is not None and sent.values is not None:
+            blocks, verdict = sent.values, validator.validate(sent.values)
+        elif sent is not None:
             blocks, verdict = sent.blocks, validator.validate_json(sent.blocks)
         elif request.payload.content:
             blocks, verdict = request.payload.content, validator.validate(request.payload.content)

@@ -18,10 +18,11 @@ ENDED: Final = Permission.trusted(status=PermissionStatus.CANCELLED, why="It was
 class _OpenRequest:
     """One permission request, with its answer and how long that took."""
 
-    __slots__ = ("answer", "began_at", "question", "waited_s")
+    __slots__ = ("after", "answer", "began_at", "question", "waited_s")
 
-    def __init__(self, question: PermissionRequest, now: float) -> None:
+    def __init__(self, question: PermissionRequest, after: int, now: float) -> None:
         self.question: Final = question
+        self.after: Final = after
         self.answer = ENDED
         self.began_at: Final = now
         self.waited_s = 0.0
@@ -46,7 +47,7 @@ class Permissions:
         self._timer.raise_if_cancelled()
         if self._is_over:
             return ENDED
-        request = _OpenRequest(question, self._clock.monotonic())
+        request = _OpenRequest(question, self.packets_made, self._clock.monotonic())
         self._requests.append(request)
         if self._permits is None:
             request.answer = CANNOT_ASK
@@ -76,6 +77,8 @@ class Permissions:
                 chosen=None if request.answer.option is None else request.answer.option.id,
                 why=request.answer.why,
                 waited_ms=round(request.waited_s * 1_000, 3),
+                tool_call_id=request.question.call.tool_call_id,
+                after=request.after,
             )
             for request in self._requests
         ]

@@ -1,6 +1,6 @@
 """What clients read of turns: their packets, whole answers, reports, single events and receipts."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Final
@@ -21,7 +21,7 @@ from accord.wire.packet import DeltaPacket, StreamPacket
 from accord.wire.problem import error_from_stream
 from accord.wire.receipt import Receipt
 from accord.wire.request import ServiceResponse
-from accord.wire.session import ReceiptRecord
+from accord.wire.session import PacketRecord, ReceiptRecord, TurnRecord
 
 NO_RECEIPT: Final = "This turn has no receipt yet: it still runs"
 
@@ -41,6 +41,19 @@ class SessionReads:
         Without a reader, in the view of the client that sent the request.
         """
         return turn.read(after, self._own_view(turn, reader))
+
+    async def read_stored(self, record: TurnRecord, reader: Reader) -> AsyncGenerator[ViewBatch, None]:
+        """What is stored of a turn by now, in the view of this reader; a batch has one packet of the agent."""
+
+        async def one_by_one() -> AsyncGenerator[Sequence[PacketRecord], None]:
+            async with aclosing(stored_packets(self.store, record.request_id, record.last_seq)) as pages:
+                async for page in pages:
+                    for packet in page:
+                        yield [packet]
+
+        async with aclosing(self.engine.new_view(reader.declared).read(one_by_one())) as batches:
+            async for batch in batches:
+                yield batch
 
     async def collect(self, turn: LiveTurn | StoredTurn, reader: Reader | None = None) -> ServiceResponse:
         """The whole answer of a turn; raises the error that ended its stream, if one did."""

@@ -21,7 +21,7 @@ from weakref import WeakMethod
 from msgspec.structs import replace
 
 from accord.core.receipt import Sign
-from accord.engine.admit import Rejection, SentContent, unknown_agent
+from accord.engine.admit import Rejection, SentContent, kept_prompt, unknown_agent
 from accord.engine.dispatch import Dispatcher
 from accord.engine.endings import TurnEnded, TurnEndings
 from accord.engine.engine import Engine, RunningTurn
@@ -143,6 +143,7 @@ class Sessions(SessionReads):
         request: ServiceRequest,
         *,
         sent: SentContent | None = None,
+        keep_prompt: bool = False,
         permits: PermissionChannel | None = None,
         streams: bool = True,
         on_start: Callable[[], None] | None = None,
@@ -150,10 +151,10 @@ class Sessions(SessionReads):
     ) -> LiveTurn | StoredTurn:
         """The turn of this request, begun now unless its id is known; raises `RefusedError` if it may not run.
 
-        `sent` is the content as the client sent it, if the request does not hold it. `permits` sends the agent's
-        permission requests to the client that began the turn; later readers only read. Without `streams`, the client
-        waits for the whole answer. `on_start` is called if this process runs the turn now, also if it is refused. With
-        a queue, a worker runs it; `trace` is the W3C trace context for that worker.
+        `sent` is the content as the client sent it, if the request does not hold it; with `keep_prompt` it is stored.
+        `permits` sends the agent's permission requests to the client that began the turn; later readers only read.
+        Without `streams`, the client waits for the whole answer. `on_start` is called if this process runs the turn
+        now, also if it is refused. With a queue, a worker runs it; `trace` is the W3C trace context for that worker.
         """
         engine, rejection = self._admit(request, sent)
         shape = record_request(request.payload, sent if rejection is not None else None)
@@ -168,7 +169,9 @@ class Sessions(SessionReads):
             raise RefusedError(TOO_MANY, ErrorCode.UNAVAILABLE, {"limit": limit})
         self._beginning.append(record.request_id)
         try:
-            start = await self._start_in_store(engine, request, record)
+            prompt = kept_prompt(sent, rejection) if keep_prompt else b""
+            record = replace(record, prompt_bytes=len(prompt))
+            start = await self._start_in_store(engine, request, record, prompt)
             if start.existing is not None:
                 existing = self._live.get(record.request_id) or self._stored_turn(start.existing)
                 return await self._join(existing, record, rejection)
@@ -322,12 +325,10 @@ class Sessions(SessionReads):
     async def claim(self, agents: Sequence[str]) -> ClaimedTurn | None:
         """Take the next turn of these agents from the queue; None if none waits."""
         assert isinstance(self.store, QueueStore)  # noqa: S101 - checked when the worker is built
-        rules = self._rules
         self._claims += 1
         try:
-            claimed = await self.store.claim(
-                agents, runner=self.runner, history=rules.history, history_bytes=rules.history_bytes
-            )
+            history, history_bytes = self._rules.history, self._rules.history_bytes
+            claimed = await self.store.claim(agents, runner=self.runner, history=history, history_bytes=history_bytes)
             if claimed is not None:
                 self._beginning.append(claimed.turn.request_id)  # until `run_claimed` runs it
             return claimed
@@ -421,15 +422,17 @@ class Sessions(SessionReads):
             updated_at=record.created_at,
         )
 
-    async def _start_in_store(self, engine: Engine, request: ServiceRequest, record: TurnRecord) -> TurnStart:
-        rules = self._rules
+    async def _start_in_store(
+        self, engine: Engine, request: ServiceRequest, record: TurnRecord, prompt: bytes
+    ) -> TurnStart:
         try:
             return await self.store.begin_turn(
                 self._new_session(engine, request, record),
                 record,
-                history=rules.history,
-                history_bytes=rules.history_bytes,
-                quota_bytes=rules.quota_bytes,
+                history=self._rules.history,
+                history_bytes=self._rules.history_bytes,
+                quota_bytes=self._rules.quota_bytes,
+                prompt=prompt,
             )
         except StoreConflictError:
             raise foreign_session_error() from None

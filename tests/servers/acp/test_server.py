@@ -116,16 +116,13 @@ def test_an_invalid_call_gets_an_error_and_the_server_goes_on(editor: Editor, me
     assert "Traceback" not in json.dumps(answer)
 
 
-def test_sessions_are_listed_and_loading_one_replays_its_messages(editor: Editor):
+def test_sessions_are_listed_closed_and_loaded(editor: Editor):
     session = editor.new_session()
     editor.call("session/prompt", sessionId=session, prompt=[TEXT])
     listed = editor.call("session/list")[0]["result"]["sessions"]
     assert session in [each["sessionId"] for each in listed]
     assert "result" in editor.call("session/close", sessionId=session)[0]
-    answer, messages = editor.call("session/load", sessionId=session, cwd="/", mcpServers=[])
-    assert "result" in answer
-    replayed = [frame["params"]["update"]["sessionUpdate"] for frame in messages]
-    assert replayed[:2] == ["user_message_chunk", "agent_message_chunk"]
+    assert "result" in editor.call("session/load", sessionId=session, cwd="/", mcpServers=[])[0]
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -12,9 +12,10 @@ import msgspec
 from pydantic import TypeAdapter, ValidationError
 
 from accord.core.prompt import Declaration
+from accord.engine import SentContent
 from accord.errors import ERROR_FACTS, AccordError, ErrorCode, InvalidMessageError, Problem, RpcCode
 from accord.stdio import RpcError
-from accord.wire.acp.content import ContentBlock, ContentType, TextBlock
+from accord.wire.acp.content import ContentBlock, ContentType, TextBlock, prompt_text
 from accord.wire.acp.initialize import (
     AgentCapabilities,
     DraftAgentCapabilities,
@@ -156,7 +157,20 @@ class PromptParams:
     prompt: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class ReadPrompt:
+    """A prompt: the texts, joined by line ends, its other blocks in their order, and all of them as they were sent.
+
+    `query` and `content` are empty if the blocks could not be parsed; what is wrong with them is decided at admission.
+    """
+
+    query: str
+    content: list[ContentBlock]
+    sent: SentContent
+
+
 _read = msgspec.json.Decoder(_PromptFields).decode
+_read_values = msgspec.json.Decoder().decode
 _blocks: Final = TypeAdapter(list[ContentBlock])
 
 
@@ -171,11 +185,17 @@ def read_prompt(raw: bytes) -> PromptParams:
     return PromptParams(params.session_id, bytes(params.prompt))
 
 
-def split_prompt(prompt: bytes) -> tuple[str, list[ContentBlock]]:
-    """The texts of the prompt, joined by line ends, and its other blocks in their order."""
+def parse_prompt(prompt: bytes, version: int) -> ReadPrompt:
+    """Parse the content blocks of a prompt, once: every reader of a long text or media shares what was read."""
+    values: Any = None
     try:
-        blocks = _blocks.validate_json(prompt)
+        values = _read_values(prompt)
+        blocks = _blocks.validate_python(values)
     except ValidationError as error:
-        raise invalid_message(PROMPT_REQUEST, error) from None
-    texts = [block.text for block in blocks if isinstance(block, TextBlock)]
-    return "\n".join(texts), [block for block in blocks if not isinstance(block, TextBlock)]
+        sent = SentContent(prompt, version, invalid_message(PROMPT_REQUEST, error), values)
+        return ReadPrompt("", [], sent)
+    except (ValueError, RecursionError):
+        problem = Problem("prompt", "expected JSON")
+        return ReadPrompt("", [], SentContent(prompt, version, InvalidMessageError(PROMPT_REQUEST, [problem])))
+    content = [block for block in blocks if not isinstance(block, TextBlock)]
+    return ReadPrompt(prompt_text(values), content, SentContent(prompt, version, None, values))

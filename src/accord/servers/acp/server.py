@@ -15,23 +15,24 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from accord.core.rpc import RpcNotification, RpcRequest
-from accord.engine import LiveTurn, SentContent, Sessions, StoredTurn
-from accord.errors import ErrorCode, InvalidMessageError, Problem, RpcCode
+from accord.engine import LiveTurn, Sessions, StoredTurn
+from accord.errors import InvalidMessageError, Problem, RpcCode
 from accord.servers.acp.messages import (
     ITEM_METHOD,
     STABLE,
     ClientHandshake,
     PromptParams,
     initialize_response,
+    parse_prompt,
     read_initialize,
     read_prompt,
-    split_prompt,
     stream_rpc_error,
     to_rpc_error,
 )
 from accord.servers.acp.permissions import TurnPermissions
+from accord.servers.acp.replay import ReplayLimits, SessionReplay
 from accord.servers.acp.sessions import ItemRequest, OpenSession, OpenSessions, list_page, load_item
-from accord.servers.acp.updates import TurnUpdates, echo_line, replay_lines, state_line, stopped_line
+from accord.servers.acp.updates import TurnUpdates, echo_pieces, state_line, stopped_line
 from accord.servers.http.serve import tune_garbage_collector
 from accord.stdio import RpcConnection, RpcError, is_hung_up, open_stdio
 from accord.wire.acp.draft_update import SessionState
@@ -58,10 +59,6 @@ from accord.wire.acp.session import (
 from accord.wire.request import AgentRequest, Identity, ServiceRequest, SessionContext
 
 LOG: Final = logging.getLogger("accord.acp")
-REPLAYED: Final = 2_000
-REPLAYED_BYTES: Final = 16 * 1024 * 1024
-"""How many messages, and bytes of them, `session/load` replays: the last ones of the session."""
-
 GRACE_S: Final = 1.0
 """How long running calls may go on after the client closed the input; clients kill an agent that stays much longer."""
 
@@ -80,13 +77,14 @@ Handler = Callable[[bytes], Awaitable[Any]]
 class AcpServer:
     """The methods of one client's connection; `attach` the connection before it runs."""
 
-    def __init__(self, sessions: Sessions, *, owner: str, version: str, cwd: str) -> None:
+    def __init__(self, sessions: Sessions, *, owner: str, version: str, cwd: str, replay: ReplayLimits) -> None:
         self._sessions: Final = sessions
         self._store: Final = sessions.store
         self._engine: Final = sessions.engine
         self._user: Final = Identity(id=owner, name=owner)
         self._version: Final = version
         self._cwd: Final = cwd
+        self._replay_limits: Final = replay
         self._open: Final = OpenSessions()
         self._draft_turns: Final[set[asyncio.Task[None]]] = set()
         self._handshake: ClientHandshake | None = None
@@ -121,13 +119,16 @@ class AcpServer:
 
     async def on_call(self, call: RpcRequest) -> Any:
         """The result of a call; every failure is raised as `RpcError`."""
+        method = call.method
         try:
-            return await self._find_handler(call.method)(call.raw or b"{}")
+            handling = self._find_handler(method)(call.raw or b"{}")
+            del call  # a prompt may have megabytes, which only its handler needs
+            return await handling
         except Exception as error:
             rpc_error = to_rpc_error(error)
             # A failed turn comes as an `RpcError`, and the engine has logged its cause already.
             if rpc_error.code == RpcCode.INTERNAL_ERROR and not isinstance(error, RpcError):
-                LOG.exception("The method %s failed", _shorten(call.method))
+                LOG.exception("The method %s failed", _shorten(method))
             raise rpc_error from None
 
     def on_notice(self, notice: RpcNotification) -> None:
@@ -181,7 +182,7 @@ class AcpServer:
     async def _load(self, raw: bytes) -> Any:
         request = LoadSessionRequest.parse(raw)
         await self._reopen(request.session_id, request.cwd)
-        await self._replay(request.session_id, is_draft=False)
+        await self._replay(request.session_id)
         return LoadSessionResponse(_meta=_ignored_fields(request))
 
     async def _resume(self, raw: bytes) -> Any:
@@ -195,7 +196,7 @@ class AcpServer:
             raise InvalidMessageError("ResumeSessionRequest", [Problem("replayFrom.type", "expected start")])
         session = await self._reopen(request.session_id, request.cwd)
         if request.replay_from is not None:
-            await self._replay(session.id, is_draft=True)
+            await self._replay(session.id)
         state = SessionState.IDLE
         if session.prompt is not None:
             state = SessionState.REQUIRES_ACTION if session.open_requests else SessionState.RUNNING
@@ -212,10 +213,10 @@ class AcpServer:
             raise RpcError(RpcCode.NOT_FOUND, NO_SESSION)
         return self._open.open(session_id, cwd)
 
-    async def _replay(self, session_id: str, *, is_draft: bool) -> None:
-        history = await self._store.history(session_id, limit=REPLAYED, max_bytes=REPLAYED_BYTES)
-        if lines := replay_lines(session_id, history, is_draft=is_draft):
-            await self._connection.send(lines)
+    async def _replay(self, session_id: str) -> None:
+        if self._handshake is not None:
+            limits, send = self._replay_limits, self._connection.send
+            await SessionReplay(self._sessions, session_id, self._handshake, limits, send).run()
 
     async def _list(self, raw: bytes) -> Any:
         def cwd_of(session_id: str) -> str:
@@ -234,6 +235,7 @@ class AcpServer:
 
     async def _prompt(self, raw: bytes) -> Any:
         params = read_prompt(raw)
+        del raw
         session = self._open.require(params.session_id)
         request_id = uuid4()
         updates = TurnUpdates(session.id, str(request_id), is_draft=False)
@@ -242,7 +244,7 @@ class AcpServer:
         try:
             turn = await self._begin_turn(session, params, request_id, permissions)
             await self._send_updates(updates, turn, permissions)
-            stop = _stop_reason(updates)
+            stop = updates.stop_reason
             if rest := updates.ending(stop):
                 await self._connection.send(rest)
         finally:
@@ -253,6 +255,7 @@ class AcpServer:
 
     async def _draft_prompt(self, raw: bytes) -> Any:
         params = read_prompt(raw)
+        del raw
         session = self._open.require(params.session_id)
         request_id = uuid4()
         updates = TurnUpdates(session.id, str(request_id), is_draft=True)
@@ -273,18 +276,14 @@ class AcpServer:
         self, session: OpenSession, params: PromptParams, request_id: UUID, permissions: TurnPermissions
     ) -> LiveTurn | StoredTurn:
         """Begin the turn of a prompt; raises the error of one that is refused. What is refused is not decided here."""
-        handshake, unparsed = self._handshake, None
-        try:
-            query, content = split_prompt(params.prompt)
-        except InvalidMessageError as error:
-            query, content, unparsed = "", [], error
+        handshake = self._handshake
+        prompt = parse_prompt(params.prompt, handshake.version if handshake else STABLE)
         payload = AgentRequest.trusted(
-            query=query, content=content or None, capabilities=handshake and handshake.capabilities
+            query=prompt.query, content=prompt.content or None, capabilities=handshake and handshake.capabilities
         )
         context = SessionContext.trusted(session_id=session.id, user=self._user)
         request = ServiceRequest.trusted(request_id=request_id, context=context, payload=payload)
-        sent = SentContent(params.prompt, version=handshake.version if handshake else STABLE, unparsed=unparsed)
-        turn = await self._sessions.begin(request, sent=sent, permits=permissions)
+        turn = await self._sessions.begin(request, sent=prompt.sent, keep_prompt=True, permits=permissions)
         if session.prompt is not None:
             session.prompt.set_turn(turn)
         return turn
@@ -312,7 +311,9 @@ class AcpServer:
     ) -> None:
         failure: RpcError | None = None
         try:
-            await self._connection.send(state_line(session.id) + echo_line(session.id, turn.request_id, params.prompt))
+            await self._connection.send(
+                state_line(session.id), *echo_pieces(session.id, turn.request_id, params.prompt)
+            )
             await self._send_updates(updates, turn, permissions)
         except ConnectionError:
             return
@@ -322,7 +323,7 @@ class AcpServer:
         finally:
             # Before the last line, because a client that reads it may send the next prompt at once.
             session.end_prompt()
-        stop = StopReason.ERROR if failure else _stop_reason(updates)
+        stop = StopReason.ERROR if failure else updates.stop_reason
         if stop is StopReason.ERROR and updates.error is not None:
             failure = stream_rpc_error(updates.error)
         last = updates.ending(stop) + stopped_line(session.id, stop, failure.dump() if failure else None)
@@ -338,12 +339,6 @@ class AcpServer:
     def _cancel_request(self, raw: bytes) -> None:
         with suppress(InvalidMessageError):
             self._connection.cancel_request(CancelRequestNotification.parse(raw).request_id)
-
-
-def _stop_reason(updates: TurnUpdates) -> StopReason:
-    if updates.error is None:
-        return StopReason.END_TURN
-    return StopReason.CANCELLED if updates.error.code == ErrorCode.CANCELLED else StopReason.ERROR
 
 
 def _reject_with(message: str) -> Handler:
@@ -372,10 +367,11 @@ def _shorten(method: str) -> str:
     return repr(method if len(method) <= 100 else method[:100] + "…")
 
 
-async def serve_acp(sessions: Sessions, *, owner: str, version: str) -> None:
+async def serve_acp(sessions: Sessions, *, owner: str, version: str, replay: ReplayLimits | None = None) -> None:
     """Serve ACP on standard input and output until the input ends or SIGTERM arrives, then end every turn."""
     reader, sink = await open_stdio()
-    server = AcpServer(sessions, owner=owner, version=version, cwd=str(Path.cwd()))
+    replay = replay or ReplayLimits()
+    server = AcpServer(sessions, owner=owner, version=version, cwd=str(Path.cwd()), replay=replay)
     connection = RpcConnection(
         reader,
         sink,

@@ -13,10 +13,10 @@ import msgspec
 from pydantic import BaseModel, ValidationError
 
 from accord.core.rpc import notification_line
+from accord.errors import ErrorCode, InvalidMessageError
 from accord.servers.acp.event_meta import THOUGHT_KEYS, build_event_meta
-from accord.wire.acp.content import TextBlock
+from accord.wire.acp.content import ContentBlock, TextBlock
 from accord.wire.acp.draft_update import (
-    AgentMessage,
     DraftAgentMessageChunk,
     DraftAgentThoughtChunk,
     DraftPlanUpdate,
@@ -25,7 +25,6 @@ from accord.wire.acp.draft_update import (
     PlanItems,
     SessionState,
     StateUpdate,
-    UserMessage,
 )
 from accord.wire.acp.rpc import Method, RpcErrorObject
 from accord.wire.acp.session import StopReason
@@ -54,10 +53,16 @@ from accord.wire.acp.update import (
     SessionUpdate,
     ToolCallChanged,
     ToolCallStarted,
-    UserMessageChunk,
 )
-from accord.wire.agent_work import PLAN, TOOL_CALL, PermissionRequest, PlanPayload, ToolCallPayload
-from accord.wire.conversation import ChatMessage, Role
+from accord.wire.agent_work import (
+    PLAN,
+    TOOL_CALL,
+    PermissionRecord,
+    PermissionRequest,
+    PermissionStatus,
+    PlanPayload,
+    ToolCallPayload,
+)
 from accord.wire.event import PresentationEventType, ProgressUpdate
 from accord.wire.packet import ErrorPacket, EventPacket, StreamError, StreamPacket
 
@@ -88,6 +93,7 @@ class _Packet(msgspec.Struct):
 
 
 _read = msgspec.json.Decoder(_Packet).decode
+_read_blocks = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _write = msgspec.json.Encoder().encode
 
 
@@ -111,8 +117,10 @@ class TurnUpdates:
         self._progress_ids: Final[dict[str, str]] = {}
         """The call id of each progress label."""
         self._calls: Final[set[str]] = set()
-        self._open: Final[dict[str, ToolCallStatus | None]] = {}
-        """Calls that have not ended, each with the status it ends with, if that does not depend on the turn."""
+        self._open: Final[dict[str, None]] = {}
+        """Calls that have not ended, in their order."""
+        self._denied: Final[set[str]] = set()
+        """Calls whose permission was denied. Their own updates may come later: some wait for the end of a paragraph."""
         self._event_updates: Final[Mapping[str, Callable[[dict[str, Any]], Update]]] = {
             PresentationEventType.THOUGHT_TRACE: self._thought_update,
             PresentationEventType.PROGRESS_INDICATOR: self._progress_update,
@@ -123,6 +131,13 @@ class TurnUpdates:
         chunk["content"] = {"type": "text", "text": ""}
         # Everything around the text is the same for every delta, so it is written once.
         self._before, self._after = update_line(session_id, _write(chunk)).split(b'"text":""')
+
+    @property
+    def stop_reason(self) -> StopReason:
+        """Why the turn ended, once all of its packets were seen."""
+        if self.error is None:
+            return StopReason.END_TURN
+        return StopReason.CANCELLED if self.error.code == ErrorCode.CANCELLED else StopReason.ERROR
 
     def lines(self, bodies: Iterable[str]) -> bytes:
         """The lines for these packets."""
@@ -143,7 +158,8 @@ class TurnUpdates:
         unfinished = dict(self._open)
         self._open.clear()
         return b"".join(
-            self._line(self._changed(call_id, status=known or status)) for call_id, known in unfinished.items()
+            self._line(self._changed(call_id, status=ToolCallStatus.FAILED if call_id in self._denied else status))
+            for call_id in unfinished
         )
 
     def request_permission(self, question: PermissionRequest) -> PermissionMessage:
@@ -175,8 +191,22 @@ class TurnUpdates:
 
     def resolve_permission(self, call_id: str, *, is_allowed: bool) -> None:
         """Note the outcome: a call that was not allowed and that the agent does not end has failed."""
-        if not is_allowed and call_id in self._open:
-            self._open[call_id] = ToolCallStatus.FAILED
+        if is_allowed:
+            self._denied.discard(call_id)
+        else:
+            self._denied.add(call_id)
+
+    def replay_permission(self, record: PermissionRecord) -> bytes:
+        """The line of a tool call that only a permission request has shown; notes the outcome."""
+        if record.tool_call_id is None or record.status is PermissionStatus.NO_CLIENT:
+            return b""
+        call = ToolCallPayload(tool_call_id=record.tool_call_id, title=record.title)
+        is_new = self._call_id(call) not in self._calls
+        message = self.request_permission(PermissionRequest(title=record.title, call=call, options=record.options))
+        self.resolve_permission(message.call_id, is_allowed=record.status is PermissionStatus.ALLOWED)
+        if not self._is_draft:
+            return message.before
+        return self._line(self._changed(message.call_id, title=record.title)) if is_new else b""
 
     def _packet_line(self, packet: StreamPacket) -> bytes:
         if isinstance(packet, ErrorPacket):
@@ -310,10 +340,11 @@ def session_update_line(session_id: str, update: Update) -> bytes:
     )
 
 
-def echo_line(session_id: str, message_id: str, prompt: bytes) -> bytes:
-    """The user's message, which the draft requires to be echoed; `prompt` is the JSON array as it was received."""
-    update = b'{"sessionUpdate":"user_message","messageId":' + _write(message_id) + b',"content":' + prompt + b"}"
-    return update_line(session_id, update)
+def echo_pieces(session_id: str, message_id: str, prompt: bytes) -> list[bytes]:
+    """The line of the user's message, which the draft requires to be echoed, in pieces; `prompt` is JSON as sent."""
+    update = b'{"sessionUpdate":"user_message","messageId":' + _write(message_id) + b',"content":\0}'
+    before, after = update_line(session_id, update).split(b"\0")
+    return [before, prompt, after]
 
 
 def state_line(session_id: str, state: SessionState = SessionState.RUNNING) -> bytes:
@@ -327,17 +358,32 @@ def stopped_line(session_id: str, stop: StopReason, error: Mapping[str, Any] | N
     return session_update_line(session_id, StateUpdate(state=SessionState.IDLE, stop_reason=stop, error=rpc_error))
 
 
-def replay_lines(session_id: str, history: Iterable[ChatMessage], *, is_draft: bool) -> bytes:
-    """The messages of the user and the agent in a stored session, as updates."""
-    messages = [message for message in history if message.role in (Role.USER, Role.ASSISTANT) and message.content]
-    found: list[bytes] = []
-    for number, message in enumerate(messages, start=1):
-        block, is_user = TextBlock(text=message.content), message.role is Role.USER
-        update: Update
-        if is_draft:
-            whole = UserMessage if is_user else AgentMessage
-            update = whole(message_id=f"{session_id}-{number}", content=[block])
-        else:
-            update = (UserMessageChunk if is_user else AgentMessageChunk)(content=block)
-        found.append(session_update_line(session_id, update))
-    return b"".join(found)
+def statement_line(session_id: str, message_id: str, text: str, *, is_draft: bool) -> bytes:
+    """A text of Accord itself in a replayed conversation, as a message of the agent."""
+    content = TextBlock(text=text)
+    if is_draft:
+        return session_update_line(session_id, DraftAgentMessageChunk(message_id=message_id, content=content))
+    return session_update_line(session_id, AgentMessageChunk(content=content))
+
+
+def user_lines(session_id: str, message_id: str, prompt: bytes, *, is_draft: bool) -> list[bytes]:
+    """The lines of a stored prompt in pieces, each of its blocks as it was sent."""
+    if is_draft:
+        return echo_pieces(session_id, message_id, prompt)
+    before, after = update_line(session_id, b'{"sessionUpdate":"user_message_chunk","content":\0}').split(b"\0")
+    return [piece for block in _read_blocks(prompt) for piece in (before, bytes(block), after)]
+
+
+def without_malformed(prompt: bytes) -> tuple[bytes, int]:
+    """A prompt that was refused, without its malformed blocks, which would break a client; and how many these are."""
+    blocks = _read_blocks(prompt)
+    valid = [block for block in blocks if _is_content(block)]
+    return _write(valid), len(blocks) - len(valid)
+
+
+def _is_content(block: msgspec.Raw) -> bool:
+    try:
+        ContentBlock.parse(bytes(block))
+    except InvalidMessageError:
+        return False
+    return True
