@@ -10,7 +10,15 @@ import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
-from accord.core.receipt import MAX_CANONICAL_DEPTH, MAX_EXACT, canonical, canonical_object
+from accord.core.receipt import (
+    LONG_TEXT,
+    MAX_CANONICAL_DEPTH,
+    MAX_EXACT,
+    canonical,
+    canonical_object,
+    digest,
+    digest_in_pieces,
+)
 from accord.errors import NotSerialisableError
 
 exact = st.integers(-MAX_EXACT, MAX_EXACT)
@@ -112,3 +120,9 @@ def test_the_fast_path_refuses_the_same(value: Any):
 @given(values)
 def test_the_canonical_form_reads_back_to_itself(value: Any):
     assert canonical(json.loads(canonical(value))) == canonical(value)
+
+
+@given(values, st.lists(texts.map(lambda text: (text or "a") * (LONG_TEXT + 1)), max_size=2))
+def test_a_digest_made_in_pieces_is_the_same(value: Any, long: list[str]):
+    for whole in (value, {"b": value, "a": long, "c": dict(zip("yx", long, strict=False))}):
+        assert digest_in_pieces(whole) == digest(whole)

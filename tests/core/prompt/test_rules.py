@@ -91,3 +91,15 @@ def test_structure_is_checked_before_the_declaration(block: dict[str, Any]):
     found = check_block(0, block, NONE, ContentLimits())
     assert isinstance(found, Violation)
     assert found.is_malformed
+
+
+@pytest.mark.parametrize(
+    "end", ["", "AAAAAA==", "AA==AAAA", "AAA=AAAA", "A", "AAAA=AAA", "AAAAAA A", "AAAA====", "AAÄA"]
+)
+@pytest.mark.parametrize("place", [0, 8, 12])
+def test_base64_is_judged_the_same_in_pieces(end: str, place: int, monkeypatch: pytest.MonkeyPatch):
+    data = "A" * place + end + "A" * (12 - place)
+    block = {"type": "resource", "resource": {"uri": "u", "blob": data}}
+    whole = check_block(0, block, ALL, ContentLimits())
+    monkeypatch.setattr("accord.core.prompt.rules.WINDOW_CHARS", 4)
+    assert check_block(0, block, ALL, ContentLimits()) == whole

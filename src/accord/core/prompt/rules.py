@@ -242,14 +242,17 @@ def _payload_fault(index: int, parsed: ParsedBlock) -> Violation | None:
 def _base64_problem(data: str) -> str | None:
     if not data:
         return "Empty base64 data"
-    for start in range(0, len(data), WINDOW_CHARS):  # the bytes are not needed, and media may have megabytes
-        window = data[start : start + WINDOW_CHARS]
+    start, length = 0, len(data)
+    while start < length:  # piece by piece: the bytes are not needed, and media may have megabytes
+        end = start + WINDOW_CHARS if length - start > 2 * WINDOW_CHARS else length
+        piece = data[start:end]
         try:
-            a2b_base64(window, strict_mode=True)
+            a2b_base64(piece, strict_mode=True)
         except BinasciiError as error:
             return "Invalid padding" if "padding" in str(error).lower() else "Contains invalid characters"
         except ValueError:
             return "Contains invalid characters"
-        if start + WINDOW_CHARS < len(data) and window.endswith("="):
+        if end < length and piece.endswith("="):
             return "Invalid padding"
+        start = end
     return None
