@@ -9,7 +9,18 @@ import pytest
 from accord.acp_tools.inspect.fake_model import ReceivedRequest
 from accord.acp_tools.inspect.fake_model.chat_api import read_request
 from accord.acp_tools.inspect.replies import Answered, Refused, Reply, Silent, not_applicable, not_judged
-from accord.acp_tools.inspect.tool_use import DISK_TEXT, READ, RUN, WRITE, ToolTask, ToolTurn, can_reject, why_unused
+from accord.acp_tools.inspect.tool_use import (
+    COMMAND,
+    DISK_TEXT,
+    READ,
+    RUN,
+    WRITE,
+    ToolTask,
+    ToolTurn,
+    can_reject,
+    has_kinds,
+    why_unused,
+)
 from accord.core.rpc import RpcRequest
 
 DONE = Answered({"stopReason": "end_turn"})
@@ -42,7 +53,7 @@ def turn(
     "used",
     [
         turn(requests=[("fs/read_text_file", {"path": str(PATH)})]),
-        turn(RUN, requests=[("terminal/create", {"command": "echo"})]),
+        turn(RUN, requests=[("terminal/create", {"command": "sh", "args": ["-c", f"{COMMAND} > a"]})]),
         turn(WRITE, has_file=True),
         turn(model=[model_request(READ, READ_TOOL, result="an error")]),
         turn(updates=[{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": DISK_TEXT}}]),
@@ -62,6 +73,7 @@ USED_NO_TOOL = "The agent used no tool; the fake model calls its tools: add --mo
         (turn(), not_judged(USED_NO_TOOL)),
         (turn(requests=[("fs/read_text_file", {"path": "/folder/AGENTS.md"})]), not_judged(USED_NO_TOOL)),
         (turn(requests=[("fs/read_text_file", [])]), not_judged(USED_NO_TOOL)),
+        (turn(RUN, requests=[("terminal/create", {"command": "git status"})]), not_judged(USED_NO_TOOL)),
         (turn(model=[]), not_judged("The agent did not call the fake model")),
         (turn(model=[model_request(READ)]), not_applicable("The agent offers its model no tool that reads files")),
         (
@@ -148,14 +160,19 @@ def test_a_permission_names_the_file_itself_or_by_its_tool_call(
 
 
 @pytest.mark.parametrize(
-    ("options", "possible"),
+    ("options", "is_well_formed", "is_rejectable"),
     [
-        ([{"kind": "allow_once"}, {"kind": "reject_once"}], True),
-        ([{"kind": "reject_always"}], True),
-        ([{"kind": "allow_once"}], False),
-        ([], False),
-        (None, False),
+        ([{"kind": "allow_once"}, {"kind": "reject_once"}], True, True),
+        ([{"kind": "reject_always"}], True, True),
+        ([{"kind": "allow_once"}], True, False),
+        ([{"kind": "allow_once"}, {"name": "No"}], False, False),
+        ([{"kind": "reject_once"}, {"kind": "later"}], False, True),
+        ([], False, False),
+        (None, False, False),
     ],
 )
-def test_a_permission_can_be_rejected_if_an_option_does(options: Any, possible: bool):
-    assert can_reject({"options": options}) is possible
+def test_the_options_of_a_permission_say_whether_it_can_be_rejected(
+    options: Any, is_well_formed: bool, is_rejectable: bool
+):
+    assert has_kinds({"options": options}) is is_well_formed
+    assert can_reject({"options": options}) is is_rejectable

@@ -5,6 +5,7 @@ The agents of these turns are offered files and terminals, so they are not those
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,9 @@ from accord.wire.acp.rpc import Method
 
 RELEASE_S: Final = 2.0
 """How long after the end of a turn its terminals may be released."""
+POLL_S: Final = 0.05
+WAITS_S: Final = 0.3
+"""How long an agent has to wait for a permission before the turn is cancelled."""
 
 
 async def run_task(probe: AgentProbe, task: ToolTask) -> ToolTurn:
@@ -91,7 +95,7 @@ async def _run_turn(
     client, model, since = connection.client, probe.inspection.model, len(connection.log)
     requests, updates, terminals = len(client.requests), len(connection.updates), len(client.terminals.created)
     marker, _ = probe.marked_text()
-    reply = await _prompt(probe, connection, task, session, text=f"({marker}) {task.prompt(path)}")
+    reply, was_cancelled = await _prompt(probe, connection, task, session, text=f"({marker}) {task.prompt(path)}")
     new_terminals = set(client.terminals.created[terminals:])
     deadline = asyncio.get_running_loop().time() + RELEASE_S
     while new_terminals & set(client.terminals.unreleased) and connection.is_alive:
@@ -106,37 +110,53 @@ async def _run_turn(
         updates=[update for updated, update in connection.updates[updates:] if updated == session],
         model_requests=None if model is None else model.received(marker),
         has_file=_exists(path),
+        was_cancelled=was_cancelled,
         unreleased=sorted(new_terminals & set(client.terminals.unreleased)),
         lines=probe.inspection.render(connection, range(since, len(connection.log))),
     )
 
 
-async def _prompt(probe: AgentProbe, connection: AgentConnection, task: ToolTask, session: str, *, text: str) -> Reply:
-    """Send a prompt, cancel the turn if its permissions are held, and return how the turn ended."""
+async def _prompt(
+    probe: AgentProbe, connection: AgentConnection, task: ToolTask, session: str, *, text: str
+) -> tuple[Reply, bool]:
+    """Send a prompt; how the turn ended, and whether it was cancelled because its permission is held."""
     call_id, since, first = connection.next_id(), len(connection.updates), len(connection.client.requests)
     pending = connection.expect(call_id)
     params = {"sessionId": session, "prompt": [text_block(text)]}
     await connection.send(request_line(call_id, Method.SESSION_PROMPT, params))
 
-    def requests_permission() -> bool:
-        methods = [request.method for request in connection.client.requests[first:]]
-        return Method.SESSION_REQUEST_PERMISSION in methods
+    async def has_ended_within(seconds: float) -> bool:
+        # In the draft the reply says that the prompt was accepted; an update reports the end of the turn.
+        if probe.is_draft:
+            return not isinstance(await connection.turn_end_within(session, since, seconds), Silent)
+        return bool((await asyncio.wait({pending}, timeout=seconds))[0])
 
-    deadline = asyncio.get_running_loop().time() + connection.timeout_s
+    was_cancelled = False
     if task.permissions is PermissionPolicy.HOLD:
-        while not requests_permission() and connection.is_alive and (probe.is_draft or not pending.done()):
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                break
-            await connection.received_within(left)
-        if requests_permission():
+        is_waiting = await _wait_for_permission(connection, first, has_ended_within)
+        # A turn that ends now did not wait for the permission, and may cross the cancellation.
+        was_cancelled = is_waiting and not await has_ended_within(WAITS_S)
+        if was_cancelled:
             await connection.notify(Method.SESSION_CANCEL, {"sessionId": session})
-            connection.client.cancel_permissions()
+        connection.client.cancel_permissions()
     reply = await connection.reply(pending, call_id)
     if probe.is_draft and isinstance(reply, Answered):
-        # In the draft the reply says that the prompt was accepted; an update reports the end of the turn.
-        return await connection.turn_end_within(session, since, connection.timeout_s)
-    return reply
+        reply = await connection.turn_end_within(session, since, connection.timeout_s)
+    return reply, was_cancelled
+
+
+async def _wait_for_permission(
+    connection: AgentConnection, first: int, has_ended_within: Callable[[float], Awaitable[bool]]
+) -> bool:
+    """Whether there is a permission request among the requests from `first` on, before the turn ends."""
+    deadline = asyncio.get_running_loop().time() + connection.timeout_s
+    while asyncio.get_running_loop().time() < deadline:
+        methods = [request.method for request in connection.client.requests[first:]]
+        if Method.SESSION_REQUEST_PERMISSION in methods:
+            return True
+        if await has_ended_within(POLL_S):
+            break
+    return False
 
 
 def _exists(path: Path) -> bool:

@@ -26,6 +26,7 @@ from accord.acp_tools.inspect.replies import (
 )
 from accord.core.rpc import RpcRequest
 from accord.wire.acp.rpc import Method
+from accord.wire.acp.tool import PermissionOptionKind
 from accord.wire.inspection import InspectedLine
 
 DISK_TEXT: Final = "accord-text-on-disk"
@@ -117,18 +118,17 @@ class ToolTurn:
     """What the fake model received because of this prompt; None without it."""
     has_file: bool
     """Whether the file exists after the turn."""
+    was_cancelled: bool = False
+    """Whether the turn was cancelled while the agent waited for a permission."""
     unreleased: Sequence[str] = ()
     """The terminals that the agent created in this turn and did not release."""
     lines: tuple[InspectedLine, ...] = ()
 
-    def params(self, *methods: Method) -> list[Mapping[str, Any]]:
-        """The parameters of the requests with one of these methods."""
-        return [params for request in self.requests if request.method in methods and (params := _params(request))]
-
     @property
     def permissions(self) -> list[Mapping[str, Any]]:
-        """The permission requests."""
-        return self.params(Method.SESSION_REQUEST_PERMISSION)
+        """The parameters of the permission requests."""
+        sent = [request for request in self.requests if request.method == Method.SESSION_REQUEST_PERMISSION]
+        return [params for request in sent if (params := _params(request))]
 
     @property
     def has_effect(self) -> bool:
@@ -152,14 +152,18 @@ class ToolTurn:
         ]
 
     @property
+    def uses_terminal(self) -> bool:
+        """Whether the agent requested a terminal for the command of the task."""
+        return any(
+            request.method == Method.TERMINAL_CREATE and COMMAND in request.raw.decode(errors="replace")
+            for request in self.requests
+        )
+
+    @property
     def is_used(self) -> bool:
         """Whether the agent certainly used the tool."""
         return bool(
-            self.has_effect
-            or self.tool_results
-            or self.file_requests
-            or self.params(Method.TERMINAL_CREATE)
-            or self.shows(DISK_TEXT)
+            self.has_effect or self.tool_results or self.file_requests or self.uses_terminal or self.shows(DISK_TEXT)
         )
 
     @property
@@ -217,6 +221,12 @@ def why_unused(turn: ToolTurn) -> CheckOutcome | None:
     if any(isinstance(reply, TextReply) and reply.missing_tool for reply in replies):
         return not_applicable(f"The agent offers its model no tool that {DOES[turn.task.action]}")
     return not_judged("The agent did not carry out the call of its model")
+
+
+def has_kinds(permission: Mapping[str, Any]) -> bool:
+    """Whether every option of a permission request says what choosing it means."""
+    options = permission_options(permission)
+    return bool(options) and all(option.get("kind") in list(PermissionOptionKind) for option in options)
 
 
 def can_reject(permission: Mapping[str, Any]) -> bool:

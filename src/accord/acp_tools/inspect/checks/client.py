@@ -36,6 +36,7 @@ from accord.acp_tools.inspect.tool_use import (
     WRITE,
     ToolTurn,
     can_reject,
+    has_kinds,
     why_unused,
 )
 from accord.wire.acp.rpc import Method
@@ -73,6 +74,8 @@ async def _rejected_turns(probe: AgentProbe) -> tuple[Sequence[ToolTurn], CheckO
 async def _permission_options(probe: AgentProbe) -> CheckOutcome:
     turns, none = await _rejected_turns(probe)
     for turn in turns:
+        if not all(has_kinds(permission) for permission in turn.permissions):
+            return not_judged("The options of a permission request are malformed: see permission-shape")
         if not all(can_reject(permission) for permission in turn.permissions):
             return _with_lines(failed("A permission request has no option that rejects it"), turn)
     return passed("Every permission request has an option that rejects it") if turns else none
@@ -118,6 +121,8 @@ async def _permission_cancelled(probe: AgentProbe) -> CheckOutcome:
     turn = await run_task(probe, HELD[rejected[0].task.action])
     if not turn.permissions:
         return not_judged("The agent requested no permission this time", turn.reply)
+    if not turn.was_cancelled:
+        return not_judged("The agent ended the turn without waiting for the permission", turn.reply)
     if turn.has_effect:
         outcome = failed("The turn was cancelled before the permission was given, but the agent did it", turn.reply)
     elif stop_reason(turn.reply) == "cancelled":
@@ -173,7 +178,7 @@ async def _terminal_used(probe: AgentProbe) -> CheckOutcome:
     if probe.is_draft:
         return not_applicable(NO_FILES)
     turn = await run_task(probe, RUN)
-    if turn.params(Method.TERMINAL_CREATE):
+    if turn.uses_terminal:
         return passed("The agent ran the command in a terminal of the client", turn.reply)
     if unused := why_unused(turn):
         return unused
@@ -189,7 +194,7 @@ async def _terminal_released(probe: AgentProbe) -> CheckOutcome:
     if probe.is_draft:
         return not_applicable(NO_FILES)
     turn = await run_task(probe, RUN)
-    if not turn.params(Method.TERMINAL_CREATE):
+    if not turn.uses_terminal:
         return why_unused(turn) or not_applicable("The agent created no terminal")
     if not isinstance(turn.reply, Answered):
         return not_judged(f"The turn did not end: {describe(turn.reply)}", turn.reply)
