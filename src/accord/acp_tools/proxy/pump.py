@@ -353,9 +353,7 @@ class Proxy:
         return _replace_lines(data, lines, rewritten)
 
     def _send_to_agent(self, data: bytes) -> None:
-        if self._peer.stdin.is_closing():
-            self._is_deaf.set()
-        else:
+        if not self._peer.stdin.is_closing():  # otherwise draining fails, and the proxy knows
             self._peer.stdin.write(data)
 
     def _send_to_editor(self, line: bytes) -> None:
