@@ -65,9 +65,10 @@ inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/ac
 record-clients: $(VENV)/clients/.ready $(VENV)/peers/.ready ## Run model clients against a recording server, write down what they send
 	$(BIN)/python -m scripts.record_clients $(VENV)/clients tests/servers/model_apis/clients.json
 
-bench-acp: $(READY) ## Measure our ACP agent against the Python SDK's echo agent, and what the proxy adds
+bench-acp: $(READY) ## Measure our ACP agent against the Python SDK's echo agent, what the proxy adds, and the memory for a long line
 	$(BIN)/python bench/acp_echo.py
 	$(BIN)/python bench/acp_proxy.py
+	$(BIN)/python bench/acp_memory.py
 
 bench-adapt: $(READY) ## Measure adapting and markdown stripping against markdown-it-py
 	$(BIN)/python bench/strip.py

@@ -19,6 +19,7 @@ from accord.client import AsyncClient
 from accord.config import ServerConfig
 from accord.engine import Sessions
 from accord.errors import AccordError
+from accord.servers.acp import ReplayLimits
 from accord.servers.acp.server import AcpServer
 from accord.servers.http.app import Application
 from accord.servers.service import AllowAll, NullObserver, Service
@@ -101,7 +102,7 @@ async def over_acp(sessions: Sessions, version: int) -> AsyncGenerator[Send]:
     await sessions.store.open()
     ours, theirs = socket.socketpair()
     reader, writer = await asyncio.open_connection(sock=ours)
-    server = AcpServer(sessions, owner="u", version="1.0", cwd="/")
+    server = AcpServer(sessions, owner="u", version="1.0", cwd="/", replay=ReplayLimits())
     streams = await asyncio.open_connection(sock=theirs)
     connection = RpcConnection(*streams, on_request=server.on_call, on_notification=server.on_notice)
     server.attach(connection)

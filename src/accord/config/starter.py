@@ -131,6 +131,10 @@ STARTER: Final = """\
 #max_history_bytes = 1048576
 #max_user_bytes = 1073741824
 
+# How much of a conversation `accord acp` sends to an editor that loads it: the last turns that fit.
+#max_replay_turns = 1000
+#max_replay_bytes = 67108864
+
 # Where sessions are kept: "sqlite" (a file), "memory", or "postgres" (`url_env` names the variable with its address).
 [store]
 #kind = "sqlite"

@@ -51,16 +51,16 @@ def with_result(report: InspectionReport, result: Result) -> dict[str, str]:
     return {found.check: found.sentence for found in report.findings if found.result is result}
 
 
-def test_a_correct_agent_passes_every_check_that_applies():
-    report = inspect("declares-sessions")
+def test_a_correct_agent_passes_every_check_that_applies(tmp_path: Path):
+    report = inspect("declares-sessions", f"store={tmp_path}")
     assert [f"{found.check}: {found.sentence}" for found in failures(report)] == []
     assert report.keeps_contract
     assert (report.agent.name, report.agent.version, report.agent.protocol_version) == ("misbehaving", "1.0", 1)
     assert {*(f"declared-{kind}" for kind in TYPES), "bad-base64"} <= set(with_result(report, Result.NOT_APPLICABLE))
 
 
-def test_a_correct_agent_of_the_draft_passes_every_check_that_applies():
-    report = inspect("draft", "declares-image", protocol=2)
+def test_a_correct_agent_of_the_draft_passes_every_check_that_applies(tmp_path: Path):
+    report = inspect("draft", "declares-image", f"store={tmp_path}", protocol=2)
     assert [f"{found.check}: {found.sentence}" for found in failures(report)] == []
     assert report.agent.protocol_version == 2
     passed = {found.check for found in report.findings if found.result is Result.PASS}

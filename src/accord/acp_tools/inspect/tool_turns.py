@@ -14,7 +14,7 @@ from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy
 from accord.acp_tools.inspect.connection import AgentConnection
 from accord.acp_tools.inspect.inspection import has_died
 from accord.acp_tools.inspect.probe import AgentProbe, CannotJudgeError
-from accord.acp_tools.inspect.replies import Answered, Reply, Silent, describe, not_judged
+from accord.acp_tools.inspect.replies import Answered, Reply, Silent, describe, not_applicable, not_judged
 from accord.acp_tools.inspect.tool_use import (
     CAPABILITIES,
     COMMAND,
@@ -43,7 +43,7 @@ async def run_task(probe: AgentProbe, task: ToolTask) -> ToolTurn:
         turns = inspection.tool_turns
         if task not in turns:
             if any(turn.model_requests is None and not turn.tries_tool for turn in turns.values()):
-                raise CannotJudgeError(not_judged(NO_TOOL_USED))
+                raise CannotJudgeError(not_applicable(NO_TOOL_USED))
             turns[task] = await _run_task(probe, task)
         return turns[task]
 

@@ -214,7 +214,7 @@ def why_unused(turn: ToolTurn) -> CheckOutcome | None:
     if not isinstance(turn.reply, Answered):
         return not_judged(f"The prompt to use a tool was not answered: {describe(turn.reply)}", turn.reply)
     if turn.model_requests is None:
-        return not_judged(NO_TOOL_USED)
+        return not_applicable(NO_TOOL_USED)
     if not turn.model_requests:
         return not_judged("The agent did not call the fake model")
     replies = [choose_reply(request) for request in turn.model_requests]
