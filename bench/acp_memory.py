@@ -48,7 +48,7 @@ class MeasuredAgent:
         assert process.stdout is not None  # noqa: S101
         self._process, self._write, self._read = process, process.stdin, process.stdout
         self._version = version
-        client = (
+        client: dict[str, Any] = (
             {"clientCapabilities": {}} if version == 1 else {"info": {"name": "b", "version": "1"}, "capabilities": {}}
         )
         self._call("initialize", {"protocolVersion": version, **client})

@@ -137,16 +137,24 @@ def test_each_outcome_has_its_sentence(fault: str, check: str, result: Result, s
     assert [(found.result, found.sentence) for found in report.findings] == [(result, sentence)]
 
 
+NO_KEY = "Plain text is not answered: error -32603: Set API_KEY=[hidden] to use a model"
+
+
 @pytest.mark.parametrize(
-    ("fault", "mock_llm", "sentence"),
+    ("fault", "mock_llm", "result", "sentence"),
     [
-        (None, False, "The agent used no tool; the fake model calls its tools: add --mock-llm"),
-        (None, True, "The agent did not call the fake model"),
-        ("no-model", False, "Plain text is not answered: error -32603: Set API_KEY=[hidden] to use a model"),
-        ("needs-auth", False, "needs authentication"),
+        (
+            None,
+            False,
+            Result.NOT_APPLICABLE,
+            "The agent used no tool; the fake model calls its tools: add --mock-llm",
+        ),
+        (None, True, Result.NOT_JUDGED, "The agent did not call the fake model"),
+        ("no-model", False, Result.NOT_JUDGED, NO_KEY),
+        ("needs-auth", False, Result.NOT_JUDGED, "needs authentication"),
     ],
 )
-def test_an_agent_that_uses_no_tool_is_not_judged(fault: str | None, mock_llm: bool, sentence: str):
+def test_an_agent_that_uses_no_tool_is_not_failed(fault: str | None, mock_llm: bool, result: Result, sentence: str):
     report = inspect(*([fault] if fault else []), agent=MISBEHAVING_AGENT, mock_llm=mock_llm)
-    unjudged = with_result(report, Result.NOT_JUDGED)
-    assert {check: unjudged.get(check) for check in CLIENT_CHECKS} == dict.fromkeys(CLIENT_CHECKS, sentence)
+    found = with_result(report, result)
+    assert {check: found.get(check) for check in CLIENT_CHECKS} == dict.fromkeys(CLIENT_CHECKS, sentence)

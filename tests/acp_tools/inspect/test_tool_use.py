@@ -70,10 +70,10 @@ USED_NO_TOOL = "The agent used no tool; the fake model calls its tools: add --mo
 @pytest.mark.parametrize(
     ("unused", "outcome"),
     [
-        (turn(), not_judged(USED_NO_TOOL)),
-        (turn(requests=[("fs/read_text_file", {"path": "/folder/AGENTS.md"})]), not_judged(USED_NO_TOOL)),
-        (turn(requests=[("fs/read_text_file", [])]), not_judged(USED_NO_TOOL)),
-        (turn(RUN, requests=[("terminal/create", {"command": "git status"})]), not_judged(USED_NO_TOOL)),
+        (turn(), not_applicable(USED_NO_TOOL)),
+        (turn(requests=[("fs/read_text_file", {"path": "/folder/AGENTS.md"})]), not_applicable(USED_NO_TOOL)),
+        (turn(requests=[("fs/read_text_file", [])]), not_applicable(USED_NO_TOOL)),
+        (turn(RUN, requests=[("terminal/create", {"command": "git status"})]), not_applicable(USED_NO_TOOL)),
         (turn(model=[]), not_judged("The agent did not call the fake model")),
         (turn(model=[model_request(READ)]), not_applicable("The agent offers its model no tool that reads files")),
         (
