@@ -60,7 +60,7 @@ page: $(READY) ## Fetch the libraries of the web page with npm, if they are miss
 	@$(BIN)/python scripts/fetch_page.py
 
 inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
-	$(BIN)/python scripts/inspect_agents.py
+	$(BIN)/python -m scripts.inspect_agents $(ARGS)
 
 record-clients: $(VENV)/clients/.ready $(VENV)/peers/.ready ## Run model clients against a recording server, write down what they send
 	$(BIN)/python -m scripts.record_clients $(VENV)/clients tests/servers/model_apis/clients.json
