@@ -202,12 +202,14 @@ class AgentProbe:
         return LineEffect(reply, unsolicited, bool(connection.errors_without_id), lines)
 
     def lines(self) -> tuple[InspectedLine, ...]:
-        """The end of the conversations of this check."""
-        return tuple(
-            line
-            for connection, since in self._since.items()
-            for line in self.inspection.render(connection, range(since, len(connection.log)))
-        )[-MAX_LINES:]
+        """The end of the conversations of this check; of long ones, without the updates."""
+        found: list[InspectedLine] = []
+        for connection, since in self._since.items():
+            numbers = range(since, len(connection.log))
+            if len(numbers) > MAX_LINES:
+                numbers = [number for number in numbers if b'"session/update"' not in connection.log[number][1]]
+            found += self.inspection.render(connection, numbers)
+        return tuple(found[-MAX_LINES:])
 
     async def finish(self, *, counts_deaths: bool = True) -> None:
         """Give back or end the agents of this check; record the check if an agent died during it."""
