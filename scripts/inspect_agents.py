@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -122,7 +123,7 @@ def _inspect(agent: AgentPackage, folder: Path, home: Path) -> InspectionReport 
         jobs=JOBS,
         mock_llm=True,
         authenticate=agent.authenticate,
-        secrets=(str(home), str(folder), str(ROOT)),
+        secrets=(str(home), str(folder), str(ROOT), f"host {socket.gethostname()}"),
     )
     try:
         return asyncio.run(asyncio.wait_for(inspect_agent(settings), INSPECT_S))

@@ -40,6 +40,8 @@ CHANGING = [
     ("ses_e1318968cffeEz8bSYsPGeR7xL", "…"),
     ("Two sessions have the id 'acp-c03d5bd7'", "Two sessions have the id 'acp-…'"),
     ("Session 2611180441-l63ciA is active (pid 19809)", "Session … is active (pid …)"),
+    ("It was late (and 1 more) (during text, cancel and 14 other checks)", "It was late"),
+    ("It was late (during cancel)", "It was late (during cancel)"),
     ("the first: \x1b[?25h", "the first: [?25h"),
     ("sessionCapabilities.additionalDirectories", "sessionCapabilities.additionalDirectories"),
     ("a | b\nc", "a \\| b c"),
