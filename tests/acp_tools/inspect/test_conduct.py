@@ -116,7 +116,7 @@ BROKEN: list[tuple[tuple[Sent, ...], Rule]] = [
     ((*OPEN, PROMPT, {**update(), "id": 900}, update(), ENDED), Rule.UPDATE_SHAPE),
     ((*OPEN, PROMPT, update("plan_removed"), update(), ENDED), Rule.UNSTABLE),
     ((*OPEN, PROMPT, update(), ENDED, update()), Rule.UPDATE_LATE),
-    ((*OPEN, update()), Rule.UPDATE_LATE),
+    ((*OPEN, update()), Rule.UPDATE_OUTSIDE),
     ((*OPEN, PROMPT, update(), update(session="other"), ENDED), Rule.UPDATE_SESSION),
     ((INITIALIZE, INITIALIZED, update("usage_update", used=1, size=2)), Rule.UPDATE_SESSION),
     ((INITIALIZE, INITIALIZED, NEW, update("usage_update", "x", used=1, size=2), OPENED), Rule.UPDATE_SESSION),

@@ -60,6 +60,7 @@ class Rule(StrEnum):
     UPDATE_SHAPE = "update-shape"
     UPDATE_SESSION = "update-session"
     UPDATE_LATE = "update-late"
+    UPDATE_OUTSIDE = "update-outside"
     TURN_OUTPUT = "turn-output"
     CALLS_FINISH = "tool-calls-finish"
     UNDECLARED_FS = "undeclared-fs"
@@ -280,11 +281,13 @@ class Conduct:
             return
         turn = self._turns.get(session)
         if kind in TURN_UPDATES and turn is None and not self._is_reopening(session):
-            self.judged.add(Rule.UPDATE_LATE)
-            when = "after its turn had ended" if session in self._ended else "outside of a turn"
-            self._violate(Rule.UPDATE_LATE, f"The update {kind} was sent {when}", line)
+            is_late = session in self._ended
+            when = "after its turn had ended" if is_late else "before any turn"
+            self._violate(
+                Rule.UPDATE_LATE if is_late else Rule.UPDATE_OUTSIDE, f"The update {kind} was sent {when}", line
+            )
         elif turn is not None:
-            self.judged.add(Rule.UPDATE_LATE)
+            self.judged.update((Rule.UPDATE_LATE, Rule.UPDATE_OUTSIDE))
             turn.outputs += kind in OUTPUT
             if kind in ("tool_call", "tool_call_update") and isinstance(call_id := update.get("toolCallId"), str):
                 status = update.get("status")

@@ -31,6 +31,7 @@ RULES: Final[Mapping[Rule, tuple[str, str, Level]]] = {
     Rule.UPDATE_SHAPE: ("every update has the form that the schema gives it", f"{SCHEMA}: SessionUpdate", MUST),
     Rule.UPDATE_SESSION: ("updates and requests name a session that was opened", "ACP: Session Setup", MUST),
     Rule.UPDATE_LATE: ("the updates of a turn come before its end", TURN, MUST),
+    Rule.UPDATE_OUTSIDE: ("output is sent in turns only", TURN, SHOULD),
     Rule.CALLS_FINISH: ("every tool call reaches a final status", "ACP: Tool Calls – status", SHOULD),
     Rule.UNDECLARED_FS: ("fs/* is not called if it is not declared", FS, MUST),
     Rule.UNDECLARED_TERMINAL: ("terminal/* is not called if it is not declared", TERMINALS, MUST),
@@ -71,7 +72,7 @@ OPTIONAL: Final = {
     Rule.ABSOLUTE_PATHS: "The agent sent no path",
 }
 """Rules about messages that an agent need not send."""
-UPDATES: Final = frozenset({Rule.UPDATE_SHAPE, Rule.UPDATE_SESSION, Rule.UPDATE_LATE})
+UPDATES: Final = frozenset({Rule.UPDATE_SHAPE, Rule.UPDATE_SESSION, Rule.UPDATE_LATE, Rule.UPDATE_OUTSIDE})
 NOTHING_SENT: Final = "The agent sent no message that this is about"
 
 MAX_NAMED: Final = 3
