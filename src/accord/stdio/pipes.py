@@ -59,7 +59,7 @@ class PipeSink:
         self._flush()
         if self._slicing is not None:
             await asyncio.shield(self._slicing)
-        if isinstance(self._sink, asyncio.StreamWriter):
+        if isinstance(self._sink, asyncio.StreamWriter) and not self._is_closing:
             self._sink.transport.set_write_buffer_limits(high=0)  # draining then means that nothing is left
         await self._sink.drain()
 
@@ -70,19 +70,25 @@ class PipeSink:
             self._slicing = asyncio.create_task(self._write_slices())
             self._slicing.add_done_callback(self._end_slices)
         elif self._pending:
-            data = b"".join(self._pending)
-            self._pending, self._size = [], 0
-            # A peer that is gone is reported by `drain`; uvloop would report it here, too, with another error.
-            if not (isinstance(self._sink, asyncio.StreamWriter) and self._sink.is_closing()):
-                self._sink.write(data)
+            pieces, self._pending, self._size = self._pending, [], 0
+            self._write(b"".join(pieces))
 
     async def _write_slices(self) -> None:
         while self._pending:
             pieces, self._pending, self._size = self._pending, [], 0
             for piece in pieces:
                 for start in range(0, len(piece), CHUNK):
-                    self._sink.write(piece[start : start + CHUNK])
+                    self._write(piece[start : start + CHUNK])
                     await self._sink.drain()
+
+    def _write(self, data: bytes) -> None:
+        # A peer that is gone is reported by `drain`; uvloop would report it here, too, with another error.
+        if not self._is_closing:
+            self._sink.write(data)
+
+    @property
+    def _is_closing(self) -> bool:
+        return isinstance(self._sink, asyncio.StreamWriter) and self._sink.is_closing()
 
     def _end_slices(self, done: "asyncio.Task[None]") -> None:
         self._slicing = None

@@ -126,8 +126,8 @@ class AcpServer:
             return await handling
         except Exception as error:
             rpc_error = to_rpc_error(error)
-            # A failed turn comes as an `RpcError`, and the engine has logged its cause already.
-            if rpc_error.code == RpcCode.INTERNAL_ERROR and not isinstance(error, RpcError):
+            # A failed turn comes as an `RpcError`, and the engine has logged its cause already; a client may leave.
+            if rpc_error.code == RpcCode.INTERNAL_ERROR and not isinstance(error, RpcError | ConnectionError):
                 LOG.exception("The method %s failed", _shorten(method))
             raise rpc_error from None
 
