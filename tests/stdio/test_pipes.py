@@ -13,10 +13,12 @@ class SlowPeer:
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
+        self.has_piece = asyncio.Event()
         self._may_go_on = asyncio.Semaphore(0)
 
     def write(self, data: bytes, /) -> None:
         self.pieces.append(data)
+        self.has_piece.set()
 
     async def drain(self) -> None:
         await self._may_go_on.acquire()
@@ -34,8 +36,7 @@ def test_long_and_short_pieces_arrive_in_order_and_no_slice_is_long():
         sink.write(b"first")
         sink.write(long)
         draining = asyncio.create_task(sink.drain())
-        while not peer.pieces:
-            await asyncio.sleep(0)
+        await peer.has_piece.wait()
         sink.write(b"between")  # while the long piece is being written
         assert not draining.done()
         assert len(peer.pieces) == 1
