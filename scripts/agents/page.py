@@ -34,8 +34,8 @@ Version 1 of the protocol leaves open what an agent does with content that it do
 requires an error with the code -32602. The first two agents are libraries, run by small programs in `scripts/agents/`.
 They call no model, so "accepted" means only that there was no error.
 
-Another run gives the same verdicts about content. Findings that depend on the timing of an agent, such as
-`update-late`, `mcp-tool` and what happens after a cancelled turn, can differ.
+Another run gives the same verdicts about content. Findings that depend on the timing of an agent can differ, such as
+`update-late`, `mcp-tool` and what happens after a cancelled turn.
 """
 CHANGING: Final = (
     (re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "…"),

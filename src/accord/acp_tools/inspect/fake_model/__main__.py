@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import shlex
+import signal
 import sys
 
 from accord.acp_tools.inspect.fake_model import FakeModel, ReceivedRequest
@@ -37,6 +38,13 @@ def _print(line: str) -> None:
     sys.stdout.flush()
 
 
+async def _serve_until_interrupted() -> None:
+    serving = asyncio.ensure_future(_serve())
+    # Also where the starting shell ignores Ctrl-C, as one in the background does.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, serving.cancel)
+    with contextlib.suppress(asyncio.CancelledError):
+        await serving
+
+
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_serve())
+    asyncio.run(_serve_until_interrupted())
