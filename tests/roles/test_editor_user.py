@@ -62,8 +62,11 @@ def test_an_editor_prompts_the_agent_itself_and_through_the_proxy(user: User, co
 
 @pytest.mark.timeout(INSPECT_S + 30)
 def test_the_agent_keeps_its_contract(user: User):
-    done = user.accord("inspect", "--cwd", ".", "--json", "report.json", "--", *AGENT, timeout_s=INSPECT_S)
-    assert done.stdout.rstrip().endswith("keeps its contract")
+    flags = ("--allow-unjudged", "--cwd", ".", "--json", "report.json")
+    done = user.accord("inspect", *flags, "--", *AGENT, timeout_s=INSPECT_S)
+    # This agent answers at once, so that there is no turn to cancel.
+    assert done.stdout.rstrip().endswith("not judged: 1 mandatory check of turn")
     report = json.loads((user.folder / "report.json").read_text())
     assert report["keeps_contract"] is True
-    assert [found["check"] for found in report["findings"] if found["result"] == "fail"] == []
+    # Accord does not use MCP servers, and says so in the answer to session/new.
+    assert [found["check"] for found in report["findings"] if found["result"] == "fail"] == ["mcp-connect"]
