@@ -9,6 +9,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import Final
 
 from scripts.agents.packages import AGENTS, FOLDER, NODE, AgentPackage
@@ -53,8 +55,12 @@ def main() -> None:
     if unknown := [name for name in arguments.only or () if name.lower() not in names]:
         parser.error(f"--only {unknown[0]}: unknown agent; use one of {', '.join(agent.name for agent in AGENTS)}")
     agents = [names[name.lower()] for name in arguments.only] if arguments.only else AGENTS
-    with ThreadPoolExecutor(CONCURRENT) as pool:
-        found = list(pool.map(partial(_inspect_in_folder, keep=arguments.keep), agents))
+    with TemporaryDirectory(prefix="accord-agents-", ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary)
+        for which in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(which, partial(_stop, folder))
+        with ThreadPoolExecutor(CONCURRENT) as pool:
+            found = list(pool.map(partial(_inspect_in_folder, folder, arguments.keep), agents))
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     page = write_page(list(zip(agents, found, strict=True)), date, package_version())
     if arguments.only:
@@ -68,15 +74,24 @@ def _say(text: str) -> None:
     print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
-def _inspect_in_folder(agent: AgentPackage, keep: Path | None) -> InspectionReport | str:
+def _stop(folder: Path, which: int, _frame: FrameType | None) -> None:
+    """End every agent and this process at once; otherwise the threads would finish their inspections first."""
+    _end_processes(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(128 + which)
+
+
+def _inspect_in_folder(temporary: Path, keep: Path | None, agent: AgentPackage) -> InspectionReport | str:
     started = time.monotonic()
-    with TemporaryDirectory(prefix="accord-agent-", ignore_cleanup_errors=True) as temporary:
-        run = Path(temporary)
-        folder = run / "agent" if keep is None else keep.resolve() / re.sub(r"[^\w.-]+", "-", agent.package).strip("-")
-        found = _install(agent, folder) or _inspect(agent, folder, run / "home")
-        # Some agents start processes of their own, in sessions of their own; these have the home folder of this run.
-        if left := _end_processes(run / "home"):
-            _say(f"{agent.name}: ended {left} processes that it left behind")
+    name = re.sub(r"[^\w.-]+", "-", agent.package).strip("-")
+    run = temporary / name
+    run.mkdir()
+    folder = run / "agent" if keep is None else keep.resolve() / name
+    found = _install(agent, folder) or _inspect(agent, folder, run / "home")
+    # Some agents start processes of their own, in sessions of their own; these have the home folder of this run.
+    if left := _end_processes(run):
+        _say(f"{agent.name}: ended {left} processes that it left behind")
+    shutil.rmtree(run, ignore_errors=True)
     summary = f"{found.count(Result.FAIL, Level.MUST)} musts fail" if isinstance(found, InspectionReport) else found
     _say(f"{agent.name}: {summary} ({time.monotonic() - started:.0f} s)")
     return found
@@ -145,13 +160,13 @@ def _node_path() -> str:
     return os.pathsep.join([str(NODE / "bin"), os.environ["PATH"]])
 
 
-def _end_processes(home: Path) -> int:
-    """End the processes that were started with this home folder, and return their number. Needs /proc."""
-    entry = f"HOME={home}".encode()
+def _end_processes(folder: Path) -> int:
+    """End the processes whose home folder is in this folder, and return their number. Needs /proc."""
+    beginning = f"HOME={folder}/".encode()
     count = 0
     for environ in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):
-            if entry in environ.read_bytes().split(b"\0"):
+            if any(entry.startswith(beginning) for entry in environ.read_bytes().split(b"\0")):
                 os.kill(int(environ.parent.name), signal.SIGKILL)
                 count += 1
     return count
