@@ -25,7 +25,7 @@ with such content in a prompt, as seen by its model:
 | word | the content |
 |---|---|
 | accepted | reached the model |
-| dropped | did not reach the model, and neither the model nor the client was told |
+| dropped | did not reach the model, and nothing says so: no error, no text in its place |
 | placeholder | was replaced by a text, for example its name |
 | rejected | was answered with an error, whose code follows |
 | not judged | could not be tried; the reason is below |

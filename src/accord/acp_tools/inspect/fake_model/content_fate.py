@@ -140,8 +140,6 @@ def _find_placeholder(request: ReceivedRequest, sent: ProbeContent) -> str | Non
             return _shown(place[max(line, found - SHOWN // 2) :].partition("\n")[0])
     word = rf"\b(?:{WORDS[sent.type]}|content|attachment|block)s?\b"
     patterns = (
-        # A temporary file that the agent wrote it to, and named to the model.
-        rf"[/\\][\w.-]*\b(?:{WORDS[sent.type]})[-_][0-9a-f]{{6}}[\w-]*\.\w{{1,5}}\b",
         rf"\[[^\]\n]{{0,120}}\b(?:{WORDS[sent.type]})s?\b[^\]\n]{{0,200}}\]",
         rf"[<({{](?:[\w:-]+\s+){{0,3}}(?:{WORDS[sent.type]})s?\b[^>)}}\n]{{0,120}}[>)}}]",
         rf"{word}[^\n]{{0,60}}\b(?:{_MISSING})\b",
