@@ -91,6 +91,8 @@ async def _run_check(inspection: Inspection, check: Check, deadline: float | Non
         outcome = not_judged(f"{NO_HANDSHAKE}: {describe(inspection.handshake)}")
     elif check.needs is Needs.SESSION and (why := inspection.why_no_session):
         outcome = not_applicable(why) if why == NO_SESSIONS else not_judged(why)
+    elif check.draft_lacks is not None and inspection.declared.version >= 2:
+        outcome = not_applicable(check.draft_lacks)
     else:
         try:
             async with asyncio.timeout_at(deadline and deadline + QUICK_REPORT_S * check.reports_all):

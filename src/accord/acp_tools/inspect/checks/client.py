@@ -135,11 +135,15 @@ async def _permission_cancelled(probe: AgentProbe) -> CheckOutcome:
 
 
 @CLIENT.check(
-    "fs-read", "files are read by fs/read_text_file if it is offered", FILES, SHOULD, Needs.SESSION, quick=False
+    "fs-read",
+    "files are read by fs/read_text_file if it is offered",
+    FILES,
+    SHOULD,
+    Needs.SESSION,
+    quick=False,
+    draft_lacks=NO_FILES,
 )
 async def _fs_read(probe: AgentProbe) -> CheckOutcome:
-    if probe.is_draft:
-        return not_applicable(NO_FILES)
     turn = await run_task(probe, READ)
     has_disk_text, has_unsaved_text = turn.shows(DISK_TEXT), turn.shows(UNSAVED_TEXT)
     if Method.FS_READ_TEXT_FILE in turn.file_requests and (has_unsaved_text or not has_disk_text):
@@ -154,11 +158,15 @@ async def _fs_read(probe: AgentProbe) -> CheckOutcome:
 
 
 @CLIENT.check(
-    "fs-write", "files are written by fs/write_text_file if it is offered", FILES, SHOULD, Needs.SESSION, quick=False
+    "fs-write",
+    "files are written by fs/write_text_file if it is offered",
+    FILES,
+    SHOULD,
+    Needs.SESSION,
+    quick=False,
+    draft_lacks=NO_FILES,
 )
 async def _fs_write(probe: AgentProbe) -> CheckOutcome:
-    if probe.is_draft:
-        return not_applicable(NO_FILES)
     turn = await run_task(probe, WRITE)
     if Method.FS_WRITE_TEXT_FILE in turn.file_requests:
         return passed("The agent wrote the file through the client", turn.reply)
@@ -172,11 +180,15 @@ async def _fs_write(probe: AgentProbe) -> CheckOutcome:
 
 
 @CLIENT.check(
-    "terminal-used", "commands are run by terminal/create if it is offered", TERMINALS, MAY, Needs.SESSION, quick=False
+    "terminal-used",
+    "commands are run by terminal/create if it is offered",
+    TERMINALS,
+    MAY,
+    Needs.SESSION,
+    quick=False,
+    draft_lacks=NO_FILES,
 )
 async def _terminal_used(probe: AgentProbe) -> CheckOutcome:
-    if probe.is_draft:
-        return not_applicable(NO_FILES)
     turn = await run_task(probe, RUN)
     if turn.uses_terminal:
         return passed("The agent ran the command in a terminal of the client", turn.reply)
@@ -188,11 +200,15 @@ async def _terminal_used(probe: AgentProbe) -> CheckOutcome:
 
 
 @CLIENT.check(
-    "terminal-released", "every terminal is released", f"{TERMINALS} – releasing", MUST, Needs.SESSION, quick=False
+    "terminal-released",
+    "every terminal is released",
+    f"{TERMINALS} – releasing",
+    MUST,
+    Needs.SESSION,
+    quick=False,
+    draft_lacks=NO_FILES,
 )
 async def _terminal_released(probe: AgentProbe) -> CheckOutcome:
-    if probe.is_draft:
-        return not_applicable(NO_FILES)
     turn = await run_task(probe, RUN)
     if not turn.uses_terminal:
         return why_unused(turn) or not_applicable("The agent created no terminal")
@@ -238,10 +254,9 @@ async def _failed_tool(probe: AgentProbe) -> CheckOutcome:
     SHOULD,
     Needs.SESSION,
     quick=False,
+    draft_lacks=NO_FILES,
 )
 async def _partial_client(probe: AgentProbe) -> CheckOutcome:
-    if probe.is_draft:
-        return not_applicable(NO_FILES)
     turns = [await run_task(probe, task) for task in PARTLY_OFFERED]
     for turn in turns:
         if isinstance(turn.reply, Refused):

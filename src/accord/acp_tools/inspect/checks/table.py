@@ -37,6 +37,8 @@ class Check:
     run: CheckFunction
     draft_level: Level
     """The level under the version 2 draft."""
+    draft_lacks: str | None
+    """Why it does not apply under the draft; None if it does."""
     quick: bool
     """Whether `--quick` includes it."""
     reports_all: bool
@@ -64,6 +66,7 @@ class CheckTable(list[Check]):
         needs: Needs = Needs.HANDSHAKE,
         *,
         draft_level: Level | None = None,
+        draft_lacks: str | None = None,
         quick: bool = True,
     ) -> Callable[[CheckFunction], CheckFunction]:
         """Add the decorated function as a check; the level is the same under the draft unless another is given."""
@@ -79,6 +82,7 @@ class CheckTable(list[Check]):
                     needs,
                     run,
                     draft_level or level,
+                    draft_lacks,
                     quick,
                     self._reports_all,
                 )
