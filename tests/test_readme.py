@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,15 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, flags=re.DOTALL | re.MULTILINE)
 PYTHON = [body for language, body in BLOCKS if language == "python"]
-COMMANDS = [
-    line
-    for language, body in BLOCKS
-    if language == "sh"
-    for line in body.splitlines()
-    if line.strip() and not line.startswith("#")
-]
+SHELL = [body for language, body in BLOCKS if language == "sh"]
+COMMANDS = [line for body in SHELL for line in body.splitlines() if line.strip() and not line.startswith("#")]
+PRINTED = {
+    command: output
+    for (language, command), (next_language, output) in pairwise(BLOCKS)
+    if (language, next_language) == ("sh", "text")
+}
 RUN_BY_CI = {"make test", "make check"}
+RUN_BY_ROLES = {"pip install '.[serve]'"}
 SERVES = "make run"
 
 
@@ -31,7 +33,7 @@ def test_the_readme_is_short():
 
 
 def test_every_block_names_its_language():
-    assert {language for language, _ in BLOCKS} <= {"json", "python", "sh"}
+    assert {language for language, _ in BLOCKS} <= {"json", "python", "sh", "text"}
 
 
 @pytest.mark.parametrize("body", [body for language, body in BLOCKS if language == "json"])
@@ -45,14 +47,26 @@ def test_every_python_block_runs(code: str):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in {*RUN_BY_CI, SERVES}])
-def test_every_command_runs(command: str):
+def run_in_shell(script: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path}
-    done = subprocess.run(
-        ["sh", "-c", command], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False
+    return subprocess.run(
+        ["sh", "-c", script], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
     )
+
+
+@pytest.mark.parametrize("script", [each for each in SHELL if each not in PRINTED])
+def test_every_command_runs(script: str):
+    others = [line for line in script.splitlines() if line not in {*RUN_BY_CI, *RUN_BY_ROLES, SERVES}]
+    done = run_in_shell("set -e\n" + "\n".join(others))
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("script", PRINTED)
+def test_what_a_command_prints_is_what_the_readme_shows(script: str):
+    done = run_in_shell(script)
+    assert [line.rstrip() for line in done.stdout.splitlines()] == PRINTED[script].splitlines()
+    assert done.returncode == 1, "the text below says so"
 
 
 def test_make_run_prints_a_command_that_works(tmp_path: Path):
