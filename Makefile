@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants test-slow slow-tests check format lock schemas models page docs-tables draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -14,10 +14,18 @@ run: $(READY) ## Serve the demo agent with its page at http://127.0.0.1:8000, an
 	@$(BIN)/accord serve $(ARGS)
 
 # Tests start hundreds of programs: what Python compiled is kept for the next one, whatever the machine's own choice is.
-test: export PYTHONDONTWRITEBYTECODE :=
-test: export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
-test: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready $(VENV)/chromium/.ready ## Run the whole test suite (ARGS="-k name" narrows it)
-	$(BIN)/python -m pytest $(ARGS)
+test test-slow slow-tests: export PYTHONDONTWRITEBYTECODE :=
+test test-slow slow-tests: export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
+test: $(READY) $(VENV)/commonmark.json ## Run the tests, but for the slow ones (ARGS="-k name" narrows it)
+	$(BIN)/python -m pytest -m "not slow" $(ARGS)
+
+test-slow: $(READY) $(VENV)/peers/.ready $(VENV)/chromium/.ready ## Run the tests that take long: browser, peers, killed processes (a few minutes)
+	$(BIN)/python -m pytest -m slow --timeout 120 $(ARGS)
+
+slow-tests: $(READY) $(VENV)/commonmark.json $(VENV)/peers/.ready $(VENV)/chromium/.ready ## Measure every test and write tests/slow.txt, on a quiet machine
+	@rm -rf build/times && mkdir -p build/times
+	ACCORD_TIMES=build/times $(BIN)/python -m pytest -p tests.slow
+	$(BIN)/python -m tests.slow build/times
 
 test-peers: $(VENV)/heavy/.ready $(VENV)/clients/.ready ## Run ours against real agents and clients that take a while to install
 	ACCORD_PEERS=$(VENV)/heavy ACCORD_CLIENTS=$(VENV)/clients $(BIN)/python -m pytest -n 0 --timeout 600 tests/peers/heavy

@@ -1,19 +1,27 @@
 """What every test shares: Hypothesis runs the same examples every time, without a clock, and more take more time.
 
-No test touches the state folder of the user who runs it.
+No test touches the state folder of the user who runs it. `make test` leaves out the tests of `slow.txt`.
 """
 
 import os
+import signal
 import tempfile
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from accord.agents.demo.pace import PACE_VARIABLE
 from tests.laws import EXAMPLES
+from tests.slow import SLOW, is_slow
 
 NUMBERS = count()
+ROOT = Path(__file__).parent.parent
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # As in a shell's background: every program that a test starts would ignore Ctrl-C as well.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "house", derandomize=True, deadline=None, max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
@@ -36,3 +44,23 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give laws with more examples than usual as much more time before pytest-timeout stops them."""
     if config.option.timeout is None and EXAMPLES > 100:
         config.option.timeout = float(config.getini("timeout")) * EXAMPLES / 100
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Two workers for each core: tests with programs of their own mostly wait."""
+    return 2 * (os.cpu_count() or 1)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even import a file or a folder of which every test is slow."""
+    if config.option.markexpr != "not slow" or not collection_path.is_relative_to(ROOT):
+        return None
+    name = collection_path.relative_to(ROOT).as_posix()
+    return True if name in SLOW or f"{name}/" in SLOW else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that are listed as slow."""
+    for item in items:
+        if is_slow(item.nodeid):
+            item.add_marker(pytest.mark.slow)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import accord
+from tests.slow import SLOW
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted(
@@ -137,6 +138,16 @@ def test_every_law_follows_the_number_of_examples_that_is_asked_for():
         if keyword.arg == "max_examples" and isinstance(keyword.value, ast.Constant)
     ]
     assert fixed == []
+
+
+def test_every_line_of_the_slow_tests_names_what_is_there():
+    unknown = [
+        name
+        for name in SLOW
+        if not (ROOT / name.partition("::")[0]).exists()
+        or ("::" in name and f"def {name.partition('::')[2]}(" not in text(ROOT / name.partition("::")[0]))
+    ]
+    assert unknown == []
 
 
 PACKAGE = [path for path in SOURCES if path.is_relative_to(ROOT / "src")]

@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import pytest
-from openai.types import Model
 
 from accord.backends.prices import ModelPrice, TokenPrice
 from accord.backends.scripted import ScriptedBackend
@@ -87,6 +86,8 @@ def info(**options: Any) -> dict[str, dict[str, Any]]:
 
 
 def test_every_name_that_a_request_may_have_is_listed_in_openais_shape():
+    from openai.types import Model  # noqa: PLC0415 - its import takes longer than all other tests here
+
     body = get("/v1/models").json()
     assert body["object"] == "list"
     models = [Model.model_validate(each, strict=True) for each in body["data"]]

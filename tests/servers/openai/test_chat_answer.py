@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from accord.backends.openai.chat_answer import ChatReader, read_answer
 from accord.core.sse import EventDecoder
@@ -41,6 +40,8 @@ def request(**members: Any) -> ModelRequest:
 
 
 def whole(*answers: Sequence[AnyPiece], **members: Any) -> dict[str, Any]:
+    from openai.types.chat import ChatCompletion  # noqa: PLC0415 - its import takes longer than all other tests here
+
     body = json.loads(json.dumps(CHAT.whole(request(**members), LABELS, answers)))
     ChatCompletion.model_validate(body, strict=True)
     return body
@@ -54,6 +55,8 @@ def stream_bytes(*answers: Sequence[AnyPiece], **members: Any) -> bytes:
 
 def chunks(*answers: Sequence[AnyPiece], **members: Any) -> list[Any]:
     """The chunks of a stream, each valid to the SDK."""
+    from openai.types.chat import ChatCompletionChunk  # noqa: PLC0415 - as above
+
     *events, done, rest = stream_bytes(*answers, **members).split(b"\n\n")
     assert (done, rest) == (b"data: [DONE]", b"")
     read = [json.loads(event.removeprefix(b"data: ")) for event in events]
