@@ -1,11 +1,13 @@
-"""Send a request to an agent over NATS and print its answer as it comes. It needs the package `nats-py`, not Accord.
+"""Send a request to an agent in a worker, over NATS with its plain client, and print the answer as it comes.
 
-With a worker of the agent `answer` running (docs/queue.md):
+The client needs `nats-py`, and nothing of Accord. The worker needs `accord-agents[all]`, a NATS server with JetStream
+(`nats-server -js`) and a PostgreSQL database:
 
-    python examples/queue_client.py nats://127.0.0.1:4222 answer Hello
+    accord worker examples/02_my_agent.py --queue nats://127.0.0.1:4222 --store postgresql://127.0.0.1/accord
+    python examples/09_queue_worker.py nats://127.0.0.1:4222 answer Hello
 
-docs/asyncapi.yaml describes the messages. A client with less to do sends its requests over HTTP: there a lost message
-is not its concern.
+docs/asyncapi.yaml describes the messages, docs/queue.md the queue. Over HTTP a client has less to do: there a lost
+message is not its concern.
 """
 
 import argparse
