@@ -1,6 +1,6 @@
 """An agent in fifteen lines: it streams the answer of the negotiated backend, and cites a source.
 
-Needs `accord-agents[cli]`. Without a configured backend, its answer is the query:
+Needs `accord-agents[serve]`. Without a configured backend, its answer is the query:
 
     echo Hello | accord chat examples/02_my_agent.py
 

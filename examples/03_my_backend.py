@@ -1,6 +1,6 @@
 """A backend in forty lines: its manifest, its answer, and a turn that uses it.
 
-Needs `accord-agents[serve]` for its engine.
+Needs `accord-agents`.
 
     python examples/03_my_backend.py
 """
