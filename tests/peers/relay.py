@@ -17,6 +17,6 @@ base_url = "{os.environ["OPENAI_BASE_URL"]}"
 key_env = "OPENAI_API_KEY"
 """
 )
-agent = str(ROOT / "examples" / "my_agent.py") + ":agent"
+agent = str(ROOT / "examples" / "02_my_agent.py") + ":agent"
 command = [sys.executable, "-m", "accord", "acp", "--config", str(config), agent]
 os.execv(sys.executable, command)  # noqa: S606 - this very interpreter

@@ -124,9 +124,10 @@ def test_servers_workers_and_publishers_can_do_their_work(tmp_path: Path, port: 
                 worker.send_signal(signal.SIGKILL)
             async with running_accord(tmp_path, database, port, "worker"):
                 assert await asking == "".join(f"{number} " for number in range(600))
-                program = [sys.executable, ROOT / "examples/queue_client.py", address("publisher", port), "answer", "2"]
+                program = [sys.executable, ROOT / "examples/09_queue_worker.py"]
+                options = [address("publisher", port), "answer", "2", "--inbox", "_INBOX_publisher"]
                 process = await asyncio.create_subprocess_exec(
-                    *map(str, [*program, "--inbox", "_INBOX_publisher"]), stdout=asyncio.subprocess.PIPE
+                    *map(str, [*program, *options]), stdout=asyncio.subprocess.PIPE
                 )
                 out, _ = await process.communicate()
                 assert (process.returncode, out) == (0, b"0 1 \n")

@@ -1,4 +1,4 @@
-"""examples/queue_client.py against a real NATS, PostgreSQL and worker; what they send is what docs/asyncapi.yaml says."""
+"""examples/09_queue_worker.py with a real NATS, PostgreSQL and worker; they send what docs/asyncapi.yaml says."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from tests.stores.postgres_server import running_server
 # The annotations of the client are incomplete.
 # pyright: reportUnknownMemberType=false
 
-PROGRAM = Path(__file__).parent.parent.parent / "examples" / "queue_client.py"
+PROGRAM = Path(__file__).parent.parent.parent / "examples" / "09_queue_worker.py"
 WAIT_S = 40
 AGENT = """
 from accord import Agent

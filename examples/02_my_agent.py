@@ -1,4 +1,11 @@
-"""An agent in fifteen lines: it streams the answer of the negotiated backend, and cites a source."""
+"""An agent in fifteen lines: it streams the answer of the negotiated backend, and cites a source.
+
+Needs `accord-agents[serve]`. Without a configured backend, its answer is the query:
+
+    echo Hello | accord chat examples/02_my_agent.py
+
+The same file is served by `accord serve`, `accord acp` and `accord worker`.
+"""
 
 from collections.abc import AsyncIterator
 

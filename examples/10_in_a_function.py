@@ -1,4 +1,9 @@
-"""Accord in a serverless function: the ASGI application is called once per event, without a server."""
+"""Accord in a serverless function: the ASGI application is called once per event, without a server.
+
+Needs `accord-agents[serve]`. `handle` is what the platform calls; here it gets two events, as a platform sends them:
+
+    python examples/10_in_a_function.py
+"""
 
 import asyncio
 import base64

@@ -1,4 +1,9 @@
-"""A backend in forty lines: its manifest, its answer, and a turn that uses it."""
+"""A backend in forty lines: its manifest, its answer, and a turn that uses it.
+
+Needs `accord-agents`.
+
+    python examples/03_my_backend.py
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

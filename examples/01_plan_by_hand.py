@@ -1,4 +1,9 @@
-"""Plan a work order without server, async or model: it has an image, and the answer must be JSON."""
+"""Plan a work order without server, async or model: it has an image, and the answer must be JSON.
+
+Needs `accord-agents`.
+
+    python examples/01_plan_by_hand.py
+"""
 
 from accord import Candidate, CapabilityManifest, Plan, PlanConfig, Refusal, WorkOrder, plan
 
