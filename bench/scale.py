@@ -37,7 +37,7 @@ from tests.stores.postgres_server import running_server
 from accord.assembly.links import open_links
 from accord.assembly.parts import build_engine
 from accord.assembly.store import make_store
-from accord.cli.options import load
+from accord.cli.configuration import load
 from accord.engine import Sessions
 from accord.wire.request import ServiceRequest
 

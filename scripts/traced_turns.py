@@ -17,7 +17,8 @@ from accord.backends.scripted import Pause, ScriptedBackend
 from accord.config import ServerConfig
 from accord.engine import Dispatcher, Engine, Sessions
 from accord.servers.http.app import Application
-from accord.servers.observability import Log, Metrics, Observers, Traces
+from accord.servers.observability import Log, Observers, Traces
+from accord.servers.observability.metrics import Metrics
 from accord.servers.service import AllowAll, Service
 from accord.stores.memory import MemoryStore
 from accord.wire.routes import ASSIST_PATH

@@ -22,6 +22,7 @@ from accord.errors import (
     EmulationError,
     ErrorCode,
     InvalidMessageError,
+    MissingExtraError,
     NotSerialisableError,
     Problem,
     RefusedError,
@@ -43,6 +44,7 @@ TREE: list[type[AccordError]] = [
     ConnectionFailedError,
     EmulationError,
     InvalidMessageError,
+    MissingExtraError,
     NotSerialisableError,
     RefusedError,
     StoreConflictError,
@@ -57,6 +59,7 @@ SENTENCES = [
     (InvalidMessageError("Ping", [Problem("a", "x"), Problem("b", "y")]), "Not a valid Ping: a: x; b: y"),
     (NotSerialisableError("A Ping holds NaN"), "A Ping holds NaN"),
     (UsageError("No such file: a.json"), "No such file: a.json"),
+    (MissingExtraError("accord.client needs aiohttp"), "accord.client needs aiohttp"),
     (ConfigError([ConfigProblem("a.toml:3:1", "policy", "expected x")]), "a.toml:3:1: policy: expected x"),
     (
         ConfigError([ConfigProblem("a.toml:3:1", "", "x"), ConfigProblem("env B", "c", "y")]),

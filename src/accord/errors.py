@@ -16,7 +16,8 @@
     │   └── StoreConflictError   a write contradicts what is stored
     ├── ConnectionFailedError    a service cannot be reached, or the connection to it keeps breaking
     └── UsageError               a call, a flag or a file that the user has to correct
-        └── ConfigError          every problem of a configuration, each with its place
+        ├── ConfigError          every problem of a configuration, each with its place
+        └── MissingExtraError    a library that is not installed (also an ImportError)
 
 Inside the core a refusal is a value, not an exception: decisions return a `Refusal` that carries an `ErrorCode`. This
 module depends on neither pydantic nor any transport; every transport reads its codes from the table.
@@ -337,3 +338,7 @@ class ConfigError(UsageError):
         self.problems: Final = tuple(problems)
         listed = [{"place": problem.place, "key": problem.key, "told": problem.message} for problem in self.problems]
         super().__init__("\n".join(map(str, self.problems)), details={"mistakes": listed})
+
+
+class MissingExtraError(UsageError, ImportError):
+    """A library that is not installed, and the command that installs it."""

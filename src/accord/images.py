@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from hashlib import sha256
-from importlib.util import find_spec
 from io import BytesIO
 from threading import Lock
 from types import MappingProxyType
@@ -20,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from accord.core.output.media import ImageLimits, ImageShrinker, ShrinkRefusal, ShrunkImage
 from accord.core.sizes import MAX_PIXELS_IN
-from accord.errors import UsageError
+from accord.errors import MissingExtraError
+from accord.extras import has_modules, install_command
 
 if TYPE_CHECKING:
     from PIL.Image import Image as PillowImage
@@ -63,7 +63,7 @@ PLAIN_MODES: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK"
 
 def has_pillow() -> bool:
     """Whether Pillow is installed."""
-    return find_spec("PIL") is not None
+    return has_modules(("PIL",))
 
 
 class PillowImages:
@@ -71,7 +71,7 @@ class PillowImages:
 
     def __init__(self, max_pixels: int = MAX_PIXELS_IN) -> None:
         if not has_pillow():
-            raise UsageError("Shrinking images needs Pillow: pip install 'accord-agents[images]'")
+            raise MissingExtraError(f"Shrinking images needs Pillow: {install_command('images')}")
         self._max_pixels: Final = max_pixels
 
     def shrink(self, data: bytes, mime_type: str, limits: ImageLimits, /) -> ShrunkImage | ShrinkRefusal:

@@ -10,7 +10,7 @@ import pytest
 
 from accord.assembly.parts import build_engine
 from accord.assembly.store import make_store
-from accord.cli.options import load_if_trusted
+from accord.cli.configuration import load_if_trusted
 from accord.config import load_config
 from accord.engine import Sessions
 from accord.errors import UsageError

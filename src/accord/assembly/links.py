@@ -6,12 +6,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from accord.assembly.extras import install_command
 from accord.assembly.store import store_path
 from accord.config import LoadedConfig, QueueKind, StoreKind
 from accord.engine import Links
 from accord.engine.packet_log import StoreLog
 from accord.errors import StoreError, UsageError
+from accord.extras import naming_extra
 from accord.ports import Channel, LinkCounts, Store
 
 LOG: Final = logging.getLogger("accord.queues")
@@ -83,12 +83,10 @@ async def _nats_links(loaded: LoadedConfig, store: Store, name: str) -> AsyncGen
     address = os.environ.get(queue.url_env)
     if not address:
         raise UsageError(f"The queue is nats: set {queue.url_env} to its address, such as nats://localhost:4222")
-    try:
+    with naming_extra("The queue nats"):
         from accord.queues.nats.connection import NatsConnection, NatsSettings  # noqa: PLC0415 - an extra
         from accord.queues.nats.log import JetStreamLog  # noqa: PLC0415
         from accord.queues.nats.work import NatsWorkQueue  # noqa: PLC0415
-    except ImportError as error:
-        raise UsageError(f"The queue is nats, which needs an extra: {install_command('nats')}") from error
     files = [None if each is None else str(loaded.path_of(each)) for each in (queue.credentials_file, queue.ca_file)]
     settings = NatsSettings(address, queue.prefix, queue.replicas, *files)
     connection = NatsConnection(settings, name=name)

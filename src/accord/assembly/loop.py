@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import accord
-from accord.engine.agent_errors import log_agent_error
 
 ResultT = TypeVar("ResultT")
 
@@ -45,7 +44,7 @@ def run_async(main: Coroutine[Any, Any, ResultT]) -> ResultT:
                     raise
                 if not _ends_one_task_only(error):
                     raise
-                log_agent_error("A task of an agent tried to stop the process", error)
+                _log_agent_error("A task of an agent tried to stop the process", error)
 
 
 def log_unawaited_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -66,7 +65,13 @@ def log_unawaited_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]
         "created_at": None if created is None else f"{created.filename}:{created.lineno}",
     }
     what = "A task failed and nothing awaited it" if task is not None else "A callback failed"
-    log_agent_error(what, error, fields={name: value for name, value in fields.items() if value is not None})
+    _log_agent_error(what, error, {name: value for name, value in fields.items() if value is not None})
+
+
+def _log_agent_error(what: str, error: BaseException, fields: dict[str, Any] | None = None) -> None:
+    from accord.engine.agent_errors import log_agent_error  # noqa: PLC0415 - the proxy has no engine, and starts faster
+
+    log_agent_error(what, error, fields=fields)
 
 
 def _ends_one_task_only(error: BaseException) -> bool:

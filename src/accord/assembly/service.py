@@ -31,7 +31,6 @@ from accord.servers.http.model_calls import model_endpoints
 from accord.servers.http.serve import ExitDeadline, serve
 from accord.servers.observability import (
     Log,
-    Metrics,
     Observers,
     ProcessRole,
     StatusCounts,
@@ -40,7 +39,7 @@ from accord.servers.observability import (
     Traces,
     Watchdog,
 )
-from accord.servers.observability.metrics import WaitingCount
+from accord.servers.observability.metrics import Metrics, WaitingCount
 from accord.servers.page.files import page_routes
 from accord.servers.service import Authenticator, Service
 from accord.version import package_version

@@ -10,26 +10,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from accord.assembly.extras import install_command
 from accord.config import LoadedConfig
 from accord.config.trust import PRIVATE_FILE
 from accord.core.receipt import Sign, VerifySignature
 from accord.errors import UsageError
+from accord.extras import naming_extra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-NOT_INSTALLED: Final = f"signing receipts needs an extra: {install_command('signing')}"
 EXPECTED: Final = "expected an Ed25519 key as PEM, as `accord receipts keygen` writes it"
 
 
 def make_key(file: Path) -> Path:
     """Write a new private key, readable by its owner only, and its public key beside it; return the public file."""
-    try:
+    with naming_extra("Signing receipts"):
         from cryptography.hazmat.primitives import serialization as pem  # noqa: PLC0415 - an extra
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
-    except ImportError as error:
-        raise UsageError(NOT_INSTALLED) from error
     key, public_file = Ed25519PrivateKey.generate(), file.with_name(file.name + ".pub")
     private = key.private_bytes(pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.NoEncryption())
     public = key.public_key().public_bytes(pem.Encoding.PEM, pem.PublicFormat.SubjectPublicKeyInfo)
@@ -60,11 +57,9 @@ def _signing_key(loaded: LoadedConfig) -> "Ed25519PrivateKey | None":
     if loaded.config.signing_key is None:
         return None
     file = loaded.path_of(loaded.config.signing_key)
-    try:
+    with naming_extra("signing_key"):
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415 - an extra
         from cryptography.hazmat.primitives.serialization import load_pem_private_key  # noqa: PLC0415
-    except ImportError as error:
-        raise UsageError(f"signing_key: {NOT_INSTALLED}") from error
     try:
         key = load_pem_private_key(_read(file), password=None)
     except (ValueError, TypeError) as error:
@@ -78,10 +73,8 @@ def make_signature_check(files: Sequence[str]) -> VerifySignature | None:
     """Return the function that checks signatures against any of these public keys, or None if there is no key."""
     if not files:
         return None
-    try:
+    with naming_extra("--public-key"):
         return _check_against([_public_key(Path(file)) for file in files])
-    except ImportError as error:
-        raise UsageError(f"--public-key: {NOT_INSTALLED}") from error
 
 
 def _check_against(keys: "Sequence[Ed25519PublicKey]") -> VerifySignature:

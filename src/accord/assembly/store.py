@@ -11,14 +11,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, null
 from pathlib import Path
 from typing import Final, TypeVar
 
-from accord.assembly.extras import install_command
 from accord.config import LoadedConfig, OriginKind, StoreKind
 from accord.config.trust import PRIVATE_FILE, make_state_folder, state_folder
 from accord.engine import Dispatcher, Engine
 from accord.engine.slots import BackendSlots
 from accord.errors import BackendError, UsageError
+from accord.extras import naming_extra
 from accord.ports import DescribedBackend, ManagedBackend, Store
-from accord.stores.sqlite import SqliteStore
 from accord.terminal import escape_line
 
 ResultT = TypeVar("ResultT")
@@ -42,14 +41,14 @@ def make_store(loaded: LoadedConfig, *, create: bool = True) -> Store:
 
         return MemoryStore()
     if store.kind is StoreKind.SQLITE:
+        from accord.stores.sqlite import SqliteStore  # noqa: PLC0415 - `accord ask` needs no database
+
         return SqliteStore(prepare_store_file(loaded, create=create), create=create)
     address = os.environ.get(store.url_env)
     if not address:
         raise UsageError(f"The store is postgres: set {store.url_env} to its address")
-    try:
+    with naming_extra("The store postgres"):
         from accord.stores.postgres import PostgresStore  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise UsageError(f"The store is postgres, which needs an extra: {install_command('postgres')}") from error
     return PostgresStore(address)
 
 

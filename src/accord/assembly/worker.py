@@ -23,7 +23,6 @@ from accord.servers.http.probes import serving_probes
 from accord.servers.http.serve import ExitDeadline, listen_at
 from accord.servers.observability import (
     Log,
-    Metrics,
     Observers,
     ProcessRole,
     StatusCounts,
@@ -32,6 +31,7 @@ from accord.servers.observability import (
     Traces,
     Watchdog,
 )
+from accord.servers.observability.metrics import Metrics
 from accord.servers.queue.worker import Worker
 from accord.servers.service import Service
 from accord.version import package_version

@@ -7,15 +7,17 @@ means for a plan is a policy of `core/work`. It does not ask a backend anything:
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from accord.backends.facts import Catalogue, ModelFacts, UnknownModel, find_model
-from accord.config import BackendConfig, LoadedConfig
 from accord.core.vocabulary import unknown_name_warnings
 from accord.errors import UsageError
 from accord.files import STDIN, parse_message, path_exists, read_json, read_message, read_text
 from accord.wire.manifest import CapabilityManifest, SupportLevel
 from accord.wire.service import ProbeRecord
+
+if TYPE_CHECKING:  # looking up a model needs no configuration
+    from accord.config import BackendConfig, LoadedConfig
 
 OPERATOR: Final = "operator"
 PROBE: Final = "accord backends probe"
@@ -109,7 +111,7 @@ class BackendEvidence:
         return manifest_of(gather(self.declared, self.probed, self.facts))
 
 
-def configured_evidence(config: BackendConfig, loaded: LoadedConfig) -> BackendEvidence:
+def configured_evidence(config: "BackendConfig", loaded: "LoadedConfig") -> BackendEvidence:
     """Return what the configuration, its files and the model facts say about this backend.
 
     A model without facts is not an error here: what an endpoint tells of itself, or a probe, may be enough.
@@ -137,8 +139,8 @@ def configured_evidence(config: BackendConfig, loaded: LoadedConfig) -> BackendE
     return BackendEvidence(declared, probed, {}, tuple(warnings), unknown_model)
 
 
-def _model_facts(config: BackendConfig) -> Layer | UnknownModel:
-    if config.manifest != BackendConfig.FACTS or config.model is None:
+def _model_facts(config: "BackendConfig") -> Layer | UnknownModel:
+    if config.manifest != config.FACTS or config.model is None:
         return {}
     found = find_model(config.model)
     if isinstance(found, UnknownModel):  # several providers may have it, of which the backend's kind names one

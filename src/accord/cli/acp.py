@@ -6,15 +6,8 @@ from accord.assembly.loop import run_async
 from accord.assembly.parts import build_engine, session_rules
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
-from accord.cli.options import (
-    AgentArgument,
-    ConfigOption,
-    LogJsonOption,
-    LogLevelOption,
-    StoreOption,
-    TrustOption,
-    load,
-)
+from accord.cli.configuration import load
+from accord.cli.options import AgentArgument, ConfigOption, LogJsonOption, LogLevelOption, StoreOption, TrustOption
 from accord.config import LoadedConfig
 from accord.engine import Engine, Sessions
 from accord.servers.acp import ReplayLimits, serve_acp

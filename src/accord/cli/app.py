@@ -19,6 +19,7 @@ import typer.main
 from typer.core import TyperGroup
 
 from accord.errors import AccordError
+from accord.extras import naming_extra
 from accord.terminal import safe_streams
 from accord.version import package_version
 
@@ -191,7 +192,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with safe_streams():
         try:
             try:
-                app(args=arguments, prog_name="accord")  # also as `python -m accord`
+                with naming_extra("This command"):
+                    app(args=arguments, prog_name="accord")  # also as `python -m accord`
             finally:
                 # Now, because the interpreter prints an error if it is the one that finds the reader gone.
                 sys.stdout.flush()

@@ -16,7 +16,8 @@ from accord.assembly.parts import build_engine, find_backend, session_rules
 from accord.assembly.signing import make_signer
 from accord.assembly.store import open_store_and_backends
 from accord.cli.attachments import read_attachments
-from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, load, read_requirements
+from accord.cli.configuration import load
+from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, read_requirements
 from accord.cli.receipt_view import account
 from accord.config import LoadedConfig
 from accord.console import Console

@@ -22,8 +22,9 @@ from accord.backends.probe import (
     probe_questions,
     verdict_of_error,
 )
+from accord.cli.configuration import load
 from accord.cli.negotiate import format_source, judge, negotiation_json
-from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, load, read_requirements
+from accord.cli.options import ConfigOption, JsonOption, RequireOption, TrustOption, read_requirements
 from accord.config.probed import save_probe
 from accord.console import Cell, Console, styled
 from accord.core.vocabulary import unknown_name_warnings

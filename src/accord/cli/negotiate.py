@@ -6,7 +6,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from accord.assembly.parts import find_backend
 from accord.backends.evidence import Evidence, from_operator, gather, manifest_of, read_evidence
 from accord.cli.options import (
     ConfigOption,
@@ -14,7 +13,6 @@ from accord.cli.options import (
     RequireOption,
     SnapshotOption,
     TrustOption,
-    load,
     parse_levels,
     read_requirements,
     split_level,
@@ -73,14 +71,18 @@ def negotiate_command(  # noqa: PLR0913 - one flag each
         raise UsageError("Give --manifest FILE|MODEL or --backend NAME, and --require NAME[=LEVEL]|FILE; or --example")
     else:
         needs = read_requirements(require)
-        known = (
-            read_evidence(manifest, snapshot)
-            if manifest
-            else find_backend(backend or "", load(config, trusted=trust)).evidence
-        )
+        known = read_evidence(manifest, snapshot) if manifest else _configured_evidence(backend or "", config, trust)
     evidence = gather(from_operator(parse_levels(override or [])), known)
     if not judge(needs, evidence, as_json=as_json, overridden=[split_level(item)[0] for item in override or ()]):
         raise typer.Exit(1)
+
+
+def _configured_evidence(backend: str, config: str | None, trusted: bool) -> Mapping[str, Evidence]:
+    # Here, because comparing a manifest or a model needs neither a configuration nor any backend.
+    from accord.assembly.parts import find_backend  # noqa: PLC0415 - as above
+    from accord.cli.configuration import load  # noqa: PLC0415
+
+    return find_backend(backend, load(config, trusted=trusted)).evidence
 
 
 def judge(

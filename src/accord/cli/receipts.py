@@ -10,7 +10,8 @@ import typer
 
 from accord.assembly.signing import make_key, make_signature_check
 from accord.assembly.store import run_with_store
-from accord.cli.options import ConfigOption, JsonOption, StoreOption, load_if_trusted
+from accord.cli.configuration import load_if_trusted
+from accord.cli.options import ConfigOption, JsonOption, StoreOption
 from accord.cli.receipt_view import print_receipt
 from accord.console import Cell, Console, styled, styled_line
 from accord.core.receipt import SHOWN_CHARS, Verification, has_valid_hash, parse_receipt, verify

@@ -12,16 +12,18 @@ from typing import Annotated, Final, assert_never, cast
 
 import typer
 
-from accord.cli.options import read_client
 from accord.cli.receipt_view import print_adaptation
 from accord.console import Console
 from accord.core.output import ClientAdapter
 from accord.core.output.markdown import Profile, TextStripper
+from accord.core.output.profile import NAMED_CLIENTS
 from accord.errors import InvalidMessageError, UsageError
+from accord.files import path_exists, read_message
 from accord.images import PillowImages, has_pillow
 from accord.terminal import escape_line
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.packet import AnyPacket, ClosePacket, DeltaPacket, ErrorPacket, EventPacket, StreamPacket
+from accord.wire.request import ClientCapabilities
 
 READ_BYTES: Final = 65_536
 
@@ -123,3 +125,12 @@ def _read_chunks() -> Iterator[str]:
     while chunk := os.read(sys.stdin.fileno(), READ_BYTES):
         yield decoder.decode(chunk)
     yield decoder.decode(b"", final=True)
+
+
+def read_client(value: str, option: str) -> ClientCapabilities | None:
+    """Parse the capabilities of a client: `web` (which declares nothing), `cli`, `voice`, or a file with them."""
+    if value in NAMED_CLIENTS:
+        return NAMED_CLIENTS[value]
+    if not path_exists(value):
+        raise UsageError(f"{option} {value}: expected {', '.join(NAMED_CLIENTS)}, or a file with ClientCapabilities")
+    return read_message(value, ClientCapabilities)

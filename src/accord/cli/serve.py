@@ -17,6 +17,7 @@ import typer
 
 from accord.assembly.processes import PROCESS_OPTION, ProcessSockets, check_process_count, run_processes
 from accord.assembly.service import print_start, run_service
+from accord.cli.configuration import load, load_if_trusted
 from accord.cli.options import (
     AgentArgument,
     ConfigOption,
@@ -25,8 +26,6 @@ from accord.cli.options import (
     QueueOption,
     StoreOption,
     TrustOption,
-    load,
-    load_if_trusted,
 )
 from accord.config import LoadedConfig, ServerConfig
 from accord.errors import UsageError

@@ -13,7 +13,8 @@ from msgspec.structs import asdict
 from pydantic_core import to_jsonable_python
 
 from accord.assembly.store import is_store_missing, run_with_store
-from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, confirm, load
+from accord.cli.configuration import confirm, load
+from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption
 from accord.errors import UsageError
 from accord.ports import DeletionProgress
 from accord.terminal import escape_line, format_count, unfiltered

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 import typer
 
 from accord.assembly.store import is_store_missing, run_with_store
-from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption, load
+from accord.cli.configuration import load
+from accord.cli.options import ConfigOption, JsonOption, StoreOption, TrustOption
 from accord.config import LoadedConfig, StoreKind
 from accord.console import Cell, Console, styled, styled_line
 from accord.engine.keys import new_token

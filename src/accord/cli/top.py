@@ -15,7 +15,8 @@ from rich.live import Live
 from rich.table import Table
 
 from accord.assembly.top import ServiceView, open_service_view
-from accord.cli.options import ConfigOption, JsonOption, QueueOption, StoreOption, TrustOption, load
+from accord.cli.configuration import load
+from accord.cli.options import ConfigOption, JsonOption, QueueOption, StoreOption, TrustOption
 from accord.console import Console, styled_line
 from accord.ports import ListedTurn, QueueDepth
 from accord.servers.observability.overview import Overview, ProcessRow

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from accord.assembly.worker import WorkerSettings, run_worker
+from accord.cli.configuration import load
 from accord.cli.options import (
     AgentArgument,
     ConfigOption,
@@ -13,7 +14,6 @@ from accord.cli.options import (
     QueueOption,
     StoreOption,
     TrustOption,
-    load,
 )
 from accord.servers.observability import set_up_logging
 from accord.terminal import unfiltered_streams

@@ -13,8 +13,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-import platformdirs
-
 from accord.config.model import BackendConfig
 from accord.config.origin import LoadedConfig, OriginKind
 from accord.errors import UsageError
@@ -33,6 +31,8 @@ def state_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder of this user's state: as `ACCORD_STATE_DIR` says, else where the platform keeps it."""
     if named := environ.get(STATE_VARIABLE):
         return Path(named).expanduser().absolute()
+    import platformdirs  # noqa: PLC0415 - an extra; reading a configuration does without it
+
     return platformdirs.user_state_path("accord", appauthor=False)
 
 

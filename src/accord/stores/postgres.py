@@ -7,10 +7,13 @@ default is; PostgreSQL lets many commits share one flush.
 import asyncio
 from typing import Final
 
-from asyncpg import InterfaceError, PostgresError  # pyright: ignore[reportMissingTypeStubs]
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from accord.extras import naming_extra
+
+with naming_extra("accord.stores.postgres"):
+    from asyncpg import InterfaceError, PostgresError  # pyright: ignore[reportMissingTypeStubs]
+    from sqlalchemy import URL, make_url
+    from sqlalchemy.exc import ArgumentError
+    from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from accord.errors import StoreConflictError, StoreError, UsageError
 from accord.ports import Heartbeat

@@ -25,7 +25,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
-from sqlalchemy import Connection, NullPool, create_engine
+from accord.extras import naming_extra
+
+with naming_extra("accord.stores.sqlite"):
+    from sqlalchemy import Connection, NullPool, create_engine
 
 from accord.errors import StoreConflictError, StoreError
 from accord.ports import DeletionProgress, Heartbeat

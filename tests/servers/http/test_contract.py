@@ -16,7 +16,7 @@ from accord.ports import SystemClock
 from accord.servers.http.app import Application
 from accord.servers.http.authentication import TokenAuthenticator
 from accord.servers.http.information import information_routes
-from accord.servers.observability import Metrics
+from accord.servers.observability.metrics import Metrics
 from accord.wire.contract import ServiceContract
 from tests.laws import examples
 from tests.servers.transports import make_service, served

@@ -22,8 +22,9 @@ from accord.errors import BackendError
 from accord.ports import Backend
 from accord.servers.http.health import Health
 from accord.servers.http.information import health_endpoint, information_routes
-from accord.servers.observability import Metrics, Observers
+from accord.servers.observability import Observers
 from accord.servers.observability.logs import REQUEST_ID
+from accord.servers.observability.metrics import Metrics
 from accord.servers.service import AllowAll, Service
 from accord.stores.memory import MemoryStore
 from accord.wire.emulation import EmulationConfig, PostProcessing, SystemPromptInjection

@@ -227,4 +227,5 @@ def test_another_claim_can_name_the_user():
 def test_without_the_library_the_error_names_what_to_install():
     script = "import sys; sys.modules['jwt'] = None; import accord.servers.http.oidc"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
-    assert "UsageError: [server.oidc] is configured, which needs an extra: install accord-agents[oidc]" in done.stderr
+    expected = "[server.oidc] needs jwt, which is not installed: pip install 'accord-agents[oidc]'"
+    assert f"MissingExtraError: {expected}" in done.stderr

@@ -13,7 +13,7 @@ from accord.ports import Backend, BackendPrice, DescribedBackend
 from accord.servers.http.app import Application
 from accord.servers.http.information import information_routes
 from accord.servers.http.model_calls import model_endpoints
-from accord.servers.observability import Metrics
+from accord.servers.observability.metrics import Metrics
 from accord.servers.service import AllowAll, Authenticator, NullObserver, Service
 from accord.stores.memory import MemoryStore
 from accord.wire.emulation import EmulationConfig

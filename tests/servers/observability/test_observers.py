@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from accord.servers.observability import Log, Metrics, Observers, Traces
+from accord.servers.observability import Log, Observers, Traces
+from accord.servers.observability.metrics import Metrics
 from accord.servers.service import NullObserver, Observer
 from tests.servers.observability.turns import PRIVATE_TEXT, an_eventful_turn
 

@@ -24,8 +24,9 @@ from accord.assembly.store import managed_backends
 from accord.config import load_config
 from accord.engine.budgets import Budgets
 from accord.engine.model_calls import ModelCallsRef
-from accord.servers.observability import Log, Metrics, Observers, Traces
+from accord.servers.observability import Log, Observers, Traces
 from accord.servers.observability.logs import JsonLines
+from accord.servers.observability.metrics import Metrics
 from accord.stores.sqlite import SqliteStore
 from accord.wire.keys import UsageGroup
 from accord.wire.session import TokenRecord, token_digest

@@ -13,13 +13,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from accord.acp_tools.inspect.client import InspectorClient, PermissionPolicy, initialize_params
 from accord.acp_tools.inspect.conduct import Rule
 from accord.acp_tools.inspect.connection import AgentConnection
 from accord.acp_tools.inspect.declared import DeclaredAgent, read_initialize_result
-from accord.acp_tools.inspect.fake_model import FakeModel
 from accord.acp_tools.inspect.replies import (
     Answered,
     Refused,
@@ -31,6 +30,9 @@ from accord.acp_tools.inspect.replies import (
 from accord.acp_tools.inspect.tool_use import ClientOffer, ToolTask, ToolTurn
 from accord.stdio import start_peer
 from accord.wire.inspection import InspectedLine, LineSender
+
+if TYPE_CHECKING:
+    from accord.acp_tools.inspect.fake_model.server import FakeModel
 
 NO_SESSIONS: Final = "session is not declared"
 MAX_WATCHED: Final = 3
@@ -141,6 +143,8 @@ class Inspection:
 
     async def __aenter__(self) -> Self:
         if self.settings.mock_llm:
+            from accord.acp_tools.inspect.fake_model.server import FakeModel  # noqa: PLC0415 - its library is an extra
+
             self.model = await self._resources.enter_async_context(FakeModel())
         self._resources.enter_context(self._temporary)
         self._resources.push_async_callback(self.close)

@@ -2,12 +2,15 @@
 
 from base64 import b64decode
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from accord.acp_tools.inspect.blocks import EMBEDDED_MARKER, Block
-from accord.acp_tools.inspect.fake_model import FakeModel, FateKind, ProbeContent, find_content
+from accord.acp_tools.inspect.fake_model import FateKind, ProbeContent, find_content
 from accord.wire.acp.content import ContentType
 from accord.wire.inspection import ContentFate
+
+if TYPE_CHECKING:
+    from accord.acp_tools.inspect.fake_model.server import FakeModel
 
 FATES: Final[Mapping[FateKind, ContentFate]] = {
     FateKind.ACCEPTED: ContentFate.ACCEPTED,
@@ -17,7 +20,7 @@ FATES: Final[Mapping[FateKind, ContentFate]] = {
 }
 
 
-def content_fate(model: FakeModel | None, marker: str, block: Block) -> ContentFate | None:
+def content_fate(model: "FakeModel | None", marker: str, block: Block) -> ContentFate | None:
     """The fate of this block, which was sent with a text that contains this marker; None without the fake model."""
     kind = block.get("type")
     if model is None or kind not in list(ContentType):

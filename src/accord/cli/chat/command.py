@@ -22,7 +22,8 @@ from accord.cli.chat.prompt import LineEditor, read_input_line
 from accord.cli.chat.screen import ScreenOutput
 from accord.cli.chat.session import COMMANDS, Chat, ChatState, DeclaredClient, read_declared_client
 from accord.cli.chat.turn import Output, TurnRunner
-from accord.cli.options import AgentArgument, ConfigOption, LogLevelOption, StoreOption, TrustOption, load
+from accord.cli.configuration import load
+from accord.cli.options import AgentArgument, ConfigOption, LogLevelOption, StoreOption, TrustOption
 from accord.client import AsyncClient
 from accord.client.settings import Wait
 from accord.config import LimitsConfig, LoadedConfig, StoreKind

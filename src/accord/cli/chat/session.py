@@ -17,8 +17,8 @@ from accord.cli.chat.connection import Connection, ResultT, Work
 from accord.cli.chat.events import error_lines
 from accord.cli.chat.prompt import ReadLine, read_prompt
 from accord.cli.chat.turn import OpenStream, Output, TurnResult, TurnRunner
-from accord.cli.options import read_client
 from accord.cli.receipt_view import account, format_totals, print_receipt
+from accord.cli.render import read_client
 from accord.console import Console
 from accord.core.output.profile import NAMED_CLIENTS, TextForm, profile_client
 from accord.core.receipt import has_valid_hash

@@ -33,7 +33,7 @@ from accord.servers.acp.permissions import TurnPermissions
 from accord.servers.acp.replay import ReplayLimits, SessionReplay
 from accord.servers.acp.sessions import ItemRequest, OpenSession, OpenSessions, list_page, load_item
 from accord.servers.acp.updates import TurnUpdates, echo_pieces, state_line, stopped_line
-from accord.servers.http.serve import tune_garbage_collector
+from accord.servers.service import tune_garbage_collector
 from accord.stdio import RpcConnection, RpcError, is_hung_up, open_stdio
 from accord.wire.acp.draft_update import SessionState
 from accord.wire.acp.rpc import Method

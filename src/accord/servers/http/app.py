@@ -7,9 +7,12 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 
-from starlette.applications import Starlette
-from starlette.middleware.cors import CORSMiddleware
-from starlette.routing import BaseRoute, Route, WebSocketRoute
+from accord.extras import naming_extra
+
+with naming_extra("accord.servers.http"):
+    from starlette.applications import Starlette
+    from starlette.middleware.cors import CORSMiddleware
+    from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from accord.errors import AccordError, ErrorCode, RefusedError, StoreError
 from accord.servers.http.admin import AdminEndpoints

@@ -18,20 +18,17 @@ from aiohttp import ClientError, ClientSession, ClientTimeout
 from pydantic import TypeAdapter, ValidationError
 
 from accord.config import OidcConfig
-from accord.errors import ErrorCode, RefusedError, UsageError
+from accord.errors import ErrorCode, MissingExtraError, RefusedError
+from accord.extras import install_command, naming_extra
 from accord.ports import Clock
 from accord.servers.http.authentication import EXPIRED, unauthenticated
 from accord.wire.session import Id
 
-NEEDED: Final = "[server.oidc] is configured, which needs an extra: install accord-agents[oidc]"
-
-try:
+with naming_extra("[server.oidc]"):
     import jwt
     from jwt.algorithms import has_crypto
-except ImportError as error:
-    raise UsageError(NEEDED) from error
 if not has_crypto:
-    raise UsageError(NEEDED)
+    raise MissingExtraError(f"[server.oidc] needs cryptography, which is not installed: {install_command('oidc')}")
 
 FETCH_TIMEOUT_S: Final = 5.0
 MAX_AGE_S: Final = 600.0

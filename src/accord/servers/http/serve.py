@@ -7,7 +7,6 @@ A process that is stopping ends at a deadline, even if an agent blocks it.
 
 import asyncio
 import errno
-import gc
 import logging
 import os
 import signal
@@ -28,15 +27,13 @@ from accord.errors import UsageError
 from accord.servers.http.app import Application
 from accord.servers.http.connection import with_limits
 from accord.servers.http.exchange import App
-from accord.servers.service import Service
+from accord.servers.service import Service, tune_garbage_collector
 
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 CLOSE_S: Final = 5
 """How long connections may take to close after the last turn has ended."""
 EXIT_STATUS: Final = 128
 """The exit status of a process that a signal has ended is this plus the signal's number."""
-GC_THRESHOLD: Final = 50_000
-"""How many new objects may accumulate before Python searches them for reference cycles."""
 LISTEN_REMEDIES: Final[Mapping[int | None, str]] = {
     errno.EADDRINUSE: "stop the program that listens there, or give another --port (0 takes any free one)",
     errno.EACCES: "give a --port above 1023",
@@ -136,15 +133,6 @@ async def address_of(server: uvicorn.Server) -> str:
 
 async def _announce(server: uvicorn.Server, started: Callable[[str], None]) -> None:
     started(await address_of(server))
-
-
-def tune_garbage_collector() -> None:
-    """Search for reference cycles less often: a turn leaves none, and what was loaded so far stays in memory anyway.
-
-    With Python's default threshold a third of a turn's time goes into that search.
-    """
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
 
 
 class ExitDeadline:

@@ -1,6 +1,7 @@
 """Observers of a service: metrics, log lines and traces. None of them can fail a turn or a request.
 
 Transports call them through the `Observer` protocol; they know no transport, no engine and no store.
+`metrics` is not imported here: a service over pipes has no metrics and does not wait for their library.
 """
 
 import logging
@@ -8,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from accord.servers.observability.logs import LOGGER, REQUEST_ID, Log, set_up_logging
-from accord.servers.observability.metrics import Metrics
 from accord.servers.observability.status import ProcessRole, StatusCounts, StatusFacts, StatusPublisher
 from accord.servers.observability.traces import Traces, continuing_trace
 from accord.servers.observability.watchdog import Watchdog
@@ -17,7 +17,6 @@ from accord.servers.service import NullObserver, Observer
 __all__ = [
     "REQUEST_ID",
     "Log",
-    "Metrics",
     "Observers",
     "ProcessRole",
     "StatusCounts",

@@ -19,9 +19,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from accord.acp_tools.inspect.fake_model import AnswerState, FakeModel
+from accord.acp_tools.inspect.fake_model import AnswerState
 from accord.acp_tools.inspect.fake_model.script import PLAIN, REFUSAL
-from accord.acp_tools.inspect.fake_model.server import MAX_BODY_BYTES
+from accord.acp_tools.inspect.fake_model.server import MAX_BODY_BYTES, FakeModel
 from accord.wire.conversation import Conversation
 from accord.wire.work import TextPiece, WorkOrder
 from tests.backends.models.simulator import SPOKEN, simulated

@@ -6,7 +6,8 @@ import shlex
 import signal
 import sys
 
-from accord.acp_tools.inspect.fake_model import FakeModel, ReceivedRequest
+from accord.acp_tools.inspect.fake_model import ReceivedRequest
+from accord.acp_tools.inspect.fake_model.server import FakeModel
 from accord.terminal import escape_line
 
 
