@@ -16,6 +16,7 @@ run: $(READY) ## Serve the demo agent with its page at http://127.0.0.1:8000, an
 # Tests start hundreds of programs: what Python compiled is kept for the next one, whatever the machine's own choice is.
 test test-slow slow-tests: export PYTHONDONTWRITEBYTECODE :=
 test test-slow slow-tests: export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
+test: export ACCORD_EXAMPLES ?= 40
 test: $(READY) $(VENV)/commonmark.json ## Run the tests, but for the slow ones (ARGS="-k name" narrows it)
 	$(BIN)/python -m pytest -m "not slow" $(ARGS)
 
