@@ -1,4 +1,4 @@
-"""Draws one run as three clients get it, side by side: `docs/one-run.svg`, from the packets in `docs/one-run.jsonl`.
+"""docs/one-run.svg: one run as three clients get it, side by side, from the packets in docs/one-run.jsonl.
 
 Nothing in the picture is made up: each column is what `ClientAdapter` gave for that client's declaration.
 """
@@ -14,7 +14,7 @@ from accord.core.output import ClientAdapter
 from accord.wire.packet import StreamPacket
 from accord.wire.request import ClientCapabilities
 
-DOCS: Final = Path(__file__).parent.parent / "docs"
+PACKETS: Final = Path(__file__).parent.parent.parent / "docs" / "one-run.jsonl"
 CLIENTS: Final[tuple[tuple[str, str, ClientCapabilities | None], ...]] = (
     ("Web", "declares nothing: the standard client", None),
     ("Terminal", "markdown and progress", ClientCapabilities(supported_events=["PROGRESS_INDICATOR"])),
@@ -35,14 +35,10 @@ class Line:
     is_card: bool = False
 
 
-def main() -> None:
-    """Write the picture."""
-    lines = (DOCS / "one-run.jsonl").read_text(encoding="utf-8").splitlines()
-    packets = [StreamPacket.parse(line) for line in lines]
-    columns = [(name, declares, list(seen(declared, packets))) for name, declares, declared in CLIENTS]
-    target = DOCS / "one-run.svg"
-    target.write_text(draw(columns), encoding="utf-8")
-    print(f"Wrote {target.name}: " + ", ".join(f"{name} {len(shown)} lines" for name, _, shown in columns))
+def page() -> str:
+    """The picture."""
+    packets = [StreamPacket.parse(line) for line in PACKETS.read_text(encoding="utf-8").splitlines()]
+    return draw([(name, declares, list(seen(declared, packets))) for name, declares, declared in CLIENTS])
 
 
 def seen(declared: ClientCapabilities | None, packets: list[StreamPacket]) -> Iterator[Line]:
@@ -108,7 +104,3 @@ def column(index: int, name: str, declares: str, lines: list[Line], *, height: i
             f'<text x="{left + 12}" y="{top + 13}" fill="{colour}" xml:space="preserve">{escape(line.text)}</text>'
         )
     return "".join(parts)
-
-
-if __name__ == "__main__":
-    main()
