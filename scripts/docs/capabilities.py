@@ -15,6 +15,7 @@ The names that manifests and requirements use. `ToolUse` and `tool_use` are the 
 well: they count where a manifest declares them. A name that is almost a known one is reported as a misspelling.
 
 A backend declares a level for each: `native`, `emulated`, `unsupported`, or `{"restricted": {"reason": "…"}}`.
+What becomes of a requirement then is drawn below.
 
 *Default* is the strategy of ABP for a backend that lacks the capability. *Accord can emulate it* where the column says
 how: if the requirement accepts emulation, and the name is `true` under `[emulation.preset]` or the default is not
@@ -41,6 +42,7 @@ def page() -> str:
     return "\n".join(
         [
             head("Capabilities", "src/accord/wire/capability.py and src/accord/core/work/emulation/", INTRODUCTION),
+            "![What becomes of a required capability at one backend](../diagrams/negotiation.svg)\n",
             "## Of Agent Backplane (ABP)\n",
             table(["name", "the backend …", "same as", "probed", "default", "how Accord emulates it"], rows),
             "## Added by Accord\n",

@@ -17,11 +17,18 @@ from scripts.docs import (
     python,
     settings,
 )
+from scripts.docs.diagrams import ladder, layers, negotiation, packet_order, pipeline, session_life
 
 DOCS: Final = Path(__file__).parent.parent.parent / "docs"
 
 PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "asyncapi.yaml": asyncapi.page,
+    "diagrams/ladder.svg": ladder.page,
+    "diagrams/layers.svg": layers.page,
+    "diagrams/negotiation.svg": negotiation.page,
+    "diagrams/packet-order.svg": packet_order.page,
+    "diagrams/pipeline.svg": pipeline.page,
+    "diagrams/session-life.svg": session_life.page,
     "dispositions.md": dispositions.page,
     "one-run.svg": one_run.page,
     "reference/capabilities.md": capabilities.page,
