@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from scripts.docs.messages import definitions_of_messages
 from scripts.docs.pages import DOCS, PAGES
 
 GENERATED = [*DOCS.glob("reference/*.md"), *DOCS.glob("diagrams/*.svg")]
@@ -13,6 +14,16 @@ GENERATED = [*DOCS.glob("reference/*.md"), *DOCS.glob("diagrams/*.svg")]
 def test_a_page_is_what_the_code_makes(name: str):
     text = (DOCS / name).read_text(encoding="utf-8")
     assert text == PAGES[name](), f"docs/{name} is stale: run make docs"
+
+
+def test_every_field_of_a_message_has_a_description():
+    fields = [
+        (f"{name}.{field}", schema)
+        for name, definition in definitions_of_messages().items()
+        for field, schema in definition.get("properties", {}).items()
+    ]
+    # A constant, which names the kind of a message, needs none.
+    assert [field for field, schema in fields if "description" not in schema and "const" not in schema] == []
 
 
 def test_no_generated_file_is_left_over():
