@@ -7,7 +7,8 @@ RUNNABLE := $(VENV)/.runnable
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants test-slow slow-tests check format lock schemas models page docs-tables draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
+# Every target with a line of help; none of them makes a file.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*\#\# .*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -117,12 +118,8 @@ bench-views: $(READY) ## Measure what more readers of one run cost, with the sam
 measure: $(READY) ## Print how the source is cut and worded, and what one turn passes through (ARGS="core/work --list")
 	$(BIN)/python -m scripts.measure $(ARGS)
 
-docs-tables: $(READY) ## Write docs/dispositions.md from the table of fields, and docs/asyncapi.yaml from the messages of the queue
-	$(BIN)/python -m scripts.write_dispositions
-	$(BIN)/python -m scripts.write_asyncapi
-
-draw: $(READY) ## Draw docs/one-run.svg from what three clients really get
-	$(BIN)/python scripts/draw_run.py
+docs: $(READY) ## Write everything under docs/ that is made from the code: the reference, the diagrams, tables (tests fail if it is stale)
+	@$(BIN)/python -m scripts.docs
 
 screenshots: $(READY) $(VENV)/chromium/.ready ## Make the pictures of the page in docs/ with the demo agent; look at them before you commit them
 	$(BIN)/python -m scripts.screenshots docs

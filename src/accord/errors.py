@@ -150,6 +150,37 @@ ERROR_FACTS: Final[Mapping[ErrorCode, ErrorFacts]] = MappingProxyType(
     }
 )
 
+REMEDIES: Final[Mapping[ErrorCode, str]] = MappingProxyType(
+    {
+        ErrorCode.PARSE_ERROR: "Send valid JSON in UTF-8.",
+        ErrorCode.INVALID_MESSAGE: "Correct the fields that `details.problems` names.",
+        ErrorCode.UNAUTHENTICATED: "Send a valid token, as `Authorization: Bearer …` or `x-api-key: …`.",
+        ErrorCode.FORBIDDEN: "Use a key whose rules allow this, or have the operator change them.",
+        ErrorCode.QUOTA_EXCEEDED: "Delete sessions, or have the operator raise `limits.max_user_bytes`.",
+        ErrorCode.BUDGET_EXCEEDED: "Wait for the next period of the budget, or have it raised with `accord keys set`.",
+        ErrorCode.NOT_FOUND: "Check the path and the id. What belongs to another user is not found either.",
+        ErrorCode.METHOD_NOT_FOUND: "Use a method that is supported there; over HTTP, the header `Allow` lists them.",
+        ErrorCode.NOT_ACCEPTABLE: "Accept `application/json` or `text/event-stream`.",
+        ErrorCode.REQUEST_TIMED_OUT: "Send the request again, without pauses.",
+        ErrorCode.REQUEST_CONFLICT: "Use a new `request_id` for each new request.",
+        ErrorCode.TOO_LARGE: "Send less, or have the operator raise the limit that the message names.",
+        ErrorCode.UNSUPPORTED_MEDIA_TYPE: "Send JSON, with `Content-Type: application/json`.",
+        ErrorCode.CONTENT_INVALID: "Correct the content block that the message names.",
+        ErrorCode.CONTENT_UNSUPPORTED: "Leave this content out, or use an agent that accepts it.",
+        ErrorCode.CAPABILITY_UNSUPPORTED: "Make one of the changes that `details.remedies` lists.",
+        ErrorCode.FIDELITY_UNAVAILABLE: "Lower `min_fidelity`, or declare the event type in `supported_events`.",
+        ErrorCode.RATE_LIMIT_EXCEEDED: "Send the request again after the seconds of `Retry-After`.",
+        ErrorCode.CANCELLED: "Send the request again under a new id if it is still needed.",
+        ErrorCode.INTERNAL: "This is a fault of Accord: the log has its stack trace. Please report it.",
+        ErrorCode.AGENT_FAILED: "Read the log of the service: it has the exception of the agent.",
+        ErrorCode.BACKEND_FAILED: "Try again later. The receipt says what the endpoint answered.",
+        ErrorCode.EMULATION_FAILED: "Try again, use a backend with native support, or raise `emulation.max_retries`.",
+        ErrorCode.UNAVAILABLE: "Send the request again after the seconds of `Retry-After`, or in a moment.",
+        ErrorCode.TIMED_OUT: "Try again, or have the operator raise the time limits under `[limits]`.",
+    }
+)
+"""What to do about each error, for the reference: docs/reference/errors.md."""
+
 
 class AccordError(Exception):
     """The base class of every exception that Accord raises."""

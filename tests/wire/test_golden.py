@@ -5,17 +5,19 @@ from pathlib import Path
 
 import pytest
 
+from accord.wire.acp.content import ContentBlock
 from accord.wire.adaptation import AdaptationReport
 from accord.wire.conversation import ChatMessage, Conversation
 from accord.wire.emulation import EmulationConfig, EmulationReport
 from accord.wire.event import PresentationEvent
 from accord.wire.inspection import InspectionReport
+from accord.wire.keys import KeyChange, KeyInfo, KeyList, KeyRequest, NewKey, UsageReport
 from accord.wire.manifest import CapabilityRequirements, CompatibilityReport, NegotiationResult
 from accord.wire.message import Message
 from accord.wire.packet import StreamError, StreamPacket
 from accord.wire.plan import PlanRequest, PlanResponse
 from accord.wire.problem import ProblemBody
-from accord.wire.receipt import ReceiptVerification
+from accord.wire.receipt import Receipt, ReceiptVerification
 from accord.wire.request import (
     AgentRequest,
     ClientCapabilities,
@@ -25,6 +27,7 @@ from accord.wire.request import (
     SessionContext,
 )
 from accord.wire.service import HealthCheckResponse, ServiceCapabilities
+from accord.wire.work import WorkOrder
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -38,6 +41,11 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "client_capabilities_voice": ClientCapabilities,
     "client_capabilities_web": ClientCapabilities,
     "compatibility_report": CompatibilityReport,
+    "content_audio": ContentBlock,
+    "content_image": ContentBlock,
+    "content_resource": ContentBlock,
+    "content_resource_link": ContentBlock,
+    "content_text": ContentBlock,
     "conversation": Conversation,
     "emulation_config": EmulationConfig,
     "emulation_report": EmulationReport,
@@ -50,8 +58,13 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "health_check_response": HealthCheckResponse,
     "identity": Identity,
     "inspection_report": InspectionReport,
+    "key_change": KeyChange,
+    "key_info": KeyInfo,
+    "key_list": KeyList,
+    "key_request": KeyRequest,
     "negotiation_result": NegotiationResult,
     "negotiation_result_with_reasons": NegotiationResult,
+    "new_key": NewKey,
     "packet_close": StreamPacket,
     "packet_delta": StreamPacket,
     "packet_error": StreamPacket,
@@ -60,6 +73,7 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "plan_response": PlanResponse,
     "plan_response_refusal": PlanResponse,
     "problem_body": ProblemBody,
+    "receipt": Receipt,
     "receipt_verification": ReceiptVerification,
     "service_capabilities": ServiceCapabilities,
     "service_request": ServiceRequest,
@@ -67,6 +81,8 @@ GOLDEN_CASES: dict[str, type[Message]] = {
     "service_response": ServiceResponse,
     "session_context": SessionContext,
     "stream_error": StreamError,
+    "usage_report": UsageReport,
+    "work_order": WorkOrder,
 }
 
 

@@ -131,9 +131,13 @@ class PriceConfig(ConfigTable, frozen=True):
     """What the operator pays for a backend, in US dollars for a million tokens."""
 
     input: Dollars
+    """An input token."""
     output: Dollars
+    """An output token."""
     cached_input: Dollars | None = None
+    """An input token that was read from the cache; without it, `input`."""
     cache_write: Dollars | None = None
+    """An input token that was written to the cache; without it, `input`."""
 
 
 class BackendConfig(ConfigTable, frozen=True):
@@ -143,16 +147,26 @@ class BackendConfig(ConfigTable, frozen=True):
     DECLARED: ClassVar[str] = "declared"
 
     name: Name
+    """Its name, in receipts, groups, logs and as `model` of the model APIs."""
     kind: Name
+    """What it is: `openai`, `anthropic`, `gemini`, `acp`, `scripted` or `echo` (docs/backends.md)."""
     model: Annotated[str, Field(min_length=1)] | None = None
+    """The id of the model."""
     base_url: Annotated[str, AfterValidator(_check_web_address)] | None = None
+    """The address of the API, if it is not the provider's own."""
     key_env: Variable | None = None
+    """The environment variable that holds the key."""
     manifest: Annotated[str, Field(min_length=1)] = FACTS
+    """What it can do: `facts` (shipped facts about the model), `declared` (only `overrides`), or a manifest file."""
     probed: Annotated[str, Field(min_length=1)] | None = None
+    """File with what `accord backends probe --write` found; it overrides the facts."""
     overrides: CapabilityManifest = Field(default_factory=lambda: CapabilityManifest({}))
+    """Levels of capabilities that you declare yourself; they override every other source."""
     price: PriceConfig | None = None
     concurrent: Count | None = None
+    """How many calls of it may run at once, over all processes that share the store; without it, any number."""
     options: Annotated[FreeObject, AfterValidator(_reject_dates)] = Field(default_factory=dict[str, Any])
+    """Options of this kind of backend (docs/backends.md)."""
 
     @property
     def key_variables(self) -> tuple[str, ...]:
@@ -174,7 +188,9 @@ class GroupConfig(ConfigTable, frozen=True):
     """Backends under one name, in their order of fallback; with weights, the first one is drawn."""
 
     backends: list[Name]
+    """The backends of the group, in their order of fallback."""
     weights: dict[Name, Weight] = Field(default_factory=dict[str, float])
+    """How often each backend is the first one to be tried, in proportion; one without a weight is only a fallback."""
 
     @model_validator(mode="after")
     def _check_members(self) -> Self:
@@ -193,8 +209,11 @@ class CircuitConfig(ConfigTable, frozen=True):
     """When a backend that fails is skipped, and for how long."""
 
     failures: Count = 3
+    """Failures in a row after which a backend is skipped."""
     pause_s: Seconds = 5.0
+    """Seconds of the first pause; each further one is twice as long."""
     max_pause_s: Seconds = 60.0
+    """Seconds of the longest pause."""
 
     @model_validator(mode="after")
     def _check_pauses(self) -> Self:
@@ -209,31 +228,52 @@ class EmulationChoices(ConfigTable, frozen=True):
     preset: Annotated[
         dict[CapabilityName, StrictBool], BeforeValidator(_expand_preset), AfterValidator(_check_preset)
     ] = Field(default_factory=dict[str, bool])
+    """Emulations of Accord: all (true), none (false), or a table of capabilities that are true or false."""
     strategies: dict[CapabilityName, EmulationStrategy] = Field(default_factory=dict[CapabilityName, EmulationStrategy])
+    """The strategy of a capability in full; it overrides the preset."""
     max_retries: Annotated[int, Strict(), Field(ge=0, le=20)] = DEFAULT_RETRIES
+    """How often a backend is asked again if its answer does not fit the emulation."""
     describe_images_with: Name | None = None
+    """Backend that describes images for backends that take none; needs `image_input` in the preset."""
 
 
 class LimitsConfig(ConfigTable, frozen=True):
     """Limits of size, time and concurrency."""
 
     max_block_bytes: Count = ContentLimits().max_block_bytes
+    """Size of one content block, in base64."""
     max_prompt_bytes: Count = ContentLimits().max_prompt_bytes
+    """Size of all content of a prompt."""
     max_blocks: Count = ContentLimits().max_blocks
+    """Number of content blocks of a prompt."""
     max_image_pixels: Count = MAX_PIXELS_IN
+    """Pixels of the largest image that is made smaller for a client; each takes up to 18 bytes of memory."""
     concurrent_images: Count = 1
+    """How many images are made smaller at once."""
     first_packet_s: Seconds = 60.0
+    """Seconds until the agent yields its first item."""
     gap_s: Seconds = 60.0
+    """Seconds between two items."""
     turn_s: Seconds = 600.0
+    """Seconds of a whole turn."""
     concurrent_turns: Count = 1000
+    """How many turns run at once in a process; others are refused with `unavailable`."""
     slot_wait_s: Seconds = 10.0
+    """Seconds that a request waits for a backend that is at its `concurrent` limit."""
     max_packet_bytes: Annotated[int, Strict(), Field(ge=1024, le=MAX_PACKET_BYTES)] = SizeLimits().packet_bytes
+    """Size of one packet."""
     max_answer_bytes: Count = SizeLimits().answer_bytes
+    """Size of the answer of one backend."""
     max_turn_bytes: Count = SizeLimits().turn_bytes
+    """Size of everything that the agent sends in a turn."""
     max_history_bytes: Count = HISTORY_BYTES
+    """How much of the conversation so far a turn gets."""
     max_replay_turns: Count = 1_000
+    """How many turns `accord acp` sends to an editor that loads a conversation: the last ones."""
     max_replay_bytes: Count = 64 * 1024 * 1024
+    """How many bytes of them it sends."""
     max_user_bytes: Count | None = None
+    """How much may be stored for one user; without it, any amount."""
 
 
 class StoreKind(StrEnum):
@@ -251,8 +291,11 @@ class StoreConfig(ConfigTable, frozen=True):
     """
 
     kind: StoreKind = StoreKind.SQLITE
+    """Where sessions are kept: in a file (sqlite), a database (postgres), or the memory of the process (memory)."""
     path: Annotated[str, Field(min_length=1)] | None = None
+    """The SQLite file, relative to this file; by default `accord.db` in the user's state folder."""
     url_env: Variable = "ACCORD_STORE_URL"
+    """The environment variable that holds the address of PostgreSQL."""
 
     @model_validator(mode="after")
     def _check_fields_of_kind(self) -> Self:
@@ -279,12 +322,19 @@ class QueueConfig(ConfigTable, frozen=True):
     """
 
     kind: QueueKind = QueueKind.NONE
+    """What hands turns to workers: `nats`, `postgres` (the store's database), or nothing, so that servers run them."""
     url_env: Variable = "ACCORD_QUEUE_URL"
+    """The environment variable that holds the address of NATS; several addresses are separated by commas."""
     prefix: Annotated[str, _matches(_PREFIX, "letters, digits, dashes and underscores")] = "accord"
+    """First part of every subject and stream, so that several services can share a NATS."""
     replicas: Annotated[int, Strict(), Field(ge=1, le=5)] = 1
+    """How many servers of a NATS cluster keep each message, for streams that do not exist yet."""
     credentials_file: Annotated[str, Field(min_length=1)] | None = None
+    """A `.creds` file for NATS."""
     ca_file: Annotated[str, Field(min_length=1)] | None = None
+    """The authority of the NATS server's certificate."""
     turns: Count = 100
+    """How many turns each worker runs at once."""
 
 
 class UnreadPolicy(StrEnum):
@@ -298,38 +348,66 @@ class OidcConfig(ConfigTable, frozen=True):
     """An OpenID Connect issuer whose tokens are accepted. Without `jwks_url`, its discovery document names the keys."""
 
     issuer: Annotated[str, AfterValidator(_check_web_address)]
+    """Its address, as in the claim `iss` of its tokens."""
     audience: Annotated[str, Field(min_length=1)]
+    """What the claim `aud` of a token must contain."""
     jwks_url: Annotated[str, AfterValidator(_check_web_address)] | None = None
+    """The address of its keys."""
     user_claim: Annotated[str, Field(min_length=1)] = "sub"
+    """The claim that names the user."""
 
 
 class ServerConfig(ConfigTable, frozen=True):
     """Where the service listens, its limits and timeouts, and who may call it."""
 
     host: Annotated[str, Field(min_length=1)] = "127.0.0.1"
+    """Address to listen on. Any but loopback needs tokens, `[server.oidc]` or `--insecure`."""
     port: Annotated[int, Strict(), Field(ge=0, le=65535)] = 8000
+    """Port to listen on; 0 picks a free one."""
     workers: Count = 1
+    """Processes that serve the address; one for each processor core is best."""
     page: Annotated[bool, Strict()] = True
+    """Whether there is a web page at `/`."""
     max_body_bytes: Count = 64 * 1024 * 1024
+    """Size of the body of a request."""
     max_frame_bytes: Count = 16 * 1024 * 1024
+    """Size of one WebSocket message."""
     max_header_bytes: Count = 64 * 1024
+    """Size of all headers of a request."""
     max_depth: Annotated[int, Strict(), Field(ge=1, le=MAX_DEPTH)] = 100
+    """How deeply the JSON of a request may be nested."""
     max_values: Count = 50_000
+    """How many values the JSON of a request may have."""
     header_timeout_s: Seconds = 10.0
+    """Seconds to receive the headers of a request."""
     body_timeout_s: Seconds = 30.0
+    """Seconds to receive the body of a request."""
     write_timeout_s: Seconds = 30.0
+    """Seconds to send a part of an answer."""
     heartbeat_s: Seconds = 15.0
+    """Seconds without a packet after which a stream sends a comment, so that proxies keep it open."""
     stall_s: Seconds = 1.0
+    """Seconds that the event loop may be blocked before the blocking code is logged."""
     drain_s: Seconds = 30.0
+    """Seconds that running turns may take to finish after the first signal to stop."""
     kill_s: Seconds = 5.0
+    """Seconds from the second signal to the end of the process."""
     unread: UnreadPolicy = UnreadPolicy.CONTINUE
+    """A turn whose client has disconnected goes on (continue) or ends (stop)."""
     unread_grace_s: Seconds = 5.0
+    """With `stop`: seconds to wait for the client to come back."""
     lease_s: Seconds = 15.0
+    """Seconds without a heartbeat after which other processes end the turns of this one."""
     rates: list[Rate] | None = None
+    """Requests and WebSocket frames of each caller; without it `50/second` and `1500/minute`, not for this machine."""
     turns_per_caller: Count = 100
+    """How many turns each caller may run at once."""
     recheck_s: Seconds = 5.0
+    """Seconds after which a token is checked again, also on open WebSockets."""
     allow_origins: list[WebOrigin] = Field(default_factory=list[str])
+    """Origins of web pages that may call the service from a browser (CORS)."""
     trusted_proxies: list[Network] = Field(default_factory=list[str])
+    """Reverse proxies, as addresses or networks, whose `X-Forwarded-…` headers are used."""
     oidc: OidcConfig | None = None
 
 
@@ -337,11 +415,17 @@ class Config(ConfigTable, frozen=True):
     """The whole configuration, with its defaults."""
 
     policy: WorkPolicy = WorkPolicy.STANDARD
+    """What is accepted: native support only (strict), emulation (standard), also recorded losses (permissive)."""
     unknown: UnknownPolicy = UnknownPolicy.DENY
+    """A capability that a manifest does not mention: missing (deny), or left to the endpoint (try)."""
     default_agent: Name = BUILT_IN_AGENTS[0]
+    """The agent that answers if none is named: one of `[agents]`, or the built-in `demo` or `relay`."""
     retention_days: Count | None = None
+    """Days after which sessions are deleted; without it they are kept."""
     signing_key: Annotated[str, Field(min_length=1)] | None = None
+    """File of the private key that signs receipts; `accord receipts keygen` makes one."""
     agents: dict[Name, Target] = Field(default_factory=dict[str, str])
+    """Your agents: a name, and `module:name` of the agent."""
     backends: list[BackendConfig] = Field(default_factory=list[BackendConfig])
     groups: dict[GroupName, GroupConfig] = Field(default_factory=dict[str, GroupConfig])
     circuit: CircuitConfig = Field(default_factory=CircuitConfig)

@@ -53,10 +53,10 @@ class AdaptationEntry(Message, frozen=True):
 
     position: int = Field(description="The index of the packet in the stream, from 0; of the first one, if several.")
     count: int = Field(default=1, description="How many packets this entry covers.")
-    id: str
+    id: str = Field(description="The id of the event; without one of its own it is numbered.")
     type: str = Field(description="The event's type; for other packets the op: delta, error, close.")
-    rung: Rung
-    reason: AdaptationReason
+    rung: Rung = Field(description="The rung on which the client got it.")
+    reason: AdaptationReason = Field(description="Why it is on this rung.")
     kept: list[str] = Field(default_factory=list, description="Fields that reached the client.")
     lost: list[str] = Field(default_factory=list, description="Fields that did not.")
     notes: dict[str, int] = Field(
@@ -71,7 +71,7 @@ class AdaptationReport(Message, frozen=True):
     declared: ClientCapabilities | None = Field(default=None, description="What the client declared, if anything.")
     assumed: list[str] = Field(default_factory=list, description="What had to be assumed about the client.")
     totals: dict[Rung, int] = Field(description="How many packets are on each rung.")
-    entries: list[AdaptationEntry]
+    entries: list[AdaptationEntry] = Field(description="One entry for each item, in their order.")
     unlisted: int = Field(
         default=0, description="Packets that are counted in the totals but have no entry of their own."
     )

@@ -37,9 +37,9 @@ ALLOWING: Final = frozenset({PermissionOptionKind.ALLOW_ONCE, PermissionOptionKi
 class OfferedOption(Message, frozen=True):
     """One option that the user can choose."""
 
-    id: str = Field(min_length=1)
-    name: str = Field(min_length=1)
-    kind: PermissionOptionKind
+    id: str = Field(min_length=1, description="The id of the option.")
+    name: str = Field(min_length=1, description="Its text for the user.")
+    kind: PermissionOptionKind = Field(description="What choosing it means.")
 
 
 def _check_ids(options: list[OfferedOption]) -> list[OfferedOption]:
@@ -97,11 +97,11 @@ class Permission(Message, frozen=True):
 class PermissionRecord(Message, frozen=True):
     """A permission request in a receipt: its title in the agent's words, the options, and the outcome."""
 
-    title: str
-    options: list[OfferedOption]
-    status: PermissionStatus
+    title: str = Field(description="What the permission is for.")
+    options: list[OfferedOption] = Field(description="The options that the user had.")
+    status: PermissionStatus = Field(description="The outcome.")
     chosen: str | None = Field(default=None, description="The id of the option that was chosen.")
     why: str | None = Field(default=None, description="Why no option was chosen.")
-    waited_ms: float = Field(ge=0, allow_inf_nan=False)
+    waited_ms: float = Field(ge=0, allow_inf_nan=False, description="Milliseconds until the outcome.")
     tool_call_id: str | None = Field(default=None, description="The agent's id of the tool call that it was for.")
     after: int | None = Field(default=None, ge=0, description="How many packets of the turn came before it.")

@@ -169,8 +169,8 @@ def paths(schema_of: SchemaOf) -> Json:
             "Metrics in the text format of Prometheus",
             {"text/plain": {"schema": {"type": "string"}}},
         ),
-        OPENAPI_PATH: _open("openapi", "Read this document", schema_of, "application/json", {"type": "object"}),
-        DOCS_PATH: _open("docs", "Read this document as a page", schema_of, "text/html", {"type": "string"}),
+        OPENAPI_PATH: _open("openapi", "Read the OpenAPI document", schema_of, "application/json", {"type": "object"}),
+        DOCS_PATH: _open("docs", "Read the OpenAPI document as a page", schema_of, "text/html", {"type": "string"}),
     }
 
 

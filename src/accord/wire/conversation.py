@@ -32,11 +32,11 @@ class Role(StrEnum):
 class ChatMessage(Message, frozen=True):
     """One message of a history (CAP). If the timestamp is absent, it is set when the message is read."""
 
-    role: Role
-    content: str
-    name: str | None = None
-    tool_call_id: str | None = None
-    timestamp: UtcTime = Field(default_factory=lambda: datetime.now(UTC))
+    role: Role = Field(description="Its author.")
+    content: str = Field(description="Its text.")
+    name: str | None = Field(default=None, description="The name of the author.")
+    tool_call_id: str | None = Field(default=None, description="The tool call that it answers.")
+    timestamp: UtcTime = Field(default_factory=lambda: datetime.now(UTC), description="When it was written.")
 
 
 class Transcript(Sequence[ChatMessage]):
@@ -79,14 +79,18 @@ class MessagePart(Tagged, frozen=True):
     """
 
     type: str
-    cache_control: FreeObject | None = Field(default=None, exclude_if=lambda value: value is None)
+    cache_control: FreeObject | None = Field(
+        default=None,
+        exclude_if=lambda value: value is None,
+        description="Asks the backend to cache the conversation up to this part.",
+    )
 
 
 class TextPart(MessagePart, frozen=True):
     """Text."""
 
     type: Literal["text"] = "text"
-    text: str
+    text: str = Field(description="The text.")
 
 
 class ImagePart(MessagePart, frozen=True):
@@ -96,37 +100,43 @@ class ImagePart(MessagePart, frozen=True):
     """
 
     type: Literal["image"] = "image"
-    media_type: str
-    data: str
-    uri: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    detail: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    media_type: str = Field(description="Such as `image/png`.")
+    data: str = Field(description="The image in base64; empty if the backend has to fetch it.")
+    uri: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="Where it was read from, or is."
+    )
+    detail: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="The resolution to look at it with."
+    )
 
 
 class AudioPart(MessagePart, frozen=True):
     """Audio, in base64."""
 
     type: Literal["audio"] = "audio"
-    media_type: str
-    data: str
+    media_type: str = Field(description="Such as `audio/wav`.")
+    data: str = Field(description="The audio in base64.")
 
 
 class ToolUsePart(MessagePart, frozen=True):
     """The assistant calls a tool."""
 
     type: Literal["tool_use"] = "tool_use"
-    id: str
-    name: str
-    input: FreeValue
-    signature: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    id: str = Field(description="The id of the call.")
+    name: str = Field(description="The tool.")
+    input: FreeValue = Field(description="Its arguments.")
+    signature: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="The model's own; sent back unchanged."
+    )
 
 
 class ToolResultPart(MessagePart, frozen=True):
     """The result of a tool call."""
 
     type: Literal["tool_result"] = "tool_result"
-    tool_use_id: str
-    content: list[MessagePart] = Field(default_factory=list[MessagePart])
-    is_error: bool = False
+    tool_use_id: str = Field(description="The id of the call.")
+    content: list[MessagePart] = Field(default_factory=list[MessagePart], description="What the tool gave.")
+    is_error: bool = Field(default=False, description="Whether the tool failed.")
 
 
 class ThinkingPart(MessagePart, frozen=True):
@@ -136,29 +146,41 @@ class ThinkingPart(MessagePart, frozen=True):
     """
 
     type: Literal["thinking"] = "thinking"
-    text: str
-    signature: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    redacted: bool = Field(default=False, exclude_if=lambda value: not value)
+    text: str = Field(description="The reasoning.")
+    signature: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="The model's own; sent back unchanged."
+    )
+    redacted: bool = Field(
+        default=False, exclude_if=lambda value: not value, description="Only the signature is known."
+    )
 
 
 class ResourcePart(MessagePart, frozen=True):
     """A document with its contents: `text`, or `data` in base64."""
 
     type: Literal["resource"] = "resource"
-    uri: str
-    media_type: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    text: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    data: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    uri: str = Field(description="Its address.")
+    media_type: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="Such as `text/csv`."
+    )
+    text: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="Its contents, if it is text."
+    )
+    data: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="Its contents in base64, if it is not."
+    )
 
 
 class ResourceLinkPart(MessagePart, frozen=True):
     """A document by its URI."""
 
     type: Literal["resource_link"] = "resource_link"
-    uri: str
-    name: str
-    media_type: str | None = Field(default=None, exclude_if=lambda value: value is None)
-    description: str | None = Field(default=None, exclude_if=lambda value: value is None)
+    uri: str = Field(description="Its address.")
+    name: str = Field(description="Its name.")
+    media_type: str | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="Such as `text/csv`."
+    )
+    description: str | None = Field(default=None, exclude_if=lambda value: value is None, description="What it is.")
 
 
 AnyPart = (
@@ -185,15 +207,19 @@ close_union(
 class ConversationMessage(Message, frozen=True):
     """One message, in parts."""
 
-    role: Annotated[Role, WrittenAsText()]
-    content: list[MessagePart]
-    metadata: FreeObject | None = Field(default=None, exclude_if=lambda value: value is None)
+    role: Annotated[Role, WrittenAsText()] = Field(description="Its author.")
+    content: list[MessagePart] = Field(description="Its parts.")
+    metadata: FreeObject | None = Field(
+        default=None, exclude_if=lambda value: value is None, description="Anything else; no backend gets it."
+    )
 
 
 class Conversation(Message, frozen=True):
     """Messages in order. The list itself may be changed: emulation injects into the conversation it is given."""
 
-    messages: list[ConversationMessage] = Field(default_factory=list[ConversationMessage])
+    messages: list[ConversationMessage] = Field(
+        default_factory=list[ConversationMessage], description="The messages, the oldest first."
+    )
 
 
 def text_part(text: str) -> TextPart:

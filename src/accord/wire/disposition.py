@@ -53,9 +53,9 @@ class FieldPolicy(StrEnum):
 class FieldRecord(Message, frozen=True):
     """A field of a request that was not native at the backend that answered."""
 
-    field: str
-    disposition: Disposition
-    reason: str
+    field: str = Field(description="The field, as the table names it.")
+    disposition: Disposition = Field(description="What became of it.")
+    reason: str = Field(description="Why it was not native.")
     learned: bool | None = Field(
         default=None, description="The endpoint refused the field, now or recently; its manifest does not say so."
     )
@@ -68,14 +68,14 @@ class FieldFacts(Message, frozen=True):
     capability: CapabilityName | None = Field(
         default=None, description="What the model must have, too; its manifest decides."
     )
-    note: str | None = None
+    note: str | None = Field(default=None, description="What else is to be known.")
     backends: dict[BackendApi, Disposition] = Field(description="What each kind of backend can make of the field.")
 
 
 class FieldOutcome(Message, frozen=True):
     """What becomes of a field at one backend now."""
 
-    disposition: Disposition
+    disposition: Disposition = Field(description="What becomes of it.")
     reason: str | None = Field(default=None, description="Why it is not native.")
     learned: bool | None = Field(default=None, description="The endpoint refused the field recently.")
 
@@ -84,7 +84,7 @@ class BackendFields(Message, frozen=True):
     """What becomes of each field of each API at one backend."""
 
     api: BackendApi = Field(description="The API that the backend speaks: its column of the table.")
-    fields: dict[Api, dict[str, FieldOutcome]]
+    fields: dict[Api, dict[str, FieldOutcome]] = Field(description="The fields by API and name.")
 
 
 class ModelApis(Message, frozen=True):

@@ -24,21 +24,21 @@ class SystemPromptInjection(EmulationStrategy, frozen=True):
     """The system prompt instructs the model."""
 
     type: Literal["system_prompt_injection"] = "system_prompt_injection"
-    prompt: str
+    prompt: str = Field(description="What is added to the system prompt.")
 
 
 class PostProcessing(EmulationStrategy, frozen=True):
     """The capability is derived from the model's answer."""
 
     type: Literal["post_processing"] = "post_processing"
-    detail: str
+    detail: str = Field(description="What is done, in a few words.")
 
 
 class Disabled(EmulationStrategy, frozen=True):
     """The capability is not emulated."""
 
     type: Literal["disabled"] = "disabled"
-    reason: str
+    reason: str = Field(description="Why not.")
 
 
 AnyStrategy = SystemPromptInjection | PostProcessing | Disabled
@@ -61,7 +61,9 @@ STRATEGY_EXAMPLE: Final = """{"type": "system_prompt_injection", "prompt": "Thin
 class EmulationConfig(Message, frozen=True):
     """The operator's strategies; other capabilities have their default."""
 
-    strategies: dict[CapabilityName, EmulationStrategy] = Field(default_factory=dict[CapabilityName, EmulationStrategy])
+    strategies: dict[CapabilityName, EmulationStrategy] = Field(
+        default_factory=dict[CapabilityName, EmulationStrategy], description="The strategy of each capability."
+    )
 
     def set(self, capability: str, strategy: EmulationStrategy | Mapping[str, Any]) -> None:
         """Use this strategy for this capability from now on."""
@@ -72,15 +74,17 @@ class EmulationConfig(Message, frozen=True):
 class EmulationEntry(Message, frozen=True):
     """An emulated capability and its strategy."""
 
-    capability: CapabilityName
-    strategy: EmulationStrategy
+    capability: CapabilityName = Field(description="The capability.")
+    strategy: EmulationStrategy = Field(description="How it is emulated.")
 
 
 class EmulationReport(Message, frozen=True):
     """The emulations that were applied, and warnings for capabilities that cannot be emulated."""
 
-    applied: list[EmulationEntry] = Field(default_factory=list[EmulationEntry])
-    warnings: list[str] = Field(default_factory=list[str])
+    applied: list[EmulationEntry] = Field(default_factory=list[EmulationEntry], description="What is emulated.")
+    warnings: list[str] = Field(
+        default_factory=list[str], description="A sentence for each capability that cannot be emulated."
+    )
 
     def is_empty(self) -> bool:
         """Whether there was nothing to do."""
@@ -133,12 +137,12 @@ class Effect(Message, frozen=True):
     Where another backend took part, `by` names it and `usage` is what it used; `why` is the reason of a failure.
     """
 
-    capability: CapabilityName
-    kind: Annotated[EffectKind, WrittenAsText()]
-    count: int = 1
-    by: str | None = None
-    why: str | None = None
-    usage: FreeObject | None = None
+    capability: CapabilityName = Field(description="The capability that was emulated.")
+    kind: Annotated[EffectKind, WrittenAsText()] = Field(description="What was done.")
+    count: int = Field(default=1, description="Characters of text, or items that the kind names.")
+    by: str | None = Field(default=None, description="Another backend that took part.")
+    why: str | None = Field(default=None, description="The reason of a failure.")
+    usage: FreeObject | None = Field(default=None, description="What that backend used.")
 
     @property
     def lost(self) -> bool:
@@ -149,16 +153,18 @@ class Effect(Message, frozen=True):
 class Attempt(Message, frozen=True):
     """One answer of the backend, and whether it was accepted."""
 
-    number: int
-    ok: bool
-    capability: CapabilityName | None = None
-    problems: list[str] = Field(default_factory=list[str])
-    usage: FreeObject | None = None
+    number: int = Field(description="From 1.")
+    ok: bool = Field(description="Whether the answer was accepted.")
+    capability: CapabilityName | None = Field(default=None, description="The emulation that rejected the answer.")
+    problems: list[str] = Field(default_factory=list[str], description="What was wrong with it.")
+    usage: FreeObject | None = Field(default=None, description="What the backend used for it.")
 
 
 class EmulationRecord(Message, frozen=True):
     """All emulations of one question, with their attempts and effects."""
 
-    emulated: list[EmulationEntry] = Field(default_factory=list[EmulationEntry])
-    attempts: list[Attempt] = Field(default_factory=list[Attempt])
-    effects: list[Effect] = Field(default_factory=list[Effect])
+    emulated: list[EmulationEntry] = Field(
+        default_factory=list[EmulationEntry], description="The capabilities and their strategies."
+    )
+    attempts: list[Attempt] = Field(default_factory=list[Attempt], description="Every answer of the backend.")
+    effects: list[Effect] = Field(default_factory=list[Effect], description="What the emulations did.")

@@ -115,35 +115,35 @@ _Type = PresentationEventType
 class CitationItem(Message, frozen=True):
     """One source."""
 
-    source_id: str
-    uri: SafeUrl
-    title: str
-    snippet: str | None = None
+    source_id: str = Field(description="The id of the source.")
+    uri: SafeUrl = Field(description="Where it is.")
+    title: str = Field(description="Its title.")
+    snippet: str | None = Field(default=None, description="The passage that matters.")
 
 
 class CitationBlock(Message, frozen=True):
     """The sources of an answer."""
 
-    items: list[CitationItem]
+    items: list[CitationItem] = Field(description="The sources.")
 
 
 class MediaVariant(Message, frozen=True):
     """The same media item in another size."""
 
-    url: MediaUrl
-    mime_type: str
-    width: Annotated[int, Field(gt=0)] | None = None
-    height: Annotated[int, Field(gt=0)] | None = None
-    bytes: Annotated[int, Field(gt=0)] | None = None
+    url: MediaUrl = Field(description="Where it is.")
+    mime_type: str = Field(description="Its media type.")
+    width: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Its width in pixels.")
+    height: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Its height in pixels.")
+    bytes: Annotated[int, Field(gt=0)] | None = Field(default=None, description="Its size in bytes.")
 
 
 class MediaItem(Message, frozen=True):
     """An image, audio or video, by URL or inline."""
 
-    url: MediaUrl
-    mime_type: str
-    alt_text: str | None = None
-    variants: list[MediaVariant] | None = None
+    url: MediaUrl = Field(description="Where it is, or a `data:` URL.")
+    mime_type: str = Field(description="Its media type; that of the `data:` URL, if it is one.")
+    alt_text: str | None = Field(default=None, description="A description for clients that do not show it.")
+    variants: list[MediaVariant] | None = Field(default=None, description="The same in other sizes.")
 
     @model_validator(mode="after")
     def _check_inline_type(self) -> Self:
@@ -156,21 +156,23 @@ class MediaItem(Message, frozen=True):
 class MediaCarousel(Message, frozen=True):
     """A carousel of media items."""
 
-    items: list[MediaItem]
+    items: list[MediaItem] = Field(description="The media items.")
 
 
 class ProgressUpdate(Message, frozen=True):
     """The progress of a task."""
 
-    label: str
-    status: Literal["running", "complete", "failed"]
-    progress_percent: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = None
+    label: str = Field(description="What is being done; updates of one label replace each other.")
+    status: Literal["running", "complete", "failed"] = Field(description="Whether it still runs.")
+    progress_percent: Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)] | None = Field(
+        default=None, description="The share that is done, from 0.0 to 1.0."
+    )
 
 
 class MarkdownBlock(Message, frozen=True):
     """A block of markdown."""
 
-    content: str
+    content: str = Field(description="The markdown.")
 
 
 class UserError(Message, frozen=True):
@@ -179,10 +181,12 @@ class UserError(Message, frozen=True):
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    message: str
-    code: StrictInt | StrictFloat | StrictStr | None = None
-    domain: Literal["client", "system", "llm", "tool", "security"] = "system"
-    retryable: bool = False
+    message: str = Field(description="What failed, for the user.")
+    code: StrictInt | StrictFloat | StrictStr | None = Field(default=None, description="A code of the agent's own.")
+    domain: Literal["client", "system", "llm", "tool", "security"] = Field(
+        default="system", description="Where it failed."
+    )
+    retryable: bool = Field(default=False, description="Whether trying again can help.")
 
     @model_serializer(mode="wrap")
     def _serialise(self, handler: SerializerFunctionWrapHandler, info: SerializationInfo):
@@ -197,8 +201,8 @@ class PresentationEvent(Tagged, frozen=True):
     If `id` or `timestamp` are absent, they are set when the event is read.
     """
 
-    id: UUID = Field(default_factory=uuid4)
-    timestamp: UtcTime = Field(default_factory=lambda: datetime.now(UTC))
+    id: UUID = Field(default_factory=uuid4, description="The id of the event.")
+    timestamp: UtcTime = Field(default_factory=lambda: datetime.now(UTC), description="When the event was made.")
     type: PresentationEventType
     data: Any
 
@@ -215,7 +219,7 @@ class CitationEvent(PresentationEvent, frozen=True):
     type: Annotated[Literal[PresentationEventType.CITATION_BLOCK], WrittenAsText()] = (
         PresentationEventType.CITATION_BLOCK
     )
-    data: CitationBlock
+    data: CitationBlock = Field(description="The sources.")
 
 
 class ProgressEvent(PresentationEvent, frozen=True):
@@ -224,7 +228,7 @@ class ProgressEvent(PresentationEvent, frozen=True):
     type: Annotated[Literal[PresentationEventType.PROGRESS_INDICATOR], WrittenAsText()] = (
         PresentationEventType.PROGRESS_INDICATOR
     )
-    data: ProgressUpdate
+    data: ProgressUpdate = Field(description="The progress.")
 
 
 class MediaEvent(PresentationEvent, frozen=True):
@@ -233,7 +237,7 @@ class MediaEvent(PresentationEvent, frozen=True):
     type: Annotated[Literal[PresentationEventType.MEDIA_CAROUSEL], WrittenAsText()] = (
         PresentationEventType.MEDIA_CAROUSEL
     )
-    data: MediaCarousel
+    data: MediaCarousel = Field(description="The media items.")
 
 
 class MarkdownEvent(PresentationEvent, frozen=True):
@@ -242,21 +246,21 @@ class MarkdownEvent(PresentationEvent, frozen=True):
     type: Annotated[Literal[PresentationEventType.MARKDOWN_BLOCK], WrittenAsText()] = (
         PresentationEventType.MARKDOWN_BLOCK
     )
-    data: MarkdownBlock
+    data: MarkdownBlock = Field(description="The markdown.")
 
 
 class UserErrorEvent(PresentationEvent, frozen=True):
     """A failed sub-task."""
 
     type: Annotated[Literal[_Type.USER_ERROR], WrittenAsText()] = _Type.USER_ERROR
-    data: UserError
+    data: UserError = Field(description="What failed.")
 
 
 class ThoughtEvent(PresentationEvent, frozen=True):
     """Steps of reasoning, in any form."""
 
     type: Annotated[Literal[_Type.THOUGHT_TRACE], WrittenAsText()] = _Type.THOUGHT_TRACE
-    data: FreeObject
+    data: FreeObject = Field(description="The reasoning, such as `thought`.")
 
 
 close_union(

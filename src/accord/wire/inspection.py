@@ -66,8 +66,8 @@ class LineSender(StrEnum):
 class InspectedLine(Message, frozen=True):
     """One line of the conversation, shortened and without secrets."""
 
-    sender: LineSender
-    line: str
+    sender: LineSender = Field(description="The side that sent it.")
+    line: str = Field(description="The line.")
 
 
 class InspectionFinding(Message, frozen=True):
@@ -76,34 +76,36 @@ class InspectionFinding(Message, frozen=True):
     `lines` is the part of the conversation that reproduces a failure, `content` the fate of the content that was sent.
     """
 
-    check: str
-    group: CheckGroup
-    title: str
-    clause: str
-    level: Level
-    result: Result
-    sentence: str
-    observed: str | None = None
-    content: ContentFate | None = None
-    lines: list[InspectedLine] = Field(default_factory=list[InspectedLine])
-    duration_s: float = 0.0
+    check: str = Field(description="The id of the check.")
+    group: CheckGroup = Field(description="What it is about.")
+    title: str = Field(description="What it checks.")
+    clause: str = Field(description="The clause of the protocol.")
+    level: Level = Field(description="How binding the clause is.")
+    result: Result = Field(description="The result.")
+    sentence: str = Field(description="The result in a sentence.")
+    observed: str | None = Field(default=None, description="What the agent did.")
+    content: ContentFate | None = Field(default=None, description="What became of the content that was sent.")
+    lines: list[InspectedLine] = Field(
+        default_factory=list[InspectedLine], description="The part of the conversation that reproduces a failure."
+    )
+    duration_s: float = Field(default=0.0, description="Seconds that it took.")
 
 
 class DeclaredCapability(Message, frozen=True):
     """One flag of an agent's declaration: as received, how it is read, and a remark if it is malformed."""
 
-    flag: str
-    received: FreeValue = None
-    supported: bool
-    remark: str | None = None
+    flag: str = Field(description="The name of the flag.")
+    received: FreeValue = Field(default=None, description="Its value as it was received.")
+    supported: bool = Field(description="How it is read.")
+    remark: str | None = Field(default=None, description="What is wrong with it.")
 
 
 class InspectedAgent(Message, frozen=True):
     """The inspected agent, as far as it named itself."""
 
-    name: str | None = None
-    version: str | None = None
-    protocol_version: int | None = None
+    name: str | None = Field(default=None, description="Its name.")
+    version: str | None = Field(default=None, description="Its version.")
+    protocol_version: int | None = Field(default=None, description="The version of ACP that it answered with.")
 
 
 class InspectionReport(Message, frozen=True):
@@ -112,18 +114,21 @@ class InspectionReport(Message, frozen=True):
     `protocol` is the version that was offered, `mock_llm` whether the agent was given the fake model.
     """
 
-    program: str
-    date: UtcTime
-    accord_version: str
-    protocol: int = 1
-    mock_llm: bool = False
-    duration_s: float = 0.0
-    agent: InspectedAgent
-    capabilities: list[DeclaredCapability] = Field(default_factory=list[DeclaredCapability])
-    findings: list[InspectionFinding] = Field(default_factory=list[InspectionFinding])
-    counts: dict[Result, int]
-    keeps_contract: bool
-    """Whether no check of level `must` failed."""
+    program: str = Field(description="The first word of the command, without its folder.")
+    date: UtcTime = Field(description="When the inspection began.")
+    accord_version: str = Field(description="The version of Accord.")
+    protocol: int = Field(default=1, description="The version of ACP that was offered.")
+    mock_llm: bool = Field(default=False, description="Whether the agent was given the fake model.")
+    duration_s: float = Field(default=0.0, description="Seconds that it took.")
+    agent: InspectedAgent = Field(description="The inspected agent.")
+    capabilities: list[DeclaredCapability] = Field(
+        default_factory=list[DeclaredCapability], description="What the agent declared."
+    )
+    findings: list[InspectionFinding] = Field(
+        default_factory=list[InspectionFinding], description="Every check and its result."
+    )
+    counts: dict[Result, int] = Field(description="How many checks have each result.")
+    keeps_contract: bool = Field(description="Whether no check of level `must` failed.")
 
     @classmethod
     def about(cls, findings: list[InspectionFinding], **fields: Any) -> Self:

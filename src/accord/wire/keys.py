@@ -131,11 +131,11 @@ class UsageTotal(Message, frozen=True):
     """Usage of one key, user, model, backend or day."""
 
     name: str = Field(description="The key id, user, model, backend or day; empty for requests without one.")
-    requests: int
-    failed: int
+    requests: int = Field(description="All requests.")
+    failed: int = Field(description="Those that were refused or failed.")
     input_tokens: int = Field(description="All input tokens, cached ones included.")
-    output_tokens: int
-    cached_input_tokens: int
+    output_tokens: int = Field(description="All output tokens.")
+    cached_input_tokens: int = Field(description="Input tokens that were read from a cache.")
     cost_usd: float = Field(description="The cost of the priced requests.")
     priced_requests: int = Field(description="The requests whose price is known; the others are not in `cost_usd`.")
 
@@ -155,12 +155,12 @@ def usage_total(name: str, sums: Iterable[int]) -> UsageTotal:
 class KeyInfo(Message, frozen=True):
     """A key, without its secret."""
 
-    key_id: str
-    user: str
-    label: str = ""
-    created_at: AwareDatetime
+    key_id: str = Field(description="The id, which is no secret.")
+    user: str = Field(description="The user that requests with this key are made by.")
+    label: str = Field(default="", description="A note, such as what the key is for.")
+    created_at: AwareDatetime = Field(description="When it was made.")
     expires_at: AwareDatetime | None = Field(default=None, description="Absent: valid until it is revoked.")
-    expired: bool
+    expired: bool = Field(description="Whether it is no longer valid.")
     rules: KeyRules | None = Field(default=None, description="Absent: everything that the service offers.")
     spent_usd: float = Field(description="What was spent in the current period of the budget; in all without a budget.")
     renews_at: AwareDatetime | None = Field(default=None, description="When the budget starts again.")
@@ -186,7 +186,9 @@ class KeyRequest(Message, frozen=True):
     days: Annotated[int, Field(ge=1, le=36_500)] | None = Field(
         default=None, description="Days until it expires; absent: it does not."
     )
-    rules: KeyRules | None = None
+    rules: KeyRules | None = Field(
+        default=None, description="What it may do; absent: everything that the service offers."
+    )
 
 
 class KeyChange(Message, frozen=True):
@@ -194,20 +196,20 @@ class KeyChange(Message, frozen=True):
 
     model_config = ConfigDict(extra="forbid")
 
-    rules: FreeObject | None
+    rules: FreeObject | None = Field(description="The rules to change.")
 
 
 class KeyList(Message, frozen=True):
     """All keys, the oldest first."""
 
-    keys: list[KeyInfo]
+    keys: list[KeyInfo] = Field(description="The keys.")
 
 
 class UsageReport(Message, frozen=True):
     """Usage, added up by key, user, model, backend or day."""
 
-    by: UsageGroup
+    by: UsageGroup = Field(description="What it is added up by.")
     key: str | None = Field(default=None, description="The key that it is limited to.")
     since: date | None = Field(default=None, description="The first day (UTC).")
     until: date | None = Field(default=None, description="The last day (UTC).")
-    usage: list[UsageTotal]
+    usage: list[UsageTotal] = Field(description="One total for each.")

@@ -33,13 +33,13 @@ SATISFIED_BY: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
 class Limits(Message, frozen=True):
     """Why a restricted capability is restricted."""
 
-    reason: str
+    reason: str = Field(description="Why, in a few words.")
 
 
 class Restricted(Message, frozen=True):
     """A capability that works, limited by policy or environment."""
 
-    restricted: Limits
+    restricted: Limits = Field(description="The limits.")
 
 
 class SupportLevel(DeferredBuild, RootModel[Literal["native", "emulated", "unsupported"] | Restricted]):
@@ -104,7 +104,7 @@ class ReportedEmulated(ReportedSupport, frozen=True):
     """The backend emulates it, by `strategy`."""
 
     level: Literal["emulated"] = "emulated"
-    strategy: str
+    strategy: str = Field(description="How: `adapter` for the backend's own emulation, or its restriction.")
 
 
 class ReportedUnsupported(ReportedSupport, frozen=True):
@@ -161,18 +161,18 @@ class CapabilityManifest(DeferredBuild, RootModel[dict[CapabilityName, SupportLe
 class CapabilityRequirement(Message, frozen=True):
     """One capability and the minimum support that it needs."""
 
-    capability: CapabilityName
-    min_support: MinSupport
+    capability: CapabilityName = Field(description="The capability.")
+    min_support: MinSupport = Field(description="The least that is accepted; restricted support counts as emulated.")
 
 
 class CapabilityRequirements(Message, frozen=True):
     """The required capabilities, and the preferred ones. `preferred` is Accord's addition."""
 
     required: Annotated[list[CapabilityRequirement], KeepsAbsent()] = Field(
-        default_factory=AbsentList, exclude_if=is_absent
+        default_factory=AbsentList, exclude_if=is_absent, description="Without these the work is refused."
     )
     preferred: Annotated[list[CapabilityRequirement], KeepsAbsent()] = Field(
-        default_factory=AbsentList, exclude_if=is_absent
+        default_factory=AbsentList, exclude_if=is_absent, description="Backends that have these are preferred."
     )
 
 
@@ -183,14 +183,22 @@ class NegotiationResult(Message, frozen=True):
     is not the backend's own adapter. Both are Accord's additions to the three lists.
     """
 
-    native: list[CapabilityName] = Field(default_factory=list[CapabilityName])
-    emulatable: list[CapabilityName] = Field(default_factory=list[CapabilityName])
-    unsupported: list[CapabilityName] = Field(default_factory=list[CapabilityName])
+    native: list[CapabilityName] = Field(default_factory=list[CapabilityName], description="Supported natively.")
+    emulatable: list[CapabilityName] = Field(
+        default_factory=list[CapabilityName], description="Emulated by the backend, or supported within limits."
+    )
+    unsupported: list[CapabilityName] = Field(
+        default_factory=list[CapabilityName], description="Not supported well enough."
+    )
     reasons: dict[CapabilityName, str] = Field(
-        default_factory=dict[CapabilityName, str], exclude_if=lambda reasons: not reasons
+        default_factory=dict[CapabilityName, str],
+        exclude_if=lambda reasons: not reasons,
+        description="Why a capability is unsupported.",
     )
     strategies: dict[CapabilityName, str] = Field(
-        default_factory=dict[CapabilityName, str], exclude_if=lambda strategies: not strategies
+        default_factory=dict[CapabilityName, str],
+        exclude_if=lambda strategies: not strategies,
+        description="How a capability is provided, if not by the backend's own adapter.",
     )
 
     def is_compatible(self) -> bool:
@@ -205,9 +213,11 @@ class NegotiationResult(Message, frozen=True):
 class CompatibilityReport(Message, frozen=True):
     """The result for people and dashboards: counts, one sentence, and each capability in PascalCase."""
 
-    compatible: bool
-    native_count: int
-    emulated_count: int
-    unsupported_count: int
-    summary: str
-    details: list[tuple[str, ReportedSupport]]
+    compatible: bool = Field(description="Whether every requirement is met.")
+    native_count: int = Field(description="How many are native.")
+    emulated_count: int = Field(description="How many are emulated.")
+    unsupported_count: int = Field(description="How many are unsupported.")
+    summary: str = Field(description="All of it in a sentence.")
+    details: list[tuple[str, ReportedSupport]] = Field(
+        description="Each capability in PascalCase, and how it is supported."
+    )

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
-from pydantic import GetCoreSchemaHandler, StrictStr
+from pydantic import Field, GetCoreSchemaHandler, StrictStr
 from pydantic_core import CoreSchema, core_schema
 
 from accord.errors import ErrorSeverity
@@ -27,10 +27,10 @@ class StreamOpCode(StrEnum):
 class StreamError(Message, frozen=True):
     """Why a stream failed. The failure of a sub-task is a `user_error` event instead."""
 
-    code: str
-    message: str
-    severity: ErrorSeverity
-    details: FreeObject | None = None
+    code: str = Field(description="An error code of Accord, or one of the agent's own.")
+    message: str = Field(description="The error in a sentence.")
+    severity: ErrorSeverity = Field(description="Whether a retry can help.")
+    details: FreeObject | None = Field(default=None, description="What else is known, by code.")
 
 
 class _OrEvent:
@@ -59,7 +59,7 @@ class DeltaPacket(StreamPacket, frozen=True):
     """A piece of text."""
 
     op: Annotated[Literal[StreamOpCode.DELTA], WrittenAsText()] = StreamOpCode.DELTA
-    p: StrictStr
+    p: StrictStr = Field(description="The text, to be added to what came before.")
 
     def to_json(self) -> str:
         """Serialise the packet as JSON text: the same text as of every message, in 0.2 µs instead of 0.45."""
@@ -73,21 +73,21 @@ class EventPacket(StreamPacket, frozen=True):
     """A structured event. Unknown members are kept."""
 
     op: Annotated[Literal[StreamOpCode.EVENT], WrittenAsText()] = StreamOpCode.EVENT
-    p: Annotated[FreeObject, _OrEvent()]
+    p: Annotated[FreeObject, _OrEvent()] = Field(description="The event; the standard ones are a PresentationEvent.")
 
 
 class ErrorPacket(StreamPacket, frozen=True):
     """The stream has failed."""
 
     op: Annotated[Literal[StreamOpCode.ERROR], WrittenAsText()] = StreamOpCode.ERROR
-    p: StreamError
+    p: StreamError = Field(description="Why the stream failed.")
 
 
 class ClosePacket(StreamPacket, frozen=True):
     """The stream has ended."""
 
     op: Annotated[Literal[StreamOpCode.CLOSE], WrittenAsText()] = StreamOpCode.CLOSE
-    p: None = None
+    p: None = Field(default=None, description="Always absent.")
 
     def to_json(self) -> str:
         """Serialise the packet as JSON text, which is always the same."""

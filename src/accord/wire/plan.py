@@ -32,25 +32,25 @@ class UnknownPolicy(StrEnum):
 class Need(Message, frozen=True):
     """A capability that the work requires or prefers, and the origin of that."""
 
-    capability: CapabilityName
-    min_support: MinSupport
-    required: bool
-    because: str
+    capability: CapabilityName = Field(description="The capability.")
+    min_support: MinSupport = Field(description="The least that is accepted.")
+    required: bool = Field(description="False if it is only preferred.")
+    because: str = Field(description="Where it comes from: stated, or a part of the work.")
 
 
 class Rescue(Message, frozen=True):
     """A capability that the backend lacks and Accord emulates. It is never listed as the backend's own."""
 
-    capability: CapabilityName
-    strategy: EmulationStrategy
-    instead_of: str
+    capability: CapabilityName = Field(description="The capability.")
+    strategy: EmulationStrategy = Field(description="How Accord emulates it.")
+    instead_of: str = Field(description="Why the backend's own support is not enough.")
 
 
 class Shortfall(Message, frozen=True):
     """A requirement that is not met, and why."""
 
-    capability: CapabilityName
-    reason: str
+    capability: CapabilityName = Field(description="The capability.")
+    reason: str = Field(description="Why it is not met.")
 
 
 class Offer(Message, frozen=True):
@@ -61,14 +61,20 @@ class Offer(Message, frozen=True):
     `unused` are those that Accord could emulate and the work states without using them: image input without an image.
     """
 
-    backend: str
-    negotiation: NegotiationResult
-    rescues: list[Rescue] = Field(default_factory=list[Rescue])
-    tried: list[CapabilityName] = Field(default_factory=list[CapabilityName])
-    unused: list[CapabilityName] | None = None
-    losses: list[Shortfall] = Field(default_factory=list[Shortfall])
-    unmet: list[Shortfall] = Field(default_factory=list[Shortfall])
-    missing: list[Shortfall] = Field(default_factory=list[Shortfall])
+    backend: str = Field(description="Its name.")
+    negotiation: NegotiationResult = Field(description="How its manifest meets what is required.")
+    rescues: list[Rescue] = Field(default_factory=list[Rescue], description="What Accord would emulate.")
+    tried: list[CapabilityName] = Field(
+        default_factory=list[CapabilityName], description="Not in its manifest; the endpoint may decide."
+    )
+    unused: list[CapabilityName] | None = Field(default=None, description="Stated, but the work does not use it.")
+    losses: list[Shortfall] = Field(
+        default_factory=list[Shortfall], description="Required and missing; accepted by the permissive policy."
+    )
+    unmet: list[Shortfall] = Field(default_factory=list[Shortfall], description="Preferred and missing.")
+    missing: list[Shortfall] = Field(
+        default_factory=list[Shortfall], description="Required and missing: this rules it out."
+    )
 
     @property
     def is_acceptable(self) -> bool:
@@ -84,20 +90,24 @@ class Offer(Message, frozen=True):
 class RejectedOffer(Message, frozen=True):
     """A backend that was not chosen, and why."""
 
-    backend: str
-    why: str
-    offer: Offer
+    backend: str = Field(description="Its name.")
+    why: str = Field(description="Why it was not chosen, in a sentence.")
+    offer: Offer = Field(description="What it could have done.")
 
 
 class Plan(Message, frozen=True):
     """The chosen backend with its compromises, and the fallbacks in their order."""
 
-    backend: str
-    policy: WorkPolicy
-    needs: list[Need]
-    offer: Offer
-    fallbacks: list[Offer] = Field(default_factory=list[Offer])
-    lost: list[RejectedOffer] = Field(default_factory=list[RejectedOffer])
+    backend: str = Field(description="The chosen backend.")
+    policy: WorkPolicy = Field(description="The policy under which it was planned.")
+    needs: list[Need] = Field(description="What the work requires and prefers.")
+    offer: Offer = Field(description="How the chosen backend does it.")
+    fallbacks: list[Offer] = Field(
+        default_factory=list[Offer], description="The other acceptable backends, the best first."
+    )
+    lost: list[RejectedOffer] = Field(
+        default_factory=list[RejectedOffer], description="Every backend that was not chosen, and why."
+    )
 
     @property
     def rescues(self) -> list[Rescue]:
@@ -108,25 +118,27 @@ class Plan(Message, frozen=True):
 class Remedy(Message, frozen=True):
     """One change that would help the work to be accepted."""
 
-    capability: CapabilityName | None = None
-    change: str
+    capability: CapabilityName | None = Field(
+        default=None, description="The capability that it is about; absent: the whole."
+    )
+    change: str = Field(description="What to change, with the key or the command.")
 
 
 class Refusal(Message, frozen=True):
     """A refusal: what was required, what each backend offers, which came nearest, and what would make it work."""
 
-    code: ErrorCode
-    message: str
-    needs: list[Need] = Field(default_factory=list[Need])
-    offers: list[Offer] = Field(default_factory=list[Offer])
-    nearest: str | None = None
-    remedies: list[Remedy] = Field(default_factory=list[Remedy])
+    code: ErrorCode = Field(description="The error code.")
+    message: str = Field(description="The refusal in a sentence.")
+    needs: list[Need] = Field(default_factory=list[Need], description="What the work requires and prefers.")
+    offers: list[Offer] = Field(default_factory=list[Offer], description="What each backend offers.")
+    nearest: str | None = Field(default=None, description="The backend that comes nearest.")
+    remedies: list[Remedy] = Field(default_factory=list[Remedy], description="Changes that would make it work.")
 
 
 class PlanRequest(Message, frozen=True):
     """The question which backend would do work with these requirements."""
 
-    requirements: CapabilityRequirements
+    requirements: CapabilityRequirements = Field(description="What the work requires and prefers.")
     policy: WorkPolicy | None = Field(default=None, description="The operator's policy, if it is absent.")
 
 

@@ -33,12 +33,12 @@ EXCEPTIONS: Final[Mapping[ErrorCode, type[AccordError]]] = MappingProxyType(
 class ProblemBody(Message, frozen=True):
     """The body of every HTTP response that is not a success."""
 
-    title: str
-    status: int
-    code: ErrorCode
-    detail: str
-    request_id: str | None = None
-    details: FreeObject | None = None
+    title: str = Field(description="The meaning of the code.")
+    status: int = Field(description="The HTTP status.")
+    code: ErrorCode = Field(description="The error code.")
+    detail: str = Field(description="What was wrong with this request, and what to do.")
+    request_id: str | None = Field(default=None, description="The request that it is about.")
+    details: FreeObject | None = Field(default=None, description="What else is known, by code.")
     final: bool | None = Field(
         default=None,
         description="True if the turn ended with this error: the same request gets it again. Send a new request_id.",

@@ -41,27 +41,27 @@ class RequestShape(Message, frozen=True):
     The digest of a short text can be found by guessing the text: it is a proof, not a secret.
     """
 
-    digest: Sha256
-    text_chars: int = 0
+    digest: Sha256 = Field(description="The SHA-256 of the whole request.")
+    text_chars: int = Field(default=0, description="How many characters its text has.")
     blocks: dict[str, int] = Field(default_factory=dict[str, int], description="How many blocks of each type.")
-    files: int = 0
-    requirements: int = 0
+    files: int = Field(default=0, description="How many files it names.")
+    requirements: int = Field(default=0, description="How many requirements it states.")
 
 
 class EvidenceRecord(Message, frozen=True):
     """The source of a support level, and its date."""
 
-    source: str
-    date: str | None = None
+    source: str = Field(description="Where the level comes from, such as the facts, a probe or the configuration.")
+    date: str | None = Field(default=None, description="The date of that source.")
 
 
 class AgentParty(Message, frozen=True):
     """The agent: its prompt capabilities as received, and the types of content that it accepts."""
 
-    name: str
-    declared: FreeObject | None = None
-    accepts: list[str] = Field(default_factory=list[str])
-    assumed: list[str] = Field(default_factory=list[str])
+    name: str = Field(description="Its name.")
+    declared: FreeObject | None = Field(default=None, description="Its declaration as it was received.")
+    accepts: list[str] = Field(default_factory=list[str], description="The types of content that it accepts.")
+    assumed: list[str] = Field(default_factory=list[str], description="What had to be assumed about it.")
 
 
 class BackendParty(Message, frozen=True):
@@ -70,43 +70,49 @@ class BackendParty(Message, frozen=True):
     `refused` are capabilities that it refused before, `contradicted` those that its answers showed to be missing.
     """
 
-    name: str
-    model: str | None = None
-    manifest: CapabilityManifest
-    evidence: dict[CapabilityName, EvidenceRecord] = Field(default_factory=dict[CapabilityName, EvidenceRecord])
-    refused: list[CapabilityName] = Field(default_factory=list[CapabilityName])
-    contradicted: list[CapabilityName] | None = None
+    name: str = Field(description="Its name.")
+    model: str | None = Field(default=None, description="The id of its model.")
+    manifest: CapabilityManifest = Field(description="What it declares.")
+    evidence: dict[CapabilityName, EvidenceRecord] = Field(
+        default_factory=dict[CapabilityName, EvidenceRecord], description="The source of each level."
+    )
+    refused: list[CapabilityName] = Field(
+        default_factory=list[CapabilityName], description="Capabilities that its endpoint refused before."
+    )
+    contradicted: list[CapabilityName] | None = Field(
+        default=None, description="Capabilities that its answers showed to be missing."
+    )
 
 
 class ClientParty(Message, frozen=True):
     """The client: what it declared, and what had to be assumed."""
 
-    declared: ClientCapabilities | None = None
-    assumed: list[str] = Field(default_factory=list[str])
+    declared: ClientCapabilities | None = Field(default=None, description="What it declared; absent if nothing.")
+    assumed: list[str] = Field(default_factory=list[str], description="What had to be assumed about it.")
 
 
 class Parties(Message, frozen=True):
     """The agent and the client of a turn; backends are listed with their work."""
 
-    agent: AgentParty
-    client: ClientParty
+    agent: AgentParty = Field(description="The agent.")
+    client: ClientParty = Field(description="The client that sent the request.")
 
 
 class CandidateRecord(Message, frozen=True):
     """A backend that was considered, and why it was chosen or not."""
 
-    backend: str
-    chosen: bool
-    why: str
-    offer: Offer
+    backend: str = Field(description="Its name.")
+    chosen: bool = Field(description="Whether it was chosen.")
+    why: str = Field(description="Why it was chosen or not, in a sentence.")
+    offer: Offer = Field(description="What it could have done.")
 
 
 class Fallback(Message, frozen=True):
     """A backend that failed. If it failed before its first packet, the next one was tried."""
 
-    backend: str
-    code: ErrorCode
-    message: str | None = None
+    backend: str = Field(description="Its name.")
+    code: ErrorCode = Field(description="The code of its error.")
+    message: str | None = Field(default=None, description="The message of its error.")
     retried: bool | None = Field(default=None, description="It refused a field, and was asked again without it.")
     skipped: bool | None = Field(
         default=None, description="True if it was not tried: it was down a moment before, or at its limit of calls."
@@ -119,16 +125,22 @@ class Fallback(Message, frozen=True):
 class Work(Message, frozen=True):
     """One question of the agent to a backend: its needs, the candidates, the chosen backend, the emulations."""
 
-    policy: WorkPolicy = WorkPolicy.STANDARD
-    needs: list[Need] = Field(default_factory=list[Need])
-    candidates: list[CandidateRecord] = Field(default_factory=list[CandidateRecord])
+    policy: WorkPolicy = Field(default=WorkPolicy.STANDARD, description="The policy under which it was planned.")
+    needs: list[Need] = Field(default_factory=list[Need], description="What the work required and preferred.")
+    candidates: list[CandidateRecord] = Field(
+        default_factory=list[CandidateRecord], description="Every backend that was considered."
+    )
     backend: BackendParty | None = Field(
         default=None, description="The chosen backend; absent if the work was refused."
     )
-    negotiation: NegotiationResult | None = None
-    emulations: EmulationRecord | None = None
-    fallbacks: list[Fallback] = Field(default_factory=list[Fallback])
-    usage: FreeObject | None = None
+    negotiation: NegotiationResult | None = Field(
+        default=None, description="How the chosen backend meets the requirements."
+    )
+    emulations: EmulationRecord | None = Field(default=None, description="What Accord emulated, and with which effect.")
+    fallbacks: list[Fallback] = Field(
+        default_factory=list[Fallback], description="Backends that failed or were skipped before the chosen one."
+    )
+    usage: FreeObject | None = Field(default=None, description="What the backend reported: tokens, for example.")
     dispositions: list[FieldRecord] | None = Field(
         default=None, description="For a request of a model API: each field that was not native."
     )
@@ -137,10 +149,10 @@ class Work(Message, frozen=True):
 class ModelCallRecord(Message, frozen=True):
     """A request of a model API: the API, the model it named, and the backend and model that answered."""
 
-    api: Api
-    requested: str
-    served_by: str | None = None
-    model: str | None = None
+    api: Api = Field(description="The API of the request.")
+    requested: str = Field(description="The `model` of the request.")
+    served_by: str | None = Field(default=None, description="The backend that answered.")
+    model: str | None = Field(default=None, description="The model that answered.")
     response_id: str | None = Field(
         default=None, description="The id that the endpoint gave its answer; absent if the answer was translated."
     )
@@ -148,17 +160,19 @@ class ModelCallRecord(Message, frozen=True):
         default=None, description="Why each answer ended, in the words of the backend's API; absent if not known."
     )
     key: str | None = Field(default=None, description="The id of the virtual key.")
-    policy: FieldPolicy = FieldPolicy.LABELLED
-    streamed: bool = False
+    policy: FieldPolicy = Field(default=FieldPolicy.LABELLED, description="Whether fields could be dropped.")
+    streamed: bool = Field(default=False, description="Whether the answer was a stream.")
     cost_usd: float | None = Field(default=None, description="Absent if the price is not known.")
 
 
 class Timings(Message, frozen=True):
     """Durations, each from the start of the turn."""
 
-    plan_ms: Milliseconds
-    total_ms: Milliseconds
-    first_packet_ms: Milliseconds | None = None
+    plan_ms: Milliseconds = Field(description="Until the work was planned.")
+    total_ms: Milliseconds = Field(description="Until the end of the turn.")
+    first_packet_ms: Milliseconds | None = Field(
+        default=None, description="Until the first packet; absent if there was none."
+    )
 
 
 class OutcomeStatus(StrEnum):
@@ -173,9 +187,9 @@ class OutcomeStatus(StrEnum):
 class Outcome(Message, frozen=True):
     """The outcome of a turn, with an error code unless it is done: one of Accord's, or the agent's own."""
 
-    status: OutcomeStatus
-    code: str | None = None
-    message: str | None = None
+    status: OutcomeStatus = Field(description="How the turn ended.")
+    code: str | None = Field(default=None, description="The error code; absent if the turn is done.")
+    message: str | None = Field(default=None, description="The error in a sentence.")
 
     @model_validator(mode="after")
     def _check_code(self) -> Self:
@@ -187,21 +201,23 @@ class Outcome(Message, frozen=True):
 class ReceiptBody(Message, frozen=True):
     """The content of a receipt; all of it is hashed."""
 
-    version: Literal[1] = RECEIPT_VERSION
-    request_id: str
-    session_id: str
-    created_at: UtcTime
+    version: Literal[1] = Field(default=RECEIPT_VERSION, description="The version of this format.")
+    request_id: str = Field(description="The request of the turn.")
+    session_id: str = Field(description="The session of the turn.")
+    created_at: UtcTime = Field(description="When the turn began.")
     previous: Sha256 | None = Field(default=None, description="The hash of the session's receipt before this one.")
-    request: RequestShape
-    parties: Parties
+    request: RequestShape = Field(description="The request without its text.")
+    parties: Parties = Field(description="The agent and the client.")
     work: list[Work] = Field(default_factory=list[Work], description="Every question of the agent to a backend.")
     permissions: list[PermissionRecord] | None = Field(
         default=None, description="Every permission that the agent requested; absent if none."
     )
-    adaptation: AdaptationReport | None = None
+    adaptation: AdaptationReport | None = Field(
+        default=None, description="How the answer was adapted for the client that sent the request."
+    )
     call: ModelCallRecord | None = Field(default=None, description="Only for a request of a model API.")
-    timings: Timings
-    outcome: Outcome
+    timings: Timings = Field(description="How long the turn took.")
+    outcome: Outcome = Field(description="How the turn ended.")
 
     def hashed(self) -> dict[str, Any]:
         """Return the part that the hash covers, as plain JSON values."""
@@ -221,7 +237,7 @@ def to_int_if_whole(value: float) -> float:
 class Receipt(ReceiptBody, frozen=True):
     """The sealed receipt of one turn: made by `core.receipt.seal`, checked by `core.receipt.verify`."""
 
-    hash: Sha256
+    hash: Sha256 = Field(description="The SHA-256 of all of the above in canonical JSON.")
     signature: str | None = Field(default=None, description="An Ed25519 signature of the hash, in base64.")
 
 
@@ -241,15 +257,15 @@ class ReceiptProblem(Message, frozen=True):
     """What is wrong with one receipt of a chain; a missing one is reported where the next one refers to it."""
 
     number: int = Field(description="The place in the chain, from 1.")
-    state: ReceiptState
-    reason: str
-    hash: str | None = None
+    state: ReceiptState = Field(description="What is wrong.")
+    reason: str = Field(description="The same in a sentence.")
+    hash: str | None = Field(default=None, description="The hash of the receipt; absent for a missing one.")
 
 
 class ReceiptVerification(Message, frozen=True):
     """Whether the receipts of a session are unaltered, complete and in order."""
 
-    ok: bool
+    ok: bool = Field(description="Whether nothing is wrong.")
     count: int = Field(description="How many receipts were verified.")
     last: str | None = Field(default=None, description="The hash of the last one.")
     wrong: list[ReceiptProblem] = Field(default_factory=list[ReceiptProblem], description="The first problems.")

@@ -69,7 +69,7 @@ class ClientCapabilities(Message, frozen=True):
     image_resolution: str | None = Field(default=None, description="low, high or auto; anything else counts as auto.")
     text_profile: TextProfile | None = Field(default=None, description="How text without markdown is written.")
     speech_format: SpeechFormat | None = Field(
-        default=None, description="ssml: text to be spoken is escaped, to be put between <speak> and </speak>."
+        default=None, description="ssml: text to be spoken is escaped, to be put between `<speak>` and `</speak>`."
     )
     min_fidelity: MinFidelity | None = Field(
         default=None, description="The stream ends with an error rather than with an event below this rung."
@@ -97,17 +97,17 @@ class ClientCapabilities(Message, frozen=True):
 class Identity(Message, frozen=True):
     """A user or an agent."""
 
-    id: str
-    name: str
-    role: str | None = None
+    id: str = Field(description="The id, which is never reused.")
+    name: str = Field(description="The name to show.")
+    role: str | None = Field(default=None, description="What it is, such as `user` or `agent`.")
 
 
 class SessionContext(Message, frozen=True):
     """The user, the session and, if named, the agent of a request."""
 
-    session_id: str
-    user: Identity
-    agent: Identity | None = None
+    session_id: str = Field(description="The session; a new one begins with a new id.")
+    user: Identity = Field(description="The user of the request; with a token, the user of the token.")
+    agent: Identity | None = Field(default=None, description="The agent that should answer; absent: the service's own.")
 
 
 class _OrUuid:
@@ -159,14 +159,28 @@ class AgentRequest(Message, frozen=True):
 
     model_config = ConfigDict(json_schema_extra=_add_older_shape)
 
-    query: str = Field(validation_alias=AliasChoices("query", AliasPath("payload", "input")))
-    files: Annotated[list[str], KeepsAbsent()] = Field(default_factory=AbsentList, exclude_if=is_absent)
-    conversation_id: str | None = None
-    meta: Annotated[FreeObject, KeepsAbsent()] = Field(default_factory=AbsentDict, exclude_if=is_absent)
-    session_id: Annotated[str, _OrUuid()] | None = None
-    capabilities: ClientCapabilities | None = None
-    content: list[ContentBlock] | None = Field(default=None, fail_fast=True)  # of a million bad blocks, one is reported
-    requirements: CapabilityRequirements | None = None
+    query: str = Field(
+        validation_alias=AliasChoices("query", AliasPath("payload", "input")), description="The user's text."
+    )
+    files: Annotated[list[str], KeepsAbsent()] = Field(
+        default_factory=AbsentList, exclude_if=is_absent, description="Addresses of files."
+    )
+    conversation_id: str | None = Field(
+        default=None, description="The conversation to continue; absent: that of the session."
+    )
+    meta: Annotated[FreeObject, KeepsAbsent()] = Field(
+        default_factory=AbsentDict, exclude_if=is_absent, description="Anything else that the agent should get."
+    )
+    session_id: Annotated[str, _OrUuid()] | None = Field(default=None, description="Of the older shape.")
+    capabilities: ClientCapabilities | None = Field(
+        default=None, description="What the client can show; absent: the standard client."
+    )
+    content: list[ContentBlock] | None = Field(
+        default=None, fail_fast=True, description="Images, audio and resources, beside the text."
+    )  # of a million bad blocks, one is reported
+    requirements: CapabilityRequirements | None = Field(
+        default=None, description="What the backend must be able to do."
+    )
     # Always None: the fields before it have taken what it held. Reading it last costs nothing where it is absent.
     payload: Annotated[FreeValue, AfterValidator(_read_older_shape)] = Field(default=None, exclude=True, repr=False)
 
@@ -190,15 +204,15 @@ class AgentRequest(Message, frozen=True):
 class ServiceRequest(Message, frozen=True):
     """One request, identified by its id."""
 
-    request_id: UUID
-    context: SessionContext
-    payload: AgentRequest
+    request_id: UUID = Field(description="Chosen by the client; the same id again is the same request.")
+    context: SessionContext = Field(description="Who sends it, in which session.")
+    payload: AgentRequest = Field(description="What is asked.")
 
 
 class ServiceResponse(Message, frozen=True):
     """The complete result of one request."""
 
-    request_id: UUID
-    created_at: UtcTime
-    output: FreeObject
-    metrics: FreeObject | None = None
+    request_id: UUID = Field(description="The id of the request.")
+    created_at: UtcTime = Field(description="When the answer was complete.")
+    output: FreeObject = Field(description="The answer: `text`, and `events` with their `text_offset`.")
+    metrics: FreeObject | None = Field(default=None, description="Times, tokens and compromises of the turn.")

@@ -25,10 +25,10 @@ class HealthCheckStatus(StrEnum):
 class HealthCheckResponse(Message, frozen=True):
     """The response to a health check (CAP)."""
 
-    status: HealthCheckStatus
-    agent_id: UUID
-    version: str
-    uptime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    status: HealthCheckStatus = Field(description="The status.")
+    agent_id: UUID = Field(description="An id of the process, made when it starts.")
+    version: str = Field(description="The version of Accord.")
+    uptime_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(description="Since the process started.")
 
 
 Emulates = Literal["system_prompt_injection", "post_processing"]
@@ -37,7 +37,7 @@ Emulates = Literal["system_prompt_injection", "post_processing"]
 class ServiceCapabilities(Message, frozen=True):
     """The accepted content, the capabilities of each backend, the emulations, and the output formats."""
 
-    agent: AgentParty
+    agent: AgentParty = Field(description="The agent that answers if a request names none.")
     agents: dict[str, AgentParty] = Field(
         default_factory=dict[str, AgentParty],
         description="Every agent that `context.agent` may name, the one that answers otherwise included.",

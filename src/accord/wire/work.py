@@ -12,35 +12,44 @@ from accord.wire.message import FreeObject, FreeValue, Message, Tagged, close_un
 class ToolSpec(Message, frozen=True):
     """A tool that the model may call."""
 
-    name: str
-    description: str = ""
-    input_schema: FreeObject = Field(default_factory=dict[str, Any])
+    name: str = Field(description="Its name.")
+    description: str = Field(default="", description="What it does, for the model.")
+    input_schema: FreeObject = Field(default_factory=dict[str, Any], description="The JSON Schema of its arguments.")
     strict: bool | None = Field(default=None, description="Whether the input has to match the schema exactly.")
-    cache_control: FreeObject | None = None
+    cache_control: FreeObject | None = Field(
+        default=None, description="Asks the backend to cache the tools up to this one."
+    )
 
 
 class ToolChoice(Message, frozen=True):
     """Whether the model may, must or must not call a tool, and which one it must call."""
 
-    mode: Literal["auto", "none", "required", "tool"] = "auto"
+    mode: Literal["auto", "none", "required", "tool"] = Field(
+        default="auto",
+        description="Whether a tool may (`auto`), must (`required`, `tool`) or must not (`none`) be called.",
+    )
     name: str | None = Field(default=None, description="The tool that must be called, with the mode `tool`.")
 
 
 class WorkOrder(Message, frozen=True):
     """One question to a model, with everything that it needs."""
 
-    conversation: Conversation = Field(default_factory=Conversation)
-    requirements: CapabilityRequirements = Field(default_factory=CapabilityRequirements)
-    tools: list[ToolSpec] = Field(default_factory=list[ToolSpec])
+    conversation: Conversation = Field(default_factory=Conversation, description="What is sent to the model.")
+    requirements: CapabilityRequirements = Field(
+        default_factory=CapabilityRequirements, description="What is stated; more follows from the other fields."
+    )
+    tools: list[ToolSpec] = Field(default_factory=list[ToolSpec], description="Tools that the model may call.")
     tool_choice: ToolChoice | None = Field(default=None, description="Absent: the model decides.")
     parallel_tool_calls: bool | None = Field(default=None, description="Whether one answer may have several calls.")
-    response_schema: FreeObject | None = None
+    response_schema: FreeObject | None = Field(default=None, description="The JSON Schema that the answer must match.")
     schema_name: str | None = Field(default=None, description="The caller's name of the schema.")
-    json_mode: bool = False
-    stop_sequences: list[str] = Field(default_factory=list[str])
-    stream: bool = False
-    thinking: bool = False
-    parameters: FreeObject = Field(default_factory=dict[str, Any])
+    json_mode: bool = Field(default=False, description="Whether the answer must be a JSON object.")
+    stop_sequences: list[str] = Field(default_factory=list[str], description="Texts at which the answer ends.")
+    stream: bool = Field(default=False, description="Whether the answer is wanted in pieces.")
+    thinking: bool = Field(default=False, description="Whether the model should think before it answers.")
+    parameters: FreeObject = Field(
+        default_factory=dict[str, Any], description="Sampling parameters, such as `temperature`."
+    )
 
 
 EndReason = Literal["end_turn", "tool_use", "max_tokens", "stop_sequence", "refusal"]

@@ -31,7 +31,9 @@ class AcpMessage(Message, frozen=True):
     model_config = _CONFIG
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(default=None, alias="_meta")
+    meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(
+        default=None, alias="_meta", description="Additional members of a client or an agent, which are passed on."
+    )
 
 
 class AcpTagged(Tagged, frozen=True):
@@ -40,7 +42,9 @@ class AcpTagged(Tagged, frozen=True):
     model_config = _CONFIG
     __pydantic_extra__: dict[str, FreeValue] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
 
-    meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(default=None, alias="_meta")
+    meta: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(
+        default=None, alias="_meta", description="Additional members of a client or an agent, which are passed on."
+    )
 
 
 # The schema marks where a malformed part counts as its default and where a malformed item is skipped; the types below

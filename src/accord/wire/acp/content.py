@@ -27,24 +27,26 @@ LenientStr = Annotated[str | None, AbsentIfMalformed()]
 class TextResource(AcpMessage, frozen=True):
     """An embedded resource that is text."""
 
-    uri: str
-    text: str
-    mime_type: LenientStr = None
+    uri: str = Field(description="Its address.")
+    text: str = Field(description="Its text.")
+    mime_type: LenientStr = Field(default=None, description="Such as `text/csv`.")
 
 
 class BlobResource(AcpMessage, frozen=True):
     """An embedded resource that is bytes, in base64."""
 
-    uri: str
-    blob: str
-    mime_type: LenientStr = None
+    uri: str = Field(description="Its address.")
+    blob: str = Field(description="Its bytes in base64.")
+    mime_type: LenientStr = Field(default=None, description="Such as `application/pdf`.")
 
 
 class ContentBlock(AcpTagged, frozen=True):
     """A part of a prompt, a message or a tool result. `ContentBlock(type=…, …)` builds the kind that `type` names."""
 
     type: ContentType
-    annotations: Annotated[FreeObject | None, AbsentIfMalformed()] = None
+    annotations: Annotated[FreeObject | None, AbsentIfMalformed()] = Field(
+        default=None, description="For whom it is and how important, as MCP defines it."
+    )
 
     if TYPE_CHECKING:  # the other fields are those of the kind that `type` names
 
@@ -55,43 +57,43 @@ class TextBlock(ContentBlock, frozen=True):
     """Text; every agent accepts it."""
 
     type: Annotated[Literal[ContentType.TEXT], WrittenAsText()] = ContentType.TEXT
-    text: str
+    text: str = Field(description="The text.")
 
 
 class ImageBlock(ContentBlock, frozen=True):
     """An image, in base64."""
 
     type: Annotated[Literal[ContentType.IMAGE], WrittenAsText()] = ContentType.IMAGE
-    data: str
-    mime_type: str
-    uri: LenientStr = None
+    data: str = Field(description="The image in base64.")
+    mime_type: str = Field(description="Such as `image/png`.")
+    uri: LenientStr = Field(default=None, description="Where it was read from.")
 
 
 class AudioBlock(ContentBlock, frozen=True):
     """Audio, in base64."""
 
     type: Annotated[Literal[ContentType.AUDIO], WrittenAsText()] = ContentType.AUDIO
-    data: str
-    mime_type: str
+    data: str = Field(description="The audio in base64.")
+    mime_type: str = Field(description="Such as `audio/wav`.")
 
 
 class ResourceLinkBlock(ContentBlock, frozen=True):
     """A link to a resource; every agent accepts it."""
 
     type: Annotated[Literal[ContentType.RESOURCE_LINK], WrittenAsText()] = ContentType.RESOURCE_LINK
-    uri: str
-    name: str
-    title: LenientStr = None
-    description: LenientStr = None
-    mime_type: LenientStr = None
-    size: Annotated[int | None, AbsentIfMalformed()] = None
+    uri: str = Field(description="Its address.")
+    name: str = Field(description="Its name.")
+    title: LenientStr = Field(default=None, description="Its title for people.")
+    description: LenientStr = Field(default=None, description="What it is.")
+    mime_type: LenientStr = Field(default=None, description="Such as `text/csv`.")
+    size: Annotated[int | None, AbsentIfMalformed()] = Field(default=None, description="Its size in bytes.")
 
 
 class ResourceBlock(ContentBlock, frozen=True):
     """A resource with its contents."""
 
     type: Annotated[Literal[ContentType.RESOURCE], WrittenAsText()] = ContentType.RESOURCE
-    resource: TextResource | BlobResource
+    resource: TextResource | BlobResource = Field(description="The resource.")
 
 
 AnyBlock = TextBlock | ImageBlock | AudioBlock | ResourceLinkBlock | ResourceBlock

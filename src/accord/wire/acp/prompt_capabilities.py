@@ -3,15 +3,17 @@
 Omitted means unsupported, and so does everything malformed.
 """
 
+from pydantic import Field
+
 from accord.wire.acp.base import AcpMessage, Declared, Flag
 
 
 class PromptCapabilities(AcpMessage, frozen=True):
     """The content that an agent accepts in prompts besides text and resource links."""
 
-    image: Flag = False
-    audio: Flag = False
-    embedded_context: Flag = False
+    image: Flag = Field(default=False, description="Image blocks.")
+    audio: Flag = Field(default=False, description="Audio blocks.")
+    embedded_context: Flag = Field(default=False, description="Resource blocks.")
 
 
 class DraftPromptCapabilities(AcpMessage, frozen=True):

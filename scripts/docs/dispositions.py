@@ -1,11 +1,10 @@
-"""Write docs/dispositions.md from the table of fields; its example is answered by the real code, not by hand."""
+"""docs/dispositions.md: what becomes of each field of a model API. Its example is answered by the real code."""
 
 import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
 from accord.backends.scripted import ScriptedBackend
@@ -22,7 +21,6 @@ from accord.servers.http.model_calls import accord_member, label_headers
 from accord.servers.openai.chat_answer import ChatTranslation
 from accord.wire.disposition import Api, BackendApi, FieldPolicy
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "dispositions.md"
 REQUEST_ID: Final = "0b54d3a2-6b3e-4f0c-9a55-3f1f0c7f7f10"
 SHOWN: Final = ("accord-served-by", "accord-dispositions", "accord-receipt")
 REQUEST: Final[dict[str, Any]] = {
@@ -45,7 +43,7 @@ PATHS: Final[Mapping[Api, str]] = {
 }
 
 INTRODUCTION: Final = """\
-<!-- Written by `make docs-tables` from src/accord/core/work/field_table.py. Do not edit. -->
+<!-- Written by `make docs` from src/accord/core/work/field_table.py. Do not edit. -->
 
 # What becomes of each field
 
@@ -181,7 +179,3 @@ def note_of(row: FieldRow) -> str:
 def page() -> str:
     """The whole page."""
     return "\n".join([introduction(), *("\n".join(table_lines(api)) + "\n" for api in Api)])
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
