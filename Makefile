@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables site site-serve draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -108,6 +108,12 @@ docs-tables: $(READY) ## Write docs/dispositions.md from the table of fields, an
 	$(BIN)/python -m scripts.write_dispositions
 	$(BIN)/python -m scripts.write_asyncapi
 
+site: $(READY) ## Build the documentation site from docs/ into build/site; broken links and anchors are errors
+	@$(BIN)/python -m scripts.build_site
+
+site-serve: $(READY) ## Show the documentation at http://127.0.0.1:8100 and renew it when a file changes
+	@$(BIN)/zensical serve --dev-addr 127.0.0.1:8100
+
 draw: $(READY) ## Draw docs/one-run.svg from what three clients really get
 	$(BIN)/python scripts/draw_run.py
 
@@ -121,7 +127,7 @@ bench-wire: $(READY) ## Measure parsing and serialising against the json module
 	$(BIN)/python bench/wire.py
 
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/accord/servers/page/static/vendor
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/accord/servers/page/static/vendor .cache
 
 $(VENV)/commonmark.json: $(READY) scripts/fetch_commonmark.py
 	@$(BIN)/python scripts/fetch_commonmark.py $@

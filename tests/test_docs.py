@@ -1,0 +1,119 @@
+"""The pages of docs/ belong together: one table, links that lead somewhere, a site that loads nothing."""
+
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from scripts.build_site import COPIES, build_site
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = [*PAGES, *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
+NAV: list[dict[str, Any]] = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
+LONG = {"acp-agents.md", "dispositions.md"}
+"""Pages that are tables made by a program."""
+MAX_LINES = 350
+CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
+LOADED = re.compile(r"""(?:src|href)=["']?(?:https?:)?//[^\s"'>]+|(?:url\(|@import\s*)["']?(?:https?:)?//[^\s"')]+""")
+LOADING_TAG = re.compile(r"<(?:script|link|img|iframe|source|video|audio|object|embed)\b[^>]*>")
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def listed_pages(entries: list[dict[str, Any]]) -> Iterator[str]:
+    """The pages of the navigation, in their order."""
+    for entry in entries:
+        for value in entry.values():
+            if isinstance(value, str):
+                yield value
+            else:
+                yield from listed_pages(value)
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings of a page, by GitHub's rule."""
+    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+?)\s*$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_the_navigation_and_in_the_overview_in_the_same_order():
+    listed = [*listed_pages(NAV)]
+    assert sorted(listed) == [str(page.relative_to(DOCS)) for page in PAGES]
+    overview = LINK.findall((DOCS / "README.md").read_text(encoding="utf-8"))
+    assert ["README.md", *overview] == listed
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=named)
+def test_every_link_leads_to_a_file_and_a_heading_that_exist(path: Path):
+    for found in LINK.finditer(CODE.sub("", path.read_text(encoding="utf-8"))):
+        link = found[1]
+        url = urlsplit(link)
+        if url.scheme:
+            continue
+        target = (path.parent / unquote(url.path)).resolve() if url.path else path
+        assert target.is_file(), link
+        assert not url.fragment or url.fragment in anchors(target), link
+        if path in PAGES and target.suffix == ".md":
+            assert target.is_relative_to(DOCS), f"{link}: name Markdown outside of docs/, the site has no page for it"
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_a_page_has_one_title_and_is_short(path: Path):
+    text = path.read_text(encoding="utf-8")
+    assert len(re.findall(r"^# ", CODE.sub("", text), flags=re.MULTILINE)) == 1
+    assert len(text.splitlines()) <= MAX_LINES or path.name in LONG
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_a_list_begins_after_an_empty_line(path: Path):
+    # GitHub does not need it, but the site would show the items as one paragraph.
+    text = CODE.sub("", path.read_text(encoding="utf-8"))
+    assert not re.findall(r"^(?![-*\s]|\d+\. ).+\n(?:[-*]|\d+\.) .*", text, flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the site is made of."""
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copy(ROOT / "zensical.toml", folder)
+    shutil.copytree(DOCS, folder / "docs")
+    for path in (
+        path for path in ROOT.iterdir() if not path.name.startswith(".") and path.name not in ("build", "docs")
+    ):
+        if not (folder / path.name).exists():
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def test_the_site_has_every_page_and_loads_nothing_from_another_host(checkout: Path):
+    assert build_site(checkout) == 0
+    site = checkout / "build" / "site"
+    files = [path for path in site.rglob("*") if path.suffix in (".html", ".css") and COPIES not in path.parts]
+    assert len([path for path in files if path.suffix == ".html"]) == len(PAGES) + 1  # and 404.html
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        loading = "".join(LOADING_TAG.findall(text)) if path.suffix == ".html" else text
+        assert LOADED.findall(loading) == [], path
+    for page in (path for path in files if path.suffix == ".html" and path.name != "404.html"):
+        for found in re.finditer(r'href="([^"#?]*)', page.read_text(encoding="utf-8")):
+            if not urlsplit(found[1]).scheme:
+                target = (page.parent / unquote(found[1])).resolve()
+                assert target.is_relative_to(site), (page, found[1])
+                assert target.exists(), (page, found[1])
+
+
+def test_a_broken_link_fails_the_build(tmp_path: Path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "README.md").write_text("# Title\n\n[a](#no-such-heading)\n", encoding="utf-8")
+    (tmp_path / "zensical.toml").write_text('[project]\nsite_name = "A"\nsite_dir = "site"\n', encoding="utf-8")
+    assert build_site(tmp_path) == 1
