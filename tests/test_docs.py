@@ -1,5 +1,6 @@
 """The pages of docs/ belong together: one table, links that lead somewhere, a site that loads nothing."""
 
+import json
 import re
 import shutil
 import tomllib
@@ -9,7 +10,13 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import typer
+import typer.main
 from scripts.build_site import COPIES, build_site
+
+from accord.cli.app import app
+from accord.config import read_config
+from tests.page_blocks import read_blocks
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -18,7 +25,13 @@ TEXTS = [*PAGES, *(ROOT / name for name in ("README.md", "ARCHITECTURE.md", "CON
 NAV: list[dict[str, Any]] = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))["project"]["nav"]
 LONG = {"acp-agents.md", "dispositions.md"}
 """Pages that are tables made by a program."""
+SOME_BACKENDS = "".join(
+    f'[[backends]]\nname = "{name}"\nkind = "openai"\nmodel = "m"\nbase_url = "http://localhost/v1"\n'
+    for name in ("small", "large", "first", "second", "spare")
+)
+"""Those to which tables of groups on the pages refer."""
 MAX_LINES = 350
+CODE_BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
 LOADED = re.compile(r"""(?:src|href)=["']?(?:https?:)?//[^\s"'>]+|(?:url\(|@import\s*)["']?(?:https?:)?//[^\s"')]+""")
@@ -41,7 +54,7 @@ def listed_pages(entries: list[dict[str, Any]]) -> Iterator[str]:
 
 def anchors(path: Path) -> set[str]:
     """The anchors of the headings of a page, by GitHub's rule."""
-    text = re.sub(r"^```.*?^```$", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = CODE_BLOCK.sub("", path.read_text(encoding="utf-8"))
     headings = re.findall(r"^#+ (.+?)\s*$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -79,6 +92,46 @@ def test_a_list_begins_after_an_empty_line(path: Path):
     # GitHub does not need it, but the site would show the items as one paragraph.
     text = CODE.sub("", path.read_text(encoding="utf-8"))
     assert not re.findall(r"^(?![-*\s]|\d+\. ).+\n(?:[-*]|\d+\.) .*", text, flags=re.MULTILINE)
+
+
+def commands(path: Path) -> Iterator[str]:
+    """The lines of a page that call `accord`, from its blocks and from the code in its text."""
+    text = path.read_text(encoding="utf-8")
+    for block in re.finditer(r"^```(?:sh|text)?\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE):
+        for line in block[1].replace("\\\n", " ").splitlines():
+            yield from re.findall(r"(?:^|\$ |\| |; )(accord [a-z].*)", line)
+    for code in re.finditer(r"`(accord [a-z][^`]*[^`\s])`", CODE_BLOCK.sub("", text)):
+        yield " ".join(code[1].split())
+
+
+def wrong_words(line: str) -> list[str]:
+    """The options of this call that its command does not have; the name of a command that does not exist."""
+    command: Any = typer.main.get_command(app)
+    words = re.split(r"[\s|;>]+", line.partition(" -- ")[0].partition("  #")[0].replace("\\|", " ").strip())[1:]
+    while words and hasattr(command, "commands") and not words[0].startswith("-"):
+        found = command.get_command(typer.Context(command), words[0])
+        if found is None:
+            return [] if words[0] == "COMMAND" else [words[0]]
+        command, words = found, words[1:]
+    options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    return [
+        word for word in words if re.fullmatch(r"--[a-z-]+", word) and word not in {*options, "--help", "--version"}
+    ]
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=named)
+def test_every_call_of_accord_names_a_command_and_options_that_exist(path: Path):
+    assert {line: wrong for line in commands(path) if (wrong := wrong_words(line))} == {}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=named)
+def test_every_configuration_and_every_json_object_on_a_page_can_be_read(path: Path):
+    for block in read_blocks(str(path.relative_to(DOCS))):
+        if block.language == "toml":
+            text = block.text if "[[backends]]" in block.text or "[" not in block.text else SOME_BACKENDS + block.text
+            assert read_config(text).config, block.text
+        elif block.language == "json" and block.text[0] in "[{":
+            json.loads(block.text)
 
 
 @pytest.fixture(scope="module")
