@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables site site-serve draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
+.PHONY: help run test test-faults test-hostile test-peers test-roles test-mutants check format lock schemas models page docs-tables draw screenshots measure inspect-agents record-clients bench-acp bench-adapt bench-backends bench-core bench-engine bench-gateways bench-http bench-scale bench-stores bench-views bench-wire demo-gateways clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,13 @@ models: $(READY) ## Renew the shipped model facts and prices from the open data 
 page: $(READY) ## Fetch the libraries of the web page with npm, if they are missing or their versions have changed
 	@$(BIN)/python scripts/fetch_page.py
 
+.PHONY: site site-serve
+site: $(READY) ## Build the documentation site from docs/ into build/site; broken links and anchors are errors
+	@$(BIN)/python -m scripts.build_site
+
+site-serve: $(READY) ## Show the documentation at http://127.0.0.1:8100 and renew it when a file changes
+	@$(BIN)/zensical serve --dev-addr 127.0.0.1:8100
+
 inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
 	$(BIN)/python -m scripts.inspect_agents $(ARGS)
 
@@ -107,12 +114,6 @@ measure: $(READY) ## Print how the source is cut and worded, and what one turn p
 docs-tables: $(READY) ## Write docs/dispositions.md from the table of fields, and docs/asyncapi.yaml from the messages of the queue
 	$(BIN)/python -m scripts.write_dispositions
 	$(BIN)/python -m scripts.write_asyncapi
-
-site: $(READY) ## Build the documentation site from docs/ into build/site; broken links and anchors are errors
-	@$(BIN)/python -m scripts.build_site
-
-site-serve: $(READY) ## Show the documentation at http://127.0.0.1:8100 and renew it when a file changes
-	@$(BIN)/zensical serve --dev-addr 127.0.0.1:8100
 
 draw: $(READY) ## Draw docs/one-run.svg from what three clients really get
 	$(BIN)/python scripts/draw_run.py
