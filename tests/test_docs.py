@@ -84,7 +84,7 @@ def test_every_link_leads_to_a_file_and_a_heading_that_exist(path: Path):
 def test_a_page_has_one_title_and_is_short(path: Path):
     text = path.read_text(encoding="utf-8")
     assert len(re.findall(r"^# ", CODE.sub("", text), flags=re.MULTILINE)) == 1
-    assert len(text.splitlines()) <= MAX_LINES or path.name in LONG
+    assert len(text.splitlines()) <= MAX_LINES or path.name in LONG or path.parent.name == "reference"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=named)
