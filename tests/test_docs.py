@@ -111,7 +111,7 @@ def wrong_words(line: str) -> list[str]:
     while words and hasattr(command, "commands") and not words[0].startswith("-"):
         found = command.get_command(typer.Context(command), words[0])
         if found is None:
-            return [] if words[0] == "COMMAND" else [words[0]]
+            return [words[0]] if words[0].islower() else []  # a placeholder such as COMMAND
         command, words = found, words[1:]
     options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     return [
