@@ -73,6 +73,13 @@ models: $(READY) ## Renew the shipped model facts and prices from the open data 
 page: $(READY) ## Fetch the libraries of the web page with npm, if they are missing or their versions have changed
 	@$(BIN)/python scripts/fetch_page.py
 
+.PHONY: site site-serve
+site: $(READY) ## Build the documentation site from docs/ into build/site; broken links and anchors are errors
+	@$(BIN)/python -m scripts.build_site
+
+site-serve: $(READY) ## Show the documentation at http://127.0.0.1:8100 and renew it when a file changes
+	@$(BIN)/zensical serve --dev-addr 127.0.0.1:8100
+
 inspect-agents: $(READY) ## Install real ACP agents, inspect them, write docs/acp-agents.md (needs the package registries)
 	$(BIN)/python -m scripts.inspect_agents $(ARGS)
 
@@ -131,7 +138,7 @@ bench-wire: $(READY) ## Measure parsing and serialising against the json module
 	$(BIN)/python bench/wire.py
 
 clean: ## Remove the environment and everything generated
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/accord/servers/page/static/vendor
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .import_linter_cache .hypothesis src/accord/servers/page/static/vendor .cache
 
 $(VENV)/commonmark.json: $(READY) scripts/fetch_commonmark.py
 	@$(BIN)/python scripts/fetch_commonmark.py $@

@@ -1,42 +1,93 @@
-"""docs/agents.md tells the truth: its agents are loaded from files and answer."""
+"""docs/agents.md is right: its agents are loaded from files and send what the page says, and its tables are complete."""
 
+import json
 import re
+import subprocess
 import sys
 from inspect import signature
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from accord.agent import Turn
+from accord.agent import Agent, Answer, Turn
 from accord.agents.demo.tour import COMMANDS
 from accord.assembly.agents import load_agent
-from accord.backends.scripted import ScriptedBackend
+from accord.backends.scripted import ScriptedBackend, Step
 from accord.engine import Dispatcher, Engine
+from accord.errors import ERROR_FACTS, ErrorCode
+from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
 from accord.wire.work import EndPiece, ToolCallPiece
-from tests.engine.test_engine import asking, played, said
+from tests.engine.playing import IMAGE, asking, played
+from tests.page_blocks import DOCS, read_blocks
 
-PAGE = (Path(__file__).parent.parent / "docs/agents.md").read_text(encoding="utf-8")
-AGENTS = re.findall(r"^```python\n(.*?)^```$", PAGE, flags=re.DOTALL | re.MULTILINE)
+PAGE = (DOCS / "agents.md").read_text(encoding="utf-8")
+BLOCKS = read_blocks("agents.md")
+AGENTS = [block.text for block in BLOCKS if block.language == "python" and "print(" not in block.text]
+PACKETS = [block.text for block in BLOCKS if block.language == "text" and block.text.endswith("close\n")]
 CALL = ToolCallPiece(id="1", name="add", input={"a": 1, "b": 2})
-SCRIPTS = [[["It is a cat."]], [[CALL, EndPiece(reason="tool_use")], ["It is 3."]]]
+MANIFEST = dict.fromkeys(("streaming", "system_message", "tool_use", "image_input", "json_mode"), "native")
+SCRIPTS: list[list[list[Step]]] = [
+    [["It is a cat."]],
+    [],
+    [['{"name": "Paris", "people": 2100000}']],
+    [[CALL, EndPiece(reason="tool_use")], ["It is 3."]],
+    [["Both are small."]],
+    [],
+    [],
+    [],
+]
+"""What the model answers to each agent."""
 
 
-@pytest.mark.parametrize("number", range(len(AGENTS)))
-def test_every_agent_of_the_page_answers(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def described(packet: StreamPacket) -> str:
+    if isinstance(packet, DeltaPacket):
+        return f"delta {json.dumps(packet.p)}"
+    if isinstance(packet, EventPacket):
+        return f"event {packet.p['type']} {json.dumps(packet.p['data'])}"
+    return str(packet.op)
+
+
+@pytest.mark.parametrize("number", range(len(SCRIPTS)))
+def test_every_agent_sends_what_the_page_says(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert len(AGENTS) == len(PACKETS) == len(SCRIPTS)
     monkeypatch.setattr(sys, "path", [*sys.path])
     file = tmp_path / f"agent_of_the_page_{number}.py"
     file.write_text(AGENTS[number], encoding="utf-8")
-    manifest = {"streaming": "native", "system_message": "native", "tool_use": "native"}
-    backend = ScriptedBackend("a", SCRIPTS[number], manifest)
-    engine = Engine(load_agent(f"{file}:agent"), Dispatcher([backend]))
-    assert said(played(engine.begin(asking("What is it?")))) == SCRIPTS[number][-1][-1]
+    engine = Engine(load_agent(f"{file}:agent"), Dispatcher([ScriptedBackend("a", SCRIPTS[number], MANIFEST)]))
+    content: dict[str, Any] = {"content": [IMAGE]} if "accepts" in AGENTS[number] else {}
+    packets = played(engine.begin(asking("What is it?", **content)))
+    assert [described(packet) for packet in packets] == PACKETS[number].splitlines()
 
 
-def test_the_page_names_every_parameter_of_ask():
-    listed = re.findall(r"^\| `(\w+)` \|", PAGE.partition("## The demo")[0], flags=re.MULTILINE)
-    assert listed == [name for name in signature(Turn.ask).parameters if name != "self"]
+def test_the_test_on_the_page_passes():
+    (code,) = [block.text for block in BLOCKS if block.language == "python" and "print(" in block.text]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert code.rstrip().endswith(f"# {done.stdout.strip()}")
 
 
-def test_the_page_names_every_command_of_the_demo():
-    first_cells = re.findall(r"^\| (`.*?) \|", PAGE.partition("## The demo")[2], flags=re.MULTILINE)
+def rows(heading: str) -> list[str]:
+    """The names in the first column of the table with this heading."""
+    table = PAGE.partition(f"| {heading} | meaning |")[2].partition("\n\n")[0]
+    return re.findall(r"`(\w+)", "".join(line.split("|")[1] for line in table.splitlines()[2:]))
+
+
+def test_the_tables_name_every_parameter_and_every_member():
+    assert rows("`turn.ask(…)`") == [name for name in signature(Turn.ask).parameters if name != "self"]
+    assert {*rows("`Agent(…)`")} == {*signature(Agent).parameters} - {"run"}
+    attributes = {"request", "history", "client"}
+    assert {*rows("of a turn")} == {name for name in vars(Turn) if not name.startswith("_")} | attributes
+    assert {*rows("of an answer")} - {"async"} == {name for name in vars(Answer) if not name.startswith("_")}
+
+
+def test_the_page_about_the_demo_names_every_command_of_it():
+    demo = (DOCS / "page.md").read_text(encoding="utf-8").partition("## The demo")[2]
+    first_cells = re.findall(r"^\| (`.*?) \|", demo, flags=re.MULTILINE)
     assert {name for cell in first_cells for name in re.findall(r"`(\w+)", cell)} == {*COMMANDS, "long"}
+
+
+def test_each_failure_has_the_status_that_the_page_says():
+    table = PAGE.partition("| in the agent |")[2].partition("\n\n")[0]
+    listed = dict(re.findall(r"the error `(\w+)`.*\| (\d+) \|$", table, flags=re.MULTILINE))
+    assert listed == {code: str(ERROR_FACTS[ErrorCode(code)].http) for code in listed}
+    assert len(listed) == 5
