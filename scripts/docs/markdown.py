@@ -1,8 +1,6 @@
-"""Parts of Markdown that several generated pages have: the head of a page, tables, anchors, examples."""
+"""Parts of Markdown that several generated pages have: the head of a page, tables, anchors."""
 
-import json
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 
 def head(title: str, sources: str, text: str) -> str:
@@ -31,11 +29,6 @@ def anchor(heading: str) -> str:
     """The address of a heading on its page, as GitHub and MkDocs make it."""
     kept = "".join(each for each in heading.lower() if each.isalnum() or each in " -_")
     return "#" + kept.strip().replace(" ", "-")
-
-
-def example(value: Any) -> str:
-    """A value as a block of JSON."""
-    return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```\n"
 
 
 def first_paragraph(docstring: str | None) -> str:

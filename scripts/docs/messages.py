@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
-from scripts.docs.markdown import anchor, code, example, head, table
+from scripts.docs.markdown import anchor, code, head, table
 from scripts.docs.schema_text import is_inline, type_text
 from tests.wire import test_golden
 
@@ -32,6 +32,12 @@ MODELS: Final[tuple[type[BaseModel], ...]] = (
 )
 """What is published, and unions that are only parts of it."""
 
+EXAMPLES: Final[Mapping[str, type[BaseModel]]] = {
+    **test_golden.GOLDEN_CASES,
+    **test_golden.LENIENT_CASES,
+    "capability_manifest": CapabilityManifest,
+}
+"""The message of each golden file."""
 GOLDEN: Final = Path(test_golden.__file__).parent / "golden"
 GROUPS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "Requests and answers": (
@@ -130,7 +136,7 @@ def _section(name: str, schema: Json, definitions: Mapping[str, Json]) -> Iterat
             yield "An unknown field is an error.\n"
     else:
         yield f"Its JSON: {type_text(schema, definitions)}.\n"
-    yield from _examples(name)
+    yield from examples_of(name)
 
 
 def _default(field: str, schema: Json, required: set[str]) -> str:
@@ -140,11 +146,12 @@ def _default(field: str, schema: Json, required: set[str]) -> str:
     return "" if default is None else code(json.dumps(default))
 
 
-def _examples(name: str) -> Iterator[str]:
-    for file, model in (*test_golden.GOLDEN_CASES.items(), ("capability_manifest", CapabilityManifest)):
+def examples_of(name: str) -> Iterator[str]:
+    """The golden files of a message, each after its name."""
+    for file, model in EXAMPLES.items():
         if model.__name__ == name:
             yield f"`{file}.json`:\n"
-            yield example(json.loads((GOLDEN / f"{file}.json").read_text(encoding="utf-8")))
+            yield f"```json\n{(GOLDEN / f'{file}.json').read_text(encoding='utf-8').strip()}\n```\n"
 
 
 def _prose(docstring: str) -> str:

@@ -4,8 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-from scripts.docs.messages import definitions_of_messages
+from scripts.docs.messages import definitions_of_messages, examples_of
 from scripts.docs.pages import DOCS, PAGES
+
+from accord.wire.contract import MESSAGES
 
 GENERATED = [*DOCS.glob("reference/*.md"), *DOCS.glob("diagrams/*.svg")]
 
@@ -24,6 +26,10 @@ def test_every_field_of_a_message_has_a_description():
     ]
     # A constant, which names the kind of a message, needs none.
     assert [field for field, schema in fields if "description" not in schema and "const" not in schema] == []
+
+
+def test_every_published_message_has_an_example():
+    assert [model.__name__ for model in MESSAGES if not [*examples_of(model.__name__)]] == []
 
 
 def test_no_generated_file_is_left_over():
