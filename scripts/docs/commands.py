@@ -98,7 +98,7 @@ def _option_name(option: Any) -> str:
     value = f"{names} {option.metavar or option.opts[-1].lstrip('-').replace('-', '_').upper()}"
     limits = [f"at least {option.min}"] if option.min is not None else []
     limits += [f"at most {option.max}"] if option.max is not None else []
-    limits += ["repeatable"] if option.multiple else []
+    limits += ["repeatable"] if option.multiple and "repeatable" not in (option.help or "") else []
     return f"{value} ({', '.join(limits)})" if limits else value
 
 

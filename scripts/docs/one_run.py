@@ -4,27 +4,27 @@ Nothing in the picture is made up: each column is what `ClientAdapter` gave for 
 """
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any, Final
 
+from scripts.docs.svg import Drawing
+
 from accord.core.output import ClientAdapter
-from accord.wire.packet import StreamPacket
+from accord.wire.packet import DeltaPacket, EventPacket, StreamPacket
 from accord.wire.request import ClientCapabilities
 
 PACKETS: Final = Path(__file__).parent.parent.parent / "docs" / "one-run.jsonl"
+TITLE: Final = "One run as seen by a web page, a terminal and a speaker"
 CLIENTS: Final[tuple[tuple[str, str, ClientCapabilities | None], ...]] = (
     ("Web", "declares nothing: the standard client", None),
     ("Terminal", "markdown and progress", ClientCapabilities(supported_events=["PROGRESS_INDICATOR"])),
     ("Speaker", "no events, no markdown", ClientCapabilities(supported_events=[], prefers_markdown=False)),
 )
-COLUMN: Final = 46
-CHAR_PX: Final = 7.3
-LINE_PX: Final = 18
-GAP_PX: Final = 24
-WIDTH_PX: Final = int(COLUMN * CHAR_PX) + 24
+COLUMN_CHARS: Final = 34
+CHAR, LINE, GAP, TOP = 6.95, 17, 16, 58
+WIDTH: Final = (840 - 4 * GAP) / 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,36 @@ class Line:
 def page() -> str:
     """The picture."""
     packets = [StreamPacket.parse(line) for line in PACKETS.read_text(encoding="utf-8").splitlines()]
-    return draw([(name, declares, list(seen(declared, packets))) for name, declares, declared in CLIENTS])
+    columns = [(name, declares, [*seen(declared, packets)]) for name, declares, declared in CLIENTS]
+    height = TOP + max(len(lines) for _, _, lines in columns) * LINE + 36
+    described = " ".join(f"{name}: {' '.join(line.text.strip() for line in lines)}" for name, _, lines in columns)
+    drawing = Drawing(TITLE, described, 840, height)
+    for index, (name, declares, lines) in enumerate(columns):
+        left = GAP + index * (WIDTH + GAP)
+        drawing.text(left, 26, name, "title")
+        drawing.text(left, 44, declares, "small muted")
+        drawing.box(left, TOP, WIDTH, height - TOP - 12)
+        for row, line in enumerate(lines):
+            y = TOP + 8 + row * LINE
+            if line.is_card:
+                drawing.box(left + 5, y, WIDTH - 10, LINE, colour="blue", radius=0, outlined=False)
+            indent = len(line.text) - len(line.text.lstrip())
+            colour = "t-blue" if line.is_card else "t-plain"
+            drawing.text(left + 10 + indent * CHAR, y + 12.5, line.text.strip(), f"code {colour}")
+    return drawing.svg()
 
 
-def seen(declared: ClientCapabilities | None, packets: list[StreamPacket]) -> Iterator[Line]:
+def seen(declared: ClientCapabilities | None, packets: Iterable[StreamPacket]) -> Iterator[Line]:
     """What this client gets, as lines."""
     adapter = ClientAdapter(declared)
     text = ""
     for packet in (out for sent in packets for out in adapter.feed(sent)):
-        if isinstance(packet.p, str):
+        if isinstance(packet, DeltaPacket):
             text += packet.p
-        elif isinstance(packet.p, dict):
+        elif isinstance(packet, EventPacket):
             yield from wrapped(text)
             text = ""
-            yield from card(packet.p)  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+            yield from card(packet.p)
     yield from wrapped(text)
 
 
@@ -62,45 +78,13 @@ def card(event: dict[str, Any]) -> Iterator[Line]:
     texts += [str(data[key]) for key in ("label", "message", "thought", "progress_percent") if key in data]
     yield Line(event["type"], is_card=True)
     for entry in texts:
-        for line in textwrap.wrap(f"{entry}", COLUMN - 4):
+        for line in textwrap.wrap(f"{entry}", COLUMN_CHARS - 4):
             yield Line(f"  {line}", is_card=True)
 
 
 def wrapped(text: str) -> Iterator[Line]:
     """Text in lines that fit the column."""
     for line in text.strip("\n").splitlines():
-        yield from (Line(part) for part in textwrap.wrap(line, COLUMN, drop_whitespace=False) or [""])
+        yield from (Line(part) for part in textwrap.wrap(line, COLUMN_CHARS) or [""])
     if text.strip():
         yield Line("")
-
-
-def draw(columns: list[tuple[str, str, list[Line]]]) -> str:
-    """The picture as SVG, with no font and no address from elsewhere."""
-    height = max(len(lines) for _, _, lines in columns) * LINE_PX + 90
-    width = len(columns) * (WIDTH_PX + GAP_PX) + GAP_PX
-    body = "".join(column(index, *drawn, height=height) for index, drawn in enumerate(columns))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="One run as seen by a web page, a terminal and a speaker" '
-        f'font-family="ui-monospace, Menlo, Consolas, monospace" font-size="12">'
-        f'<rect width="100%" height="100%" fill="#ffffff"/>{body}</svg>\n'
-    )
-
-
-def column(index: int, name: str, declares: str, lines: list[Line], *, height: int) -> str:
-    """One client's side of the picture."""
-    left = GAP_PX + index * (WIDTH_PX + GAP_PX)
-    parts = [
-        f'<rect x="{left}" y="48" width="{WIDTH_PX}" height="{height - 64}" rx="8" fill="#f6f8fa" stroke="#d0d7de"/>',
-        f'<text x="{left}" y="24" font-size="16" font-weight="bold" fill="#1f2328">{escape(name)}</text>',
-        f'<text x="{left}" y="41" fill="#656d76">{escape(declares)}</text>',
-    ]
-    for row, line in enumerate(lines):
-        top = 58 + row * LINE_PX
-        if line.is_card:
-            parts.append(f'<rect x="{left + 6}" y="{top}" width="{WIDTH_PX - 12}" height="{LINE_PX}" fill="#ddf4ff"/>')
-        colour = "#0550ae" if line.is_card else "#1f2328"
-        parts.append(
-            f'<text x="{left + 12}" y="{top + 13}" fill="{colour}" xml:space="preserve">{escape(line.text)}</text>'
-        )
-    return "".join(parts)

@@ -32,6 +32,7 @@ text {{ font: 13px {FONT}; fill: var(--ink) }}
 .dashed {{ stroke-dasharray: 5 4 }}
 .head {{ fill: var(--line) }}
 .paper {{ fill: var(--paper) }}
+svg .filled {{ stroke: none }}
 """
 LIGHT: Final = "--paper: #ffffff; --ink: #1f2328; --muted: #59636e; --line: #6e7781"
 DARK: Final = "--paper: #0d1117; --ink: #e6edf3; --muted: #9198a1; --line: #8b949e"
@@ -63,9 +64,10 @@ class Drawing:
         styles: Sequence[str] = ("bold", "small", "small", "small"),
         radius: int = 6,
         dashed: bool = False,
+        outlined: bool = True,
     ) -> None:
         """Draw a box with centred lines of text, each in its style."""
-        classes = f"b-{colour} dashed" if dashed else f"b-{colour}"
+        classes = f"b-{colour}{' dashed' * dashed}{' filled' * (not outlined)}"
         self._parts.append(
             f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="{radius}" class="{classes}"/>'
         )
