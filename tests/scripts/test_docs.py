@@ -32,6 +32,12 @@ def test_every_published_message_has_an_example():
     assert [model.__name__ for model in MESSAGES if not [*examples_of(model.__name__)]] == []
 
 
+def test_the_index_has_every_page_and_every_diagram():
+    text = (DOCS / "reference" / "README.md").read_text(encoding="utf-8")
+    linked = {Path(target).name for target in re.findall(r"\]\(([^)]+)\)", text)}
+    assert {path.name for path in GENERATED} <= linked
+
+
 def test_no_generated_file_is_left_over():
     assert [str(path.relative_to(DOCS)) for path in GENERATED if str(path.relative_to(DOCS)) not in PAGES] == []
 
