@@ -32,7 +32,7 @@ def type_text(schema: Json, definitions: Json, page: str = "") -> str:  # noqa: 
         return type_text(part, definitions, page)
 
     if schema.items() >= CAPABILITY.items():
-        return "name of a [capability](capabilities.md)"
+        return "[capability](capabilities.md)"
     if name := _defined_name(schema, definitions):
         definition = definitions[name]
         return inner(definition) if is_inline(definition) else f"[{name}]({page}{anchor(name)})"

@@ -8,6 +8,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 from scripts.docs.commands import options_of
 from scripts.docs.markdown import code, first_paragraph, head, table
+from scripts.docs.messages import definitions_of_messages
 from scripts.docs.schema_text import type_text
 from scripts.docs.source import attribute_texts
 
@@ -51,12 +52,13 @@ def page() -> str:
         if option not in options_of(command):
             raise LookupError(f"accord {command} has no {option}: correct FLAGS in {__file__}")
     schema = Config.model_json_schema()
+    definitions = {**definitions_of_messages(), **schema["$defs"], "Config": schema}
     parts = [head("Settings", "src/accord/config/", INTRODUCTION)]
     for path, model in TABLES.items():
         parts.append(f"## {_title(path)}\n")
         if path:
             parts.append(f"{first_paragraph(model.__doc__).partition('. ')[0].removesuffix('.')}.\n")
-        rows = _rows(path, model, schema["$defs"] | {"Config": schema})
+        rows = _rows(path, model, definitions)
         parts.append(table(["key", "type", "default", "variable", "option", "description"], rows))
     variables = ([code(name), text] for name, text in OTHER_VARIABLES.items())
     parts += ["## Other variables\n", table(["variable", "description"], variables)]
